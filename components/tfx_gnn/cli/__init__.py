@@ -1,7 +1,7 @@
-"""`tfx-gnn`: every step from the shell, and predictions of a pushed model.
+"""`tfx-gnn`: every stage from the shell, and predictions from a pushed model.
 
-Each verb is a thin map onto one stage. It imports that stage only when it
-runs: `tfx-gnn predict` needs TensorFlow, not Beam.
+Each command is a thin wrapper around one stage, which it imports only when it
+runs: `tfx-gnn predict` needs TensorFlow but not Beam.
 """
 
 try:

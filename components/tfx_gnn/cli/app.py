@@ -1,4 +1,4 @@
-"""The command line itself: its verbs and the options they all share."""
+"""The command line itself: its commands and the options they all share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ORDER = (
 
 
 class _VerbsInOrderOfUse(OneLineErrors):
-    """Lists verbs and groups of verbs as one follows from the other; what belongs to no stage comes last."""
+    """Lists commands and groups in the order of a pipeline's stages, and those that belong to no stage last."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=[*_ORDER, *super().list_commands(ctx)].index)
@@ -41,11 +41,12 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
-    help="Graph neural networks from tables to a served model, one stage a command.\n\n"
-    "The order is sample, schema, validate, transform, sizes, train, evaluate, skew, push, predict; each reads folders "
-    "that earlier ones wrote. An output folder must be absent or empty, and appears only when it is complete.\n\n"
-    "Exit codes: 0 when it is done; 1 when a verb with a verdict (validate, check-tpu, evaluate, skew, push) says no, "
-    "with the reason as its last line; 2 after an error.",
+    help="Graph neural networks from tables to a served model, one command per stage.\n\n"
+    "The order is sample, schema, validate, transform, sizes, train, evaluate, skew, push, predict; each command reads "
+    "folders that earlier ones wrote. An output folder must be absent or empty, and appears only once it is "
+    "complete.\n\n"
+    "Exit codes: 0 for success; 1 when a command with a verdict (validate, check-tpu, evaluate, skew, push) says no, "
+    "with the reason on its last line; 2 after an error.",
 )
 for _verb in (
     project_verbs.new,
@@ -80,7 +81,7 @@ def _global_options(
     context: typer.Context,
     *,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error, not only its message.")
+        bool, typer.Option("--debug", help="Show the traceback of an error, not just its message.")
     ] = False,
     _version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
@@ -89,12 +90,12 @@ def _global_options(
     context.obj = {"debug": debug}
     if not debug:
         quiet_start()
-    # Functions are named "package.module:function": modules beside the user count, as for `python -m`.
+    # Options name functions as "package.module:function"; as with `python -m`, modules in the current folder count.
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
 
 
 def main() -> None:
-    """Runs the command line of this process; does not return."""
+    """Runs the command line with this process's arguments; does not return."""
     escape_what_cannot_be_encoded()
     app()

@@ -1,4 +1,4 @@
-"""Options that several verbs share, how their texts are read, and how verbs report what they wrote and decided."""
+"""Options that several commands share, the parsing of their texts, and the report of outputs and verdicts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from tfx_gnn.tables.row_rules import RowRules
 
 REFUSED_EXIT_CODE = 1
-"""Exit code of a verb that did its work and says no; that of an error or of a wrong command line is 2."""
+"""Exit code of a command that ran and whose verdict is no; an error or a wrong command line exits with 2."""
 
 console = PlainConsole()
-"""Where verbs print their results."""
+"""Where commands print their results."""
 
 _TABLES = "Files of the tables"
 
@@ -31,21 +31,23 @@ def folder(help_text: str) -> Any:
 Examples = Annotated[str, folder("Raw graph tf.Examples: the output of `sample`.")]
 TransformedExamples = Annotated[str, folder("Transformed graph tf.Examples: an output of `transform`.")]
 GraphSchema = Annotated[
-    str, folder("Folder of `graph_schema.pbtxt` before the transform: made by `schema`; or a file.")
+    str, folder("Folder with `graph_schema.pbtxt` before the transform, as `schema` writes it; or the file itself.")
 ]
-TransformedGraphSchema = Annotated[str, folder("Folder of `graph_schema.pbtxt` after the transform; or a file.")]
+TransformedGraphSchema = Annotated[
+    str, folder("Folder with `graph_schema.pbtxt` after the transform; or the file itself.")
+]
 TransformGraph = Annotated[str, folder("The transform: an output of `transform`.")]
-SizeConstraints = Annotated[str, folder("Padding budgets: the output of `sizes learn`.")]
+SizeConstraints = Annotated[str, folder("Padding budgets (size constraints): the output of `sizes learn`.")]
 Model = Annotated[str, folder("Trained model: an output of `train`.")]
 Splits = Annotated[
     list[str] | None,
-    typer.Option("--split", help="Split to read; repeat for several. All if not given.", show_default=False),
+    typer.Option("--split", help="Split to read; repeat for several. By default, all.", show_default=False),
 ]
 BeamArgs = Annotated[
     list[str] | None,
     typer.Option(
         "--beam-arg",
-        help="Argument of Apache Beam, such as `--beam-arg=--runner=DataflowRunner`; repeat for several.",
+        help="Argument for Apache Beam, such as `--beam-arg=--runner=DataflowRunner`; repeat for several.",
         show_default=False,
     ),
 ]
@@ -54,7 +56,7 @@ SchemaFile = Annotated[
     str,
     typer.Option(
         "--schema-file",
-        help="Name of the schema of the tables, relative to their folder.",
+        help="Schema file of the tables, relative to their folder.",
         metavar="FILE",
         rich_help_panel=_TABLES,
     ),
@@ -63,7 +65,7 @@ AllowOutsideFiles = Annotated[
     bool,
     typer.Option(
         "--allow-outside-files",
-        help="Let the schema name files outside of the tables folder: by an absolute path, `..` or a symbolic link.",
+        help="Let the schema name files outside the tables folder: by an absolute path, `..` or a symbolic link.",
         rich_help_panel=_TABLES,
     ),
 ]
@@ -71,7 +73,7 @@ MaxRecordMib = Annotated[
     int,
     typer.Option(
         "--max-record-mib",
-        help="Most that one record of a table may hold, in MiB; bounds the memory of reading.",
+        help="Largest size of one record of a table, in MiB; bounds the memory that reading takes.",
         rich_help_panel=_TABLES,
     ),
 ]
@@ -79,46 +81,48 @@ MaxRecordMib = Annotated[
 ModelFn = Annotated[
     str, typer.Option(help="Your function that builds the model, as 'package.module:function'.", show_default=False)
 ]
-Hyperparameters = Annotated[str, typer.Option(help="For the model function: '{\"units\": 64}'.", metavar="JSON")]
+Hyperparameters = Annotated[
+    str, typer.Option(help="Hyperparameters for the model function: '{\"units\": 64}'.", metavar="JSON")
+]
 TaskKind = Annotated[
     str,
     typer.Option(
-        help="What is predicted: 'node_classification', 'graph_classification', 'node_regression', "
+        help="What to predict: 'node_classification', 'graph_classification', 'node_regression', "
         "'graph_regression' or 'link_prediction'."
     ),
 ]
 LabelFeature = Annotated[
     str,
     typer.Option(
-        help="Label feature of node set `_readout`, or of the context for tasks about graphs.", show_default=False
+        help="Label feature of node set `_readout`, or of the context for graph-level tasks.", show_default=False
     ),
 ]
 ClassVocabulary = Annotated[
     str,
-    typer.Option(help="`vocab_filename` of the vocabulary that made the class index of the label.", show_default=False),
+    typer.Option(help="`vocab_filename` of the vocabulary that turned labels into class indices.", show_default=False),
 ]
 
 
 def read_task(kind: str, text: str, **given: str) -> Task:
-    """Makes a task of `--task` and its fields, or of `--task-json`; "" is what was not given."""
+    """Builds a task from `--task` and its fields, or from `--task-json`; "" marks an option that was not given."""
     from tfx_gnn.io import options_json
     from tfx_gnn.models.tasks import TASK_KINDS, Task
 
-    # Which class is built is for the JSON to say; mypy wants one that could be made as it stands.
+    # The JSON decides which class is built; mypy would want a concrete class here.
     any_task: Any = Task
     fields = {name: value for name, value in given.items() if value}
     task: Task
     if text:
         if fields:
             raise ValueError(
-                f"`--task-json` must stand alone; got {sorted(fields)} beside it. Put all fields of the task into it."
+                f"`--task-json` must be given alone; got {sorted(fields)} as well. Put all fields of the task into it."
             )
         task = options_json.from_json(text, any_task, name="--task-json")
         return task
     if kind not in TASK_KINDS or kind == "multi_task":
         raise ValueError(
-            f"`--task` must be one of {sorted(set(TASK_KINDS) - {'multi_task'})}; got {kind!r}. Several tasks at once "
-            "are described by --task-json."
+            f"`--task` must be one of {sorted(set(TASK_KINDS) - {'multi_task'})}; got {kind!r}. For several tasks at "
+            "once, use --task-json."
         )
     task = options_json.from_json(json.dumps({"kind": kind, **fields}), any_task, name="--task")
     return task
@@ -131,9 +135,9 @@ def read_object(option: str, text: str) -> dict[str, Any]:
     try:
         values = parse_json(text)
     except ValueError as error:
-        raise ValueError(f"`{option}` must be JSON; got {text!r}: {error}. Mend it.") from error
+        raise ValueError(f"`{option}` must be JSON; got {text!r}: {error}. Fix it.") from error
     if not isinstance(values, dict):
-        raise ValueError(f"`{option}` must be a JSON object; got {text!r}. Give values by name.")
+        raise ValueError(f"`{option}` must be a JSON object; got {text!r}. Give each value a name.")
     return values
 
 
@@ -145,7 +149,7 @@ def make_row_rules(
     dangling_edges: str,
     max_dropped_share: float | None,
 ) -> RowRules:
-    """Makes the rules for rows of tables, which check the choices as for every caller."""
+    """Builds the rules for rows of tables; `RowRules` itself checks the choices."""
     from tfx_gnn.tables.row_rules import RowRules
 
     if max_dropped_share and "drop" not in (invalid_rows, dangling_edges):
@@ -163,13 +167,13 @@ def make_row_rules(
 
 
 def say_written(**folders: str) -> None:
-    """Prints where the outputs of a verb are."""
+    """Prints where the outputs of a command are."""
     for name, path in folders.items():
         console.print(f"{name:<25} {path}", markup=False, soft_wrap=True)
 
 
 def end_with_verdict(*, passed: bool, verdict: str, reasons: Sequence[str] = ()) -> None:
-    """Prints a verdict as the last line of a verb, and ends the command if it is no."""
+    """Prints a verdict as the last line of a command, and exits with `REFUSED_EXIT_CODE` if it is no."""
     line = verdict if passed or not reasons else f"{verdict}: {'; '.join(reasons)}"
     console.print(line, style="green" if passed else "red", markup=False, soft_wrap=True)
     if not passed:
@@ -177,5 +181,5 @@ def end_with_verdict(*, passed: bool, verdict: str, reasons: Sequence[str] = ())
 
 
 def end_with_blessing(*, blessed: bool, objections: Sequence[str]) -> None:
-    """Ends a verb that blesses, as `end_with_verdict` does."""
+    """Prints the verdict of a command that blesses, as `end_with_verdict` does."""
     end_with_verdict(passed=blessed, verdict="blessed" if blessed else "NOT blessed", reasons=objections)

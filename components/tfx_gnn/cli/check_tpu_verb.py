@@ -1,4 +1,4 @@
-"""The verb `check-tpu`: reports what would keep a model from training on a TPU."""
+"""The command `check-tpu`: reports what would keep a model from training on a TPU."""
 
 from __future__ import annotations
 
@@ -25,28 +25,38 @@ def check_tpu(
     transformed_graph_schema_dir: arguments.TransformedGraphSchema,
     size_constraints_dir: arguments.SizeConstraints,
     model_fn: arguments.ModelFn,
-    task: Annotated[str, typer.Option(help="What is predicted, as for `train`.")] = "node_classification",
+    task: Annotated[str, typer.Option(help="What to predict, as for `train`.")] = "node_classification",
     label_feature: Annotated[str, typer.Option(help="Label feature, as for `train`.", show_default=False)] = "",
     class_vocabulary: Annotated[
         str, typer.Option(help="Vocabulary of the classes, as for `train`.", show_default=False)
     ] = "",
     task_json: Annotated[
-        str, typer.Option(help="In place of these three, a task with all of its fields.", show_default=False)
+        str,
+        typer.Option(
+            help="A task with all of its fields, instead of --task, --label-feature and --class-vocabulary.",
+            show_default=False,
+        ),
     ] = "",
     train_split: Annotated[str, typer.Option(help="Split to train on.")] = "train",
-    eval_split: Annotated[str, typer.Option(help="Split to watch after every epoch.")] = "val",
-    batching: Annotated[str, typer.Option(help="'packed', 'fit_or_skip' or 'tight'.")] = "packed",
+    eval_split: Annotated[str, typer.Option(help="Split to evaluate after every epoch.")] = "val",
+    batching: Annotated[
+        str, typer.Option(help="Batches of the training split: 'packed', 'fit_or_skip' or 'tight'.")
+    ] = "packed",
     batch_size: Annotated[
-        int, typer.Option(help="Graphs of one core's batch; 0 for the learner's own batch size.")
+        int, typer.Option(help="Graphs in one core's batch; 0 for the --batch-size of `sizes learn`.")
     ] = 0,
-    success_ratio: Annotated[float, typer.Option(help="Which of the learned fit-or-skip budgets.")] = 0.99,
-    precision: Annotated[str, typer.Option(help="'float32' or 'mixed_bfloat16'.")] = "float32",
+    success_ratio: Annotated[
+        float, typer.Option(help="Success ratio of the fit-or-skip budget to use, one of those that were learned.")
+    ] = 0.99,
+    precision: Annotated[
+        str, typer.Option(help="Precision of the layers' computation: 'float32' or 'mixed_bfloat16'.")
+    ] = "float32",
     hyperparameters: arguments.Hyperparameters = "{}",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and no tables.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
-    """Find what would keep a model from training on a TPU, without one.
+    """Find what would keep a model from training on a TPU; needs no TPU.
 
-    Exits with 1 if there is something.
+    Exits with 1 if it finds something.
     """
     from tfx_gnn.components.graph_trainer.tpu_readiness import check_training_for_tpu
     from tfx_gnn.training.loop.trainer_inputs import TrainerFolders

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from tfx_gnn.io.plain_console import PlainConsole
 
 ERROR_EXIT_CODE = 2
-"""Exit code after an error that the user can mend; that of a wrong command line, too."""
+"""Exit code after an error that the user can fix, and after a wrong command line."""
 
 _EXTRA_OF_MODULE = {
     "apache_beam": "beam",
@@ -35,7 +35,7 @@ _EXTRA_OF_MODULE = {
 
 _FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _WHILE_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
-"""Errors of open files, which Python raises without their names."""
+"""Errors on open files, which Python raises without the file's name."""
 _RAISED = re.compile(
     r"^(?:RuntimeError: )?(?:\w+\.)*(\w+(?:Error|Exception)): (.*?)(?: \[while running '.*'\])?$", re.MULTILINE
 )
@@ -43,9 +43,9 @@ _MENDABLE = (
     "ValueError", "TypeError", "OSError", "FileNotFoundError", "FileExistsError", "PermissionError",
     "ResourceExhaustedError", "PermissionDeniedError", "NotFoundError",
 )  # fmt: skip
-"""Names of the errors of workers that the user can mend."""
+"""Names of workers' errors that the user can fix."""
 _OF_A_FILE = re.compile(r"([^;]*/[^;]*); (.+)")
-"""TensorFlow's error about a file: its path, and what the system answered."""
+"""TensorFlow's error about a file: its path, and the system's message."""
 
 
 _VERB = "tfx_gnn.verb"
@@ -56,16 +56,16 @@ _ABOUT = re.compile(
 )
 _FILE = re.compile(r"`([^`]*[/.][^`]*)`(?= must be readable)")
 _OF_SAMPLING_SPEC = ("label_features", "seed_edge_set", "split_column")
-"""Options that say what a sampling spec does not; other plans have attributes of these names themselves."""
+"""Options that complete a sampling spec; other plans have attributes with these names."""
 _SAMPLING_SPEC_SUFFIX = ".pbtxt"
 _IS_ABOUT_A_COLUMN = re.compile(r", (line|row|record) \d+\.|must be one column of the table|must hold values of type ")
 
 
 class OneLineErrors(TyperGroup):
-    """Group of commands whose errors are shown as one red line; `--debug` lets them through."""
+    """Group of commands that shows an error as one red line; with `--debug`, as a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command line; exits with code 2 after an error that the user can mend was shown."""
+        """Runs the command line; shows an error that the user can fix and exits with code 2."""
         try:
             return super().invoke(ctx)
         except Exception as error:
@@ -77,7 +77,7 @@ class OneLineErrors(TyperGroup):
             raise typer.Exit(ERROR_EXIT_CODE) from error
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Remembers the options of the verb that is run."""
+        """Remembers the flags of the command that is run, for `name_flags`."""
         name, command, rest = super().resolve_command(ctx, args)
         verb: Any = getattr(command, "commands", {}).get(rest[0] if rest else "", command)
         flags = flags_of(verb)
@@ -86,12 +86,12 @@ class OneLineErrors(TyperGroup):
 
 
 def flags_of(verb: Any) -> dict[str, str]:
-    """Lists the flags of a verb by their names in Python."""
+    """Lists the flags of a command by their Python names."""
     return {option.name: option.opts[0] for option in verb.params}
 
 
 def _given(arguments: list[str], flags: Collection[str]) -> dict[str, str]:
-    """Returns the flags of what was given, by value; values that were given twice are left out."""
+    """Returns flags by the value given to each; leaves out values that were given twice."""
     pairs = [(value, flag) for flag, value in itertools.pairwise(arguments) if flag in flags]
     pairs += [(found[2], found[0]) for found in (text.partition("=") for text in arguments) if found[0] in flags]
     counts = collections.Counter(value for value, _ in pairs)
@@ -99,17 +99,17 @@ def _given(arguments: list[str], flags: Collection[str]) -> dict[str, str]:
 
 
 def name_flags(line: str, flags: Mapping[str, str], given: Mapping[str, str] | None = None) -> str:
-    """Writes the flag of a verb where a message names the option as Python does.
+    """Replaces Python names of options in a message by the flags of the command.
 
-    A message about an inner name, or about a file, is told which flag it comes from: `given` has flags by the value
-    that each was given. Names of columns stay, whatever they are.
+    A message about an inner name or a file also gets the flag that it comes from: `given` holds flags by the value
+    given to each. Column names stay as they are.
 
     Example:
         >>> name_flags("`num_shards` must be in [1, 9]; got 0.", {"num_shards": "--num-shards"})
         '`--num-shards` must be in [1, 9]; got 0.'
     """
     if "`--" in line:
-        # Written for the command line; other names in it are fields of what a flag holds.
+        # Written for the command line: other names in it are fields of a flag's value.
         return line
     given = {value: of_value for value, of_value in (given or {}).items() if value.rstrip("/")}
     flags = _usable_flags(flags, given)
@@ -117,8 +117,8 @@ def name_flags(line: str, flags: Mapping[str, str], given: Mapping[str, str] | N
 
     def flag(match: re.Match[str]) -> str:
         name = match[1] or match[2]
-        name = name if name in flags else f"{name}s"  # an option that is repeated names several
-        # The first name of a message about a row is that of a column.
+        name = name if name in flags else f"{name}s"  # a repeatable option has a plural name
+        # In a message about a row, the first name is a column's.
         if name not in flags or (is_column and match.start() == 0):
             return match[0]
         return f"`{flags[name]}`"
@@ -148,7 +148,7 @@ def _usable_flags(flags: Mapping[str, str], given: Mapping[str, str]) -> Mapping
 
 
 def error_line(error: Exception) -> str | None:
-    """Describes an error to the user in one line; None for a defect, whose traceback should be seen."""
+    """Describes an error to the user in one line; None for a bug, whose traceback should be shown."""
     if isinstance(error, ModuleNotFoundError):
         extra = _EXTRA_OF_MODULE.get((error.name or "").partition(".")[0])
         if extra is not None:
@@ -162,13 +162,13 @@ def error_line(error: Exception) -> str | None:
     tensorflow: Any = sys.modules.get("tensorflow")
     if tensorflow is not None and isinstance(error, tensorflow.errors.OpError):
         message = " ".join(str(getattr(error, "message", error)).split())
-        # What this library raises itself says it all.
+        # This library's own messages, which start with a backtick, need nothing added.
         return message if message.startswith("`") else _line_of_tensorflow(type(error).__name__, message)
     return _line_of_worker(str(error)) if isinstance(error, RuntimeError) else None
 
 
 def _line_of_worker(text: str) -> str | None:
-    """Finds what a process of Beam's raised: it comes as a RuntimeError with the traceback as text."""
+    """Finds what a Beam worker raised; it arrives as a RuntimeError with the traceback as text."""
     is_of_worker = text.startswith("Traceback (most recent call last)") or _RAISED.match(text)
     raised = _RAISED.findall(text) if is_of_worker else []
     if not raised or raised[-1][0] not in _MENDABLE:
@@ -197,7 +197,7 @@ def _line_of_file(path: str, reason: str) -> str:
 
 
 def _path_in_use(error: BaseException) -> str:
-    """Finds the file of an error that does not name it, as that of a full disk while a file is written."""
+    """Finds the file of an error that does not name it, such as a disk that fills up during a write."""
     path = ""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         path = next((str(frame.f_locals[name]) for name in ("path", "filename") if frame.f_locals.get(name)), path)

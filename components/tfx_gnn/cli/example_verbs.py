@@ -1,4 +1,4 @@
-"""Verbs for graph tf.Examples: `sample` makes them of tables, `schema` describes and `validate` checks them."""
+"""Commands for graph tf.Examples: `sample` makes them from tables, `schema` describes and `validate` checks them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _ROWS = "Rows of the tables"
 
 def sample(
     *,
-    tables_dir: Annotated[str, arguments.folder("Folder of `graph_schema.pbtxt` and the tables that it names.")],
-    examples_dir: Annotated[str, arguments.folder("Where to write graph tf.Examples, by split.")],
+    tables_dir: Annotated[str, arguments.folder("Folder with `graph_schema.pbtxt` and the tables that it names.")],
+    examples_dir: Annotated[str, arguments.folder("Where to write the graph tf.Examples, by split.")],
     plan: Annotated[
         str,
         typer.Option(
-            help="What to sample around each seed: a JSON file, a sampling spec of TF-GNN (`.pbtxt`), or "
-            "'package.module:NAME' of a SamplingPlan or of a function that returns one.",
+            help="What to sample around each seed: a JSON file, a TF-GNN sampling spec (`.pbtxt`), or "
+            "'package.module:NAME' of a SamplingPlan or a function that returns one.",
             show_default=False,
         ),
     ] = "",
@@ -37,39 +37,43 @@ def sample(
         str,
         typer.Option(
             help="Instead of a plan, for tables of many small graphs: a JSON file, or 'package.module:NAME' of a "
-            "GraphLevelExamples or of a function that returns one.",
+            "GraphLevelExamples or a function that returns one.",
             show_default=False,
         ),
     ] = "",
     label_features: Annotated[
         list[str] | None,
-        typer.Option("--label-feature", help="Label to read out, for a sampling spec; repeat for several."),
+        typer.Option("--label-feature", help="With a sampling spec: label to read out; repeat for several."),
     ] = None,
     allows_empty_splits: Annotated[
         bool,
-        typer.Option("--allow-empty-splits", help="Let splits be empty, where there are few seeds."),
+        typer.Option("--allow-empty-splits", help="Allow splits to be empty, as may happen with few seeds."),
     ] = False,
-    split_column: Annotated[str, typer.Option(help="Column of the seeds' splits, for a sampling spec.")] = "",
-    seed_edge_set: Annotated[str, typer.Option(help="Edge set of the pairs, for a sampling spec of links.")] = "",
+    split_column: Annotated[str, typer.Option(help="With a sampling spec: column of the seeds' splits.")] = "",
+    seed_edge_set: Annotated[
+        str, typer.Option(help="With a sampling spec for link prediction: edge set of the seed pairs.")
+    ] = "",
     sampling_seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
-    num_shards: Annotated[int, typer.Option(help="Files a split.")] = 2,
+    num_shards: Annotated[int, typer.Option(help="Files per split.")] = 2,
     invalid_rows: Annotated[
         str, typer.Option(help="Rows with missing or wrong values: `refuse` or `drop`.", rich_help_panel=_ROWS)
     ] = "refuse",
     duplicate_nodes: Annotated[
-        str, typer.Option(help="Nodes with an id that is taken: `refuse` or `keep_first`.", rich_help_panel=_ROWS)
+        str, typer.Option(help="Nodes whose id occurred before: `refuse` or `keep_first`.", rich_help_panel=_ROWS)
     ] = "refuse",
     duplicate_edges: Annotated[
         str,
-        typer.Option(help="Edges with equal ends (and time): `keep`, `refuse` or `keep_first`.", rich_help_panel=_ROWS),
+        typer.Option(
+            help="Edges with the same ends (and time): `keep`, `refuse` or `keep_first`.", rich_help_panel=_ROWS
+        ),
     ] = "keep",
     dangling_edges: Annotated[
-        str, typer.Option(help="Edges of nodes that are not there: `refuse` or `drop`.", rich_help_panel=_ROWS)
+        str, typer.Option(help="Edges whose source or target is missing: `refuse` or `drop`.", rich_help_panel=_ROWS)
     ] = "refuse",
     max_dropped_share: Annotated[
         float | None,
         typer.Option(
-            help="Most that may be dropped of a table, in [0, 1], where `drop` is chosen; by default any share.",
+            help="Largest fraction of a table's rows that `drop` may drop, in [0, 1]; by default any.",
             show_default=False,
             rich_help_panel=_ROWS,
         ),
@@ -78,14 +82,14 @@ def sample(
     allow_outside_files: arguments.AllowOutsideFiles = False,
     max_record_mib: arguments.MaxRecordMib = 16,
     execution: Annotated[
-        str, typer.Option(help="`in_memory`, or `beam` for graphs that one machine does not hold.")
+        str, typer.Option(help="`in_memory`, or `beam` for graphs that do not fit on one machine.")
     ] = "in_memory",
     num_partitions: Annotated[
-        int, typer.Option(help="On Beam, partitions of the graph: a power of two, 0 to choose by size.")
+        int, typer.Option(help="With `beam`, partitions of the graph: a power of two, or 0 to choose by size.")
     ] = 0,
     beam_args: arguments.BeamArgs = None,
 ) -> None:
-    """Cut a subgraph out of the tables around every seed, or write many small graphs whole."""
+    """Sample a subgraph around every seed from the tables, or write many small graphs whole."""
     from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions
     from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples
     from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
@@ -93,7 +97,7 @@ def sample(
     if execution == "in_memory" and (num_partitions or beam_args):
         raise ValueError(
             "`--num-partitions` and `--beam-arg` must go with `--execution beam`; got "
-            f"{num_partitions} and {beam_args or []}. Add it, or leave them out."
+            f"{num_partitions} and {beam_args or []}. Add --execution beam, or leave them out."
         )
     rules = arguments.make_row_rules(
         invalid_rows=invalid_rows,
@@ -116,7 +120,7 @@ def sample(
         if allows_empty_splits:
             splits = dataclasses.replace(made_plan.splits, allows_empty_splits=True)
             made_plan = dataclasses.replace(made_plan, splits=splits)
-    # Whether the text is one of the choices is checked by the options, as for every caller.
+    # The options class checks that the text is one of the choices.
     how: dict[str, Any] = {"execution": execution}
     options = SubgraphExampleGenOptions(
         plan=made_plan,
@@ -138,7 +142,7 @@ def sample(
 
 
 def _load_plan(reference: str, tables_dir: str, access: TableAccess, of_spec: dict[str, Any]) -> SamplingPlan:
-    """Makes the plan; `of_spec` holds what a sampling spec does not say itself."""
+    """Loads the plan; `of_spec` holds the options that complete a sampling spec."""
     from tfx_gnn.sampling.plan.plan import SamplingPlan
     from tfx_gnn.sampling.plan.sampling_spec import plan_from_sampling_spec, read_sampling_spec
     from tfx_gnn.sampling.plan.split_plan import SplitPlan
@@ -152,7 +156,7 @@ def _load_plan(reference: str, tables_dir: str, access: TableAccess, of_spec: di
     if given:
         raise ValueError(
             "`--label-feature`, `--split-column` and `--seed-edge-set` must be part of the plan, unless it is a "
-            f"sampling spec; got {list(given.values())} for {reference!r}. Write them into the plan."
+            f"sampling spec; got {list(given.values())} for {reference!r}. Put them in the plan."
         )
     return _load_object("plan", reference, SamplingPlan)
 
@@ -210,13 +214,13 @@ def schema(
     *,
     examples_dir: arguments.Examples,
     graph_schema_dir: Annotated[
-        str, arguments.folder("Where to write the graph schema, checked against the examples.")
+        str, arguments.folder("Where to write the graph schema, which is checked against the examples.")
     ],
     schema_dir: Annotated[str, arguments.folder("Where to write the standard TensorFlow Metadata schema.")],
     splits: arguments.Splits = None,
     schema_file: Annotated[
         str,
-        typer.Option(help="Name of the graph schema beside the splits, if there is one.", metavar="FILE"),
+        typer.Option(help="Name of the graph schema file next to the splits, if there is one.", metavar="FILE"),
     ] = SCHEMA_FILE,
     beam_args: arguments.BeamArgs = None,
 ) -> None:
@@ -238,31 +242,40 @@ def validate(
     *,
     examples_dir: arguments.Examples,
     graph_schema_dir: arguments.GraphSchema,
-    statistics_dir: Annotated[str, arguments.folder("Where to write statistics, in TFDV's form.")],
-    anomalies_dir: Annotated[str, arguments.folder("Where to write anomalies, in TFDV's form and as JSON.")],
+    statistics_dir: Annotated[str, arguments.folder("Where to write statistics, in TFDV's format.")],
+    anomalies_dir: Annotated[str, arguments.folder("Where to write anomalies, in TFDV's format and as JSON.")],
     blessing_dir: Annotated[str, arguments.folder("Where to write `BLESSED` or `NOT_BLESSED`, and the reasons.")],
     baseline_statistics_dir: Annotated[
-        str, typer.Option(help="Statistics of earlier data, to measure drift.", show_default=False, metavar="FOLDER")
+        str,
+        typer.Option(
+            help="Statistics of earlier data, to measure drift against.", show_default=False, metavar="FOLDER"
+        ),
     ] = "",
     splits: arguments.Splits = None,
     split_order: Annotated[
-        str, typer.Option(help="Splits from the first, which is trained on, to the last.")
+        str,
+        typer.Option(help="Splits in order, the training split first; a split must not reveal what a later one tests."),
     ] = "train,val,test",
     label_features: Annotated[
         list[str] | None,
         typer.Option(
             "--label-feature",
-            help="Label of node set `_readout` or the context, of which no feature may be a copy; repeat for several.",
+            help="Label of node set `_readout` or the context, which no feature may copy; repeat for several.",
             show_default=False,
         ),
     ] = None,
     seed_edge_set: Annotated[
-        str, typer.Option(help="Edge set whose edges are predicted: they must not show.", show_default=False)
+        str,
+        typer.Option(
+            help="Edge set whose edges are predicted, so that examples must not contain them.", show_default=False
+        ),
     ] = "",
     reverse_edge_sets: Annotated[
         list[str] | None,
         typer.Option(
-            "--reverse-edge-set", help="Edge set that holds them reversed; repeat for several.", show_default=False
+            "--reverse-edge-set",
+            help="Edge set that holds the predicted edges reversed; repeat for several.",
+            show_default=False,
         ),
     ] = None,
     pair_label_feature: Annotated[
@@ -270,55 +283,66 @@ def validate(
     ] = "",
     seed_time_feature: Annotated[
         str,
-        typer.Option(help="Feature with the time of a seed: none is newer than a later split.", show_default=False),
+        typer.Option(
+            help="Feature with the time of each seed: no seed may be newer than one of a later split.",
+            show_default=False,
+        ),
     ] = "",
     edge_time_features: Annotated[
         list[str] | None,
         typer.Option(
             "--edge-time",
-            help="An edge set and its feature of time: no edge is newer than its seed; repeat for several.",
+            help="An edge set and its time feature: no edge may be newer than its seed; repeat for several.",
             metavar="EDGE_SET=FEATURE",
             show_default=False,
         ),
     ] = None,
     only_earlier_edges: Annotated[
-        bool, typer.Option("--only-earlier-edges", help="Edges of the very time of their seed are refused, too.")
+        bool, typer.Option("--only-earlier-edges", help="Also refuse edges with exactly the time of their seed.")
     ] = False,
     inductive: Annotated[
-        bool, typer.Option("--inductive", help="Seeds of later splits are unseen nodes in earlier ones.")
+        bool, typer.Option("--inductive", help="Require that seeds of a later split occur in no earlier split.")
     ] = False,
     required_sets: Annotated[
         list[str] | None,
         typer.Option(
             "--required-set",
-            help="Set, as 'nodes/paper', that every example has; repeat for several.",
+            help="Set, such as 'nodes/paper', that must have items in every example; repeat for several.",
             show_default=False,
         ),
     ] = None,
     unstable_features: Annotated[
         list[str] | None,
         typer.Option(
-            "--unstable-feature", help="Key that drift and skew leave out; repeat for several.", show_default=False
+            "--unstable-feature",
+            help="tf.Example key to leave out of drift and skew; repeat for several.",
+            show_default=False,
         ),
     ] = None,
-    max_l_infinity_drift: Annotated[float, typer.Option(help="Allowed distance of strings to the baseline.")] = 0.3,
-    max_jensen_shannon_drift: Annotated[
-        float, typer.Option(help="Allowed divergence of numbers to the baseline.")
+    max_l_infinity_drift: Annotated[
+        float, typer.Option(help="Largest L-infinity distance of a string feature from the baseline.")
     ] = 0.3,
-    max_l_infinity_skew: Annotated[float, typer.Option(help="Allowed distance of strings between splits.")] = 0.3,
-    max_jensen_shannon_skew: Annotated[float, typer.Option(help="Allowed divergence of numbers between splits.")] = 0.3,
+    max_jensen_shannon_drift: Annotated[
+        float, typer.Option(help="Largest Jensen-Shannon divergence of a numeric feature from the baseline.")
+    ] = 0.3,
+    max_l_infinity_skew: Annotated[
+        float, typer.Option(help="Largest L-infinity distance of a string feature between splits.")
+    ] = 0.3,
+    max_jensen_shannon_skew: Annotated[
+        float, typer.Option(help="Largest Jensen-Shannon divergence of a numeric feature between splits.")
+    ] = 0.3,
     severities: Annotated[
         list[str] | None,
         typer.Option(
             "--severity",
-            help="A check and what it is when it does not pass: error, warning or off; repeat for several.",
+            help="A check and the severity of its failure: error, warning or off; repeat for several.",
             metavar="CHECK=SEVERITY",
             show_default=False,
         ),
     ] = None,
     beam_args: arguments.BeamArgs = None,
 ) -> None:
-    """Check graphs, splits and labels of the examples, and bless them if they may be trained on.
+    """Check the graphs, splits and labels of examples, and bless the examples if they are fit for training.
 
     Exits with 1 if they are not blessed.
     """
@@ -377,6 +401,6 @@ def _read_pairs(option: str, texts: list[str] | None) -> dict[str, str]:
     for text in texts or ():
         name, separator, value = text.rpartition("=")
         if not separator or not name or not value:
-            raise ValueError(f"`{option}` must have the form '<name>=<value>'; got {text!r}. Write it so.")
+            raise ValueError(f"`{option}` must have the form '<name>=<value>'; got {text!r}. Write it that way.")
         found[name] = value
     return found

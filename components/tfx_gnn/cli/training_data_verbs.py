@@ -1,4 +1,4 @@
-"""Verbs that prepare examples for training: `transform`, `sizes` and `batches`."""
+"""Commands that prepare examples for training: `transform`, `sizes` and `batches`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from tfx_gnn.tables.table_access import SCHEMA_FILE, TableAccess
 if TYPE_CHECKING:
     from tfx_gnn.records.size_constraints_file import SizeConstraintsFile
 
-sizes = typer.Typer(no_args_is_help=True, help="Learn how large batches of graphs are padded, and see what it costs.")
-"""The group of verbs of `tfx-gnn sizes`."""
+sizes = typer.Typer(
+    no_args_is_help=True,
+    help="Learn padding budgets (size constraints) for batches of graphs, and see what padding costs.",
+)
+"""The command group `tfx-gnn sizes`."""
 
 _TABLES, _SPANS = "Statistics from tables", "Statistics of several spans"
 _TABLE_WIDTH = 132
@@ -30,8 +33,8 @@ def transform(
     preprocessing_fn: Annotated[
         str,
         typer.Option(
-            help="Your feature transform over a graph view, as 'package.module:function'; tf.Transform's analyzers "
-            "may be used in it.",
+            help="Your function that transforms the features of a GraphView, as 'package.module:function'; it may use "
+            "tf.Transform's analyzers.",
             show_default=False,
         ),
     ],
@@ -43,13 +46,13 @@ def transform(
     analyze_splits: Annotated[
         list[str] | None,
         typer.Option(
-            "--analyze-split", help="Split that statistics are taken from; repeat for several.", show_default="train"
+            "--analyze-split", help="Split to compute statistics from; repeat for several.", show_default="train"
         ),
     ] = None,
     analyze: Annotated[
         str,
         typer.Option(
-            help="What statistics count: `unique_items` (every node and edge of the examples once), `tables` (every "
+            help="What statistics count: `unique_items` (every node and edge in the examples once), `tables` (every "
             "row of --tables) or `as_sampled` (every occurrence in an example)."
         ),
     ] = "unique_items",
@@ -85,8 +88,7 @@ def transform(
         list[str] | None,
         typer.Option(
             "--earlier-examples-dir",
-            help="Raw graph tf.Examples of an earlier span, of which statistics are taken too; repeat for several, in "
-            "order.",
+            help="Raw graph tf.Examples of an earlier span to include in the statistics; repeat for several, in order.",
             show_default=False,
             metavar="FOLDER",
             rich_help_panel=_SPANS,
@@ -95,7 +97,7 @@ def transform(
     analyzer_cache_dir: Annotated[
         str,
         typer.Option(
-            help="What an earlier run wrote to its --updated-analyzer-cache-dir: spans in it are not read.",
+            help="The --updated-analyzer-cache-dir of an earlier run: spans that it holds are not read again.",
             show_default=False,
             metavar="FOLDER",
             rich_help_panel=_SPANS,
@@ -104,7 +106,7 @@ def transform(
     updated_analyzer_cache_dir: Annotated[
         str,
         typer.Option(
-            help="Where to keep the statistics of these spans for the next run.",
+            help="Where to write the statistics of these spans, for the next run.",
             show_default=False,
             metavar="FOLDER",
             rich_help_panel=_SPANS,
@@ -113,7 +115,7 @@ def transform(
     pre_transform_stats_dir: Annotated[
         str,
         typer.Option(
-            help="Where to write statistics of the raw features, every item once.",
+            help="Where to write statistics of the raw features, counting every item once.",
             show_default=False,
             metavar="FOLDER",
         ),
@@ -121,7 +123,7 @@ def transform(
     post_transform_stats_dir: Annotated[
         str,
         typer.Option(
-            help="Where to write statistics of the transformed features, every item once.",
+            help="Where to write statistics of the transformed features, counting every item once.",
             show_default=False,
             metavar="FOLDER",
         ),
@@ -130,13 +132,13 @@ def transform(
         list[str] | None,
         typer.Option(
             "--nonfinite-feature",
-            help="Transformed feature, as 'nodes/item.x', that may be NaN or infinite; repeat for several.",
+            help="Transformed feature, such as 'nodes/item.x', that may be NaN or infinite; repeat for several.",
             show_default=False,
         ),
     ] = None,
     beam_args: arguments.BeamArgs = None,
 ) -> None:
-    """Transform features by full-pass statistics in which every node and edge counts once."""
+    """Transform features with full-pass statistics that count every node and edge once."""
     from tfx_gnn.components.graph_transform.options import GraphTransformOptions
     from tfx_gnn.components.graph_transform.stage import transform_graphs
 
@@ -153,9 +155,10 @@ def transform(
     if access != TableAccess() and not tables_dir:
         raise ValueError(
             "`--schema-file`, `--allow-outside-files` and `--max-record-mib` must go with `--tables`, which they are "
-            f"about; got {schema_file}, {allow_outside_files} and {max_record_mib} alone. Add it, or leave them out."
+            f"about; got {schema_file}, {allow_outside_files} and {max_record_mib} alone. Add --tables, or leave them "
+            "out."
         )
-    # Whether the text is one of the choices is checked by the options, as for every caller.
+    # The options class checks that the text is one of the choices.
     how: dict[str, Any] = {"analyze": analyze}
     transform_graphs(
         examples_dir=examples_dir,
@@ -202,40 +205,45 @@ def learn(
     extra_batch_sizes: Annotated[
         list[int] | None,
         typer.Option(
-            "--extra-batch-size", help="A further batch size to learn for; repeat for several.", show_default=False
+            "--extra-batch-size",
+            help="Another batch size to learn budgets for; repeat for several.",
+            show_default=False,
         ),
     ] = None,
     success_ratios: Annotated[
         list[float] | None,
         typer.Option(
             "--success-ratio",
-            help="Share of random batches that shall fit a fit-or-skip budget; repeat for several budgets.",
+            help="Fraction of random batches that should fit a fit-or-skip budget; repeat for several budgets.",
             show_default="0.99",
         ),
     ] = None,
     splits: arguments.Splits = None,
-    train_split: Annotated[str, typer.Option(help="Split that is trained on.")] = "train",
-    window: Annotated[int, typer.Option(help="Graphs that packing looks at in advance.")] = 128,
+    train_split: Annotated[str, typer.Option(help="Split to train on.")] = "train",
+    window: Annotated[int, typer.Option(help="Graphs that packing looks ahead at.")] = 128,
     label_feature: Annotated[
         str,
-        typer.Option(help="Label feature of node set `_readout`, to tell what each class loses.", show_default=False),
+        typer.Option(
+            help="Label feature of node set `_readout`, to report what fit-or-skip budgets skip of each class.",
+            show_default=False,
+        ),
     ] = "",
     class_vocabulary: Annotated[
         str, typer.Option(help="`vocab_filename` of the vocabulary that names the classes.", show_default=False)
     ] = "",
     transform_graph_dir: Annotated[
-        str, arguments.folder("The transform that holds this vocabulary: an output of `transform`.")
+        str, arguments.folder("The transform that holds --class-vocabulary: an output of `transform`.")
     ] = "",
     warn_slice_loss: Annotated[
-        float, typer.Option(help="Share of a class or degree bucket above which its loss is warned of.")
+        float, typer.Option(help="Warn if a budget skips more than this fraction of a class or degree bucket.")
     ] = 0.05,
     max_slice_loss: Annotated[
-        float, typer.Option(help="Share of a class or degree bucket above which its loss is refused.")
+        float, typer.Option(help="Fail if a budget skips more than this fraction of a class or degree bucket.")
     ] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of the random batches that budgets are measured on.")] = 0,
     beam_args: arguments.BeamArgs = None,
 ) -> None:
-    """Learn how large a batch of graphs must be padded, in one pass over the sizes."""
+    """Learn the sizes to pad a batch of graphs to, in one pass over the sizes of all graphs."""
     from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
     from tfx_gnn.components.size_constraint_learner.stage import learn_size_constraints
 
@@ -267,19 +275,19 @@ def learn(
 @sizes.command()
 def report(
     size_constraints_dir: Annotated[
-        str, typer.Argument(help="Padding budgets: the output of `sizes learn`.", show_default=False)
+        str, typer.Argument(help="Padding budgets (size constraints): the output of `sizes learn`.", show_default=False)
     ],
     *,
     output: Annotated[
         str,
         typer.Option(
-            help="Where to write the whole report as an HTML page; a file that is there is replaced.",
+            help="Where to write the whole report as an HTML page; an existing file is replaced.",
             metavar="FILE",
             show_default=False,
         ),
     ] = "",
 ) -> None:
-    """Show what padding budgets cost and what they skip."""
+    """Show what padding budgets cost and which graphs they skip."""
     import tensorflow as tf
 
     from tfx_gnn.components.size_constraint_learner.size_report import write_size_report
@@ -321,7 +329,7 @@ def _show_budgets(content: SizeConstraintsFile) -> None:
             as_percent(budget.achieved_success_ratio, 2) if skips else "all",
             as_bytes(budget.bytes_per_batch),
         )
-    # Ten columns; where lines are shorter, cut names and numbers would tell nothing.
+    # Ten columns: on a narrower console, names and numbers would be cut off.
     PlainConsole(width=max(arguments.console.width, _TABLE_WIDTH)).print(shown, crop=False)
     for warning in content.warnings:
         arguments.console.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
@@ -334,22 +342,22 @@ def batches(
     size_constraints_dir: arguments.SizeConstraints,
     precomputed_batches_dir: Annotated[str, arguments.folder("Where to write the batches.")],
     num_epochs: Annotated[
-        int, typer.Option(help="Passes over the split to store, each in another order and batched anew.")
+        int, typer.Option(help="Passes over the split to store, each shuffled and batched anew.")
     ] = 1,
     split: Annotated[str, typer.Option(help="Split to read.")] = "train",
     batching: Annotated[
         str, typer.Option(help="How graphs are batched: 'packed', 'fit_or_skip' or 'tight'.")
     ] = "packed",
     batch_size: Annotated[
-        int, typer.Option(help="Batch size whose budget is taken; 0 for the one that was learned first.")
+        int, typer.Option(help="Batch size whose budget to use; 0 for the --batch-size of `sizes learn`.")
     ] = 0,
     success_ratio: Annotated[
-        float, typer.Option(help="Share of random batches that fit, of the fit-or-skip budget to take.")
+        float, typer.Option(help="Success ratio of the fit-or-skip budget to use, one of those that were learned.")
     ] = 0.99,
     shuffle_buffer_size: Annotated[int, typer.Option(help="Graphs in the shuffle buffer.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of the order of graphs.")] = 0,
 ) -> None:
-    """Store shuffled epochs of padded batches, which a training reads many times faster than it makes them."""
+    """Store shuffled epochs of padded batches, which training reads many times faster than it could make them."""
     from tfx_gnn.training.data.precomputed_batches import PrecomputedBatchesOptions, write_precomputed_batches
 
     quiet_first_compilation()

@@ -1,4 +1,4 @@
-"""Verbs that train: `tune`, `train`, and `report`, which renders the page of either again."""
+"""Commands that train: `tune`, `train`, and `report`, which renders the report page of either again."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ def tune(
     search_space: Annotated[
         str,
         typer.Option(
-            help='Values by hyperparameter: \'{"learning_rate": {"kind": "float", "low": 1e-4, "high": 0.1, "log": '
-            'true}, "units": {"kind": "choice", "values": [32, 64]}}\'. Kind "int" has low, high and step.',
+            help="Values to search, by hyperparameter: "
+            '\'{"learning_rate": {"kind": "float", "low": 1e-4, "high": 0.1, "log": true}, '
+            '"units": {"kind": "choice", "values": [32, 64]}}\'. Kind "int" has low, high and step.',
             metavar="JSON",
             show_default=False,
         ),
@@ -45,39 +46,48 @@ def tune(
     task_json: Annotated[
         str,
         typer.Option(
-            help="In place of these three, a task with all of its fields, as for `train`.", show_default=False
+            help="A task with all of its fields, as for `train`, instead of --task, --label-feature and "
+            "--class-vocabulary.",
+            show_default=False,
         ),
     ] = "",
     trainer_json: Annotated[
         str,
         typer.Option(
-            help="Further fields of GraphTrainerOptions for each trial: "
+            help="More fields of GraphTrainerOptions for each trial: "
             '\'{"batching": {"batch_size": 64}, "early_stopping_patience": 3}\'.',
             metavar="JSON",
         ),
     ] = "{}",
-    num_epochs: Annotated[int, typer.Option(help="Epochs of a trial.")] = 10,
-    num_trials: Annotated[int, typer.Option(help="Trials; a grid ends when all of it was tried.")] = 20,
-    objective: Annotated[str, typer.Option(help="Loss or metric that is compared, such as 'val_accuracy'.")] = (
-        "val_loss"
-    ),
-    direction: Annotated[str, typer.Option(help="'minimize', 'maximize' or 'auto'.")] = "auto",
-    sampler: Annotated[str, typer.Option(help="What chooses values: 'tpe', 'random' or 'grid'.")] = "tpe",
-    pruner: Annotated[str, typer.Option(help="What ends trials early: 'none', 'median' or 'hyperband'.")] = "none",
-    num_startup_trials: Annotated[int, typer.Option(help="Trials at random before others are compared with them.")] = 5,
-    max_failed_trials: Annotated[int, typer.Option(help="Trials that may fail.")] = 0,
-    search_seed: Annotated[int, typer.Option(help="Seed of the choice of values.")] = 0,
+    num_epochs: Annotated[int, typer.Option(help="Epochs per trial.")] = 10,
+    num_trials: Annotated[
+        int, typer.Option(help="Number of trials; a grid search ends earlier if every combination has been tried.")
+    ] = 20,
+    objective: Annotated[str, typer.Option(help="Loss or metric to optimize, such as 'val_accuracy'.")] = "val_loss",
+    direction: Annotated[
+        str, typer.Option(help="Direction of the objective: 'minimize', 'maximize' or 'auto'.")
+    ] = "auto",
+    sampler: Annotated[str, typer.Option(help="How hyperparameters are chosen: 'tpe', 'random' or 'grid'.")] = "tpe",
+    pruner: Annotated[
+        str, typer.Option(help="How weak trials are ended early: 'none', 'median' or 'hyperband'.")
+    ] = "none",
+    num_startup_trials: Annotated[
+        int,
+        typer.Option(help="First trials, which 'tpe' chooses at random and which 'median' waits for before it prunes."),
+    ] = 5,
+    max_failed_trials: Annotated[int, typer.Option(help="Failed trials to tolerate; one more ends the search.")] = 0,
+    search_seed: Annotated[int, typer.Option(help="Seed of the choice of hyperparameters.")] = 0,
     search_dir: Annotated[
         str,
         typer.Option(
-            help="Folder of finished trials that a restarted search goes on from; a hidden one beside the output if "
-            "not given.",
+            help="Folder of finished trials, from which a restarted search resumes; by default a hidden folder next to "
+            "the output.",
             show_default=False,
             metavar="FOLDER",
         ),
     ] = "",
 ) -> None:
-    """Search the hyperparameters of the model by short trainings."""
+    """Search for the model's best hyperparameters in short training runs."""
     from tfx_gnn.components.graph_tuner.options import GraphTunerOptions
     from tfx_gnn.components.graph_tuner.search_space import SearchRange
     from tfx_gnn.components.graph_tuner.stage import tune_graph_model
@@ -93,7 +103,7 @@ def tune(
     repeated = sorted(further.keys() & {"model_fn", "task", "num_epochs"})
     if repeated:
         raise ValueError(
-            f"`--trainer-json` must not name what has an option of its own; got {repeated}. Take them out of it."
+            f"`--trainer-json` must not hold fields that have their own option; got {repeated}. Remove them from it."
         )
     trainer = options_json.from_json(
         json.dumps({**json.loads(options_json.to_json(named)), **further}),
@@ -153,7 +163,7 @@ def train(
     transformed_graph_schema_dir: arguments.TransformedGraphSchema,
     size_constraints_dir: arguments.SizeConstraints,
     model_fn: arguments.ModelFn,
-    model_dir: Annotated[str, arguments.folder("Where to write the model that serves.")],
+    model_dir: Annotated[str, arguments.folder("Where to write the model for serving.")],
     model_run_dir: Annotated[str, arguments.folder("Where to write TensorBoard logs, checkpoints and the summary.")],
     task: arguments.TaskKind = "node_classification",
     label_feature: arguments.LabelFeature = "",
@@ -161,7 +171,7 @@ def train(
     task_json: Annotated[
         str,
         typer.Option(
-            help="In place of these three, a task with all of its fields: "
+            help="A task with all of its fields, instead of --task, --label-feature and --class-vocabulary: "
             '\'{"kind": "node_regression", "label_feature": "age", "loss": "mae"}\'.',
             show_default=False,
         ),
@@ -169,7 +179,7 @@ def train(
     precomputed_batches_dir: Annotated[
         str,
         typer.Option(
-            help="Precomputed batches of the training split: an output of `batches`.",
+            help="Precomputed batches of the training split: the output of `batches`.",
             show_default=False,
             metavar="FOLDER",
         ),
@@ -177,7 +187,8 @@ def train(
     best_hyperparameters_dir: Annotated[
         str,
         typer.Option(
-            help="Hyperparameters that a search found: an output of `tune`. Those of --hyperparameters win.",
+            help="Hyperparameters found by a search: the output of `tune`. Values in --hyperparameters take "
+            "precedence.",
             show_default=False,
             metavar="FOLDER",
         ),
@@ -185,56 +196,67 @@ def train(
     examples_dir: Annotated[
         str,
         typer.Option(
-            help="Raw examples, of which the model gets warm-up requests for TensorFlow Serving. A training that has "
-            "ended without them is not exported again: name other outputs, or leave the requests to `push`.",
+            help="Raw examples to make warm-up requests for TensorFlow Serving from. A model that was already exported "
+            "without them is not exported again: write to other folders, or let `push` add the requests.",
             show_default=False,
             metavar="FOLDER",
         ),
     ] = "",
     num_epochs: Annotated[int, typer.Option(help="Passes over the training split.")] = 10,
     train_split: Annotated[str, typer.Option(help="Split to train on.")] = "train",
-    eval_split: Annotated[str, typer.Option(help="Split to watch after every epoch.")] = "val",
+    eval_split: Annotated[str, typer.Option(help="Split to evaluate after every epoch.")] = "val",
     batching: Annotated[
         str, typer.Option(help="Batches of the training split: 'packed', 'fit_or_skip' or 'tight'.")
     ] = "packed",
     batch_size: Annotated[
-        int, typer.Option(help="Graphs of a step on all replicas; 0: the learner's own batch size on each of them.")
+        int,
+        typer.Option(
+            help="Graphs in a step, over all replicas together; 0: each replica uses the --batch-size of `sizes learn`."
+        ),
     ] = 0,
-    success_ratio: Annotated[float, typer.Option(help="Which of the learned fit-or-skip budgets.")] = 0.99,
+    success_ratio: Annotated[
+        float, typer.Option(help="Success ratio of the fit-or-skip budget to use, one of those that were learned.")
+    ] = 0.99,
     shuffle_buffer_size: Annotated[int, typer.Option(help="Graphs in the shuffle buffer; 1 for no shuffling.")] = (
         10_000
     ),
-    training_seed: Annotated[int, typer.Option(help="Seed of weights, dropout and order.")] = 0,
+    training_seed: Annotated[int, typer.Option(help="Seed of weights, dropout and the order of examples.")] = 0,
     early_stopping_patience: Annotated[
-        int, typer.Option(help="Epochs without a lower validation loss before training stops; 0 never stops.")
+        int, typer.Option(help="Epochs without a lower validation loss before training stops; 0: no early stopping.")
     ] = 0,
     strategy: Annotated[
         str,
         typer.Option(
             help="Where training runs: 'default', 'one_device', 'mirrored', 'multi_worker_mirrored', "
-            "'parameter_server' or 'tpu'. Each process of several runs this command with its own TF_CONFIG."
+            "'parameter_server' or 'tpu'. With several processes, run this command in each, with its own TF_CONFIG."
         ),
     ] = "default",
     devices: Annotated[
         list[str] | None,
         typer.Option(
             "--device",
-            help="Device of 'one_device' or 'mirrored', as in GPU:0; repeat for several.",
+            help="Device for 'one_device' or 'mirrored', such as GPU:0; repeat for several.",
             show_default=False,
         ),
     ] = None,
     tpu: Annotated[str, typer.Option(help="Name of the TPU, or 'local'.", show_default=False)] = "",
     num_parameter_partitions: Annotated[
         int,
-        typer.Option(help="Parts of a large table at most under 'parameter_server'; 0: one on each parameter server."),
+        typer.Option(
+            help="Maximum number of partitions of a large table under 'parameter_server'; 0: one per parameter server."
+        ),
     ] = 0,
     sharding: Annotated[
         str, typer.Option(help="How files are divided among processes: 'auto', 'file', 'data' or 'off'.")
     ] = "auto",
-    precision: Annotated[str, typer.Option(help="'float32' or 'mixed_bfloat16'.")] = "float32",
-    steps_per_execution: Annotated[int, typer.Option(help="Steps that run in one call of TensorFlow.")] = 1,
-    jit_compile: Annotated[bool, typer.Option(help="Compile the step by XLA; on one replica only.")] = False,
-    deterministic: Annotated[bool, typer.Option(help="Same seed, same weights, bit for bit, on one device.")] = False,
+    precision: Annotated[
+        str, typer.Option(help="Precision of the layers' computation: 'float32' or 'mixed_bfloat16'.")
+    ] = "float32",
+    steps_per_execution: Annotated[int, typer.Option(help="Steps to run in one call to TensorFlow.")] = 1,
+    jit_compile: Annotated[bool, typer.Option(help="Compile the step with XLA; on one replica only.")] = False,
+    deterministic: Annotated[
+        bool, typer.Option(help="Make the same seed give the same weights, bit for bit, on one device.")
+    ] = False,
     hyperparameters: arguments.Hyperparameters = "{}",
     checkpoint_every_steps: Annotated[
         int, typer.Option(help="Steps between checkpoints; 0: one after every epoch.")
@@ -242,21 +264,28 @@ def train(
     checkpoint_dir: Annotated[
         str,
         typer.Option(
-            help="Folder of checkpoints that a restarted training goes on from; a hidden one beside the model run "
-            "if not given.",
+            help="Folder of checkpoints, from which a restarted training resumes; by default a hidden folder next to "
+            "the model run.",
             show_default=False,
             metavar="FOLDER",
         ),
     ] = "",
     raw_tensor_signature: Annotated[
-        bool, typer.Option(help="Have the model also answer raw graphs in plain tensors, by a signature `tensors`.")
+        bool, typer.Option(help="Export a further signature, `tensors`, that takes raw graphs as plain tensors.")
     ] = False,
     allow_unsafe_operations: Annotated[
         bool,
-        typer.Option(help="Export operations, too, that abort a server of several threads, such as FusedBatchNormV3."),
+        typer.Option(
+            help="Export the model even if it has operations that abort a multi-threaded server, such as "
+            "FusedBatchNormV3."
+        ),
     ] = False,
     verify_tpu: Annotated[
-        str, typer.Option(help="Check what a TPU cannot do first: 'auto' for strategy 'tpu', 'always' or 'never'.")
+        str,
+        typer.Option(
+            help="When to check the model, before training, for what a TPU cannot do: 'auto' (under strategy 'tpu'), "
+            "'always' or 'never'."
+        ),
     ] = "auto",
 ) -> None:
     """Train the model and export it together with the transform."""
@@ -271,7 +300,7 @@ def train(
         GraphTrainerOptions,
     )
 
-    # Connections to other machines must be set up before TensorFlow starts.
+    # With several processes, connections to other machines must be set up before TensorFlow starts.
     if strategy in STRATEGIES_OF_ONE_PROCESS:
         quiet_first_compilation()
     try:
@@ -324,8 +353,8 @@ def train(
             ),
         )
     except TrainingPreemptedError as stopped:
-        # Exit code 0, so that the scheduler that took the machine away counts no failure; the next start goes on.
-        arguments.console.print(f"{stopped} Run the same command again: it goes on from there.", markup=False)
+        # Exit code 0, so that the scheduler that preempted the machine counts no failure; the next start resumes.
+        arguments.console.print(f"{stopped} Run the same command again: it resumes there.", markup=False)
         return
     arguments.say_written(model=model_dir, model_run=model_run_dir)
 
@@ -333,19 +362,19 @@ def train(
 def report(
     folder: Annotated[
         str,
-        typer.Argument(help="A model run of `train`, or an output of `tune`.", show_default=False),
+        typer.Argument(help="A model run from `train`, or the output of `tune`.", show_default=False),
     ],
     *,
     output: Annotated[
         str,
         typer.Option(
-            help="Where to write the page instead of into the folder; a file that is there is replaced.",
+            help="Where to write the page, if not into that folder; an existing file is replaced.",
             metavar="FILE",
             show_default=False,
         ),
     ] = "",
 ) -> None:
-    """Write the report of a training or of a search again, and say where it is."""
+    """Write the report of a training or a search again, and print its path."""
     import tensorflow as tf
 
     from tfx_gnn.components.graph_trainer.training_report import training_notes, write_training_report

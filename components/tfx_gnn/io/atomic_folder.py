@@ -1,7 +1,7 @@
-"""Output folders that appear whole or not at all, several at a time.
+"""Output folders that appear complete or not at all, several at a time.
 
-Where outputs may go is checked before any work starts, by the names that the user gave them. The making of a
-`resumable_folder` can be taken up again by the next run of the same work.
+The places of outputs are checked before any work starts; errors use the names that the user knows. An interrupted
+`resumable_folder` is continued by the next run of the same work.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from tfx_gnn.io.process_lock import has_locks, process_lock
 
 
 def resolve_outputs(outputs: Mapping[str, str]) -> dict[str, str]:
-    """Finds the folders that outputs are to become, following links, and checks that they can be made.
+    """Resolves the paths of output folders, following links, and checks that the folders can be created.
 
-    A link to a folder stands for that folder: it is the folder behind it that is written, and the link stays. Paths
-    on object stores are only compared. Gives the places by the same names, absolute on local disks.
+    If an output is a link to a folder, the folder that it leads to is written, and the link stays. Paths on object
+    stores are only compared. Returns the resolved paths by the same names, absolute on local disks.
     """
     places = {name: _resolve_output(name, path) for name, path in outputs.items()}
     for (name, place), (other, other_place) in itertools.combinations(places.items(), 2):
         if _lies_in(place, other_place) or _lies_in(other_place, place):
             raise ValueError(
-                f"`{name}` and `{other}` must be two folders, none in the other; got {outputs[name]!r} and "
+                f"`{name}` and `{other}` must be two folders, neither inside the other; got {outputs[name]!r} and "
                 f"{outputs[other]!r}. Each appears whole at the end: put them side by side."
             )
     return places
 
 
 def check_absent_or_empty(path: str, *, name: str = "path") -> None:
-    """Refuses to write where files are already."""
+    """Refuses to write into a folder that already holds files."""
     if has_locks(path):
         _check_is_no_file(path, path, name)
         found = os.listdir(path) if os.path.isdir(path) else []
@@ -67,8 +67,8 @@ def _resolve_output(name: str, path: str) -> str:
         nearest = os.path.dirname(nearest)
     if not os.path.exists(nearest):
         raise ValueError(
-            f"`{name}` must be a folder, or a link to one; got {path!r}, where {nearest!r} is a link to nothing. Make "
-            "the folder that it leads to, or remove the link."
+            f"`{name}` must be a folder, or a link to one; got {path!r}, where {nearest!r} is a link to nothing. "
+            "Create the folder that it leads to, or remove the link."
         )
     _check_is_no_file(path, place, name)
     if not os.path.isdir(nearest):
@@ -89,7 +89,7 @@ def _resolve_output(name: str, path: str) -> str:
     if not os.access(around, os.W_OK | os.X_OK):
         raise PermissionError(
             f"`{name}` must be in a folder that can be written; got {path!r} in {around!r}, which cannot. Name another "
-            "place, or get the right to write there."
+            "place, or get permission to write there."
         )
     return place
 
@@ -112,7 +112,7 @@ _FILLED = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}
 def atomic_folder(path: str, *, name: str = "path") -> Iterator[str]:
     """Yields a hidden sibling of `path` to write into; renames it to `path` on success.
 
-    As `atomic_folders`, for one output.
+    It is `atomic_folders` for one output.
     """
     with atomic_folders({name: path}) as (partial,):
         yield partial
@@ -122,16 +122,16 @@ def atomic_folder(path: str, *, name: str = "path") -> Iterator[str]:
 def atomic_folders(outputs: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
     """Yields hidden siblings of folders to write into; on success all of them get their names, or none does.
 
-    A run that dies, even by SIGKILL, leaves only files whose names begin with a dot, and between its first and last
-    rename some of the outputs; no reader takes the former for output. The next run with one of the outputs takes
-    back the latter, so the same command completes. It also removes what else dead runs of this machine left in the
-    same parent folders. On an exception, of which Ctrl-C is one, nothing is left.
+    A run that dies, even by SIGKILL, leaves only files whose names begin with a dot, which no reader takes for output,
+    and, if it died between its first and last rename, some of the outputs. The next run with one of these outputs rolls
+    them back, so the same command completes. It also removes other leftovers of this machine's dead runs in the same
+    parent folders. After an exception, including Ctrl-C, nothing is left.
 
-    Object stores have neither locks nor one call that renames a folder. There the outputs are renamed one after the
-    other, before those on local disks; other writers are not kept out, and what a killed run left stays.
+    Object stores have neither locks nor a call that renames a folder. There the outputs are renamed one after the
+    other, before those on local disks; other writers are not kept out, and leftovers of a killed run stay.
 
-    Gives the hidden folders, which are empty, in the order of `outputs`; "" where an output has no path. The names
-    of outputs are those that the user knows. A BlockingIOError says that another process is writing one of them.
+    Yields the hidden folders, which are empty, in the order of `outputs`; "" for an output without a path. The names
+    of outputs are those that the user knows. A BlockingIOError means that another process is writing one of them.
     """
     wanted = {name: os.fspath(path) for name, path in outputs.items() if path}
     places = resolve_outputs(wanted)
@@ -154,12 +154,12 @@ def atomic_folders(outputs: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
 
 @contextlib.contextmanager
 def held_outputs(outputs: Mapping[str, str], places: Mapping[str, str], *, note: str = "") -> Iterator[None]:
-    """Keeps other processes from writing outputs, and takes back what a dead one had not committed.
+    """Keeps other processes from writing outputs, and rolls back what a dead process had not committed.
 
-    Object stores have no locks, so nothing is locked there. `places` is what `resolve_outputs` makes of `outputs`.
+    Object stores have no locks, so nothing is locked there. `places` is the result of `resolve_outputs(outputs)`.
     """
     with contextlib.ExitStack() as locks:
-        # In one order for all: of two runs with the same outputs one gets all of them.
+        # Every run locks in the same order: of two runs with the same outputs, one gets all of them.
         for name, place in sorted(places.items(), key=lambda item: item[1]):
             if has_locks(place):
                 rule = f"`{name}` must be written by one process at a time; got {outputs[name]!r}"
@@ -180,11 +180,11 @@ def held_outputs(outputs: Mapping[str, str], places: Mapping[str, str], *, note:
 
 
 def commit_outputs(folders: Mapping[str, str], places: Mapping[str, str]) -> None:
-    """Renames finished folders to their places, on local disks all of them or none."""
+    """Renames finished folders to their places; on local disks, all of them or none."""
     for name, place in places.items():
         check_absent_or_empty(place, name=name)
     local = [name for name, place in places.items() if has_locks(place)]
-    # Object stores first, as they cannot be rolled back. Local outputs, which can, mark completion.
+    # Object stores first, because they cannot be rolled back. Local outputs can, so they mark completion.
     for name, place in places.items():
         if name not in local:
             rename_to(folders[name], place)
@@ -199,7 +199,7 @@ def commit_outputs(folders: Mapping[str, str], places: Mapping[str, str]) -> Non
 
 
 def make_partial_folder(path: str) -> str:
-    """Makes a new, empty hidden sibling of a folder to be."""
+    """Makes a new, empty hidden sibling of a future folder."""
     partial = partial_path(path)
     if has_locks(path):
         os.makedirs(partial)
@@ -211,7 +211,7 @@ def make_partial_folder(path: str) -> str:
 
 
 def rename_to(folder: str, path: str) -> None:
-    """Renames a finished folder to an absent or empty place, on a local disk so that a power failure keeps the name."""
+    """Renames a finished folder to an absent or empty place; on a local disk, the name survives a power failure."""
     if has_locks(path):
         os.rename(folder, path)
         sync_path(os.path.dirname(os.path.abspath(path)))
@@ -219,7 +219,7 @@ def rename_to(folder: str, path: str) -> None:
     import tensorflow as tf
 
     if tf.io.gfile.exists(path):
-        # An empty folder made ahead by the orchestrator; gfile cannot rename onto it.
+        # An empty folder that the orchestrator made in advance; gfile cannot rename onto it.
         tf.io.gfile.rmtree(path)
     tf.io.gfile.rename(folder, path)
 
@@ -241,7 +241,7 @@ def _remove_folder(folder: str) -> None:
 
 
 UNFINISHED_MARK = ".unfinished-"
-"""Beginning of the name of every folder whose making was begun and can be taken up again."""
+"""Prefix of the name of every unfinished folder that can be resumed."""
 
 
 @contextlib.contextmanager
@@ -249,15 +249,15 @@ def resumable_folder(path: str, *, fingerprint: str, name: str = "path") -> Iter
     """Yields a hidden sibling of `path` to write into; renames it to `path` on success.
 
     Unlike that of `atomic_folder`, the hidden folder outlives an interruption if
-    anything was written into it, and the next run of the same work is given it
-    again: its name follows from the fingerprint, not from `path`, as the retry of
-    a pipeline's component has another output folder. What is in it must therefore
-    be files that were written whole.
+    anything was written into it, and the next run of the same work gets it again:
+    its name depends on the fingerprint, not on `path`, because the retry of a
+    pipeline's component has another output folder. So write each of its files
+    atomically.
 
-    One run at a time may hold a hidden folder on a local disk; it goes free when
-    its process ends, however it ends. Object stores know no such lock.
+    Only one run at a time may hold a hidden folder on a local disk; its lock ends
+    with its process, however that ends. Object stores have no such lock.
 
-    The fingerprint is a text of letters and digits that is equal for equal work.
+    The fingerprint is a text of letters and digits that is the same for equal work.
     """
     import tensorflow as tf
 
@@ -293,6 +293,6 @@ def _locked(unfinished: str, name: str, path: str) -> Iterator[None]:
         yield
         return
     rule = f"`{name}` must be made by one process at a time; got {path!r}, made in {unfinished!r}"
-    # Beside the folder, whose renaming must happen under the lock.
+    # The lock file is next to the folder, because the folder is renamed under the lock.
     with process_lock(f"{os.path.abspath(unfinished)}.lock", rule=rule):
         yield

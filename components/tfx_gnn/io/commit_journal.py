@@ -1,17 +1,18 @@
 """Commits several folders together: after a kill, either all are there or none.
 
-No file system renames two folders at once. So a journal is written beside each output before the first rename, and the
-commit counts from the moment when the first of these files is removed. Where that one is still there, the commit
-was interrupted, and the next run takes back what it had renamed; the work is then done again. (SQLite commits
-transactions over several databases the same way.) A folder is taken back only if it is still what that commit had put
-there, to the last time of change; anything else is the user's and stays. A single folder gets its name by one rename
-and needs none of this.
+No file system renames two folders at once. So a journal is written next to each output before the first rename, and the
+commit counts from the moment when the first of these journals, the deciding one, is removed. If the deciding journal
+still exists, the commit was interrupted, and the next run rolls back its renames; the work is then done again. (SQLite
+commits transactions over several databases the same way.) A folder is rolled back only if it is unchanged since that
+commit renamed it, including all modification times; anything else is the user's and stays. A single folder gets its
+name by one rename and needs no journal.
 
-In a folder that others may write, a journal may have been planted. So a folder is taken back only by a journal beside
-it that this user made, that nobody else can write, and that agrees with the one by which it was found: who can remove
-the folder anyway can do that. Other journals are refused, in an error that names them.
+In a folder that others can write to, somebody may have planted a journal. So a folder is rolled back only by a journal
+next to it that this user made, that nobody else can write to, and that agrees with the journal by which it was found:
+whoever can make such a journal could also remove the folder directly. Other journals are refused, in an error that
+names them.
 
-What killed runs leave beside outputs is known by its mark: `.<output>.lock`, `.<output>.partial-...`,
+Leftovers of killed runs are recognized by their marks: `.<output>.lock`, `.<output>.partial-...`,
 `.<output>.commit-...`. Files without a mark, or of a live process, are never touched.
 """
 
@@ -45,9 +46,9 @@ class _Commit:
     """The content of a journal.
 
     Attributes:
-        journals: where the journals are, the deciding one first.
+        journals: paths of the journals, the deciding one first.
         outputs: the folders, in the same order.
-        states: what each of them looks like.
+        states: state of each folder, from `_state`.
     """
 
     journals: tuple[str, ...]
@@ -58,14 +59,14 @@ class _Commit:
 def commit_folders(folders: Sequence[tuple[str, str]]) -> None:
     """Renames finished folders to their places, all or none.
 
-    Everything is on the disk before the first rename, so a power failure has the same effect as a killed process.
-    The pairs are a finished folder and its place on the same disk, which is absent or an empty folder, and whose
-    lock the caller holds. Of several folders none has its name after an OSError.
+    Everything is on disk before the first rename, so a power failure has the same effect as a killed process. Each pair
+    is a finished folder and its place on the same disk, which is absent or an empty folder, and whose lock the caller
+    holds. After an OSError, none of several folders has its final name.
     """
     for folder, _ in folders:
         sync_tree(folder)
     if len(folders) == 1:
-        # To take it back would lose work that can be taken up again.
+        # A rollback would lose work that can be resumed.
         os.rename(*folders[0])
         _sync_parents([path for _, path in folders])
         return
@@ -77,19 +78,19 @@ def commit_folders(folders: Sequence[tuple[str, str]]) -> None:
         states=tuple(_state(folder) for folder, _ in folders),
     )
     try:
-        # The deciding one last: without it nothing was renamed yet.
+        # Write the deciding journal last: until it exists, nothing has been renamed.
         for journal in reversed(commit.journals):
             _write(journal, commit)
         _sync_parents(outputs)
         for folder, path in folders:
-            # Onto an empty folder, too; onto one that somebody filled meanwhile it fails.
+            # This also works onto an empty folder; it fails onto one that somebody filled in the meantime.
             os.rename(folder, path)
         _sync_parents(outputs)
         os.remove(commit.journals[0])
-        # Else a power failure could keep this one and lose another.
+        # Otherwise a power failure could keep this journal and lose another one.
         _sync_parents(outputs[:1])
     except BaseException:
-        # Without the deciding one the commit counts.
+        # Without the deciding journal, the commit counts.
         written = [journal for journal in commit.journals if os.path.lexists(journal)]
         if commit.journals[0] in written:
             _take_back(commit, written)
@@ -102,19 +103,19 @@ def commit_folders(folders: Sequence[tuple[str, str]]) -> None:
 def roll_back_unfinished(path: str, hold: Callable[[str], None]) -> None:
     """Rolls back the interrupted commits of an output, and removes their journals.
 
-    The caller holds the lock of the output; `hold` gets that of another output of the same commit, for as long. A
-    journal that no run of this user has written is a ValueError.
+    The caller holds the lock of the output; `hold` acquires that of another output of the same commit, to be held
+    equally long. A journal that was not written by a run of this user raises ValueError.
     """
     for journal in _journals_of(path):
         commit = _read(journal)
         if commit is not None and _is_open(commit):
-            # Where a journal is missing, a run that was killed had taken back all, and begun to remove them.
+            # If a journal is missing, a killed run had rolled back everything and begun to remove the journals.
             agreeing = [other for other in commit.journals if _read(other) == commit]
             for other, output in zip(commit.journals, commit.outputs, strict=True):
                 if output != path and other in agreeing:
                     hold(output)
             _take_back(commit, agreeing)
-        # What else is there was half written before the first rename, or not yet removed after the last.
+        # Any other journal was half written before the first rename, or not yet removed after the last one.
         _remove(journal)
 
 
@@ -139,10 +140,10 @@ def _journals_of(path: str) -> list[str]:
 
 
 def _write(journal: str, commit: _Commit) -> None:
-    # Relative, so that a project may be moved between a kill and the next run.
+    # Relative paths, so that a project may be moved between a kill and the next run.
     parent = os.path.dirname(journal)
     content = {"outputs": [os.path.relpath(path, parent) for path in commit.outputs], "states": commit.states}
-    # Whatever the umask: `_read` trusts no journal that others can write.
+    # Whatever the umask is, because `_read` trusts no journal that others can write to.
     descriptor = open_regular(journal, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     with open(descriptor, "w", encoding="utf-8") as file:
         file.write(json.dumps(content) + "\n")
@@ -151,9 +152,9 @@ def _write(journal: str, commit: _Commit) -> None:
 
 
 def _read(journal: str) -> _Commit | None:
-    """Reads a journal; None if it was not written to its end, or is not there.
+    """Reads a journal; None if it is incomplete or absent.
 
-    What this user has not written, or is no journal, is a ValueError.
+    A file that is not a journal, or was not written by this user, raises ValueError.
     """
     parent, token = os.path.dirname(journal), journal.rpartition(COMMIT_MARK)[2]
     try:
@@ -178,7 +179,7 @@ def _read(journal: str) -> _Commit | None:
 
 
 def _parse(text: bytes, parent: str, token: str) -> _Commit:
-    """Reads the text of a journal in a folder, which may be anything."""
+    """Parses the text of a journal in a folder; the text may be anything."""
     content = json.loads(text)
     outputs = tuple(os.path.normpath(os.path.join(parent, path)) for path in content["outputs"])
     states = tuple(content["states"])
@@ -189,13 +190,13 @@ def _parse(text: bytes, parent: str, token: str) -> _Commit:
 
 def _refusal(journal: str, found: str) -> str:
     return (
-        f"`{journal}` must be the journal of a commit by a run of this user; got {found}. Let who wrote it run the "
-        "same command again; or remove it, and what is there of the outputs."
+        f"`{journal}` must be the journal of a commit by a run of this user; got {found}. Have whoever wrote it run "
+        "the same command again; or remove it, together with any of the outputs that exist."
     )
 
 
 def _is_open(commit: _Commit) -> bool:
-    """Tells whether a commit does not count yet: its deciding journal is there, whole, and the same."""
+    """Returns whether a commit does not count yet: its deciding journal exists, is complete and says the same."""
     deciding = _read(commit.journals[0])
     if deciding not in (None, commit):
         raise ValueError(_refusal(commit.journals[0], "one of another commit"))
@@ -203,11 +204,11 @@ def _is_open(commit: _Commit) -> bool:
 
 
 def _take_back(commit: _Commit, agreeing: Sequence[str]) -> None:
-    """Undoes the renames of a commit that does not count yet, where a journal stands for that."""
+    """Undoes the renames of a commit that does not count yet, for each output that an agreeing journal vouches for."""
     for journal, path, state in zip(commit.journals, commit.outputs, commit.states, strict=True):
         if journal in agreeing and os.path.isdir(path) and _state(path) == state:
             parent, base = os.path.split(path)
-            # In one step: what is removed halfway would not be known again.
+            # Rename in one step: the state of a half-removed folder would not match on the next attempt.
             hidden = os.path.join(parent, f".{base}{PARTIAL_MARK}{uuid.uuid4().hex[:12]}")
             os.rename(path, hidden)
             shutil.rmtree(hidden)
@@ -215,7 +216,7 @@ def _take_back(commit: _Commit, agreeing: Sequence[str]) -> None:
 
 
 def _remove_journals(journals: Sequence[str]) -> None:
-    """The deciding one last: while it is there, all of this is done again."""
+    """Removes journals, the deciding one last: while it exists, the next run repeats the rollback."""
     for journal in reversed(journals):
         _remove(journal)
 
@@ -226,13 +227,13 @@ def _remove(journal: str) -> None:
 
 
 def _state(folder: str) -> str:
-    """Hashes names, sizes and times of change of a folder and all that is in it: those of another one differ."""
+    """Hashes the names, sizes and modification times of a folder and its contents, which differ in any other folder."""
     entries = [(".", 0, os.lstat(folder).st_mtime_ns)]
     for parent, folders, names in os.walk(folder):
         for name in (*folders, *names):
             path = os.path.join(parent, name)
             found = os.lstat(path)
-            # The size of a folder depends on the file system.
+            # Leave out the size of a folder, which depends on the file system.
             size = 0 if stat.S_ISDIR(found.st_mode) else found.st_size
             entries.append((os.path.relpath(path, folder), size, found.st_mtime_ns))
     return hashlib.sha256(repr(sorted(entries)).encode()).hexdigest()
@@ -244,34 +245,34 @@ def _sync_parents(paths: Sequence[str]) -> None:
 
 
 RESUMABLE = "with work that can be taken up"
-"""Note in the locks of outputs whose hidden folders only a run of the same work may remove or commit."""
+"""Note in the lock files of outputs whose hidden folders only a run of the same work may remove or commit."""
 
 
 _LOCK = re.compile(r"\.(?P<base>.+)\.lock")
 
 
 def partial_path(path: str) -> str:
-    """Names a hidden sibling of a folder to be, another one each time."""
+    """Makes the path of a hidden sibling of a future folder, with a different name each time."""
     return f"{_partial_prefix(path)}{uuid.uuid4().hex[:12]}"
 
 
 def partial_folders(path: str) -> list[str]:
-    """Lists the hidden siblings that processes have left, or are writing, beside a folder, which need not exist.
+    """Lists the hidden siblings of a folder that processes left or are writing; the folder need not exist.
 
-    On local disks those of this user.
+    On local disks, only those of this user.
     """
     parent, prefix = os.path.split(_partial_prefix(path))
-    # A second dot: of an output with a longer name.
+    # A second dot: the sibling belongs to an output with a longer name.
     names = [name for name in _names(parent or ".") if name.startswith(prefix) and "." not in name[len(prefix) :]]
     folders = [os.path.join(parent, name) for name in sorted(names)]
     return [folder for folder in folders if not has_locks(folder) or is_own_folder(folder)]
 
 
 def remove_partial_folders(path: str) -> None:
-    """Removes what dead processes have left beside a folder.
+    """Removes what dead processes left next to a folder.
 
-    The caller holds its lock, so the process that had begun to write it is dead. On an object store, live and dead
-    writers look alike, so nothing is removed there.
+    The caller holds the folder's lock, so the process that had begun to write it is dead. On an object store, live and
+    dead writers cannot be distinguished, so nothing is removed there.
     """
     if has_locks(path):
         for partial in partial_folders(path):
@@ -281,8 +282,8 @@ def remove_partial_folders(path: str) -> None:
 def sweep_beside(paths: Sequence[str]) -> None:
     """Removes what dead processes of this machine left of other outputs in the same parent folders.
 
-    These stay: what is locked; commits that were cut short, which a run of one of their outputs takes back; and work
-    that can be taken up. The caller holds the locks of the paths, which are on local disks.
+    It keeps locked outputs; interrupted commits, which a run of one of their outputs rolls back; and work that can be
+    resumed. The caller holds the locks of the paths, which are on local disks.
     """
     for parent in sorted({os.path.dirname(path) for path in paths}):
         doomed = []
@@ -290,7 +291,7 @@ def sweep_beside(paths: Sequence[str]) -> None:
         for name in sorted(os.listdir(parent)):
             found = _LOCK.fullmatch(name)
             other = os.path.join(parent, found["base"]) if found is not None else ""
-            # Excludes RESUMABLE locks and files that are no lock.
+            # This excludes RESUMABLE locks and files that are not locks.
             if other and other not in paths and left_by_this_machine(os.path.join(parent, name)) == "":
                 doomed += _claim_leftovers(other, own, os.path.join(parent, name))
         for folder in doomed:
@@ -298,7 +299,7 @@ def sweep_beside(paths: Sequence[str]) -> None:
 
 
 def remove_output(path: str) -> None:
-    """Removes an output on a local disk that no living process writes, and all that processes left beside it."""
+    """Removes an output on a local disk that no live process is writing, and all leftovers next to it."""
     parent, base = os.path.split(path)
     marks = (f".{base}{PARTIAL_MARK}", f".{base}{COMMIT_MARK}")
     for entry in os.scandir(parent) if os.path.isdir(parent) else ():
@@ -310,16 +311,16 @@ def remove_output(path: str) -> None:
 
 
 def _claim_leftovers(other: str, own: str, lock: str) -> list[str]:
-    """Makes hidden folders of a dead process leftovers of the caller's output; its lock is held for a moment only."""
+    """Makes hidden folders of a dead process leftovers of the caller's output; holds the other lock only briefly."""
     claimed: list[str] = []
     if has_unfinished_commit(other):
-        # Its lock file stays, too.
+        # Its lock file also stays.
         return claimed
     with contextlib.suppress(BlockingIOError), process_lock(lock, rule="", patience_seconds=0.0):
-        # Again: until the lock was taken its process may have been alive, and have begun to commit.
+        # Check again: before the lock was taken, the process may have been alive and have begun to commit.
         if has_unfinished_commit(other):
             return claimed
-        # No other output is concerned: its commits count, or had renamed nothing.
+        # No other output is affected: the remaining commits count, or had renamed nothing.
         roll_back_unfinished(other, lambda _: None)
         for partial in partial_folders(other):
             claimed.append(partial_path(own))

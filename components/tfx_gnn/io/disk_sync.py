@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 
-#: What file systems answer that cannot put a folder on the disk by itself, such as mounted object stores.
+#: Errors of file systems that cannot flush a folder by itself, such as mounted object stores.
 _NO_SYNC = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EBADF}
 
 
 def sync_tree(folder: str) -> None:
-    """Puts a folder and everything in it on the disk."""
+    """Flushes a folder and everything in it to disk."""
     for parent, _, names in os.walk(folder):
         for name in names:
             path = os.path.join(parent, name)
@@ -20,9 +20,9 @@ def sync_tree(folder: str) -> None:
 
 
 def sync_path(path: str) -> None:
-    """Puts one file, or the list of names in one folder, on the disk.
+    """Flushes one file, or the list of names in one folder, to disk.
 
-    A folder on a file system that cannot do this stays as it is.
+    Does nothing for a folder on a file system that cannot flush folders.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:

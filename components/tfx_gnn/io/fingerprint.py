@@ -1,4 +1,4 @@
-"""Fingerprints of files: of their contents, or of what tells without reading that a file is still the same one."""
+"""Fingerprints of files: of their contents, or of metadata that change whenever a file does."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _CHUNK_BYTES = 1 << 22
 
 
 def fingerprint_files(paths: Iterable[str], *, base_name: str = "") -> str:
-    """Hashes base names and contents of files, whatever the order they are given in, to 64 hexadecimal digits.
+    """Hashes the base names and contents of files, in any order, to 64 hexadecimal digits.
 
-    `base_name` counts instead of the base name of each.
+    `base_name`, if given, replaces the base name of each file.
     """
     ordered = sorted(paths, key=lambda path: (os.path.basename(path), path))
     if not ordered:
@@ -29,10 +29,10 @@ def fingerprint_files(paths: Iterable[str], *, base_name: str = "") -> str:
 
 
 def fingerprint_folders(folders: Sequence[str], *, without: Collection[str] = ()) -> str:
-    """Hashes the files of folders as if these were one: their paths in it, and their contents.
+    """Hashes the relative paths and contents of the files in folders, as if these were merged into one folder.
 
-    A folder that does not exist holds nothing. A file that is in several counts as it is in the first of them. Paths
-    in `without` do not count. Pipes and devices are refused by a ValueError.
+    A folder that does not exist counts as empty. If a file is in several folders, the first one's counts. Relative
+    paths in `without` do not count. Pipes and devices raise a ValueError.
     """
     files: dict[str, str] = {}
     for folder in folders:
@@ -50,18 +50,18 @@ def fingerprint_folders(folders: Sequence[str], *, without: Collection[str] = ()
 
 
 def describe_file_version(path: str) -> str:
-    """Describes a file so that a later file with other bytes has another description; seldom reads it.
+    """Describes a file so that a later file with other bytes has another description; seldom reads the file.
 
-    On object stores by size and time of change, which these take themselves; on local and mounted disks by the inode
-    and its time of change, too. So a file that was only moved, copied or restored there counts as another one.
+    The description has the size and the modification time, which object stores set themselves; on local and mounted
+    disks also the inode and its change time. So a file that was only moved, copied or restored there counts as changed.
     """
     if (local := path.removeprefix("file://")) != path or "://" not in path:
         found = os.stat(local)
-        # `cp -p`, `rsync -t`, image layers and SOURCE_DATE_EPOCH set the time of the last write, and a table may keep
-        # its size when values in it change. The kernel alone sets ctime, at each write and rename. The device is left
-        # out: its number is another one after a reboot, or where another machine mounts the disk.
+        # `cp -p`, `rsync -t`, image layers and SOURCE_DATE_EPOCH set the modification time, and a table may keep its
+        # size when values in it change. Only the kernel sets ctime, at each write and rename. The device is left out:
+        # its number may change after a reboot, or if another machine mounts the disk.
         told = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
-        # Whole seconds: too coarse, or of a disk image (squashfs, iso9660), which has its ctime from who made it.
+        # Whole seconds are too coarse, or come from a disk image (squashfs, iso9660), whose maker sets the ctime.
         return told if found.st_ctime_ns % 10**9 else f"{told} {_file_digest(local).hex()}"
     stored = tf.io.gfile.stat(path)
     return f"{stored.length} {stored.mtime_nsec}"

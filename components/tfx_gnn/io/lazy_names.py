@@ -1,6 +1,6 @@
 """Imports the public names of a package when they are first used.
 
-A package whose `__init__.pyi` says `from tfx_gnn.pkg.module import Name as Name` gives `Name` at run time by
+A package whose `__init__.pyi` says `from tfx_gnn.pkg.module import Name as Name` provides `Name` at run time with
 
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
 
@@ -19,7 +19,7 @@ from typing import Any
 
 
 def lazy_names(package: str, init_file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Returns `__getattr__`, `__dir__` and `__all__` of a package, from the stub beside its `__init__.py`."""
+    """Returns `__getattr__`, `__dir__` and `__all__` of a package, from the stub next to its `__init__.py`."""
     stub = ast.parse(Path(init_file).with_suffix(".pyi").read_text(encoding="utf-8"))
     modules = {
         alias.name: statement.module

@@ -1,8 +1,8 @@
-"""Groups of options, and the flat names that flags and component parameters have for them.
+"""Groups of options, and the options' flat names in flags and component parameters.
 
-A dataclass of options may hold others, its groups, so that what belongs together stands together in Python and in
-JSON. Flags and TFX parameters know no groups. Each option therefore has one flat name: that of its field, or the one
-that `grouped_option` gives it where the field's name only makes sense inside of its group.
+A dataclass of options may contain others, its groups, so that related options are together in Python and in JSON.
+Flags and TFX parameters have no groups. So each option has one flat name: the name of its field, or the one given to
+`grouped_option` if the field's name makes sense only inside its group.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ _Options = TypeVar("_Options")
 
 
 def option_group(group: type[_Options]) -> _Options:
-    """Declares a field that holds a group, with the group's defaults: a frozen dataclass whose fields all have one."""
+    """Declares a field for a group, a frozen dataclass whose fields all have defaults, with these defaults."""
     field: Any = dataclasses.field(default_factory=group, metadata={_IS_GROUP: True})
     return typing.cast(_Options, field)
 
 
 def grouped_option(default: _Options, *, flat_name: str) -> _Options:
-    """Declares an option of a group that has another name among all options of the classes that hold the group."""
+    """Declares an option of a group whose flat name differs from the field's name."""
     field: Any = dataclasses.field(default=default, metadata={_FLAT_NAME: flat_name})
     return typing.cast(_Options, field)
 
 
 def flat_options(options_class: type) -> dict[str, Any]:
-    """Lists the types of all options of a class by flat name, those of its groups included, in the order of fields."""
+    """Lists the types of all options of a class by flat name, including those of groups, in the order of fields."""
     return {name: kind for _, name, kind in _paths(options_class)}
 
 
 def flat_values(options: object) -> dict[str, Any]:
-    """Reads the values of all options by flat name, those of groups included, in the order of the fields."""
+    """Reads the values of all options by flat name, including those of groups, in the order of fields."""
     values: dict[str, Any] = {}
     for path, name, _ in _paths(type(options)):
         value: Any = options
@@ -47,7 +47,7 @@ def flat_values(options: object) -> dict[str, Any]:
 
 
 def from_flat(options_class: type[_Options], values: Mapping[str, Any]) -> _Options:
-    """Builds options of values by flat name; options that are absent keep their defaults."""
+    """Builds options from values by flat name; absent options keep their defaults."""
     known = flat_options(options_class)
     unknown = sorted(values.keys() - known.keys())
     if unknown:
@@ -75,7 +75,7 @@ def check_groups(options: object) -> None:
 
 
 def _paths(options_class: type) -> list[tuple[tuple[str, ...], str, Any]]:
-    """Lists the fields that lead to each option, its flat name and its type."""
+    """Lists, for each option, the fields that lead to it, its flat name and its type."""
     paths: list[tuple[tuple[str, ...], str, Any]] = []
     for field, hint in _fields(options_class):
         if field.metadata.get(_IS_GROUP):

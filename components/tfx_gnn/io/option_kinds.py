@@ -1,4 +1,4 @@
-"""Abstract option classes, whose subclass `kind` names in JSON."""
+"""Abstract option classes, whose subclass is named by `kind` in JSON."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from collections.abc import Mapping
 from typing import Any
 
 KIND = "kind"
-"""The field of JSON that names a subclass."""
+"""The JSON field that names a subclass."""
 
 _KINDS: dict[type, Mapping[str, type]] = {}
 _DEFAULTS: dict[type, str] = {}
 
 
 def register_kinds(base: type, kinds: Mapping[str, type[Any]], *, default: str = "") -> None:
-    """Declares the names that JSON has for the subclasses of an abstract class.
+    """Declares the JSON names of the subclasses of an abstract class.
 
-    Called by the module that defines them, so that code that can name the class can read its options. `default` is
-    the name that is meant where none is given; empty if one must be.
+    The module that defines them calls this, so that code that can name the class can read its options. `default` is
+    the name to use if JSON has none; empty if a name is required.
     """
     _KINDS[base] = kinds
     _DEFAULTS[base] = default
 
 
 def abstract_classes() -> tuple[type, ...]:
-    """All classes whose subclasses have names."""
+    """Returns all classes whose subclasses have names."""
     return tuple(_KINDS)
 
 
 def default_kind(kind: type) -> str:
-    """The name that is meant where JSON has none, of the abstract class that `kind` is or derives from; or ""."""
+    """Returns the default name, or "", of the abstract class that `kind` is or derives from."""
     return next(default for base, default in _DEFAULTS.items() if issubclass(kind, base))
 
 
 def kinds_of(kind: type) -> Mapping[str, type]:
-    """Names of the subclasses of the abstract class that `kind` is, or derives from."""
+    """Returns the subclasses, by name, of the abstract class that `kind` is or derives from."""
     return next(kinds for base, kinds in _KINDS.items() if issubclass(kind, base))

@@ -1,4 +1,4 @@
-"""Converts options to JSON and back; what does not fit is refused by the name of its field."""
+"""Converts options to JSON and back; an error names the field whose value does not fit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _has_integer_keys(kind: Any) -> bool:
 
 
 def _structure_integer_keys(value: Any, kind: Any) -> dict[int, Any]:
-    # JSON has no keys but strings.
+    # JSON keys are always strings.
     item = get_args(kind)[1]
     return {int(key): _CONVERTER.structure(content, item) for key, content in value.items()}
 
@@ -52,7 +52,7 @@ def _unstructure_by_kind(value: Any) -> dict[str, Any]:
     kinds = kinds_of(type(value))
     names = [name for name, kind in kinds.items() if kind is type(value)]
     if not names:
-        raise TypeError(f"`options` must be of {sorted(kinds)}; got {type(value)}. Others do not travel.")
+        raise TypeError(f"`options` must be of {sorted(kinds)}; got {type(value)}. Others cannot be written to JSON.")
     return {KIND: names[0], **make_dict_unstructure_fn(type(value), _CONVERTER)(value)}
 
 
@@ -70,22 +70,22 @@ _CONVERTER.register_structure_hook_func(lambda kind: kind == (str | dict[str, fl
 def to_json(options: object) -> str:
     """Writes options, or any part of them, as one line of JSON with sorted keys.
 
-    Takes a dataclass of this library, or a str, number, bool, None, tuple or dict of such. A value of an abstract
-    class, such as a task, is an object with a `kind`: see `register_kinds`. Equal options give equal text.
+    Takes a dataclass of this library, a str, number, bool or None, or a tuple or dict of these. A value of an abstract
+    class, such as a task, becomes an object with a `kind`: see `register_kinds`. Equal options give equal text.
     """
     return json.dumps(_CONVERTER.unstructure(options), sort_keys=True)
 
 
 def from_json(text: str, kind: type[_Options], *, name: str = "text") -> _Options:
-    """Reads what `to_json` wrote of a class or type expression; errors name the text `name`, and the field."""
+    """Reads text from `to_json` as a class or type expression; errors call the text `name`, and name the field."""
     try:
         plain: Any = parse_json(text)
     except ValueError as error:
         described = getattr(kind, "__name__", str(kind))
-        # The text is not shown: it may be of anything.
+        # Do not show the text: it may contain anything.
         raise ValueError(
             f"`{name}` must be JSON that describes a {described}; got {len(text)} characters of another kind: {error}. "
-            "Mend it."
+            "Fix it."
         ) from error
     _JsonCheck(name)(plain, kind)
     return _CONVERTER.structure(plain, kind)
@@ -95,13 +95,13 @@ _MAX_SHOWN = 200
 
 
 class _JsonCheck:
-    """Checks plain JSON of the option or file `name` against the type that it will be read as."""
+    """Checks plain JSON of the option or file `name` against the type to read it as."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __call__(self, plain: Any, kind: Any, path: tuple[str, ...] = ()) -> None:
-        """Checks a value, to which the keys `path` lead; what is neither a dataclass nor of plain types passes."""
+        """Checks the value at the keys `path`; types that are neither dataclasses nor plain types pass."""
         origin, arguments = typing.get_origin(kind), typing.get_args(kind)
         if origin is None and _names_its_kind(kind):
             self._object(plain, f"an object with fields of a {kind.__name__}", path)
@@ -131,7 +131,7 @@ class _JsonCheck:
         unknown = sorted(set(plain) - set(fields))
         if unknown:
             raise self._refusal(
-                path, f"have no fields but {sorted(fields)}", unknown, "Leave these out, or mend their spelling."
+                path, f"have no fields but {sorted(fields)}", unknown, "Leave these out, or fix their spelling."
             )
         for name, field in fields.items():
             has_default = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
@@ -148,7 +148,7 @@ class _JsonCheck:
                 return self(plain, kind, path)
             except ValueError as refusal:
                 refusals.append(refusal)
-        # The value of an option that may be missing is described by what it is when it is there.
+        # Describe the value of an optional option by its type when it is present.
         likely = [kind for kind in kinds if kind is not types.NoneType]
         if len(likely) > 1 and not isinstance(plain, (dict, list)):
             rule = " or ".join(_PLAIN[kind][1] if kind in _PLAIN else "an object" for kind in likely)
@@ -167,10 +167,10 @@ class _JsonCheck:
 
     def _list(self, plain: Any, kinds: tuple[Any, ...], path: tuple[str, ...]) -> None:
         if not isinstance(plain, list):
-            raise self._refusal(path, "be a list", plain, "Write [...], for a single value, too.")
+            raise self._refusal(path, "be a list", plain, "Write [...], even for a single value.")
         is_alike = len(kinds) == 1 or kinds[1:] == (...,)
         if not is_alike and len(kinds) != len(plain):
-            raise self._refusal(path, f"be a list of {len(kinds)}", plain, "Write as many.")
+            raise self._refusal(path, f"be a list of {len(kinds)}", plain, "Write that many.")
         for number, value in enumerate(plain):
             self(value, kinds[0] if is_alike else kinds[number], (*path, str(number)))
 
@@ -190,7 +190,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_integer(value: Any) -> bool:
-    # A whole float is an integer: ints come back from ML Metadata and protobuf Structs as floats.
+    # A whole float counts as an integer: ML Metadata and protobuf Structs return ints as floats.
     is_whole = _is_number(value) and (isinstance(value, int) or value.is_integer())
     return is_whole and -(2**63) <= value < 2**63
 
@@ -208,10 +208,10 @@ _PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {
     bool: (lambda value: value in (0, 1) and not isinstance(value, str), "true or false"),
     types.NoneType: (lambda value: value is None, "null"),
 }
-"""By plain type, what is one in JSON, and what that is in words."""
+"""By plain type, the check for its JSON values, and their description in words."""
 
 _RANGES = {int: "an integer of at most 64 bits", float: "a number that a float can hold"}
-"""What a number must be that is none of a type."""
+"""By type, the rule for a number that does not fit."""
 
 
 def _name_of(kind: Any) -> str:

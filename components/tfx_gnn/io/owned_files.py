@@ -1,7 +1,7 @@
-"""Tells what this user's runs have made beside outputs from what somebody else put there under such a name.
+"""Distinguishes files that this user's runs made next to outputs from other users' files with such names.
 
-Where several users write into one folder, each of them can make a link, a pipe or a file with the name of a journal, a
-lock or a hidden folder. No link is followed here, nothing is waited for, and the owner is looked at.
+If several users write into one folder, each of them can make a link, a pipe or a file with the name of a journal, a
+lock or a hidden folder. So the functions here follow no links, never block, and check the owner.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def open_regular(path: str, flags: int, mode: int = 0o666) -> int:
-    """Opens a file as `os.open` does; anything but a regular file with one name is a ValueError."""
+    """Opens a file like `os.open`; raises ValueError for anything but a regular file with one name."""
     try:
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, mode)
     except OSError as error:
@@ -25,7 +25,7 @@ def open_regular(path: str, flags: int, mode: int = 0o666) -> int:
             raise
         raise ValueError(_refusal(path, "a regular file", _NO_FILE[error.errno])) from error
     found = os.fstat(descriptor)
-    # A second name: the file may be any file of this user, to which somebody made a hard link.
+    # With a second name, it may be any file of this user to which somebody made a hard link.
     if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:
         return descriptor
     os.close(descriptor)
@@ -36,11 +36,11 @@ def open_regular(path: str, flags: int, mode: int = 0o666) -> int:
 
 
 def is_own(found: os.stat_result, folder: str, *, private: bool = False) -> bool:
-    """Tells whether what was found in a folder was made by this user; `private`: and nobody else can write to it."""
+    """Returns whether this user made what was found in a folder; `private`: and nobody else can write to it."""
     if found.st_uid == os.geteuid() and not (private and found.st_mode & _OTHERS_WRITE):
         return True
     try:
-        # Some mounts (CIFS, gcsfuse, NFS with squashed users) show one owner and mode whoever made a file.
+        # Some mounts (CIFS, gcsfuse, NFS with squashed users) show the same owner and mode for everyone's files.
         with tempfile.TemporaryFile(dir=folder) as probe:
             new = os.fstat(probe.fileno())
     except OSError:
@@ -50,7 +50,7 @@ def is_own(found: os.stat_result, folder: str, *, private: bool = False) -> bool
 
 
 def is_own_folder(path: str) -> bool:
-    """Tells whether a path is a folder, no link to one, that was made by this user."""
+    """Returns whether a path is a folder made by this user, and not a link to one."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
@@ -59,7 +59,7 @@ def is_own_folder(path: str) -> bool:
 
 
 def check_own_folder(path: str) -> None:
-    """Refuses to go on with work in a hidden folder that this user's runs have not made; it may be absent."""
+    """Refuses to resume work in a hidden folder that this user's runs did not make; it may be absent."""
     if os.path.lexists(path) and not is_own_folder(path):
         kind = "a link" if os.path.islink(path) else "that of another user" if os.path.isdir(path) else "a file"
         raise ValueError(_refusal(path, "a folder that a run of this user has made", kind))

@@ -1,4 +1,4 @@
-"""Consoles and streams that print any text as it is: names come from files, and may hold what means something else."""
+"""Consoles and streams that print any text literally: names come from files, and may look like markup or controls."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.text import Text
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Characters that a terminal obeys; not the tab and the end of a line."""
+"""Characters that a terminal obeys, except tab and newline."""
 
 
 class PlainConsole(Console):
-    r"""A console without markup: `[red]` and `:smile:` are printed as they are, and control characters escaped.
+    r"""A console without markup: it prints `[red]` and `:smile:` literally, and escapes control characters.
 
     Example:
         >>> PlainConsole(width=40).print("[red]u[/v] :smile:" + chr(27) + "[2J")
@@ -27,12 +27,12 @@ class PlainConsole(Console):
         super().__init__(**{"markup": False, "emoji": False, "highlight": False, **settings})
 
     def render_str(self, text: str, **settings: Any) -> Text:
-        """Makes what is printed of a text, also of a cell or title of a table."""
+        """Renders a text, including the cells and titles of tables."""
         return super().render_str(escape_controls(text), **settings)
 
 
 def escape_controls(text: str) -> str:
-    r"""Writes control characters as Python's escapes, so that a terminal shows them instead of obeying.
+    r"""Replaces control characters by Python's escapes, so that a terminal shows them instead of obeying them.
 
     Example:
         >>> print(escape_controls("a" + chr(27) + "[2J"))
@@ -42,9 +42,9 @@ def escape_controls(text: str) -> str:
 
 
 def escape_what_cannot_be_encoded() -> None:
-    """Makes stdout and stderr of this process write an escape for what their encoding lacks, instead of failing.
+    """Makes stdout and stderr of this process escape characters that their encoding lacks, instead of failing.
 
-    Under LC_ALL=POSIX that is everything but ASCII; under UTF-8, bytes of file names that are no UTF-8.
+    Under LC_ALL=POSIX these are all except ASCII; under UTF-8, bytes in file names that are not UTF-8.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -1,7 +1,7 @@
 """File locks that are released when their process ends, however it ends.
 
-A lock file that another user left is locked like any other, so that users keep each other out, but it is neither
-written nor removed.
+Another user's lock file is locked like any other, so that users keep each other out, but it is neither written nor
+removed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TEXT = re.compile(r"process \d+ on (?P<host>.+) since \d+-\d\d-\d\d \d\d:\d\d:\
 
 
 def has_locks(path: str) -> bool:
-    """Returns whether a path is on a file system, which has locks; object stores ("gs://bucket/...") have none."""
+    """Returns whether a path is on a file system with locks; object stores ("gs://bucket/...") have none."""
     return "://" not in path
 
 
@@ -30,10 +30,10 @@ def has_locks(path: str) -> bool:
 def process_lock(path: str, *, rule: str, note: str = "", patience_seconds: float = 0.1) -> Iterator[None]:
     """Holds a lock file, which is removed at the end.
 
-    The lock is on the file system, so processes of other machines that mount it are kept out, too, if it has locks
-    between machines, as NFS has. `rule` begins the error "`name` must <rule>; got <value>" where another process holds
-    the lock. `note` stands in the file behind the holder, to be read when the holder is dead. A process that only
-    checks whether a holder is dead has the lock for a moment, so it is tried for `patience_seconds`.
+    The file system does the locking, so processes on other machines that mount it are also kept out if it supports
+    locks between machines, as NFS does. `rule` begins the error "`name` must <rule>; got <value>" if another process
+    holds the lock. `note` is written in the file after the holder, to be read when the holder is dead. A process that
+    only checks whether a holder is dead takes the lock briefly, so this tries for `patience_seconds`.
     """
     lock = _acquire(path, rule, note, patience_seconds)
     try:
@@ -45,10 +45,10 @@ def process_lock(path: str, *, rule: str, note: str = "", patience_seconds: floa
 
 
 def left_by_this_machine(path: str) -> str | None:
-    """Reads the note of a lock file whose holder, dead or alive, was a process of this machine and this user.
+    """Reads the note of a lock file whose holder, dead or alive, is a process of this machine and this user.
 
-    None for a lock of another machine, which this one may be unable to see, for one of another user, and for what
-    is no lock.
+    Returns None for a lock of another machine, whose processes this one may be unable to see, for a lock of another
+    user, and for a file that is not a lock.
     """
     try:
         lock = open_regular(path, os.O_RDONLY)
@@ -68,7 +68,7 @@ def _acquire(path: str, rule: str, note: str, patience_seconds: float) -> int:
         folder = os.path.dirname(os.path.abspath(path))
         os.makedirs(folder, exist_ok=True)
         lock = _open(path)
-        # Else its last holder removed it, or the folder, after we had made sure of it.
+        # Otherwise its last holder removed the file or the folder after `makedirs`.
         if lock is not None:
             with contextlib.ExitStack() as stack:
                 stack.callback(os.close, lock)
@@ -79,7 +79,7 @@ def _acquire(path: str, rule: str, note: str, patience_seconds: float) -> int:
                         time.sleep(_POLL_SECONDS)
                         continue
                     raise BlockingIOError(
-                        # A process that has just locked it has not yet written its name.
+                        # A process that has just locked the file has not yet written its name.
                         f"{rule}, which {_read(lock) or 'another process'} holds. Wait for its end, or end it, and "
                         "start again; or name another folder."
                     ) from error
@@ -88,7 +88,7 @@ def _acquire(path: str, rule: str, note: str, patience_seconds: float) -> int:
                         f"{rule}, and be on a file system with locks; {os.path.dirname(path)!r} has none: "
                         f"{error.strerror}. Mount it with locks, or name a folder elsewhere."
                     ) from error
-                # Else its last holder removed it between our opening and locking, and others would lock another file.
+                # Otherwise its last holder removed it between `_open` and `flock`, and others would lock another file.
                 if _is_at(lock, path):
                     if _is_own(lock, path):
                         _write(lock, path, note)
@@ -97,7 +97,7 @@ def _acquire(path: str, rule: str, note: str, patience_seconds: float) -> int:
 
 
 def _open(path: str) -> int | None:
-    """Opens a lock file, or makes it; None if it, or its folder, was removed meanwhile."""
+    """Opens or creates a lock file; None if the file or its folder was removed in the meantime."""
     try:
         return open_regular(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     except FileNotFoundError:
@@ -108,10 +108,10 @@ def _open(path: str) -> int | None:
         pass
     with contextlib.suppress(FileNotFoundError):
         try:
-            # Without O_CREAT, by which systems refuse other users' files in folders such as /tmp.
+            # Without O_CREAT, with which systems refuse other users' files in folders such as /tmp.
             return open_regular(path, os.O_RDWR)
         except PermissionError:
-            # To be locked, it need not be writable.
+            # A file need not be writable to be locked.
             return open_regular(path, os.O_RDONLY)
     return None
 
@@ -123,7 +123,7 @@ def _write(lock: int, path: str, note: str) -> None:
         os.ftruncate(lock, 0)
         os.pwrite(lock, text.encode(), 0)
     except OSError as error:
-        # A full disk. No run would know an empty file for a lock that it may sweep.
+        # The disk is full. No run would recognize an empty file as a lock that it may sweep.
         os.remove(path)
         raise OSError(error.errno, error.strerror, path) from error
 

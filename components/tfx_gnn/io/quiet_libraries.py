@@ -1,4 +1,4 @@
-"""Hides messages of other libraries that users can do nothing about. Imports nothing heavy, as it comes first."""
+"""Hides other libraries' messages that users can do nothing about. Imports nothing heavy, because it runs first."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _NOISE = (
     "Support for google-cloud-storage",
     "pkg_resources is deprecated",
 )
-"""Beginnings of warnings that a user of this project can do nothing about."""
+"""Beginnings of warnings that users of this project can do nothing about."""
 
 
 def quiet_start() -> None:
     """Silences start-up messages of TensorFlow, TFX, Beam and Google's clients.
 
-    Environment variables that the user set stay as they are.
+    Environment variables that the user set are unchanged.
     """
-    # TensorFlow 2.21 writes messages on import that obey no setting.
+    # TensorFlow 2.21 writes messages on import that no setting turns off.
     sys.meta_path.insert(0, QuietImport("tensorflow"))
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     for message in _NOISE:
         warnings.filterwarnings("ignore", message=message)
-    # Workers of Beam are processes of their own.
+    # Beam workers are separate processes.
     os.environ.setdefault("PYTHONWARNINGS", ",".join(f"ignore:{message}" for message in _NOISE))
     for name in ("absl", "tensorflow"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -44,9 +44,9 @@ def quiet_start() -> None:
 
 
 def quiet_first_compilation() -> None:
-    """Compiles once with XLA now, with stderr hidden: its messages about starting and compiling come once a process.
+    """Compiles once with XLA while stderr is hidden, because XLA writes its start-up messages once per process.
 
-    TensorFlow initializes its devices by it: call this after whatever configures them.
+    This initializes TensorFlow's devices, so call it after any code that configures them.
     """
     import tensorflow as tf
 
@@ -66,7 +66,7 @@ class QuietImport(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Finds the module as without this finder, and wraps its execution."""
+        """Finds the module as usual, and wraps its execution."""
         if fullname != self._module:
             return None
         sys.meta_path.remove(self)
@@ -84,9 +84,9 @@ class QuietImport(importlib.abc.MetaPathFinder):
 
 @contextlib.contextmanager
 def hidden_stderr(*, show_on_error: bool = True) -> Iterator[None]:
-    """Keeps what this process writes to its standard error off the terminal while the context lasts.
+    """Hides what this process writes to its standard error while the context lasts.
 
-    It silences other threads too, so keep it short. What was hidden is shown if an exception leaves the context,
+    It also silences other threads, so keep it short. If an exception leaves the context, the hidden output is shown
     unless `show_on_error` is False.
     """
     sys.stderr.flush()

@@ -1,7 +1,7 @@
 """Reads JSON and protobuf text files, with errors that name the file and the problem.
 
-No message quotes a file of another kind: its content may be anything, even a secret. Pipes and devices,
-which cannot be read from beginning to end, are refused.
+No message quotes a file of another kind, whose content may be anything, even a secret. Pipes and devices, which
+cannot be read from beginning to end, are refused.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _KINDS = {
 def check_regular_file(path: str) -> None:
     """Refuses paths whose reading would block or never end.
 
-    A folder, or a path at which there is nothing, is left to the code that opens it; a link that leads nowhere is
-    refused. Object stores hold files only.
+    Folders and missing files are left to the code that opens the path; broken links are refused. Object stores hold
+    only files.
     """
     local = path.removeprefix(_LOCAL_SCHEME)
     if "://" in local:
@@ -53,17 +53,17 @@ def check_regular_file(path: str) -> None:
         )
 
 
-_DEEPEST = 100  # levels of objects and lists; what this library writes has ten at most
+_DEEPEST = 100  # levels of objects and lists; this library writes at most ten
 
 
 _MAX_SHOWN = 240
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Reads JSON that may be anything.
+    """Reads JSON of unknown content.
 
-    A ValueError if it is none, is nested more than 100 levels deep, or has an object with a key twice, of whose values
-    Python's reader would keep the last.
+    Raises ValueError if the text is not JSON, is nested more than 100 levels deep, or has an object with a repeated
+    key, of which Python's reader would keep only the last value.
 
     Example:
         >>> parse_json('{"batch_size": 32}')
@@ -97,23 +97,23 @@ def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_json(path: str) -> Any:
-    """Reads a JSON file that may hold anything; see `parse_json`. A ValueError names the file."""
+    """Reads a JSON file of unknown content; see `parse_json`. A ValueError names the file."""
     with tf.io.gfile.GFile(path, "rb") as file:
         data: bytes = file.read()
     try:
         return parse_json(data)
     except ValueError as error:
-        reason = "text that is no UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        reason = "text that is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         raise ValueError(f"`{path}` must be a JSON file; got a mistake in it: {reason}. Write it again.") from error
 
 
 def describe_mistake(error: Exception, data: bytes | str, message: Message) -> str:
-    """Describes in one line what `text_format.Parse` raised about a message in text format, and where.
+    """Describes in one line an error that `text_format.Parse` raised about a message, and its place.
 
-    Shows some of the text only if it has a field of such a message.
+    Quotes the text only if it has a field of such a message.
     """
     if isinstance(error, UnicodeDecodeError):
-        return f"byte {error.start} is no UTF-8"
+        return f"byte {error.start} is not UTF-8"
     if isinstance(error, RecursionError):
         return "messages are nested too deeply"
     text = data if isinstance(data, str) else data.decode(errors="replace")
@@ -122,7 +122,7 @@ def describe_mistake(error: Exception, data: bytes | str, message: Message) -> s
         place = ""
         if isinstance(error, text_format.ParseError) and error.GetLine():
             place = f" in line {error.GetLine()}, column {error.GetColumn()}"
-        return f"text that does not speak of a {message.DESCRIPTOR.name}{place}"
+        return f"text that does not describe a {message.DESCRIPTOR.name}{place}"
     shown = " ".join(str(error).split())
     half = _MAX_SHOWN // 2
     return shown if len(shown) <= _MAX_SHOWN else f"{shown[:half]} ... {shown[-half:]}"

@@ -1,8 +1,8 @@
 """Loads the user's functions by name, and fingerprints their code.
 
-Caching compares what goes into a component, and a name says nothing about the
-code it leads to. The fingerprint does: it changes when the named module, or a
-module of the user's own that it imports, changes.
+Caching compares the inputs of a component, and a function's name says nothing about
+its code. The fingerprint does: it changes whenever the named module changes, or any
+of the user's own modules that it imports.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import tfx_gnn
 
 @dataclasses.dataclass(frozen=True)
 class _TopLevels:
-    """The user's own packages and modules: one by name, and all that lie in a folder."""
+    """The user's own packages and modules: one by name, and all that are in a folder."""
 
     name: str
     folder: Path | None
@@ -38,7 +38,7 @@ class _TopLevels:
 
 
 def load_function(reference: str) -> Callable[..., Any]:
-    """Imports the function that a reference such as "package.module:function" names."""
+    """Imports the function named by a reference such as "package.module:function"."""
     function = load_object(reference)
     if not callable(function):
         raise _no_function(reference, type(function).__name__)
@@ -46,7 +46,7 @@ def load_function(reference: str) -> Callable[..., Any]:
 
 
 def load_object(reference: str) -> Any:
-    """Imports what a reference such as "package.module:NAME" names, a function or anything else."""
+    """Imports the object named by a reference such as "package.module:NAME", a function or anything else."""
     module_name, name = _split_reference(reference)
     try:
         module = importlib.import_module(module_name)
@@ -75,9 +75,9 @@ def _no_function(reference: str, what: str) -> ValueError:
 def fingerprint_function(reference: str) -> str:
     """Hashes the source code that a reference leads to, without running it.
 
-    The named module counts, and every module that it imports, directly or not,
-    from its own top-level package or from the folder in which that lies, unless
-    packages are installed there. Of other packages only this library's version counts.
+    It covers the named module and every module that it imports, directly or
+    indirectly, from its own top-level package or from that package's folder, unless
+    packages are installed there. Of other packages, only this library's version counts.
     """
     module_name, function_name = _split_reference(reference)
     digest = hashlib.sha256(f"{tfx_gnn.__version__}:{function_name}".encode())
@@ -100,14 +100,14 @@ def _split_reference(reference: str) -> tuple[str, str]:
 
 
 def _own_top_levels(module_name: str) -> _TopLevels:
-    """Finds the top-level packages and modules that are the user's, given one module of them."""
+    """Finds the user's own top-level packages and modules, given one of their modules."""
     top_level = module_name.partition(".")[0]
     path = _source_path(top_level)
     if path is None:  # A namespace package.
         return _TopLevels(name=top_level, folder=None)
     folder = (path.parent if path.name == "__init__.py" else path).parent.resolve()
     installed = {Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
-    # Debian keeps its packages beside, not in, the folder that sysconfig names.
+    # Debian keeps its packages next to the folder that sysconfig names, not in it.
     is_installed = folder in installed or folder.name in ("site-packages", "dist-packages")
     return _TopLevels(name=top_level, folder=None if is_installed else folder)
 
@@ -137,7 +137,7 @@ def _source_path(module_name: str) -> Path | None:
 def _find_spec(module_name: str) -> ModuleSpec | None:
     parent = module_name.rpartition(".")[0]
     if parent:
-        # Looking for something below a module would import that module; a package's `__init__` is run either way.
+        # Searching inside a module would import that module; a package's `__init__` is run in any case.
         parent_spec = _find_spec(parent)
         if parent_spec is None or parent_spec.submodule_search_locations is None:
             return None
@@ -148,7 +148,7 @@ def _find_spec(module_name: str) -> ModuleSpec | None:
 
 
 def _imported_names(tree: ast.Module, package: str) -> set[str]:
-    """Names that might be modules: `from a import b` gives both `a` and `a.b`."""
+    """Returns names that may be modules: `from a import b` gives both `a` and `a.b`."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

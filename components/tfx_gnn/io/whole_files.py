@@ -1,4 +1,4 @@
-"""Writes files whole or not at all, and copies folders; on local disks and object stores."""
+"""Writes files atomically, and copies folders; on local disks and object stores."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _PARTIAL = ".{name}.writing"
 
 
 def write_whole(path: str, text: str) -> None:
-    """Writes a text file, replacing it if it exists, so that a killed run or a full disk leaves the old one or none.
+    """Writes or replaces a text file atomically: a killed run or a full disk leaves the old file, or none.
 
-    On a local disk the text is written to a hidden sibling, which then takes the name; where a killed run left one, the
-    next run writes over it. A link stays, and the file that it leads to is replaced. Pipes and devices cannot be
-    replaced, and are written as they are. One process at a time may write a file.
+    On a local disk the text is written to a hidden sibling, which is then renamed; the next run overwrites a sibling
+    that a killed run left. A link stays, and the file that it leads to is replaced. Pipes and devices cannot be
+    replaced, and are written directly. Only one process at a time may write a file.
     """
     if not has_locks(path):
         writing = f"{path}.writing"
@@ -43,19 +43,19 @@ def write_whole(path: str, text: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.remove(partial)
         if isinstance(error, OSError):
-            # The user knows the file by its name.
+            # Name the file that the user knows, not its sibling.
             raise OSError(error.errno, error.strerror, path) from error
         raise
     sync_path(folder)
 
 
 def copy_files(folder: str, target: str) -> None:
-    """Copies all files of a folder, which may be missing, to another disk if need be; files there are replaced."""
+    """Copies all files of a folder, which may be missing, even to another disk; existing files are replaced."""
     if not tf.io.gfile.exists(folder):
         return
     for path, _, names in tf.io.gfile.walk(folder):
         relative = os.path.relpath(path, folder)
-        # An object store takes "." for a name like any other.
+        # For an object store, "." is a name like any other.
         place = target if relative == "." else os.path.join(target, relative)
         tf.io.gfile.makedirs(place)
         for name in names:

@@ -1,4 +1,4 @@
-"""Files between the steps: examples, statistics, size constraints, blessings."""
+"""Files passed between stages: examples, statistics, size constraints, blessings."""
 
 from __future__ import annotations
 

@@ -49,27 +49,27 @@ READABLE = frozenset(
         DANGLING_EDGE,
     }
 )
-"""What an example must pass to be read as a graph."""
+"""Checks that an example must pass to be read as a graph."""
 
 _Mask = npt.NDArray[np.bool_]
 _Sizes = npt.NDArray[np.int64]
 
 
 def file_name(file: RecordFile) -> str:
-    """How places name a file."""
+    """Returns the name of a file in a `Place`."""
     return os.path.basename(file.path)
 
 
 @dataclasses.dataclass(frozen=True)
 class BatchChecker:
-    """Checks many examples at once by a graph schema.
+    """Checks many examples at once against a graph schema.
 
-    A set without `#size` is empty, as TF-GNN has it; the features of an empty set may be absent.
+    As in TF-GNN, a set without `#size` is empty; the features of an empty set may be absent.
 
     Attributes:
         schema: the graph schema.
         layout: its tf.Example keys.
-        required_sets: prefixes, as "nodes/paper", of sets that must have items in every example.
+        required_sets: prefixes, such as "nodes/paper", of sets that must have items in every example.
         decisive: checks that an example must pass to be kept.
     """
 
@@ -84,7 +84,7 @@ class BatchChecker:
         required_sets: Sequence[str] = (),
         decisive: frozenset[str] = READABLE,
     ) -> BatchChecker:
-        """Makes the checker of a schema; `_readout` is required if the schema has it."""
+        """Makes the checker for a schema; `_readout` is required if the schema has it."""
         layout = graph_layout(schema)
         readouts = [prefix for prefix in (f"{const.NODES}/{READOUT}",) if prefix in layout.set_by_prefix]
         unknown = sorted(set(required_sets) - set(layout.set_by_prefix))
@@ -98,9 +98,9 @@ class BatchChecker:
     def read(
         self, decoder: ExampleDecoder, first: int, records: Sequence[bytes], file: RecordFile, findings: Findings
     ) -> Iterator[ExampleBatch]:
-        """Decodes and checks records that follow one another from position `first` of their file.
+        """Decodes and checks consecutive records, the first at position `first` of their file.
 
-        Yields the examples that pass the decisive checks; adds what is broken to `findings`.
+        Yields the examples that pass the decisive checks; adds the failed checks to `findings`.
         """
         decoded = decoder.decode(first, records)
         if len(decoded.undecodable):
@@ -115,7 +115,7 @@ class BatchChecker:
 
 
 class _BatchCheck:
-    """Carries what the checks of one batch share."""
+    """Holds what the checks of one batch share."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class _BatchCheck:
         layout = self._checker.layout
         for key in sorted(set(self._batch.columns) - set(layout.set_of_key)):
             column = self._batch.column(key)
-            # A key without a kind is not counted where other examples have one: no reader sees it.
+            # A key without a kind is not counted if other examples have one: no reader sees it.
             has_key = column.is_present if column.kind else self._has_key(key, ~column.is_present)
             self._report(UNDECLARED_FEATURE, key, has_key, lambda _: "not in the graph schema")
         sizes = {one_set.prefix: self._sizes(one_set) for one_set in layout.sets}
@@ -154,7 +154,7 @@ class _BatchCheck:
         return self._is_good
 
     def _has_key(self, key: str, among: _Mask) -> _Mask:
-        """Which of some examples have a key, be it without a kind, which Arrow does not tell; bool [num_examples]."""
+        """Finds the examples that have a key, even without a kind, which Arrow does not show; bool [num_examples]."""
         has_key = np.zeros(self._batch.num_examples, bool)
         for row in np.flatnonzero(among):
             has_key[row] = key in tf.train.Example.FromString(self._records[row]).features.feature
@@ -182,7 +182,7 @@ class _BatchCheck:
             self._is_good &= ~is_broken
 
     def _of_kind(self, key: str, kind: str) -> Column:
-        """The column of a key, without values if they are of another kind, which is reported."""
+        """Returns the column of a key; reports values of another kind, and leaves them out."""
         column = self._batch.column(key)
         if column.kind in ("", kind):
             return column
@@ -191,7 +191,7 @@ class _BatchCheck:
         return dataclasses.replace(bare, is_present=column.is_present)
 
     def _sizes(self, one_set: SetLayout) -> _Sizes:
-        """int64 [num_examples]: number of items; 0 where that is broken."""
+        """Returns the number of items, int64 [num_examples]; 0 if the size is broken."""
         if one_set.set_type == const.CONTEXT:
             return np.ones(self._batch.num_examples, np.int64)
         column = self._of_kind(one_set.size_key, INTS)
@@ -211,7 +211,7 @@ class _BatchCheck:
             WRONG_SIZE,
             one_set.size_key,
             (lengths == 0) & (num_others > 0),
-            lambda row: f"no size beside {num_others[row]} values of the set",
+            lambda row: f"no size, but {num_others[row]} values of the set",
         )
         return np.where(has_size & (sizes > 0), sizes, 0)
 
@@ -258,7 +258,7 @@ class _BatchCheck:
         return column
 
     def _check_row_lengths(self, key: str, rows: _Sizes) -> _Sizes:
-        """Checks row lengths for a number of rows; returns int64 [num_examples], the rows that they tell."""
+        """Checks the lengths of a number of rows; returns the sum of the lengths, int64 [num_examples]."""
         column = self._of_kind(key, INTS)
         lengths, values = column.lengths, column.numbers
         is_negative = np.zeros(self._batch.num_examples, bool)
@@ -303,7 +303,7 @@ class _BatchCheck:
         )
 
     def _item_of(self, key: str, column: Column, is_wrong: _Mask, row: int) -> str:
-        """The original id of the item with the first wrong value of an example, if it has one."""
+        """Returns the original id of the item with an example's first wrong value, if it has one."""
         one_set = self._checker.layout.owner_of(key)
         ids = one_set.id_column
         feature = next(feature for feature in one_set.features if feature.key == key)

@@ -1,7 +1,7 @@
 """Blessings of models and examples as files: `BLESSED` or `NOT_BLESSED`, the reasons and the subject.
 
-The two empty files are those of TFX's standard ModelBlessing artifact. Those of its InfraBlessing artifact, which
-says that a model serves as it should, begin with `INFRA_`.
+The two empty files are those of TFX's standard ModelBlessing artifact. The files of its InfraBlessing artifact, which
+says that a model serves correctly, begin with `INFRA_`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BLESSED_FILE = "BLESSED"
 NOT_BLESSED_FILE = "NOT_BLESSED"
 REASONS_FILE = "reasons.json"
 INFRA_PREFIX = "INFRA_"
-"""Begins the names of the two files in an InfraBlessing."""
+"""Prefix of the names of the two files in an InfraBlessing."""
 _SUBJECT = "subject"
 _WORDS = {"model": "a model", "examples": "examples"}
 _OTHERS = {"model": "another model", "examples": "other examples"}
@@ -32,8 +32,8 @@ class BlessingSubject:
     """The model or the examples that a verdict is about.
 
     Attributes:
-        kind: what it is.
-        fingerprint: text that is equal for equal ones.
+        kind: "model" or "examples".
+        fingerprint: text that is the same for equal models or examples.
     """
 
     kind: Literal["model", "examples"]
@@ -43,7 +43,7 @@ class BlessingSubject:
 def write_blessing(
     folder: str, *, blessed: bool, reasons: Sequence[str], subject: BlessingSubject | None = None, prefix: str = ""
 ) -> None:
-    """Writes a verdict into an existing folder that has none; `prefix` is "" or `INFRA_PREFIX`."""
+    """Writes a verdict into an existing folder without one; `prefix` is "" or `INFRA_PREFIX`."""
     found: dict[str, object] = {"blessed": blessed, "reasons": list(reasons)}
     if subject is not None:
         found[_SUBJECT] = dataclasses.asdict(subject)
@@ -72,15 +72,15 @@ def is_blessed(folder: str, *, prefix: str = "") -> bool:
 
 
 def read_reasons(folder: str) -> list[str]:
-    """Reads the reasons of a verdict: sentences; a single general one if none were recorded."""
+    """Reads the reasons of a verdict as sentences; a single general one if none were recorded."""
     reasons = _read(folder).get("reasons", ())
     return [str(reason) for reason in reasons] or ["no reasons were given"]
 
 
 def check_blessing_subject(folder: str, subject: BlessingSubject, *, argument: str) -> None:
-    """Refuses a verdict about something else; `argument` is what the caller calls the folder.
+    """Refuses a verdict about something else; `argument` is the caller's name for the folder.
 
-    A verdict that does not say what it is about, as one of TFX's Evaluator, passes.
+    A verdict that does not say what it is about, such as one from TFX's Evaluator, passes.
     """
     found = _read(folder).get(_SUBJECT)
     if not isinstance(found, dict):
@@ -99,7 +99,7 @@ def check_blessing_subject(folder: str, subject: BlessingSubject, *, argument: s
 
 
 def _read(folder: str) -> dict[str, Any]:
-    """Reads what is known beside the verdict, which another tool may not have written."""
+    """Reads the details of a verdict; empty if another tool wrote the verdict without them."""
     path = os.path.join(folder, REASONS_FILE)
     found = read_json(path) if tf.io.gfile.exists(path) else {}
     return found if isinstance(found, dict) else {}

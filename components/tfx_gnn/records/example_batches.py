@@ -1,6 +1,6 @@
 """Batches of graph tf.Examples as flat columns.
 
-tf.Examples are decoded in C++ (tfx_bsl) into Arrow, a column per key, so the code works on
+tf.Examples are decoded in C++ (tfx_bsl) into Arrow, one column per key, so the code works on
 a few arrays instead of thousands of records.
 """
 
@@ -22,13 +22,13 @@ from tfx_gnn.graph import graph_constants as const
 
 BYTES, INTS, FLOATS = "bytes_list", "int64_list", "float_list"
 KIND_OF_DTYPE = {tf.string: BYTES, tf.int64: INTS, tf.float32: FLOATS}
-"""Which list of a tf.train.Feature holds values of a dtype."""
+"""The list of a tf.train.Feature that holds values of each dtype."""
 
 MAX_RECORDS = 1024
-"""Records of a batch at most."""
+"""Largest number of records in a batch."""
 
 MAX_BYTES = 32 << 20
-"""Bytes of the records of a batch, at most or of one record alone."""
+"""Largest size of a batch's records in bytes, unless a single record is larger."""
 
 _KINDS = {pa.int64(): INTS, pa.float32(): FLOATS, pa.large_binary(): BYTES, pa.binary(): BYTES}
 
@@ -36,22 +36,22 @@ Features = Mapping[str, tf.train.Feature]
 
 
 class BrokenRuleError(ValueError):
-    """An example breaks a rule. The caller adds where the example is."""
+    """An example breaks a rule. The caller adds the place of the example."""
 
     def __init__(self, rule: str, got: str, advice: str) -> None:
-        """Takes the rule, as in "'nodes/a.#size' is one number", what this example has, and advice."""
+        """Takes the rule, such as "'nodes/a.#size' is one number", what this example has, and advice."""
         super().__init__(rule, got, advice)
         self.rule, self.got, self.advice = rule, got, advice
 
     def message(self, place: str) -> str:
-        """The whole message, with the record as `place_of` names it."""
+        """Returns the whole message; `place` is the record's name from `place_of`."""
         return f"`examples_dir` must hold examples in which {self.rule}; got {self.got} in {place}. {self.advice}"
 
 
 def values_of(features: Features, key: str, kind: str) -> list[Any]:
     """Reads the values of a key from a parsed tf.Example; none if the key is absent or empty.
 
-    Raises BrokenRuleError if there are values of another kind than the given `BYTES`, `INTS` or `FLOATS`.
+    `kind` is `BYTES`, `INTS` or `FLOATS`. Raises BrokenRuleError if the values are of another kind.
     """
     if key not in features:
         return []
@@ -64,13 +64,13 @@ def values_of(features: Features, key: str, kind: str) -> list[Any]:
 
 
 def num_values(feature: tf.train.Feature) -> int:
-    """Counts the values of a feature of whatever kind."""
+    """Counts the values of a feature of any kind."""
     kind = feature.WhichOneof("kind")
     return len(getattr(feature, kind).value) if kind else 0
 
 
 def describe_item_id(record: bytes, id_key: str, number: int) -> str:
-    """The original id of an item, by its position in its set, for messages; empty if the example has none."""
+    """Returns the original id of the item at a position in its set, for messages; "" if the example has none."""
     found = tf.train.Example.FromString(record).features.feature[id_key]
     ids = getattr(found, found.WhichOneof("kind") or "bytes_list").value
     if number >= len(ids):
@@ -85,9 +85,9 @@ class Column:
 
     Attributes:
         kind: "bytes_list", "int64_list" or "float_list"; "" if no example has the key with a kind.
-        values: all values, one example after the other; length `splits[-1]`.
+        values: all values, concatenated over examples; length `splits[-1]`.
         splits: int64 [num_examples + 1]; example i has `values[splits[i]:splits[i + 1]]`.
-        is_present: bool [num_examples]; whether the example has the key with a kind, be it without values.
+        is_present: bool [num_examples]; whether the example has the key with a kind, even without values.
     """
 
     kind: str
@@ -102,11 +102,11 @@ class Column:
 
     @functools.cached_property
     def numbers(self) -> npt.NDArray[Any]:
-        """The values as an int64 or float32 array, shape [num_values]; of no use for strings."""
+        """Returns the values as an int64 or float32 array, shape [num_values]; not for strings."""
         return self.values.to_numpy(zero_copy_only=False)
 
     def owners(self) -> npt.NDArray[np.int64]:
-        """int64 [num_values]: the example of each value."""
+        """Returns the example of each value: int64 [num_values]."""
         return np.repeat(np.arange(len(self.splits) - 1), self.lengths)
 
 
@@ -116,7 +116,7 @@ class ExampleBatch:
 
     Attributes:
         numbers: int64 [num_examples]; position of each record in its file.
-        columns: the columns by key; a key that no example has is not there.
+        columns: the columns by key; keys that no example has are absent.
     """
 
     numbers: npt.NDArray[np.int64]
@@ -124,11 +124,11 @@ class ExampleBatch:
 
     @property
     def num_examples(self) -> int:
-        """How many examples there are."""
+        """Number of examples."""
         return len(self.numbers)
 
     def column(self, key: str) -> Column:
-        """The column of a key; one without values if no example has it."""
+        """Returns the column of a key; one without values if no example has it."""
         if key in self.columns:
             return self.columns[key]
         return Column(
@@ -139,7 +139,7 @@ class ExampleBatch:
         )
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> ExampleBatch:
-        """Some of the examples, in the same order; mask: bool [num_examples]."""
+        """Returns some of the examples, in the same order; `mask` is bool [num_examples]."""
         if mask.all():
             return self
         columns = {}
@@ -156,11 +156,11 @@ class ExampleBatch:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DecodedRecords:
-    """Examples of some records, and the records that are none.
+    """Examples decoded from records, and the records that are not tf.Examples.
 
     Attributes:
-        batches: the examples; in one batch, unless a key has values of two kinds.
-        undecodable: int64; positions in their file of records that are no tf.Examples.
+        batches: the examples, in one batch unless a key has values of two kinds.
+        undecodable: int64; positions in the file of records that are not tf.Examples.
     """
 
     batches: tuple[ExampleBatch, ...]
@@ -168,14 +168,14 @@ class DecodedRecords:
 
 
 def splits_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Where each of n runs begins, and where the last one ends: int64 [n + 1], from 0."""
+    """Computes where each of n runs begins and where the last one ends: int64 [n + 1], from 0."""
     splits = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=splits[1:])
     return splits
 
 
 def flat_index(batch: ExampleBatch, key: str, node_set: str) -> npt.NDArray[np.int64]:
-    """One end of the edges of all examples: int64 [num_edges], positions among the nodes of all examples, in order."""
+    """Returns one end of all examples' edges, as positions among all examples' nodes in order: int64 [num_edges]."""
     column = batch.column(key)
     if not len(column.values):
         return np.zeros(0, np.int64)
@@ -183,7 +183,7 @@ def flat_index(batch: ExampleBatch, key: str, node_set: str) -> npt.NDArray[np.i
 
 
 def item_splits(batch: ExampleBatch, prefix: str) -> npt.NDArray[np.int64]:
-    """Where the items of each example begin among those of all: int64 [num_examples + 1]."""
+    """Computes where each example's items begin among the items of all examples: int64 [num_examples + 1]."""
     if prefix == const.CONTEXT:
         return np.arange(batch.num_examples + 1)
     column = batch.column(f"{prefix}.{const.SIZE_NAME}")
@@ -193,7 +193,7 @@ def item_splits(batch: ExampleBatch, prefix: str) -> npt.NDArray[np.int64]:
 
 
 def list_column(array: pa.LargeListArray) -> Column:
-    """Makes the column of an array without nulls: for each example, a list of int64, float32 or large_binary values."""
+    """Makes a column from an array without nulls, which has a list of int64, float32 or large_binary per example."""
     offsets = array.offsets.to_numpy()
     return Column(
         kind=_kind_of(array.type),
@@ -204,7 +204,7 @@ def list_column(array: pa.LargeListArray) -> Column:
 
 
 def group_records(records: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]:
-    """Cuts a stream of records into pieces of bounded size; yields the position of the first record and the records."""
+    """Splits a stream of records into groups of bounded size; yields the first record's position and the records."""
     piece: list[bytes] = []
     first, num_bytes = 0, 0
     for record in records:
@@ -218,17 +218,17 @@ def group_records(records: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]
 
 
 class ExampleDecoder:
-    """Decodes records; keep one, for each costs time to make."""
+    """Decodes records; reuse a decoder, because making one takes time."""
 
     def __init__(self, schema: schema_pb2.Schema | None = None) -> None:
-        """Makes the decoder of the features of a schema, which takes less time than to decode all.
+        """Makes a decoder; decoding only the features of a `schema` is faster than decoding all.
 
-        A record with values of another kind is then undecodable.
+        With a schema, a record with values of another kind is undecodable.
         """
         self._decoder = example_coder.ExamplesToRecordBatchDecoder(schema and schema.SerializeToString())
 
     def decode(self, first: int, records: Sequence[bytes]) -> DecodedRecords:
-        """Decodes records that follow one another from position `first` of their file."""
+        """Decodes consecutive records, the first at position `first` of their file."""
         numbers = np.arange(first, first + len(records))
         whole = self._try(records)
         if whole is not None:
@@ -249,12 +249,12 @@ class ExampleDecoder:
         try:
             return self._decoder.DecodeBatch(list(records))
         except RuntimeError:
-            # The decoder raises this one class for a broken record and for two kinds of values under one key.
+            # The decoder raises the same class for a broken record and for two kinds of values under one key.
             return None
 
 
 def _groups_of_one_kind(singles: Sequence[pa.RecordBatch]) -> list[list[int]]:
-    """Puts examples together in which no key has values of two kinds."""
+    """Groups examples so that no key has values of two kinds within a group."""
     kinds: dict[str, set[str]] = {}
     of_each = [
         {field.name: _kind_of(field.type) for field in batch.schema if not pa.types.is_null(field.type)}

@@ -13,22 +13,22 @@ from tfx_gnn.records.graph_layout import prefix_of_key
 _SIZE_SUFFIX = "." + const.SIZE_NAME
 _ENDS = (const.SOURCE_NAME, const.TARGET_NAME)
 _ROW_LENGTHS = re.compile(r"(?P<feature>.+)\.d(?P<axis>[1-9][0-9]*)")
-_MAX_EVIDENCE = 2  # One value more than a consistent data set has.
+_MAX_EVIDENCE = 2  # One more value than a consistent data set has.
 
 Evidence = dict[int, str]
-"""What a quantity was found to be, and where first; two entries contradict one another."""
+"""Values found for a quantity, with the first place of each; two entries contradict each other."""
 
 
 @dataclasses.dataclass(kw_only=True)
 class KeySummary:
-    """What is known of one tf.Example key.
+    """Summary of one tf.Example key.
 
     Attributes:
-        num_present: examples that have the key, empty or not; of checked ones, those that have it with a kind.
-        num_with_items: of those, examples in which the set of the key has items.
-        kinds: kind of the values ("bytes_list", "int64_list", "float_list") and where it was first seen.
-        rows_per_item: for features and row lengths, how many entries there are for each row of the
-            dimension before. For a feature without ragged dimension that is the number of values of one item.
+        num_present: examples that have the key, empty or not; among checked examples, those with a kind.
+        num_with_items: how many of those examples have items in the key's set.
+        kinds: kinds of values ("bytes_list", "int64_list", "float_list"), with the first place of each.
+        rows_per_item: for features and row lengths, the number of entries per row of the dimension before. For
+            a feature without ragged dimension, that is the number of values per item.
     """
 
     num_present: int = 0
@@ -39,13 +39,13 @@ class KeySummary:
 
 @dataclasses.dataclass(kw_only=True)
 class ExamplesSummary:
-    """What is known of a data set, or of a part of it.
+    """Summary of a data set, or of a part of it.
 
     Attributes:
         num_examples: examples seen.
-        num_broken: examples that break a rule; nothing else is gathered from those.
-        first_broken: message for the first of them; empty if there is none.
-        keys: what is known of each key.
+        num_broken: examples that break a rule; nothing else is gathered from them.
+        first_broken: message about the first broken example; empty if there is none.
+        keys: summary of each key.
     """
 
     num_examples: int = 0
@@ -62,9 +62,9 @@ def add_presence(summary: ExamplesSummary, batch: ExampleBatch) -> None:
 
 
 def add_evidence(summary: ExamplesSummary, features: Features, place: str) -> None:
-    """Gathers what an example without schema shows of kinds and shapes.
+    """Gathers what an example shows about kinds and shapes when there is no schema.
 
-    An example that contradicts itself raises BrokenRuleError and leaves the summary as it is.
+    An example that contradicts itself raises BrokenRuleError and leaves the summary unchanged.
     """
     sizes = _sizes(features)
     row_lengths = row_length_axes(features)
@@ -82,7 +82,7 @@ def add_evidence(summary: ExamplesSummary, features: Features, place: str) -> No
 
 
 def merge_summaries(summaries: Iterable[ExamplesSummary]) -> ExamplesSummary:
-    """Adds up summaries of disjoint parts; of several first places one is kept, whatever the order of the parts."""
+    """Adds up summaries of disjoint parts; which first place is kept does not depend on the order of the parts."""
     merged = ExamplesSummary()
     for part in summaries:
         merged.num_examples += part.num_examples
@@ -100,7 +100,7 @@ def merge_summaries(summaries: Iterable[ExamplesSummary]) -> ExamplesSummary:
 
 
 def is_size_key(key: str) -> bool:
-    """Tells whether a key holds the number of items of a node set or edge set."""
+    """Returns whether a key holds the number of items of a node set or edge set."""
     return key.endswith(_SIZE_SUFFIX) and key.startswith((f"{const.NODES}/", f"{const.EDGES}/"))
 
 
@@ -111,7 +111,7 @@ def split_row_length_key(key: str) -> tuple[str, int] | None:
 
 
 def row_length_key(feature_key: str, axis: int) -> str:
-    """The key of the row lengths of a feature at an axis, counted from 1."""
+    """Returns the key of a feature's row lengths at an axis, counted from 1."""
     return f"{feature_key}.d{axis}"
 
 
@@ -141,7 +141,7 @@ def _sizes(features: Features) -> dict[str, int]:
 def _rows_per_item(
     features: Features, key: str, sizes: dict[str, int], row_lengths: dict[str, list[int]]
 ) -> int | None:
-    """Entries of a key for each row of the dimension before it; None if the example does not show it."""
+    """Counts the entries of a key per row of the dimension before it; None if the example does not show that."""
     count = num_values(features[key])
     prefix = prefix_of_key(key, sizes)
     if prefix is None:
@@ -150,7 +150,7 @@ def _rows_per_item(
         raise BrokenRuleError(
             "every key belongs to the context or to a set with `#size`",
             f"{key!r}",
-            "Write `nodes/<set>.#size` or `edges/<set>.#size`, or put a graph_schema.pbtxt beside the splits.",
+            "Write `nodes/<set>.#size` or `edges/<set>.#size`, or put a graph_schema.pbtxt next to the splits.",
         )
     if key.endswith(_ENDS):
         _check_ends(features, key, sizes, sizes[prefix])

@@ -1,10 +1,10 @@
 """The folder layout of graph tf.Examples, one `Split-<name>` folder per split, and its record files.
 
 It is the layout of TFX's standard Examples artifact (gzipped TFRecord files),
-with the `graph_schema.pbtxt` that describes the records beside the splits.
+with a `graph_schema.pbtxt` that describes the records next to the splits.
 
-Gzipped files cannot be split, so a file is the unit of work on any runner, and
-reading it in order costs nothing and gives the position of each record.
+Gzipped files cannot be split, so a file is the unit of work on any runner; reading
+it in order therefore costs nothing extra, and gives the position of each record.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RECORDS_SUFFIX = ".gz"
 _RECORDS_AT_ONCE = 32
 _GZIP_TRAILER_BYTES = 8
 _EMPTY_GZIP_BYTES = 20
-# A gzip stream that is cut off later than this has given the head of a record, and TensorFlow then reports the damage.
+# If a gzip stream is cut off after this, it still yields the header of a record, and TensorFlow reports the damage.
 _SMALL_FILE_BYTES = 1024
 _SHARD_NAME = re.compile(r"(?P<prefix>.*)-(?P<shard>\d{5})-of-(?P<total>\d{5})(?P<suffix>.*)")
 _MAX_OPEN_FILES = 16
@@ -42,13 +42,13 @@ _SEEDS = 2**31  # Seeds are below this, so no two pipelines share one.
 
 
 def graph_schema_path(folder: str) -> str:
-    """Path of the graph schema inside a folder that holds one; a file that ends in `.pbtxt` is the schema itself."""
+    """Returns the path of the graph schema in a folder; a path that ends in `.pbtxt` is the schema itself."""
     is_file = folder.endswith(_SCHEMA_SUFFIX) and not tf.io.gfile.isdir(folder)
     return folder if is_file else os.path.join(folder, GRAPH_SCHEMA_FILE)
 
 
 def split_dir(examples_dir: str, split: str) -> str:
-    """Path of one split's folder."""
+    """Returns the path of one split's folder."""
     return os.path.join(examples_dir, _SPLIT_PREFIX + split)
 
 
@@ -79,7 +79,7 @@ def split_names(examples_dir: str) -> list[str]:
 def split_files(examples_dir: str, split: str, *, argument: str = "split") -> list[str]:
     """Lists the record files of one split in name order.
 
-    Names that begin with `.` or `_` are passed over, as Beam and TFX do.
+    Names that begin with `.` or `_` are skipped, as in Beam and TFX.
 
     Args:
         examples_dir: folder with `Split-<name>` folders.
@@ -101,7 +101,7 @@ def split_files(examples_dir: str, split: str, *, argument: str = "split") -> li
     names = sorted(name for name in tf.io.gfile.listdir(folder) if not name.startswith(HIDDEN))
     files = [os.path.join(folder, name) for name in names]
     for file in files:
-        # Object stores are asked about each name, so not about those of records.
+        # Do not ask about names of record files: object stores take a request for each name.
         if file.endswith("/") or (not file.endswith(_RECORDS_SUFFIX) and tf.io.gfile.isdir(file)):
             raise ValueError(
                 f"`{folder}` must hold record files only; got the folder {os.path.basename(file.rstrip('/'))!r}. "
@@ -115,7 +115,7 @@ def split_files(examples_dir: str, split: str, *, argument: str = "split") -> li
 def _complete_split_files(
     examples_dir: str, split: str, *, argument: str = "split", takes_cut_off: bool = False
 ) -> list[str]:
-    """Lists the record files of one split, and refuses a split of which shards, or ends of files, are lost."""
+    """Lists the record files of one split; refuses a split with missing shards or truncated files."""
     files = split_files(examples_dir, split, argument=argument)
     found = defaultdict(set)
     for file in files:
@@ -139,15 +139,15 @@ def _complete_split_files(
 
 
 def _is_cut_off(path: str) -> bool:
-    """Whether a file is so short that TensorFlow takes its stump for a file without records."""
+    """Returns whether a file is truncated so early that TensorFlow reads it as a file without records."""
     if not has_locks(path):
-        # Objects of a store are whole or absent, and to ask about each would take long.
+        # Objects in a store are complete or absent, and a request for each would take long.
         return False
     size = os.path.getsize(path)
     if size >= _SMALL_FILE_BYTES:
         return False
     try:
-        # What is no gzip at all, or has a wrong checksum, TensorFlow tells by itself.
+        # TensorFlow itself reports files that are not gzip or have a wrong checksum.
         with contextlib.suppress(gzip.BadGzipFile), gzip.open(path) as file:
             file.read()
     except (EOFError, zlib.error):
@@ -159,14 +159,14 @@ def write_split_shard(examples_dir: str, split: str, shard: int, num_shards: int
     """Writes one gzipped TFRecord file of a split.
 
     Args:
-        examples_dir: folder with `Split-<name>` folders; made if missing.
+        examples_dir: folder with `Split-<name>` folders; created if missing.
         split: name of the split.
         shard: position of the file, in [0, num_shards).
         num_shards: files of the split.
         records: serialized tf.Examples.
 
     Returns:
-        How many records were written.
+        Number of records written.
     """
     folder = split_dir(examples_dir, split)
     tf.io.gfile.makedirs(folder)
@@ -177,7 +177,7 @@ def write_split_shard(examples_dir: str, split: str, shard: int, num_shards: int
             writer.write(record)
             count += 1
     if has_locks(path):
-        # Callers record that the file is complete: it must survive a power failure, too.
+        # Callers record that the file is complete, so it must also survive a power failure.
         sync_path(path)
         sync_path(folder)
     return count
@@ -207,7 +207,7 @@ class RecordFile:
         split: name of the split.
         shard: position of the file in the split.
         num_shards: number of files of the split.
-        path: where it is.
+        path: path of the file.
     """
 
     split: str
@@ -221,7 +221,7 @@ def record_files(
 ) -> list[RecordFile]:
     """Lists the files of some splits, or of all, by split and name; `argument` is the option that names a split.
 
-    Files that are cut off are refused, unless the caller takes them and learns of them from `read_records`.
+    Truncated files are refused, unless the caller accepts them and lets `read_records` report them.
     """
     names = list(splits) or split_names(examples_dir)
     if len(set(names)) != len(names):
@@ -236,10 +236,10 @@ def record_files(
 
 
 def fingerprint_examples_folder(examples_dir: str) -> str:
-    """Tells folders of examples apart, wherever they lie, without reading the examples.
+    """Fingerprints a folder of examples, independently of its path, without reading the examples.
 
-    Of each file its size and the end of its gzip stream count, which holds the CRC-32 and the length of what was
-    compressed (RFC 1952, section 2.3).
+    The fingerprint covers the size of each file and the end of its gzip stream, which holds the CRC-32 and the length
+    of the uncompressed data (RFC 1952, section 2.3).
     """
     lines = []
     for file in record_files(examples_dir, takes_cut_off=True):
@@ -256,7 +256,7 @@ def read_records(file: RecordFile) -> Iterator[bytes]:
     num_read = 0
     try:
         with contextlib.suppress(tf.errors.DataLossError):
-            # To take records from TensorFlow one by one takes three times as long as to read them.
+            # Taking records from TensorFlow one by one takes three times as long as reading them.
             for batch in records.batch(_RECORDS_AT_ONCE).as_numpy_iterator():
                 yield from batch
                 num_read += len(batch)
@@ -287,7 +287,7 @@ def place_of(file: RecordFile, record: int | None = None) -> str:
 
 
 def ordered_records(files: Sequence[RecordFile]) -> tf.data.Dataset:
-    """Reads files once, in the same order each time: a data set of strings of shape []."""
+    """Reads files once, in the same order each time, as a dataset of strings of shape []."""
     return _read(tf.constant([file.path for file in files]), len(files))
 
 
@@ -300,31 +300,31 @@ def shuffled_records(
     pipeline: int = 0,
     shard: Callable[[tf.data.Dataset], tf.data.Dataset] | None = None,
 ) -> tf.data.Dataset:
-    """Reads files once for each of `epochs`, in an order that the seed and the number of the epoch determine.
+    """Reads files once for each of `epochs`, in an order determined by the seed and the number of the epoch.
 
-    Each epoch has another order, and any one can be had again: it depends on nothing read before, nor
-    on TensorFlow's global seed. `seed` is in [0, 2**31). With a buffer of 1 nothing is shuffled. Each input pipeline
-    shuffles in an order of its own, but all read the files in the same order; `shard` picks the records of one
-    pipeline before they are shuffled.
+    Each epoch has a different order, which can be reproduced: it depends neither on what was read before nor on
+    TensorFlow's global seed. `seed` is in [0, 2**31). A buffer of 1 does not shuffle. Each input pipeline shuffles in
+    its own order, but all read the files in the same order; `shard` picks the records of one pipeline before they are
+    shuffled.
     """
     paths = tf.constant([file.path for file in files])
 
     def epoch_of_records(epoch: tf.Tensor) -> tf.data.Dataset:
         seeds = tf.stack([tf.constant(seed, tf.int64), epoch])
         in_order = shuffle_buffer_size == 1
-        # All pipelines read in this order: the position of a record decides which of them keeps it.
+        # All pipelines read in this order, because the position of a record decides which pipeline keeps it.
         records = _read(paths if in_order else tf.random.experimental.stateless_shuffle(paths, seeds), len(files))
         if shard is not None:
             records = shard(records)
         if in_order:
             return records
         seeds = tf.stack([tf.constant(seed + pipeline * _SEEDS, tf.int64), epoch])
-        # Of this function's graph only: the seed of an operation would else be mixed with the global one.
+        # In this function's graph only: otherwise an operation's seed would be mixed with the global one.
         tf.random.set_seed(1)
         mixing = tf.random.stateless_uniform([], seed=seeds, minval=0, maxval=tf.int32.max, dtype=tf.int64)
         return records.shuffle(shuffle_buffer_size, seed=mixing, reshuffle_each_iteration=False)
 
-    # AutoGraph would take seconds to read all of this, which needs none of it.
+    # Nothing here needs AutoGraph, which would take seconds to rewrite all of it.
     return epochs.flat_map(tf.autograph.experimental.do_not_convert(epoch_of_records))
 
 

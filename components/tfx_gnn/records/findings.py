@@ -1,4 +1,4 @@
-"""Findings of checks: how many, and the first examples; findings of parts merge."""
+"""Findings of checks: counts and first places; findings of parts can be merged."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 MAX_PLACES = 3
-"""Places that are kept of each finding."""
+"""Number of places kept for each finding."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, order=True)
 class Place:
-    """Where something was found, and what.
+    """A place, and what was found there.
 
     Attributes:
         file: the record file, by its position in the split and its base name.
         record: position of the record in the file, from 0; -1 for the file as a whole.
-        detail: what was found there, as in "index 7 with 5 nodes".
+        detail: what was found there, such as "index 7 with 5 nodes".
     """
 
     file: str
@@ -24,23 +24,23 @@ class Place:
     detail: str = ""
 
     def text(self) -> str:
-        """The place in words."""
+        """Describes the place in words."""
         place = self.file if self.record < 0 else f"record {self.record} of {self.file}"
         return f"{place}: {self.detail}" if self.detail else place
 
 
 @dataclasses.dataclass(kw_only=True)
 class Finding:
-    """One check that did not pass.
+    """One check that failed.
 
     Attributes:
         check: name of the check.
-        split: split in which it did not pass.
-        about: what did not pass: a tf.Example key, a set, a pair of those; empty for the split as a whole.
-        num_examples: how many examples (files, seeds, pairs: what the check counts).
-        num_values: how many values in them; 0 if the check does not count values.
+        split: split in which it failed.
+        about: what failed: a tf.Example key, a set or a pair of these; empty for the split as a whole.
+        num_examples: number of failing examples (or files, seeds, pairs: whatever the check counts).
+        num_values: number of failing values in them; 0 if the check does not count values.
         places: the first few places.
-        num_by_kind: number of values by kind, as in "NaN"; empty if they are all alike.
+        num_by_kind: number of values by kind, such as "NaN"; empty if there is only one kind.
     """
 
     check: str
@@ -58,7 +58,7 @@ class Finding:
         num_values: int = 0,
         num_by_kind: Mapping[str, int] | None = None,
     ) -> None:
-        """Counts more of the same; of all places the first ones in the order of files and records are kept."""
+        """Counts more failures, and keeps the first places in the order of files and records."""
         self.num_examples += num_examples
         self.num_values += num_values
         self.places = sorted({*self.places, *places})[:MAX_PLACES]
@@ -77,7 +77,7 @@ class Findings:
     found: list[Finding] = dataclasses.field(default_factory=list)
 
     def at(self, check: str, split: str, about: str = "") -> Finding:
-        """The finding of a check, made if there is none yet."""
+        """Returns the finding of a check, which is created if there is none yet."""
         for finding in self.found:
             if (finding.check, finding.split, finding.about) == (check, split, about):
                 return finding

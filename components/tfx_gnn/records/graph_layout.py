@@ -1,4 +1,4 @@
-"""Which tf.Example keys hold which parts of a graph.
+"""The tf.Example keys that hold the parts of a graph.
 
 The layout is TF-GNN's: `nodes/<set>.#size`, `nodes/<set>.<feature>`,
 `edges/<set>.#size|#source|#target|<feature>` and `context/<feature>`. A ragged
@@ -25,12 +25,12 @@ CONTEXT_PREFIX = const.CONTEXT
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FeatureColumn:
-    """One feature of a set as it stands in tf.Examples.
+    """One feature of a set, as stored in tf.Examples.
 
     Attributes:
         key: its tf.Example key.
         name: its name within the set.
-        dtype: tf.int64, tf.float32 or tf.string: what tf.Example holds, whatever the schema declares.
+        dtype: tf.int64, tf.float32 or tf.string: the dtype in tf.Examples, whatever the schema declares.
         shape: shape of one item's value; None marks a ragged dimension.
     """
 
@@ -41,7 +41,7 @@ class FeatureColumn:
 
     @property
     def is_ragged(self) -> bool:
-        """Whether items differ in their number of values."""
+        """Whether items may differ in their number of values."""
         return None in self.shape
 
     @property
@@ -52,12 +52,12 @@ class FeatureColumn:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SetLayout:
-    """One node set, edge set or the context as it stands in tf.Examples.
+    """One node set, edge set or the context, as stored in tf.Examples.
 
     Attributes:
         set_type: "nodes", "edges" or "context".
         name: name of the set; empty for the context.
-        features: its features in alphabetical order, "#id" among them.
+        features: its features in alphabetical order, including "#id".
         source: node set that edges start from; empty unless an edge set.
         target: node set that edges point to; empty unless an edge set.
     """
@@ -70,7 +70,7 @@ class SetLayout:
 
     @property
     def prefix(self) -> str:
-        """What all keys of the set start with: "nodes/<name>", "edges/<name>" or "context"."""
+        """Prefix of all keys of the set: "nodes/<name>", "edges/<name>" or "context"."""
         return CONTEXT_PREFIX if self.set_type == const.CONTEXT else f"{self.set_type}/{self.name}"
 
     @property
@@ -84,7 +84,7 @@ class SetLayout:
 
     @property
     def size_key(self) -> str:
-        """Key of the number of items; the context has none, it holds one item an example."""
+        """Key of the number of items; the context, which has one item per example, has no such key."""
         return self.key_of(const.SIZE_NAME)
 
     @property
@@ -118,7 +118,7 @@ class SetLayout:
 
 @dataclasses.dataclass(frozen=True)
 class GraphLayout:
-    """All sets of a graph as they stand in tf.Examples.
+    """All sets of a graph, as stored in tf.Examples.
 
     Attributes:
         sets: the context first, then node sets, then edge sets, each in alphabetical order.
@@ -133,7 +133,7 @@ class GraphLayout:
 
     @functools.cached_property
     def set_of_key(self) -> dict[str, SetLayout]:
-        """The set that each key belongs to: features, their row lengths, and structure keys."""
+        """The set that each key belongs to; keys are those of features, their row lengths, and structure keys."""
         owners: dict[str, SetLayout] = {}
         for one_set in self.sets:
             for key in _keys_of_set(one_set):
@@ -141,9 +141,9 @@ class GraphLayout:
         return owners
 
     def owner_of(self, key: str) -> SetLayout:
-        """The set that a key belongs to by its form, whether or not such a feature exists; KeyError if none does.
+        """Returns the set that a key belongs to by its form, whether or not such a feature exists; else KeyError.
 
-        Every graph has a context, also one whose schema declares none.
+        Every graph has a context, even if its schema declares none.
         """
         prefix = prefix_of_key(key, self.set_by_prefix)
         if prefix == CONTEXT_PREFIX:
@@ -159,9 +159,9 @@ class GraphLayout:
 
 
 def graph_layout(schema: graph_schema_pb2.GraphSchema) -> GraphLayout:
-    """Reads the layout off a valid graph schema; one without context gives a layout without a context set.
+    """Derives the layout from a valid graph schema; without a context in the schema, there is no context set.
 
-    Raises ValueError if a key could belong to two sets, or a dtype does not fit into tf.Examples.
+    Raises ValueError if a key could belong to two sets, or tf.Examples cannot hold a dtype.
     """
     sets: list[SetLayout] = []
     if schema.context.features:
@@ -174,7 +174,7 @@ def graph_layout(schema: graph_schema_pb2.GraphSchema) -> GraphLayout:
 
 
 def schema_features(schema: graph_schema_pb2.GraphSchema, prefix: str) -> Mapping[str, graph_schema_pb2.Feature]:
-    """Finds the features of a set in a schema: its own map, in which looking up a missing name adds it."""
+    """Returns the schema's own map of a set's features, in which looking up a missing name adds it."""
     set_type, _, name = prefix.partition("/")
     if set_type == const.CONTEXT:
         return schema.context.features
@@ -191,7 +191,7 @@ def prefix_of_key(key: str, prefixes: Iterable[str]) -> str | None:
 
 
 def wire_dtype(dtype: tf.DType) -> tf.DType:
-    """The dtype in which a tf.Example holds values of a dtype: tf.int64 for bool, tf.float32 for all floats."""
+    """Returns the dtype that stores values of a dtype in a tf.Example: tf.int64 for bool, tf.float32 for all floats."""
     if dtype == tf.string:
         return tf.string
     if dtype == tf.bool or (dtype.is_integer and not dtype.is_quantized):
@@ -232,7 +232,7 @@ def _check_keys_are_unique(layout: GraphLayout) -> None:
         for other in prefixes:
             if other.startswith(prefix + "."):
                 raise ValueError(
-                    f"`schema` must name sets so that tf.Example keys tell them apart; got {prefix!r} and {other!r}. "
+                    f"`schema` must name sets so that tf.Example keys distinguish them; got {prefix!r} and {other!r}. "
                     "Rename one of them."
                 )
     for one_set in layout.sets:

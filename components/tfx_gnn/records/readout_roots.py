@@ -1,4 +1,4 @@
-"""The root nodes of a graph tf.Example, which its `_readout` nodes read from."""
+"""The root nodes of a graph tf.Example: the nodes that its `_readout` nodes read from."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _SHADOW = "_shadow/"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RootSets:
-    """Where readout nodes read from, by the graph schema.
+    """The sets that readout nodes read from, according to the graph schema.
 
     Attributes:
-        node_sets: node set by root, that is "seed", or "source" and "target".
-        shadowed: edge set that the seed is an edge of; its roots are then "source" and "target".
+        node_sets: node set by root, which is "seed", or "source" and "target".
+        shadowed: edge set that has the seed as an edge; its roots are then "source" and "target".
     """
 
     node_sets: Mapping[str, str]
@@ -34,7 +34,7 @@ class RootSets:
 
     @staticmethod
     def of(layout: GraphLayout) -> RootSets:
-        """Reads them off a layout; there are none if there is no readout."""
+        """Finds the root sets of a layout; there are none without a readout."""
         found = {
             one_set.name.removeprefix(_ROOT_EDGES): one_set.source
             for one_set in layout.sets
@@ -63,10 +63,10 @@ class ReadoutRoots:
 
     Attributes:
         examples: int64 [num_readouts]; the example of each readout node.
-        nodes: by root, int64 [num_readouts]: position among the nodes of its set of all examples; -1 if
+        nodes: by root, int64 [num_readouts]: position of the root among all examples' nodes of its set; -1 if
             the readout node lacks that root.
-        edges: int64 [num_readouts]: position among the edges of the set of all examples of the edge that a
-            readout is about; -1 if it lacks one. None unless examples are about edges that they hold.
+        edges: int64 [num_readouts]: position of the edge that a readout is about, among all examples' edges of
+            its set; -1 if the readout lacks one. None unless examples are about edges that they contain.
     """
 
     examples: npt.NDArray[np.int64]
@@ -105,7 +105,7 @@ def read_roots(batch: ExampleBatch, roots: RootSets, layout: GraphLayout) -> Rea
 
 
 def node_hashes(batch: ExampleBatch, node_set: str, layout: GraphLayout) -> Hashes:
-    """Hashes the "#id" of all nodes of a set that has one: uint64 [num_nodes], of all examples one below the other."""
+    """Hashes the "#id" of all nodes of a set that has one, concatenated over all examples: uint64 [num_nodes]."""
     column = layout.set_by_prefix[f"{const.NODES}/{node_set}"].id_column
     assert column is not None
     # A hub is in many subgraphs: hash each id of the batch once.

@@ -1,4 +1,4 @@
-"""The file of padding budgets and of the data they were learned from."""
+"""The file of padding budgets (TF-GNN's `SizeConstraints`) and statistics of the data they were learned from."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ FORMAT_VERSION = 2
 SIZE_CONSTRAINTS_FILE = "size_constraints.json"
 
 TIGHT = "tight"
-"""Kind of budget that every batch of the data fits: for evaluation, where each graph counts."""
+"""Kind of budget that every batch of the data fits: for evaluation, which must not skip a graph."""
 FIT_OR_SKIP = "fit_or_skip"
-"""Kind of budget that a stated share of random batches fits; the others are skipped."""
+"""Kind of budget that a stated fraction of random batches fits; other batches are skipped."""
 PACKING = "packing"
 """Kind of budget that `pack_batches` fills; nothing is skipped."""
 KINDS = (TIGHT, FIT_OR_SKIP, PACKING)
@@ -40,13 +40,13 @@ SLICINGS = (BY_LABEL, BY_DEGREE)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SliceLoss:
-    """How many graphs of a slice of the training split a budget loses.
+    """The graphs of a slice of the training split that a budget skips.
 
     Attributes:
         slicing: "label" or "degree".
-        value: the label class, or the range of the seed's degree, as in "4-7".
-        num_graphs: graphs of the slice.
-        lost_share: expected share of these that are in batches which are skipped, in [0, 1].
+        value: the label class, or the range of the seed's degree, such as "4-7".
+        num_graphs: graphs in the slice.
+        lost_share: expected fraction of these graphs that are in skipped batches, in [0, 1].
     """
 
     slicing: str
@@ -63,24 +63,24 @@ class SliceLoss:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What a padded batch holds, and what is to be expected of it.
+    """A padding budget: the sizes of a padded batch, with its expected statistics.
 
     Attributes:
         kind: "tight", "fit_or_skip" or "packing".
-        batch_size: graphs of a batch; of packing, how many a batch should hold on average.
-        total_num_components: graph components, padding included.
-        total_num_nodes: nodes by node set, padding included.
-        total_num_edges: edges by edge set, padding included.
-        min_nodes_per_component: nodes by node set that each component has at least.
-        success_ratio: share of random batches that was asked to fit; 1 but for fit-or-skip.
-        achieved_success_ratio: share of random batches of held-out graphs of the training split that fit.
-        window: look-ahead of `pack_batches` that the budget was chosen for; 0 but for packing.
-        graphs_per_batch: expected number of graphs of a batch.
-        fill: expected share of the nodes and edges of a padded batch that are real, all sets together.
-        fill_by_set: the same for each set, by prefix as in "nodes/package"; 0 for a set without room.
-        bytes_per_batch: bytes of a padded batch: dense features, edge ends and sizes, in the dtypes of
+        batch_size: graphs in a batch; for packing, the intended mean.
+        total_num_components: graph components, including padding.
+        total_num_nodes: nodes by node set, including padding.
+        total_num_edges: edges by edge set, including padding.
+        min_nodes_per_component: least number of nodes of each component, by node set.
+        success_ratio: requested fraction of random batches that fit; 1 except for fit-or-skip.
+        achieved_success_ratio: fraction of random batches of held-out graphs of the training split that fit.
+        window: look-ahead of `pack_batches` that the budget was chosen for; 0 except for packing.
+        graphs_per_batch: expected number of graphs in a batch.
+        fill: expected fraction of a padded batch's nodes and edges that are real, all sets together.
+        fill_by_set: the same fraction for each set, by prefix such as "nodes/package"; 0 for a set without room.
+        bytes_per_batch: size of a padded batch in bytes: dense features, edge ends and sizes, in the dtypes of
             the schema. Strings count as pointers, and the values of ragged features are left out.
-        losses: what slices of the training split lose.
+        losses: graphs skipped from slices of the training split.
     """
 
     kind: str
@@ -114,13 +114,13 @@ class Budget:
 
     @property
     def name(self) -> str:
-        """The budget's key in the file, as in "tight_32" or "fit_or_skip_32_0.99"."""
+        """The budget's key in the file, such as "tight_32" or "fit_or_skip_32_0.99"."""
         ratio = f"_{self.success_ratio}" if self.kind == FIT_OR_SKIP else ""
         return f"{self.kind}_{self.batch_size}{ratio}"
 
     @property
     def constraints(self) -> SizeConstraints:
-        """The budget as padding takes it."""
+        """The budget in the form that padding takes."""
         return SizeConstraints(
             total_num_components=self.total_num_components,
             total_num_nodes=dict(self.total_num_nodes),
@@ -131,17 +131,17 @@ class Budget:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SetSizes:
-    """How many items of one set the graphs of a split have.
+    """Numbers of items of one set in the graphs of a split.
 
     Attributes:
-        total: over all graphs.
-        mean: per graph.
-        minimum: of one graph.
-        maximum: of one graph.
-        quantiles: "p50", "p90", "p99" and "p999": the smallest size that so large a share of graphs does
-            not exceed; of a sample if the split has very many different graphs.
+        total: number of items in all graphs together.
+        mean: mean over graphs.
+        minimum: smallest number in a graph.
+        maximum: largest number in a graph.
+        quantiles: "p50", "p90", "p99" and "p999": the smallest size that this fraction of graphs does not
+            exceed; from a sample if the split has very many different graphs.
         histogram_bounds: 0, 1, 2, 4, 8, ...
-        histogram_counts: one fewer; the i-th is the number of graphs with a size of at least the i-th
+        histogram_counts: one fewer than bounds; the i-th is the number of graphs with a size of at least the i-th
             bound and below the next.
     """
 
@@ -175,13 +175,13 @@ class SizeConstraintsFile:
 
     Attributes:
         data_fingerprint: `fingerprint_examples` of the data that the budgets were learned from.
-        graph_schema_fingerprint: `fingerprint_graph_schema` of their schema.
+        graph_schema_fingerprint: `fingerprint_graph_schema` of the data's schema.
         options: the learner's options as plain JSON values.
         splits: sizes of graphs by split.
         budgets: budgets by `Budget.name`.
-        warnings: what deserves a look before training.
+        warnings: what to look at before training.
         tfx_gnn_version: version of the library that wrote the file.
-        format_version: version of this form.
+        format_version: version of this file format.
     """
 
     data_fingerprint: str
@@ -194,11 +194,11 @@ class SizeConstraintsFile:
     format_version: int = FORMAT_VERSION
 
     def check_matches(self, *, data_fingerprint: str, graph_schema_fingerprint: str) -> None:
-        """Refuses budgets that were learned from something else.
+        """Refuses budgets that were learned from other data or another schema.
 
         Args:
             data_fingerprint: `fingerprint_examples` of the data at hand, with the splits of `options`.
-            graph_schema_fingerprint: `fingerprint_graph_schema` of their schema.
+            graph_schema_fingerprint: `fingerprint_graph_schema` of the data's schema.
 
         Raises:
             ValueError: if either differs.
@@ -219,7 +219,7 @@ class SizeConstraintsFile:
         """Refuses splits that the budgets were not learned from.
 
         Args:
-            splits: names of splits that are read.
+            splits: names of the splits to read.
 
         Raises:
             ValueError: if one of them was left out when the budgets were learned.
@@ -229,7 +229,7 @@ class SizeConstraintsFile:
         if missing:
             raise ValueError(
                 f"`size_constraints_dir` must hold budgets learned from every split that is read; got {learned}, not "
-                f"{sorted(missing)}. Graphs of those may not fit: learn budgets from them, too."
+                f"{sorted(missing)}. Graphs of those splits may not fit: learn budgets from them, too."
             )
 
     def find(self, kind: str, batch_size: int | None = None, success_ratio: float | None = None) -> Budget:
@@ -237,14 +237,14 @@ class SizeConstraintsFile:
 
         Args:
             kind: "tight", "fit_or_skip" or "packing".
-            batch_size: graphs of a batch; None for the learner's own.
-            success_ratio: share of random batches that fit, for fit-or-skip; None for the learner's first one.
+            batch_size: graphs in a batch; None for the learner's own batch size.
+            success_ratio: fraction of random batches that fit, for fit-or-skip; None for the learner's first one.
 
         Returns:
             The budget.
 
         Raises:
-            ValueError: if there is none of that kind.
+            ValueError: if there is no such budget.
         """
         size = int(self.options["batch_size"]) if batch_size is None else batch_size
         of_kind = [budget for budget in self.budgets.values() if budget.kind == kind and budget.batch_size == size]
@@ -283,7 +283,7 @@ def read_size_constraints(size_constraints_dir: str) -> SizeConstraintsFile:
         Its content.
 
     Raises:
-        ValueError: if there is no such file, or it has another format version, or is damaged.
+        ValueError: if there is no such file, or it is damaged or has another format version.
     """
     path = os.path.join(size_constraints_dir, SIZE_CONSTRAINTS_FILE)
     if not tf.io.gfile.exists(path):
@@ -314,7 +314,7 @@ def fingerprint_examples(examples_dir: str, splits: Sequence[str] = ()) -> str:
 
 
 def fingerprint_graph_schema(graph_schema_dir: str) -> str:
-    """Fingerprints the graph schema of a folder, or a schema file, whose name does not count."""
+    """Fingerprints the graph schema in a folder, or a schema file; the file's name does not count."""
     path = examples_folder.graph_schema_path(graph_schema_dir)
     return fingerprint_files([path], base_name=examples_folder.GRAPH_SCHEMA_FILE)
 
@@ -324,7 +324,7 @@ def _format_version(data: bytes, path: str) -> object:
         content = parse_json(data)
     except ValueError as error:
         raise ValueError(
-            f"`size_constraints_dir` must hold a whole {SIZE_CONSTRAINTS_FILE}; got text that is no JSON of it in "
+            f"`size_constraints_dir` must hold a whole {SIZE_CONSTRAINTS_FILE}; got text that is not its JSON in "
             f"{path!r}: {error}. Run SizeConstraintLearner again."
         ) from error
     return content.get("format_version") if isinstance(content, Mapping) else None

@@ -1,9 +1,9 @@
 """Statistics of a split's features and graphs, in TensorFlow Data Validation's format, and their files.
 
-The standard fields describe the values of tf.Examples. What is known of the graph only (degrees,
-isolated nodes, edges that join equal labels) is in `custom_stats` of the features of the
-set, so that stock tools find no feature that the schema lacks. Summaries of numbers and of strings
-merge, and are of bounded size whatever they summarize.
+The standard fields describe the values of tf.Examples. Statistics that only a graph has (degrees,
+isolated nodes, edges that join equal labels) are in `custom_stats` of the set's features, so that
+stock tools find no feature that is missing from the schema. Summaries of numbers and of strings can
+be merged, and have bounded size whatever they summarize.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class NumberSummary:
     """Moments, extremes and quantiles of numbers.
 
     Attributes:
-        count: numbers that are neither infinite nor NaN; all but `num_nan` is of those.
-        num_nan: NaNs.
-        num_zeros: zeros.
-        mean: their mean.
-        squares: sum of the squared differences to the mean.
-        minimum: smallest one.
-        maximum: largest one.
-        sketch: quantile sketch of tfx_bsl.
+        count: number of finite numbers; all other fields except `num_nan` describe these.
+        num_nan: number of NaNs.
+        num_zeros: number of zeros.
+        mean: mean.
+        squares: sum of the squared differences from the mean.
+        minimum: smallest number.
+        maximum: largest number.
+        sketch: quantile sketch from tfx_bsl.
     """
 
     count: int = 0
@@ -69,7 +69,7 @@ class NumberSummary:
     sketch: Any = dataclasses.field(default_factory=lambda: sketches.QuantilesSketch(_QUANTILE_ERROR, _MANY_VALUES, 1))
 
     def add(self, values: npt.NDArray[np.generic]) -> None:
-        """Takes more numbers in, of any dtype."""
+        """Adds numbers of any dtype."""
         numbers = values.astype(np.float64)
         self.num_nan += int(np.isnan(numbers).sum())
         finite = numbers[np.isfinite(numbers)]
@@ -83,7 +83,7 @@ class NumberSummary:
         self.sketch.AddValues(pa.array(finite))
 
     def merge(self, other: NumberSummary) -> None:
-        """Takes the numbers of another summary in, which stays as it is."""
+        """Adds the numbers of another summary, which is unchanged."""
         self.num_nan += other.num_nan
         if not other.count:
             return
@@ -94,7 +94,7 @@ class NumberSummary:
         self.sketch.Merge(other.sketch)
 
     def _add_moments(self, count: int, mean: float, squares: float) -> None:
-        # Chan, Golub and LeVeque's update: sums of squares would cancel where the mean is large.
+        # Chan, Golub and LeVeque's update: plain sums of squares would cancel if the mean is large.
         total = self.count + count
         step = mean - self.mean
         self.squares += squares + step * step * self.count * count / total
@@ -103,7 +103,7 @@ class NumberSummary:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation, 0 without numbers."""
+        """Returns the standard deviation, 0 without numbers."""
         return float(np.sqrt(self.squares / self.count)) if self.count else 0.0
 
     def histograms(self) -> list[statistics_pb2.Histogram]:
@@ -117,7 +117,7 @@ class NumberSummary:
             values, weights = self._distribution()
             num_buckets = 1 if self.minimum == self.maximum else _NUM_BUCKETS
             edges = np.linspace(self.minimum, self.maximum, num_buckets + 1)
-            # Buckets hold their lower edge; the last one holds both.
+            # Buckets include their lower edge; the last one includes both.
             below = np.concatenate([[0.0], weights])[np.searchsorted(values, edges, side="left")]
             below[-1] = self.count
             _add_buckets(equal_width, edges, np.diff(below))
@@ -126,24 +126,24 @@ class NumberSummary:
         return [equal_width, equal_count]
 
     def median(self) -> float:
-        """The middle number, 0 without numbers; nothing can be added afterwards."""
+        """Returns the median, 0 without numbers; nothing can be added afterwards."""
         return float(self._distribution()[0][_FINE_QUANTILES // 2]) if self.count else 0.0
 
     def _distribution(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Quantiles, and how many numbers are at most that: both float64 [_FINE_QUANTILES + 1]."""
+        """Returns quantiles, and the number of values up to each one: both float64 [_FINE_QUANTILES + 1]."""
         values, weights = self.sketch.GetQuantilesAndCumulativeWeights(_FINE_QUANTILES)
         return values.flatten().to_numpy(), weights.flatten().to_numpy()
 
 
 @dataclasses.dataclass(kw_only=True)
 class StringSummary:
-    """Lengths, number of different ones and the most frequent of strings.
+    """Lengths, number of distinct values and most frequent values of strings.
 
     Attributes:
-        count: strings.
-        num_bytes: bytes of all.
-        unique: sketch of tfx_bsl of the different ones.
-        frequent: sketch of tfx_bsl of the frequent ones.
+        count: number of strings.
+        num_bytes: bytes of all strings.
+        unique: sketch of distinct strings from tfx_bsl.
+        frequent: sketch of frequent strings from tfx_bsl.
     """
 
     count: int = 0
@@ -159,7 +159,7 @@ class StringSummary:
     )
 
     def add(self, values: pa.Array) -> None:
-        """Takes more strings in: a large_binary array without nulls."""
+        """Adds strings: a large_binary array without nulls."""
         if not len(values):
             return
         self.count += len(values)
@@ -168,14 +168,14 @@ class StringSummary:
         self.frequent.AddValues(values)
 
     def merge(self, other: StringSummary) -> None:
-        """Takes the strings of another summary in, which stays as it is."""
+        """Adds the strings of another summary, which is unchanged."""
         self.count += other.count
         self.num_bytes += other.num_bytes
         self.unique.Merge(other.unique)
         self.frequent.Merge(other.frequent)
 
     def write(self, stats: statistics_pb2.StringStatistics) -> None:
-        """Writes all but the common statistics."""
+        """Writes all statistics except the common ones."""
         if not self.count:
             return
         stats.unique = self.unique.Estimate()
@@ -196,13 +196,13 @@ def _add_buckets(
 
 @dataclasses.dataclass(kw_only=True)
 class FeatureSummary:
-    """One tf.Example key.
+    """Summary of one tf.Example key.
 
     Attributes:
-        num_present: examples that have it.
-        values_per_example: numbers of values of those.
-        numbers: what is known of the values, if they are numbers.
-        strings: what is known of the values, if they are strings.
+        num_present: examples that have the key.
+        values_per_example: numbers of values in these examples.
+        numbers: summary of the values, if they are numbers.
+        strings: summary of the values, if they are strings.
     """
 
     num_present: int = 0
@@ -212,7 +212,7 @@ class FeatureSummary:
     is_float: bool = False
 
     def add(self, column: Column) -> None:
-        """Takes the values of a batch in, always of the same kind."""
+        """Adds the values of a batch, always of the same kind."""
         self.num_present += int(column.is_present.sum())
         self.values_per_example.add(column.lengths[column.is_present])
         if column.kind == BYTES:
@@ -224,7 +224,7 @@ class FeatureSummary:
             self.numbers.add(column.numbers)
 
     def merge(self, other: FeatureSummary) -> None:
-        """Takes the values of another summary in, which stays as it is."""
+        """Adds the values of another summary, which is unchanged."""
         self.num_present += other.num_present
         self.values_per_example.merge(other.values_per_example)
         self.is_float |= other.is_float
@@ -238,14 +238,14 @@ class FeatureSummary:
 
 @dataclasses.dataclass(kw_only=True)
 class SplitSummary:
-    """All features and graphs of a split, or of a part of it.
+    """Summary of all features and graphs of a split, or of a part of it.
 
     Attributes:
-        num_examples: examples.
+        num_examples: number of examples.
         features: summaries by tf.Example key.
         degrees: degrees of all nodes at an end of an edge set, by the key of that end.
         num_nodes: nodes by prefix of the node set.
-        num_isolated: nodes at no edge but those of the readout, by prefix of the node set.
+        num_isolated: nodes without edges, not counting edges of the readout, by prefix of the node set.
         num_self_loops: edges from a node to itself, by prefix of the edge set.
     """
 
@@ -257,7 +257,7 @@ class SplitSummary:
     num_self_loops: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def add(self, batch: ExampleBatch, layout: GraphLayout) -> None:
-        """Takes examples in that keep the schema; keys that it lacks are left out."""
+        """Adds examples that match the schema; keys that it lacks are left out."""
         self.num_examples += batch.num_examples
         for key, column in batch.columns.items():
             if column.kind and key in layout.set_of_key:
@@ -275,7 +275,7 @@ class SplitSummary:
             self.num_isolated[prefix] = self.num_isolated.get(prefix, 0) + int((~joined).sum())
 
     def merge(self, other: SplitSummary) -> None:
-        """Takes the examples of another summary in, which stays as it is."""
+        """Adds the examples of another summary, which is unchanged."""
         self.num_examples += other.num_examples
         for key, feature in other.features.items():
             self.features.setdefault(key, FeatureSummary()).merge(feature)
@@ -305,7 +305,7 @@ class SplitSummary:
 def to_dataset_statistics(
     summary: SplitSummary, split: str, layout: GraphLayout
 ) -> statistics_pb2.DatasetFeatureStatistics:
-    """Writes a summary, which is of no use afterwards, in the form of TensorFlow Data Validation; keys are sorted."""
+    """Writes a summary, unusable afterwards, in the format of TensorFlow Data Validation; keys are sorted."""
     dataset = statistics_pb2.DatasetFeatureStatistics(name=split, num_examples=summary.num_examples)
     for key in sorted(summary.features):
         feature = dataset.features.add()
@@ -316,7 +316,7 @@ def to_dataset_statistics(
 
 
 def write_feature(feature: statistics_pb2.FeatureNameStatistics, summary: FeatureSummary, num_examples: int) -> None:
-    """Writes what tf.Examples hold under one key, save its path. The summary is of no use afterwards."""
+    """Writes the statistics of one tf.Example key, except its path. The summary is unusable afterwards."""
     if summary.strings is not None:
         feature.type = statistics_pb2.FeatureNameStatistics.STRING
         common = feature.string_stats.common_stats
@@ -379,7 +379,7 @@ def write_statistics(folder: str, dataset: statistics_pb2.DatasetFeatureStatisti
 
 
 def read_statistics(folder: str, split: str) -> statistics_pb2.DatasetFeatureStatistics | None:
-    """Reads the statistics of a split; None if the folder has none of it."""
+    """Reads the statistics of a split; None if the folder has none."""
     path = _statistics_path(folder, split)
     if not tf.io.gfile.exists(path):
         return None
@@ -394,7 +394,7 @@ def read_statistics(folder: str, split: str) -> statistics_pb2.DatasetFeatureSta
         ) from error
     if len(found.datasets) != 1:
         raise ValueError(
-            f"`folder` must hold statistics of one data set a split; got {len(found.datasets)} in {path!r}. "
+            f"`folder` must hold statistics of one data set per split; got {len(found.datasets)} in {path!r}. "
             "Point at statistics without slices."
         )
     return found.datasets[0]

@@ -16,15 +16,15 @@ from tfx_gnn.records.examples_folder import RecordFile
 
 
 def make_pipeline(beam_args: Sequence[str] = ()) -> beam.Pipeline:
-    """Makes an empty pipeline from flags as on Beam's command line.
+    """Makes an empty pipeline from Beam's command-line flags.
 
-    Without `--runner` the pipeline runs in this process; and unless a `--direct_running_mode` asks for more, it stays
-    there whatever the version of Beam.
+    Without `--runner`, the pipeline runs in this process, in all versions of Beam, unless `--direct_running_mode`
+    asks for more.
     """
     args = list(beam_args)
     named = {arg.partition("=")[0] for arg in args}
     if not named & {"--runner", "--direct_running_mode"}:
-        # From Beam 2.68 the direct runner may hand over to a separate process, which takes seconds to start.
+        # Since Beam 2.68 the direct runner may hand over to a separate process, which takes seconds to start.
         args.append("--direct_running_mode=in_memory")
     if "--runner" not in named:
         args.append("--runner=DirectRunner")
@@ -43,12 +43,12 @@ def summarize_files(
     scratch_dir: str,
     beam_args: Sequence[str] = (),
 ) -> _Summary:
-    """Summarizes files on as many workers as Beam is given; each file is one unit of work.
+    """Summarizes files on as many workers as Beam has; each file is one unit of work.
 
-    `merge` adds up summaries in any order; of none, it makes an empty one. A summary is a dataclass that `options_json`
-    can write, and `scratch_dir` an existing folder that all workers and the caller see.
+    `merge` adds up summaries in any order; without any, it makes an empty one. A summary is a dataclass that
+    `options_json` can write, and `scratch_dir` is an existing folder that all workers and the caller see.
     """
-    # A pipeline cannot return a value to its launcher on every runner; a file it can write.
+    # Use a file: not every runner lets a pipeline return a value to its launcher.
     path = os.path.join(scratch_dir, f"summary-{uuid.uuid4().hex}.json")
     with make_pipeline(beam_args) as pipeline:
         summaries = (
@@ -59,12 +59,12 @@ def summarize_files(
 
 
 def write_merged(summaries: Any, merge: Callable[[Iterable[_Summary]], _Summary], path: str) -> Any:
-    """Adds the step that merges summaries and writes the result to a file; gives one None once it is written."""
+    """Adds the step that merges summaries and writes the result to a file; emits one None once it is written."""
     return write_one(summaries | "Merge" >> beam.CombineGlobally(merge), path)
 
 
 def write_one(summary: Any, path: str) -> Any:
-    """Adds the step that writes the only summary of a PCollection to a file; gives one None once it is written."""
+    """Adds the step that writes the only summary of a PCollection to a file; emits one None once it is written."""
     return summary | "Write" >> beam.Map(_write, path)
 
 

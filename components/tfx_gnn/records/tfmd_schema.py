@@ -1,8 +1,8 @@
 """The standard TensorFlow Metadata schema of graph tf.Examples.
 
-It is what StatisticsGen, ExampleValidator and tf.Transform read. Each feature
-of the graph has one `ragged_tensor` representation: the items of an example are
-its first dimension, the declared shape follows.
+StatisticsGen, ExampleValidator and tf.Transform read it. Each feature of the graph
+has one `ragged_tensor` representation: its first dimension is the items of an
+example, followed by the declared shape.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _TYPES = {tf.int64: schema_pb2.INT, tf.float32: schema_pb2.FLOAT, tf.string: sch
 
 
 def make_tfmd_schema(layout: GraphLayout, presence: Mapping[str, float] | None = None) -> schema_pb2.Schema:
-    """Makes the TensorFlow Metadata schema of a graph's tf.Examples, with one feature a key.
+    """Makes the TensorFlow Metadata schema of a graph's tf.Examples, with one feature per key.
 
-    Its default tensor representation group holds one `ragged_tensor` a feature of the graph, structure included; row
-    lengths of ragged dimensions are parts of those. `presence` is the share of examples that have each key: a key with
-    share 1.0 is required of all later examples. Raises ValueError for a dimension of size 0, which such a schema
-    cannot express.
+    Its default tensor representation group holds one `ragged_tensor` per feature of the graph, including the structure;
+    row lengths of ragged dimensions are parts of it. `presence` is the fraction of examples that have each key: a key
+    with fraction 1.0 is required in all later examples. Raises ValueError for a dimension of size 0, which such a
+    schema cannot express.
     """
     schema = schema_pb2.Schema()
     for one_set in layout.sets:
@@ -44,13 +44,13 @@ def make_tfmd_schema(layout: GraphLayout, presence: Mapping[str, float] | None =
 
 
 def write_tfmd_schema(schema: schema_pb2.Schema, folder: str) -> None:
-    """Writes `schema.pbtxt`, the one file of a standard Schema artifact, into an existing folder."""
+    """Writes `schema.pbtxt`, the only file of a standard Schema artifact, into an existing folder."""
     with tf.io.gfile.GFile(os.path.join(folder, SCHEMA_FILE), "w") as file:
         file.write(text_format.MessageToString(schema))
 
 
 def read_tfmd_schema(folder: str) -> schema_pb2.Schema:
-    """Reads `schema.pbtxt` of a Schema artifact, or of a metadata folder of a TransformGraph."""
+    """Reads `schema.pbtxt` from a Schema artifact, or from a metadata folder of a TransformGraph."""
     path = os.path.join(folder, SCHEMA_FILE)
     with tf.io.gfile.GFile(path, "rb") as file:
         data: bytes = file.read()

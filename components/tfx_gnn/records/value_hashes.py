@@ -1,9 +1,9 @@
-"""64-bit hashes of values, which compare values across files without keeping them.
+"""64-bit hashes of values, to compare values across files without storing them.
 
-Among a billion different values the chance that any two share a hash is about one in forty.
+Among a billion different values, the chance that any two share a hash is about one in forty.
 
-Beam brings rows with equal hashes together in one bucket, whatever file they come from. A bucket is small however
-large the data are, for there are more buckets then. Rows travel as arrays, not one by one.
+Beam brings rows with equal hashes together in one bucket, whatever file they come from. Larger data have more buckets,
+so buckets stay small. Rows are sent as arrays, not one by one.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tfx_gnn.records.graph_layout import FeatureColumn
 from tfx_gnn.sampling.random_choice import hash_ids, hash_integers, mix
 
 Hashes = npt.NDArray[np.uint64]
-_MAX_EXACT = 2.0**53  # From here on a float64 does not have every integer.
+_MAX_EXACT = 2.0**53  # Above this, a float64 cannot represent every integer.
 
 
 def hash_values(values: pa.Array) -> Hashes:
-    """Hashes a large_binary, int64 or float32 array; a float that is a whole number has the hash of that integer."""
+    """Hashes a large_binary, int64 or float32 array; a whole float has the same hash as the equal integer."""
     if pa.types.is_large_binary(values.type):
         return hash_ids(values.view(pa.large_string()))
     numbers = values.to_numpy(zero_copy_only=False)
@@ -35,7 +35,7 @@ def hash_values(values: pa.Array) -> Hashes:
     wide = numbers.astype(np.float64)
     is_whole = np.isfinite(wide) & (np.abs(wide) < _MAX_EXACT) & (wide == np.floor(wide))
     whole = hash_integers(np.where(is_whole, wide, 0.0).astype(np.int64))
-    # Inverted, so that the bits of a fraction are not those of an integer.
+    # Inverted, so that a fraction never has the bits of an integer.
     return np.where(is_whole, whole, mix(~wide.view(np.uint64)))
 
 
@@ -45,21 +45,21 @@ def hash_pairs(sources: Hashes, targets: Hashes) -> Hashes:
 
 
 def hash_items(batch: ExampleBatch, feature: FeatureColumn, prefix: str) -> Hashes:
-    """Hashes what each item of a set has as a feature: uint64 [num_items]; a scalar has the hash of its value."""
+    """Hashes the feature of each item in a set: uint64 [num_items]; a scalar has the hash of its value."""
     hashes = hash_values(batch.column(feature.key).values)
     if not feature.shape:
         return hashes
     splits = _value_splits(batch, feature, prefix)
     starts, lengths = splits[:-1], np.diff(splits)
     positions = (np.arange(len(hashes)) - np.repeat(starts, lengths)).astype(np.uint64)
-    # Sums of unsigned integers wrap around, and so do their differences: nothing is lost.
+    # Sums of unsigned integers wrap around, and so do their differences: no information is lost.
     sums = np.zeros(len(hashes) + 1, np.uint64)
     np.cumsum(mix(hashes ^ mix(positions)), out=sums[1:])
     return mix((sums[splits[1:]] - sums[starts]) ^ lengths.astype(np.uint64))
 
 
 def _value_splits(batch: ExampleBatch, feature: FeatureColumn, prefix: str) -> npt.NDArray[np.int64]:
-    """int64 [num_items + 1]: where the values of each item begin, inner dimensions flattened."""
+    """Computes where the values of each item begin, with inner dimensions flattened: int64 [num_items + 1]."""
     splits = np.arange(int(item_splits(batch, prefix)[-1]) + 1)
     for axis, size in enumerate(feature.shape):
         if size is None:
@@ -79,16 +79,16 @@ _MAX_PENDING = 1 << 19
 
 
 def num_buckets_for(files: Sequence[RecordFile]) -> int:
-    """Chooses how many buckets are enough: a power of two, at least 1."""
+    """Chooses a sufficient number of buckets: a power of two, at least 1."""
     num_bytes = sum(tf.io.gfile.stat(file.path).length for file in files)
     return min(1 << max(0, (num_bytes // _BYTES_PER_BUCKET).bit_length()), _MAX_BUCKETS)
 
 
 def by_bucket(hashes: Hashes, num_buckets: int) -> dict[int, npt.NDArray[np.int64]]:
-    """Parts hashes by their highest bits: positions in ascending order, by bucket; `num_buckets` is a power of two."""
+    """Groups hashes by their highest bits: ascending positions by bucket; `num_buckets` is a power of two."""
     if not len(hashes):
         return {}
-    # A shift by all 64 bits would be none at all.
+    # A shift by all 64 bits would shift by none.
     shift = np.uint64(64 - (num_buckets - 1).bit_length())
     buckets = hashes >> shift if num_buckets > 1 else np.zeros(len(hashes), np.uint64)
     order = np.argsort(buckets, kind="stable")
@@ -97,7 +97,7 @@ def by_bucket(hashes: Hashes, num_buckets: int) -> dict[int, npt.NDArray[np.int6
 
 
 class RowCollector:
-    """Collects rows, and hands them out by bucket when there are many."""
+    """Collects rows, and returns them by bucket when there are many."""
 
     def __init__(
         self, key: Callable[[Rows], npt.NDArray[np.uint64]], reduce: Callable[[Rows], Rows], num_buckets: int
@@ -110,7 +110,7 @@ class RowCollector:
         self._num_pending = 0
 
     def add(self, rows: Rows) -> Iterator[tuple[int, Rows]]:
-        """Takes rows; yields buckets with rows if there are many now."""
+        """Adds rows; yields buckets with rows once there are many."""
         if len(rows):
             self._pending.append(rows)
             self._num_pending += len(rows)
@@ -118,7 +118,7 @@ class RowCollector:
             yield from self.flush()
 
     def flush(self) -> Iterator[tuple[int, Rows]]:
-        """Yields all rows that are left by bucket."""
+        """Yields all remaining rows by bucket."""
         if not self._pending:
             return
         rows = self._reduce(np.concatenate(self._pending))
@@ -128,7 +128,7 @@ class RowCollector:
 
 
 def fold_rows(chunks: Iterable[Rows], reduce: Callable[[Rows], Rows], dtype: Any) -> Rows:
-    """Reduces the rows of a bucket without ever holding many more than remain."""
+    """Reduces the rows of a bucket without ever holding many more rows than remain."""
     kept: Rows = np.zeros(0, dtype)
     pending: list[Rows] = []
     num_pending = 0
@@ -147,7 +147,7 @@ def first_of_equal(rows: Rows, names: Sequence[str], order_by: Sequence[str] = (
 
 
 def group_equal(rows: Rows, names: Sequence[str], order_by: Sequence[str] = ()) -> tuple[Rows, npt.NDArray[np.int64]]:
-    """Orders rows by `names`, then `order_by`; returns them, and where each group of equal `names` begins."""
+    """Sorts rows by `names`, then `order_by`; returns them, and the positions where groups of equal `names` begin."""
     if not len(rows):
         return rows, np.zeros(0, np.int64)
     ordered = rows[np.lexsort([rows[name] for name in (*reversed(order_by), *reversed(names))])]

@@ -1,1 +1,1 @@
-"""HTML reports with one look."""
+"""HTML reports with a common look."""

@@ -1,4 +1,4 @@
-"""Formats numbers for people."""
+"""Formats numbers for readers of reports and tables."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 
 def as_count(number: float) -> str:
-    """Writes a whole number, as in "12,345"."""
+    """Formats a whole number, as in "12,345"."""
     return f"{round(number):,}"
 
 
 def as_amount(number: float) -> str:
-    """Writes a number with three digits that matter, or all before the point: "0.25", "7.31", "12,345"."""
+    """Formats a number with three significant digits, or all before the point: "0.25", "7.31", "12,345"."""
     decimals = max(0, 2 - math.floor(math.log10(abs(number)))) if number else 0
     if number == round(number) or decimals == 0:
         return as_count(number)
@@ -20,7 +20,7 @@ def as_amount(number: float) -> str:
 
 
 def as_percent(share: float, decimals: int = 1) -> str:
-    """Writes a share as a percentage that says 0 or 100 only if it is exact, as in "96.1%" or "<0.1%"."""
+    """Formats a fraction as a percentage, which is 0 or 100 only if exact, as in "96.1%" or "<0.1%"."""
     smallest = 10.0**-decimals
     if 0 < share * 100 < smallest:
         return f"<{smallest:g}%"
@@ -30,14 +30,14 @@ def as_percent(share: float, decimals: int = 1) -> str:
 
 
 def as_bytes(number: int) -> str:
-    """Writes an amount of memory, as in "1.21 MiB"."""
+    """Formats an amount of memory, as in "1.21 MiB"."""
     units = ("bytes", "KiB", "MiB", "GiB", "TiB")
     power = min(max(0, number.bit_length() - 1) // 10, len(units) - 1)
     return f"{as_amount(number / 1024**power)} {units[power]}"
 
 
 def as_duration(seconds: float) -> str:
-    """Writes a time, as in "7.3 s", "2 min 5 s" or "3 h 20 min"."""
+    """Formats a duration, as in "7.3 s", "2 min 5 s" or "3 h 20 min"."""
     if seconds < 60:
         return f"{as_amount(seconds)} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -47,12 +47,12 @@ def as_duration(seconds: float) -> str:
 
 
 def as_figure(number: float) -> str:
-    """Writes a measured figure with four digits that matter, as in "0.7312", "0.5000" or "1.500e-05"."""
+    """Formats a measured figure with four significant digits, as in "0.7312", "0.5000" or "1.500e-05"."""
     return f"{number:#.4g}".rstrip(".")
 
 
 def as_option(value: Any) -> str:
-    """Writes the value of an option; what is empty is "none"."""
+    """Formats the value of an option; an empty value is "none"."""
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value)) or "none"
     return str(value) if value not in ("", {}) else "none"

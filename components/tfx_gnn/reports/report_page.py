@@ -1,6 +1,6 @@
 """Renders reports from templates, with plots.
 
-Matplotlib's drawings become SVG that suits light and dark pages.
+Matplotlib drawings become SVG that suits light and dark pages.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def draw_curves(
 ) -> str:
     """Draws figures by epoch.
 
-    `series` holds the figures of each epoch by name of the curve, in the order of their colours; what is not finite
-    is left out. `marked_epoch` counts from 1; 0 marks none.
+    `series` holds the figures of all epochs by name of the curve, in the order of colours; non-finite figures are left
+    out. `marked_epoch` counts from 1; 0 marks none.
     """
 
     def draw(axes: Axes) -> None:
@@ -68,10 +68,10 @@ def draw_curves(
 
 
 NUM_SERIES_COLORS = 6
-"""Series with a colour of their own; further ones share them."""
+"""Number of series with their own colour; further series reuse these colours."""
 
 
-# Matplotlib writes colours as numbers. These stand for what the page's style sheet calls by name.
+# Matplotlib writes colours as numbers. These are placeholders for named colours of the page's style sheet.
 INK, FAINT = "#010101", "#020202"
 
 SERIES_COLORS = tuple(f"#0a0b{i:02d}" for i in range(NUM_SERIES_COLORS))
@@ -107,12 +107,12 @@ def draw_for_page(
     size: tuple[float, float] = (3.6, 1.7),
     margins: tuple[float, float, float, float] = (0.145, 0.96, 0.14, 0.95),
 ) -> str:
-    """Makes a drawing to be put into a page, an `<svg>` element.
+    """Makes a drawing for a page, as an `<svg>` element.
 
     `draw` uses the colours `INK`, `FAINT` and `SERIES_COLORS`, which become the page's custom properties `--ink`,
-    `--faint`, `--series-0`, ... `identity` begins the ids of the drawing's parts, so that they differ from others'
-    on the page. `size` is in inches of a page whose letters have 9 points; `margins` are left, right, bottom and
-    top, as shares. Equal drawings give equal text, whatever the user's settings.
+    `--faint`, `--series-0`, ... `identity` is the prefix of the ids of the drawing's parts, which makes them unique on
+    the page. `size` is in inches, on a page with 9-point text; `margins` are left, right, bottom and top, as fractions.
+    Equal drawings give equal text, whatever the user's settings.
     """
     import matplotlib as mpl
     import matplotlib.style
@@ -120,7 +120,7 @@ def draw_for_page(
 
     text = io.StringIO()
     with matplotlib.style.context("default"), mpl.rc_context(_SETTINGS):
-        # Not by pyplot, which would keep the figure and might open a display.
+        # Not pyplot, which would keep the figure and might open a display.
         figure = Figure(figsize=size)
         left, right, bottom, top = margins
         figure.subplots_adjust(left=left, right=right, bottom=bottom, top=top)
@@ -131,7 +131,7 @@ def draw_for_page(
 
 
 def _for_page(text: str, identity: str, title: str) -> str:
-    """Leaves of a file what belongs into a page, with ids that no other drawing has."""
+    """Reduces an SVG file to what belongs in a page, with ids that no other drawing has."""
     text = text[text.index("<svg") :]
     text = re.sub(r"<!--.*?-->|<defs>\s*<style.*?</style>\s*</defs>", "", text, flags=re.DOTALL)
     referenced = set(re.findall(r'(?:href="#|url\(#)([^")]+)', text))
@@ -149,16 +149,16 @@ def _for_page(text: str, identity: str, title: str) -> str:
 
 
 REPORT_FILE = "report.html"
-"""Name of a report in the folder of what it reports on."""
+"""Name of the report file in the folder that it reports on."""
 
 
 def render_page(template: str, **values: Any) -> str:
     """Renders a page.
 
-    The page needs nothing beside itself: no script, no network, plots as SVG inside. It follows the reader's light
-    or dark setting. Texts among the values may have any characters.
+    The page is self-contained: it has no scripts, needs no network, and includes plots as SVG. It follows the reader's
+    light or dark setting. Text values may contain any characters.
 
-    The template is a file of `templates/`; it extends `page.html.j2`, and may import from `parts.html.j2`. Equal
+    The template is a file in `templates/`; it extends `page.html.j2`, and may import from `parts.html.j2`. Equal
     values give equal text.
     """
     environment = jinja2.Environment(
@@ -181,7 +181,7 @@ def render_page(template: str, **values: Any) -> str:
 
 
 def write_page(page: str, path: str) -> None:
-    """Writes a page to a file, which is replaced if it is there; its folder is made if need be."""
+    """Writes a page to a file, replacing an existing one; creates its folder if necessary."""
     tf.io.gfile.makedirs(os.path.dirname(path) or os.curdir)
     with tf.io.gfile.GFile(path, "w") as file:
         file.write(page)

@@ -1,10 +1,9 @@
 """Loads an exported model in a fresh process without this package, and sends it requests.
 
-This file is run as a script by `verify_saved_model`, in a new interpreter that
-may import TensorFlow and the standard library and nothing else: what works here
-works for a server without this package. It therefore imports
-nothing of the package itself; the file `warmup_requests.py` beside it, which
-needs no more, is loaded by its path.
+`verify_saved_model` runs this file as a script, in a new interpreter that may
+import only TensorFlow and the standard library: what works here works for a server
+without this package. So the file imports nothing of the package itself; it loads
+`warmup_requests.py`, which has the same restriction, by its path.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ EMBEDDINGS_SIGNATURE = "embeddings"
 EXAMPLES_INPUT = "examples"
 GARBAGE = b"\x0anot a tf.Example"
 MOST_EXAMPLES = 64
-"""Concurrent requests have between one and so many examples."""
+"""Largest number of examples in a concurrent request; the smallest is one."""
 TOLERANCE = 1e-3
-"""The `largest_difference` of two answers to one example: room for another order of summation, for nothing more."""
+"""Largest allowed `largest_difference` of two responses to one example; it only allows for another summation order."""
 HALF_PRECISION_TOLERANCE = 10 * 2.0**-8
-"""That of a model that computes in bfloat16 or float16: ten times the last bit of bfloat16. Another order of summation
-changes that bit in some node states, and layers add such changes up; four such bits have been measured."""
+"""The tolerance for a model that computes in bfloat16 or float16: ten times the last bit of bfloat16. Another summation
+order changes that bit in some node states, and layers add up such changes; four such bits have been measured."""
 SMALLEST_SCALE = 1e-2
 SCORES, NUM_CANDIDATES = "scores", "num_candidates"
 
@@ -77,7 +76,7 @@ def _write(report: Mapping[str, Any], path: str) -> None:
 
 
 def _begin(action: str, arguments: argparse.Namespace, report: dict[str, Any]) -> None:
-    """Records on disk what comes next, in case the process dies."""
+    """Records the next action on disk, in case the process dies."""
     report["doing"] = action
     _write(report, arguments.report)
 
@@ -86,12 +85,12 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--saved-model", required=True)
     parser.add_argument("--examples", required=True, help="TFRecord file of at least one example")
-    parser.add_argument("--label-keys", nargs="*", default=[], help="features that requests need not have")
+    parser.add_argument("--label-keys", nargs="*", default=[], help="features that requests may omit")
     parser.add_argument("--needs-readout", action="store_true", help="a record without a readout must be refused")
-    parser.add_argument("--out-of-domain", default="", help="TFRecord file of examples with values of no table")
+    parser.add_argument("--out-of-domain", default="", help="TFRecord file of examples with values that no table has")
     parser.add_argument("--report", required=True, help="JSON file to write")
-    parser.add_argument("--num-threads", type=int, default=0, help="threads that ask at the same time; 0 for none")
-    parser.add_argument("--seconds", type=float, default=0.0, help="how long they ask")
+    parser.add_argument("--num-threads", type=int, default=0, help="threads of concurrent requests; 0 for none")
+    parser.add_argument("--seconds", type=float, default=0.0, help="duration of concurrent requests")
     return parser.parse_args(argv)
 
 
@@ -141,14 +140,14 @@ def _check(tf: Any, arguments: argparse.Namespace, report: dict[str, Any]) -> No
         ask(f"embeddings of {len(records)} examples", records)
         embedded = [ask(f"embedding of example {position}", [record]) for position, record in enumerate(records)]
         callers.append(_Caller(tf, embed, records, embedded, tolerance))
-    # A problem with single requests recurs with several, and would be reported twice.
+    # A problem with single requests recurs with concurrent ones, and would be reported twice.
     if arguments.num_threads and not report["problems"]:
         _begin(f"answering {arguments.num_threads} threads' requests", arguments, report)
         _ask_concurrently(callers, arguments.num_threads, arguments.seconds, report)
 
 
 def _replay_warmup(tf: Any, model: Any, saved_model_dir: str, report: dict[str, Any]) -> None:
-    """Sends what a server would send while it loads the model."""
+    """Sends the warm-up requests that a server would send while it loads the model."""
     spec = importlib.util.spec_from_file_location("warmup_requests", Path(__file__).with_name("warmup_requests.py"))
     assert spec is not None
     assert spec.loader is not None
@@ -169,7 +168,7 @@ def _replay_warmup(tf: Any, model: Any, saved_model_dir: str, report: dict[str, 
 
 
 class _Caller:
-    """Sends requests of known examples to a signature, and compares with the answers that were given alone."""
+    """Sends requests with known examples to a signature, and compares the responses with those to single requests."""
 
     def __init__(
         self,
@@ -184,7 +183,7 @@ class _Caller:
         self.num_records = len(records)
 
     def __call__(self, positions: Sequence[int]) -> tuple[float, str]:
-        """Asks about some examples; returns the `largest_difference` and the output that is wrong."""
+        """Sends some examples; returns the `largest_difference` and the name of a wrong output."""
         request = self._tf.constant([self._records[position] for position in positions])
         outputs = self._function(**{EXAMPLES_INPUT: request})
         largest, wrong = 0.0, ""
@@ -197,7 +196,7 @@ class _Caller:
 
 
 def tolerance_of(tf: Any, function: Any) -> float:
-    """The largest `largest_difference` that is a rounding error in the precision of a signature's model."""
+    """Returns the largest `largest_difference` that is a rounding error in the precision of a signature's model."""
     graph = function.graph.as_graph_def()
     nodes = itertools.chain(graph.node, *(inner.node_def for inner in graph.library.function))
     half = {tf.bfloat16.as_datatype_enum, tf.float16.as_datatype_enum}
@@ -206,21 +205,21 @@ def tolerance_of(tf: Any, function: Any) -> float:
 
 
 def _difference_of_rows(rows: Any, alone: list[Any]) -> float:
-    """Compares the rows of an answer with those that were given alone, which may be shorter."""
+    """Compares the rows of a response with those of single requests, which may be shorter."""
     if len(rows) != len(alone):
         return math.inf
     return max((largest_difference(rows[at : at + 1], expected) for at, expected in enumerate(alone)), default=0.0)
 
 
 def largest_difference(found: Any, expected: Any) -> float:
-    """The largest difference of two answers to the same examples, relative to the scale of its row.
+    """Returns the largest difference of two responses to the same examples, relative to the scale of its row.
 
-    The rounding error of a number grows with the numbers that were summed for it, and these are about as large as the
-    largest one of its row, however small the number itself is: so each row has one scale. It is not less than
-    `SMALLEST_SCALE`, for the only number of a row may be a small difference of large ones.
+    The rounding error of a number grows with the numbers that were summed for it, which are about as large as the
+    largest number of its row, however small the number itself is; so each row has one scale. The scale is at least
+    `SMALLEST_SCALE`, because the only number of a row may be a small difference of large numbers.
 
-    Both have shape [num_examples, ...]; rows of `found` may be padded beyond those of `expected`. Infinity where
-    numbers are missing or NaN, or where values other than floats differ.
+    Both responses have shape [num_examples, ...]; rows of `found` may be padded beyond those of `expected`. Returns
+    infinity if numbers are missing or NaN, or values other than floats differ.
     """
     if expected.ndim > 1:
         found = found[:, : expected.shape[1]]
@@ -231,7 +230,7 @@ def largest_difference(found: Any, expected: Any) -> float:
     largest = 0.0
     for position in range(len(expected)):
         row, given = found[position : position + 1], expected[position : position + 1]
-        # Minus infinity pads scores; it equals itself, and its difference from itself is no number.
+        # Minus infinity pads scores: it equals itself, but its difference from itself is NaN.
         is_other = row != given
         if is_other.any():
             sizes = abs(given)
@@ -242,7 +241,7 @@ def largest_difference(found: Any, expected: Any) -> float:
 
 
 def _ask_concurrently(callers: list[_Caller], num_threads: int, seconds: float, report: dict[str, Any]) -> None:
-    """Asks from several threads at the same time, with requests of many sizes."""
+    """Sends requests of many sizes from several threads at the same time."""
     end = time.monotonic() + seconds
     found: list[tuple[int, float, set[str]]] = []
 
@@ -250,7 +249,7 @@ def _ask_concurrently(callers: list[_Caller], num_threads: int, seconds: float, 
         draw = random.Random(number)
         num_requests, largest = 0, 0.0
         problems: set[str] = set()
-        # Each thread asks at least once, however slow the model is.
+        # Each thread sends at least one request, however slow the model is.
         while not problems and (num_requests == 0 or time.monotonic() < end):
             caller = callers[num_requests % len(callers)]
             size = draw.choice((1, 2, 8, MOST_EXAMPLES, draw.randint(1, MOST_EXAMPLES)))
@@ -258,11 +257,13 @@ def _ask_concurrently(callers: list[_Caller], num_threads: int, seconds: float, 
             try:
                 difference, wrong = caller([draw.randrange(caller.num_records) for _ in range(size)])
             except Exception as error:  # noqa: BLE001 - whatever it is, it was not there one request at a time.
-                problems.add(f"a request beside others must be answered as alone; got {type(error).__name__}: {error}")
+                problems.add(
+                    f"a concurrent request must get the same response as alone; got {type(error).__name__}: {error}"
+                )
                 break
             largest = max(largest, difference)
             if wrong:
-                problems.add(f"output '{wrong}' must be the same beside other requests as alone; got different values")
+                problems.add(f"output '{wrong}' must be the same in concurrent requests as alone; got different values")
         found.append((num_requests, largest, problems))
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(num_threads)]
@@ -277,7 +278,7 @@ def _ask_concurrently(callers: list[_Caller], num_threads: int, seconds: float, 
 
 
 def _answers_out_of_domain(tf: Any, predict: Callable[..., Any], path: str, report: dict[str, Any]) -> list[str]:
-    """What comes back to each request, in the words of `DomainAnswer`; another shape is a problem."""
+    """Returns the kind of response to each request, as in `DomainAnswer`; another shape is a problem."""
     answers: list[str] = []
     for record in tf.data.TFRecordDataset(path).as_numpy_iterator() if path else ():
         try:
@@ -301,7 +302,7 @@ def _answers_out_of_domain(tf: Any, predict: Callable[..., Any], path: str, repo
 
 
 class _Asker:
-    """Sends requests and notes what is wrong with the answers."""
+    """Sends requests and records what is wrong with the responses."""
 
     def __init__(self, tf: Any, predict: Callable[..., dict[str, Any]], report: dict[str, Any]) -> None:
         self._tf = tf
@@ -328,7 +329,7 @@ def _is_finite(tf: Any, values: dict[str, Any], key: str) -> bool:
     value = values[key]
     counts = values.get(key[: -len(SCORES)] + NUM_CANDIDATES) if key.endswith(SCORES) else None
     if counts is not None:
-        # Behind the last candidate of a row there is minus infinity, which is no score.
+        # After the last candidate of a row comes minus infinity, which is not a score.
         is_padding = tf.logical_not(tf.sequence_mask(counts, value.shape[1]))
         value = tf.where(is_padding & (value == float("-inf")), 0.0, value)
     return bool(tf.reduce_all(tf.math.is_finite(value)))
@@ -349,10 +350,10 @@ def _row(outputs: dict[str, Any], position: int) -> dict[str, Any]:
 
 
 def _differences(left: dict[str, Any], right: dict[str, Any], tolerance: float) -> list[str]:
-    """Names of outputs that differ; wrong shapes have been noted with the answers themselves."""
+    """Returns the names of outputs that differ; wrong shapes were already recorded with the responses."""
     different = []
     for key, value in left.items():
-        # Rows are padded to the longest of a request.
+        # Rows are padded to the longest row of a request.
         other = right[key][:, : value.shape[1]] if value.ndim > 1 else right[key]
         if value.shape == other.shape and largest_difference(other, value) > tolerance:
             different.append(key)

@@ -1,6 +1,6 @@
-"""The interface of an exported model: names of signatures, inputs, outputs and files, and what its answers are about.
+"""The interface of an exported model: names of signatures, inputs, outputs and files, and its task.
 
-A model of several tasks puts "<task>/" before the names of each task's outputs.
+In a model of several tasks, the outputs of each task have the prefix "<task>/".
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import tensorflow as tf
 from tfx_gnn.io.text_files import read_json
 
 SERVING_SIGNATURE = "serving_default"
-"""Signature that answers predictions."""
+"""Signature that returns predictions."""
 
 EMBEDDINGS_SIGNATURE = "embeddings"
-"""Signature that answers the input of the network's last layer, for models that give it."""
+"""Signature that returns the input to the network's last layer, in models where it is known."""
 
 TRANSFORMED_GRAPH_SIGNATURE = "transformed_graph"
-"""Signature that answers what the model computes its predictions from: the transformed examples, merged into one graph.
+"""Signature that returns the input of the network: the transformed examples, merged into one graph.
 
-Its outputs have the keys of `tfx_gnn.graph.codec.flat_tensors`; they have one row an item, not one row an example.
+Its outputs have the keys of `tfx_gnn.graph.codec.flat_tensors`, with one row per item, not one per example.
 """
 
 TENSORS_SIGNATURE = "tensors"
-"""Signature that answers predictions of raw graphs in plain tensors, merged into one graph.
+"""Signature that returns predictions for raw graphs in plain tensors, merged into one graph.
 
-Its inputs are the keys of `tfx_gnn.graph.codec.flat_tensors`, written as `tensor_input_name` does.
+Its inputs are the keys of `tfx_gnn.graph.codec.flat_tensors`, as written by `tensor_input_name`.
 """
 
 EXAMPLES_INPUT = "examples"
@@ -52,7 +52,7 @@ SCORE_OUTPUT = "score"
 """Probability of that class, float32, shape [n]."""
 
 PREDICTION_OUTPUT = "prediction"
-"""Answer of a regression in the label's own unit, float32, shape [n, num_outputs]."""
+"""Prediction of a regression in the label's own unit, float32, shape [n, num_outputs]."""
 
 SCORES_OUTPUT = "scores"
 """Logits of candidate pairs in their order, float32, shape [n, largest number of candidates]; -infinity pads rows."""
@@ -61,10 +61,10 @@ NUM_CANDIDATES_OUTPUT = "num_candidates"
 """Number of candidate pairs of each example, int64, shape [n]."""
 
 SOURCE_ID_OUTPUT = "source_id"
-"""Original ids of the sources of candidate pairs, shaped as the scores; "" or -1 pads rows."""
+"""Original ids of the sources of candidate pairs, in the shape of the scores; "" or -1 pads rows."""
 
 TARGET_ID_OUTPUT = "target_id"
-"""Original ids of the targets of candidate pairs, shaped as the scores; "" or -1 pads rows."""
+"""Original ids of the targets of candidate pairs, in the shape of the scores; "" or -1 pads rows."""
 
 EMBEDDING_OUTPUT = "embedding"
 """Embedding of each example's seed node, or of its graph, float32, shape [n, units]."""
@@ -73,28 +73,28 @@ SOURCE_EMBEDDING_OUTPUT = "source_embedding"
 """Embeddings of the sources of pairs, float32, shape [n, largest number of candidates, units]; 0 pads rows."""
 
 TARGET_EMBEDDING_OUTPUT = "target_embedding"
-"""Embeddings of the targets of candidate pairs, shaped as those of the sources."""
+"""Embeddings of the targets of candidate pairs, in the shape of those of the sources."""
 
 SAVED_MODEL_FILE = "saved_model.pb"
-"""File that makes a folder a SavedModel."""
+"""The file that makes a folder a SavedModel."""
 
 MODEL_ARTIFACT_FOLDER = "Format-Serving"
 """Where TFX's standard Model artifact keeps its SavedModel."""
 
 SERVED_TASK_FILE = "assets.extra/served_task.json"
-"""Beside the SavedModel, what its answers are about: a `ServedTask`."""
+"""File next to `saved_model.pb` that says what the model predicts: a `ServedTask`."""
 
 TRAINING_OUTPUT_PREFIX = "output/"
 """Prefix of the model's outputs in the training reference, whose other outputs are the keys of the graph."""
 
 TRAINING_REFERENCE_FOLDER = "training_reference"
-"""Where a model run keeps the SavedModel of what training saw."""
+"""Folder in a model run with the SavedModel of what training saw."""
 
 _FORMAT_VERSION = 1
 
 
 def tensor_input_name(key: str) -> str:
-    """Writes the key of a plain tensor as the name of an input; TensorFlow allows no other characters.
+    """Writes the key of a plain tensor as an input name, with only the characters that TensorFlow allows.
 
     Example:
         >>> tensor_input_name("nodes/paper.#size")
@@ -105,15 +105,15 @@ def tensor_input_name(key: str) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ServedTask:
-    """What the answers of a model are about.
+    """What a model predicts.
 
     Attributes:
-        task: the task as JSON, as `GraphTrainerOptions.task` is written.
-        label_keys: features of tf.Examples that requests need not have.
-        roots: edge sets `_readout/<root>` that say what each answer is about: "seed", or "source" and
-            "target"; empty if answers are about whole graphs.
-        tensor_inputs: keys of `tfx_gnn.graph.codec.flat_tensors` by the names of the inputs of signature `tensors`;
-            empty if there is none.
+        task: the task as JSON, in the form of `GraphTrainerOptions.task`.
+        label_keys: features of tf.Examples that requests may omit.
+        roots: edge sets `_readout/<root>` that lead to what each prediction is about: "seed", or "source" and
+            "target"; empty if predictions are about whole graphs.
+        tensor_inputs: keys of `tfx_gnn.graph.codec.flat_tensors` by input name of the signature `tensors`;
+            empty if there is no such signature.
     """
 
     task: dict[str, Any]
@@ -123,7 +123,7 @@ class ServedTask:
 
 
 def write_served_task(served: ServedTask, saved_model_dir: str) -> None:
-    """Writes the file beside `saved_model.pb`."""
+    """Writes the file next to `saved_model.pb`."""
     path = os.path.join(saved_model_dir, SERVED_TASK_FILE)
     tf.io.gfile.makedirs(os.path.dirname(path))
     with tf.io.gfile.GFile(path, "w") as file:
@@ -140,7 +140,7 @@ def read_served_task(saved_model_dir: str) -> ServedTask | None:
     if version != _FORMAT_VERSION:
         raise ValueError(
             f"`saved_model_dir` must hold {SERVED_TASK_FILE} of version {_FORMAT_VERSION}; got "
-            f"{version!r} in {saved_model_dir!r}. Use the library's version that exported it."
+            f"{version!r} in {saved_model_dir!r}. Use the version of the library that exported it."
         )
     missing = [field.name for field in dataclasses.fields(ServedTask) if field.name not in content]
     if missing:

@@ -1,4 +1,4 @@
-"""Predictions of an exported model as one plain answer per example, with nothing but TensorFlow."""
+"""Predictions of an exported model as one plain dict per example; needs nothing but TensorFlow."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _Outputs = Mapping[str, npt.NDArray[Any]]
 def plain_answers(outputs: _Outputs) -> list[dict[str, Any]]:
     """Arranges the outputs of `serving_default`, each of shape [n, ...], by example.
 
-    Each has `id` if it is known, and what was asked: `label` and `score` of a classification, `prediction` of a
-    regression, a number or a list; of link prediction `candidates`, from the best, each with `source_id`, `target_id`
-    and `score`. Of several tasks, such dicts by their names. Raises ValueError if the model answers nothing of this.
+    Each dict has `id` if it is known, and the prediction: `label` and `score` for classification; `prediction`, a
+    number or a list, for regression; for link prediction `candidates`, the best first, each with `source_id`,
+    `target_id` and `score`. For several tasks, it has such dicts by task name. Raises ValueError if the outputs are
+    those of no such task.
     """
     names = sorted({name.rpartition("/")[0] for name in outputs if "/" in name}) or [""]
     num_examples = len(next(iter(outputs.values())))
@@ -55,7 +56,7 @@ def _of_task(outputs: _Outputs, prefix: str) -> list[dict[str, Any]]:
     if prefix + model_interface.SCORES_OUTPUT in outputs:
         return _candidates(outputs, prefix)
     raise ValueError(
-        f"The model must answer a class, numbers or scores of candidates; got {sorted(outputs)}. Choose a model "
+        f"The model must return a class, numbers or scores of candidates; got {sorted(outputs)}. Choose a model "
         "that GraphTrainer made."
     )
 
@@ -79,13 +80,13 @@ HIDDEN = (".", "_")
 """Name prefixes of files that are not record files: Beam and TFX skip them."""
 
 
-# Head and trailer of a gzip stream, and a block of nothing.
+# Header and trailer of a gzip stream, and an empty block.
 _EMPTY_GZIP_BYTES = 20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """What a classifier says about one example.
+    """A classifier's prediction for one example.
 
     Attributes:
         id: original id of the seed node.
@@ -99,19 +100,19 @@ class Prediction:
 
 
 class ServingModel:
-    """An exported model that answers serialized graph tf.Examples.
+    """An exported model that predicts from serialized graph tf.Examples.
 
     Args:
         saved_model_dir: folder that holds `saved_model.pb`.
 
     Raises:
-        ValueError: if the SavedModel has no `serving_default` signature with the
-            one input `examples`.
+        ValueError: if the SavedModel has no signature `serving_default` with
+            `examples` as its only input.
     """
 
     def __init__(self, saved_model_dir: str) -> None:
         self._saved_model_dir = saved_model_dir
-        # The signature's function lives only as long as the object it was loaded with.
+        # Keep the loaded object: its signatures' functions do not outlive it.
         self._loaded: Any = tf.saved_model.load(saved_model_dir)
         found = self._loaded.signatures.get(model_interface.SERVING_SIGNATURE)
         inputs = sorted(found.structured_input_signature[1]) if found is not None else []
@@ -124,7 +125,7 @@ class ServingModel:
         self._call: Any = found
 
     def __call__(self, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Answers a batch of requests.
+        """Runs the model on a batch of requests.
 
         Args:
             serialized: string tensor of raw graph tf.Examples, shape [n]; n may be 0.
@@ -133,13 +134,13 @@ class ServingModel:
             Tensors by output name, each of shape [n, ...].
 
         Raises:
-            tf.errors.InvalidArgumentError: if a record is no graph tf.Example of
+            tf.errors.InvalidArgumentError: if a record is not a graph tf.Example of
                 the model's schema; the message names the feature and the record.
         """
         try:
             outputs: dict[str, tf.Tensor] = self._call(**{model_interface.EXAMPLES_INPUT: serialized})
         except (UnicodeDecodeError, tf.errors.DataLossError) as error:
-            # Of the whole record TensorFlow quotes bytes that Python cannot decode; of its values it says little.
+            # TensorFlow's message quotes the record, which Python may fail to decode, and says little about values.
             raise tf.errors.InvalidArgumentError(
                 None,
                 None,
@@ -157,32 +158,32 @@ class ServingModel:
 
         Args:
             records: serialized raw graph tf.Examples.
-            batch_size: examples that are answered together, at least 1.
+            batch_size: examples per call of the model, at least 1.
 
         Yields:
-            One prediction an example.
+            One prediction per example.
 
         Raises:
-            ValueError: if `batch_size` is below 1, or the model is no classifier.
-            tf.errors.InvalidArgumentError: if a record is no graph tf.Example of
+            ValueError: if `batch_size` is below 1, or the model is not a classifier.
+            tf.errors.InvalidArgumentError: if a record is not a graph tf.Example of
                 the model's schema.
         """
         for batch in _batches(records, batch_size):
             yield from self._classify_batch(batch)
 
     def answers(self, records: Iterable[bytes], *, batch_size: int = 64) -> Iterator[dict[str, Any]]:
-        """Answers a stream of examples in its order, whatever the model was trained for.
+        """Predicts a stream of examples in its order, whatever the model was trained for.
 
         Args:
             records: serialized raw graph tf.Examples.
-            batch_size: examples that are answered together, at least 1.
+            batch_size: examples per call of the model, at least 1.
 
         Yields:
-            One answer an example, as `tfx_gnn.serving.prediction.plain_answers` arranges it.
+            One dict per example, as arranged by `tfx_gnn.serving.prediction.plain_answers`.
 
         Raises:
-            ValueError: if `batch_size` is below 1, or the model answers none of the tasks.
-            tf.errors.InvalidArgumentError: if a record is no graph tf.Example of
+            ValueError: if `batch_size` is below 1, or the model's outputs are those of no known task.
+            tf.errors.InvalidArgumentError: if a record is not a graph tf.Example of
                 the model's schema.
         """
         for batch in _batches(records, batch_size):
@@ -217,15 +218,15 @@ def read_records(path: str) -> Iterator[bytes]:
     """Reads serialized tf.Examples from TFRecord files.
 
     Args:
-        path: one file, or a folder of them such as `Split-test`; names that end
-            in `.gz` are taken for GZIP, and those that begin with `.` or `_` are passed over.
+        path: one file, or a folder of files such as `Split-test`. Files whose names end in `.gz` are read as
+            GZIP; those whose names begin with `.` or `_` are skipped.
 
     Yields:
-        The records, file by file in name order.
+        The records, file by file in the order of names.
 
     Raises:
         FileNotFoundError: if `path` does not exist or the folder holds no file.
-        ValueError: if the folder holds another one, or a file is no TFRecord file or is damaged.
+        ValueError: if the folder holds another folder, or a file is damaged or not a TFRecord file.
     """
     if tf.io.gfile.isdir(path):
         names = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(path) if not name.startswith(HIDDEN))
@@ -266,6 +267,6 @@ def _read_file(file: str) -> Iterator[bytes]:
             f"`path` must hold undamaged TFRecord files, gzipped if and only if named '.gz'; got {file!r}. "
             f"Make the examples again. Cause: {plain_message(error.message)}."
         ) from error
-    # TensorFlow takes a file that is shorter than the head of a record for one without records.
+    # TensorFlow reads a file that is shorter than a record's header as one without records.
     if is_empty and tf.io.gfile.stat(file).length > (_EMPTY_GZIP_BYTES if is_gzipped else 0):
         raise ValueError(f"`path` must hold TFRecord files; got {file!r}, which holds bytes but no record.")

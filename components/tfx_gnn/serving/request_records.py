@@ -1,6 +1,6 @@
-"""Requests made of examples: without labels, or with values outside of the training domain.
+"""Requests made from examples: without labels, or with values outside the training domain.
 
-Values outside of the domain are negative, zero, huge, NaN and infinite.
+Values outside the domain are negative, zero, huge, NaN and infinite.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tfx_gnn.serving.model_interface import NUM_CANDIDATES_OUTPUT, SCORES_OUTPUT
 
 FINITE, NONFINITE, REFUSED, WRONG_SHAPE = "finite", "not finite", "refused", "wrong shape"
 FAILED = "failed"
-"""Kinds of answers; `FAILED` is an error other than a refused request, such as out of memory."""
+"""Kinds of responses; `FAILED` is an error other than a refused request, such as out of memory."""
 
 _VALUES: dict[str, tuple[float, ...]] = {
     "float_list": (-1.0, 0.0, 1e30, math.nan, math.inf, -math.inf),
@@ -30,14 +30,15 @@ _ROW_LENGTHS = re.compile(r"(.*)\.d[0-9]+")
 
 
 def label_keys(records: Sequence[bytes], saved_model_dir: str) -> list[str]:
-    """Names the features of examples that requests to a model need not have.
+    """Lists the features of examples that requests to a model may omit.
 
     Args:
         records: serialized raw graph tf.Examples.
         saved_model_dir: folder that holds `saved_model.pb`.
 
     Returns:
-        What the model tells; of a model that does not, all of `_readout` but what begins with `#`. Sorted.
+        The features that the model declares, sorted; if it declares none, all features of `_readout` whose names do
+        not begin with `#`.
     """
     served = read_served_task(saved_model_dir)
     if served is not None:
@@ -48,14 +49,14 @@ def label_keys(records: Sequence[bytes], saved_model_dir: str) -> list[str]:
 
 
 def without_labels(records: Sequence[bytes], saved_model_dir: str) -> list[bytes]:
-    """Takes out of examples what requests to a model need not have.
+    """Removes from examples the features that requests to a model may omit.
 
     Args:
         records: serialized raw graph tf.Examples.
         saved_model_dir: folder that holds `saved_model.pb`.
 
     Returns:
-        As many records, in the same order.
+        The same number of records, in the same order.
     """
     keys = label_keys(records, saved_model_dir)
     return [_without(record, keys) for record in records]
@@ -75,7 +76,7 @@ class DomainRequest:
 
     Attributes:
         feature: tf.Example key.
-        value: the value in words, as "-1.0" or "nan".
+        value: the value as text, such as "-1.0" or "nan".
         record: serialized tf.Example.
     """
 
@@ -86,11 +87,11 @@ class DomainRequest:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DomainAnswer:
-    """What came back.
+    """Kind of response to a `DomainRequest`.
 
     Attributes:
         feature: tf.Example key.
-        value: the value that all items had, in words.
+        value: the value that all items had, as text.
         answer: `FINITE`, `NONFINITE`, `REFUSED`, `FAILED` or `WRONG_SHAPE`.
     """
 
@@ -100,7 +101,7 @@ class DomainAnswer:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether a finite number got an answer that is not finite, or failed."""
+        """Whether a finite value got a non-finite response, or failed."""
         return self.answer in (NONFINITE, FAILED) and math.isfinite(float(self.value))
 
     def text(self) -> str:
@@ -109,10 +110,10 @@ class DomainAnswer:
 
 
 def out_of_domain_requests(records: Sequence[bytes], labels: Collection[str] = ()) -> list[DomainRequest]:
-    """Makes requests of real examples, one for each feature of numbers and each value, ordered by feature.
+    """Makes requests from real examples, one for each numeric feature and each value, ordered by feature.
 
-    Of each feature, the first example with values of it is taken. Sizes, ends of edges, row lengths, original ids,
-    labels and auxiliary sets stay as they are.
+    For each feature, it uses the first example that has values of it. Sizes, ends of edges, row lengths, original ids,
+    labels and auxiliary sets are unchanged.
     """
     sources: dict[str, tuple[tf.train.Example, str]] = {}
     for record in records:
@@ -133,9 +134,9 @@ def out_of_domain_requests(records: Sequence[bytes], labels: Collection[str] = (
 
 
 def answer_kind(outputs: Mapping[str, Any]) -> str:
-    """Tells what a model answered to one example: `FINITE`, `NONFINITE` or `WRONG_SHAPE`.
+    """Classifies a model's response to one example: `FINITE`, `NONFINITE` or `WRONG_SHAPE`.
 
-    Minus infinity behind the last candidate of a row is no score.
+    Minus infinity after the last candidate of a row is not a score.
     """
     for key, value in outputs.items():
         array = np.asarray(value)

@@ -32,17 +32,17 @@ def parsed_keys(function: Any) -> tuple[str, ...]:
         constants = {node.name: node.attr["value"].tensor for node in body.node_def if node.op == "Const"}
         for node in body.node_def:
             names = [name.partition(":")[0] for name in node.input] if node.op == _PARSER else []
-            # The examples and their names come before the keys, which are texts; default values need not be.
+            # The examples and their names come before the keys, which are strings; default values need not be.
             found = [tf.make_ndarray(constants[name]) for name in names[2:5] if name in constants]
             keys.update(key.decode() for array in found if array.dtype == object for key in array.ravel())
     return tuple(sorted(keys))
 
 
 def explain_refusal(message: str, records: Sequence[bytes], keys: Collection[str] = ()) -> str:
-    """Says in one line what is wrong with a request, given the message of the error that TensorFlow raised.
+    """Explains in one line what is wrong with a request, given the message of TensorFlow's error.
 
-    Features and their sets are named, and the first example at fault by its position. `keys` are what the model reads;
-    empty if that is unknown.
+    It names features and their sets, and the position of the first example at fault. `keys` are the keys that the model
+    reads; empty if unknown.
     """
     plain = plain_message(message)
     if found := _OTHER_DTYPE.search(plain):
@@ -57,12 +57,12 @@ def explain_refusal(message: str, records: Sequence[bytes], keys: Collection[str
 
 
 def plain_message(message: str) -> str:
-    """Leaves the names of functions, nodes and operations out of a message of TensorFlow's; the rest is one line."""
+    """Removes the names of functions, nodes and operations from TensorFlow's message, and makes it one line."""
     return " ".join(_NOISE.sub("", message).split())
 
 
 def feature_in_words(key: str) -> str:
-    """Names a feature as its users know it.
+    """Names a feature in words that users know.
 
     Example:
         >>> feature_in_words("nodes/paper.venue"), feature_in_words("context/year")
@@ -87,7 +87,7 @@ def _broken_assertion(assertion: re.Match[str], records: Sequence[bytes], keys: 
             f"more or fewer of {', '.join(map(feature_in_words, features))}",
         )
     rule = assertion["rule"].replace("`serialized`", f"`{model_interface.EXAMPLES_INPUT}`").rstrip(" .")
-    # TensorFlow's assertions on two tensors begin with what they compared.
+    # The messages of TensorFlow's assertions on two tensors begin with the compared values.
     has_detail = assertion["more"] and not assertion["more"].startswith("Condition ")
     return f"{rule}: {assertion['more']}. {_ADVICE}" if has_detail else f"{rule}."
 
@@ -98,7 +98,7 @@ def _absent(key: str, position: int | None) -> str:
 
 
 def _other_sets(keys: Collection[str], records: Sequence[bytes]) -> str | None:
-    """Names a set the model reads but an example lacks: its size is taken as 0, so others do not fit it."""
+    """Names a set that the model reads and an example lacks: its size counts as 0, so other sets do not match it."""
     size_keys = [key for key in keys if key.endswith(_SIZE)]
     for position, record in enumerate(records):
         found = tf.train.Example.FromString(record).features.feature
@@ -121,7 +121,7 @@ def _first_without(key: str, records: Sequence[bytes]) -> int | None:
     size_key = f"{found['kind']}/{found['set']}.#size" if found else ""
     for position, record in enumerate(records):
         features = tf.train.Example.FromString(record).features.feature
-        # A set without items needs no features.
+        # An empty set needs no features.
         has_items = not size_key or any(features[size_key].int64_list.value if size_key in features else ())
         is_absent = key not in features or features[key].WhichOneof("kind") is None
         if is_absent and has_items:

@@ -21,12 +21,12 @@ from tfx_gnn.serving.warmup_requests import WARMUP_FILE, read_warmup_requests
 _SCRIPT = Path(__file__).with_name("fresh_process_check.py")
 
 _KEPT_VARIABLES = ("HOME", "LANG", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
-"""What a process needs to start. Whatever else the caller's environment sets, such as `TF_ENABLE_ONEDNN_OPTS`,
-`OMP_NUM_THREADS` or `LD_PRELOAD`, a server does not have."""
+"""Environment variables that a process needs to start. A server does not have the caller's other ones, such as
+`TF_ENABLE_ONEDNN_OPTS`, `OMP_NUM_THREADS` or `LD_PRELOAD`."""
 
 _LEAST_SECONDS, _SECONDS_PER_REQUEST = 600.0, 10.0
-"""When to give up on the process: time to load the model, and for each request, which may be of another size than all
-before and be compiled for it."""
+"""Timeouts of the process: for loading the model, and for each request, which may have a new size and need
+compilation."""
 
 
 class ServingVerificationError(ValueError):
@@ -35,17 +35,17 @@ class ServingVerificationError(ValueError):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VerificationReport:
-    """What a fresh process saw of an exported model.
+    """What a fresh process found out about an exported model.
 
     Attributes:
         tensorflow_version: version that loaded the model.
         load_seconds: time to load it.
         outputs: names of its outputs, sorted.
-        requests: what was asked, in order; the refusals of garbage included.
-        num_concurrent_requests: how many requests were asked beside others.
-        largest_difference: of their answers from those given alone, relative to the largest number of a row of an
-            output, or to 0.01 if that is smaller.
-        out_of_domain: what came back to requests with values that no table had.
+        requests: the requests in order, including refused garbage.
+        num_concurrent_requests: number of requests that were sent concurrently with others.
+        largest_difference: largest difference of their responses from those to single requests, relative to the
+            largest number of a row of an output, or to 0.01 if that is smaller.
+        out_of_domain: kinds of responses to requests with values that no table had.
     """
 
     tensorflow_version: str
@@ -65,31 +65,33 @@ def verify_saved_model(
     concurrent_seconds: float = 5.0,
     timeout_seconds: float | None = None,
 ) -> VerificationReport:
-    """Has a fresh process, which may import TensorFlow only, load a model and ask it real questions.
+    """Has a fresh process, which may import only TensorFlow, load a model and send it real requests.
 
-    The model must answer no example, each example alone, all of them in one
-    batch, and all of them without labels. Answers have shape [n, ...] and are
-    finite; those of an example do not depend on its neighbours in the batch or on
-    labels that it carries. Bytes that are no tf.Example must raise InvalidArgumentError.
-    Before that, the model must answer its warm-up requests, if it has any; then several threads ask at the same
-    time, with 1 to 64 examples a request, and each must get the answers that were given alone.
-    Of values that no table had, such as negative counts, the report tells what came back.
-    The process has TensorFlow's default settings, whatever the environment of the caller says. It sees no GPU: a
-    running training job is not disturbed.
+    First, the model must respond to its warm-up requests, if it has any. Then it must
+    respond to no example, to each example alone, to all of them in one batch, and to
+    all of them without labels. Outputs must have shape [n, ...] and be finite; those of
+    an example must not depend on its neighbours in the batch or on its labels. Bytes
+    that are not a tf.Example must raise InvalidArgumentError. Finally, several threads
+    send concurrent requests of 1 to 64 examples, and must get the same responses as
+    single requests. For values that no table had, such as negative counts, the report
+    says what kind of response came back.
+
+    The process has TensorFlow's default settings, whatever the caller's environment is. It
+    sees no GPU, so a running training job is not disturbed.
 
     Args:
         saved_model_dir: folder that holds `saved_model.pb`.
         records: serialized raw graph tf.Examples, at least one.
-        num_threads: threads that ask at the same time; 0: none do.
-        concurrent_seconds: how long they ask.
-        timeout_seconds: when to give up on the process, beside the seconds in which threads ask; if None, 10 minutes
-            and more for each request and each warm-up request.
+        num_threads: threads that send concurrent requests; 0 for none.
+        concurrent_seconds: how long they send requests.
+        timeout_seconds: timeout of the process, in addition to `concurrent_seconds`; if None, 10 minutes plus
+            10 seconds for each example, out-of-domain request and warm-up request.
 
     Returns:
-        What was seen.
+        The report of the process.
 
     Raises:
-        ServingVerificationError: if anything of the above fails, or the model kills the process; the message lists
+        ServingVerificationError: if any of the above fails, or the model kills the process; the message lists
             every problem that was found.
         ValueError: if `records` is empty.
     """
@@ -122,7 +124,7 @@ def verify_saved_model(
         report = json.loads(Path(report_file).read_text(encoding="utf-8"))
     problems = list(report["problems"])
     if report["forbidden_modules"]:
-        problems.append(f"TensorFlow alone must do; these modules were imported: {report['forbidden_modules']}")
+        problems.append(f"only TensorFlow may be needed; these modules were imported: {report['forbidden_modules']}")
     if problems:
         raise ServingVerificationError(
             f"`saved_model_dir` must answer real requests with TensorFlow alone; got {len(problems)} problem(s) in "
@@ -170,7 +172,7 @@ def _run(command: list[str], saved_model_dir: str, report_file: str, timeout_sec
             f"`saved_model_dir` must answer within {timeout_seconds} s; got no answer while {_action(report_file)}, "
             f"from {saved_model_dir!r}. Try again on an idle machine, or make the model smaller."
         ) from error
-    last_words = f"Its last words: {done.stderr.strip()[-2000:]!r}."
+    last_words = f"Its last output: {done.stderr.strip()[-2000:]!r}."
     if done.returncode < 0:
         raise ServingVerificationError(
             f"`saved_model_dir` must not kill the process that serves it; got {_signal_name(-done.returncode)} while "
@@ -185,10 +187,10 @@ def _run(command: list[str], saved_model_dir: str, report_file: str, timeout_sec
 
 def _advice(returncode: int) -> str:
     if returncode == -signal.SIGKILL:
-        return "Nothing in the model does that: see whether the machine has memory enough for such requests."
+        return "Nothing in the model does that: check whether the machine has enough memory for such requests."
     return (
-        "If it dies of several threads only, an operation of the model is not safe under concurrent calls: "
-        "tf_keras.layers.LayerNormalization traces to one; take tfx_gnn.keras.layers.LayerNormalization, and train "
+        "If it dies only with several threads, an operation of the model is not safe under concurrent calls: "
+        "tf_keras.layers.LayerNormalization traces to one; use tfx_gnn.keras.layers.LayerNormalization, and train "
         "again."
     )
 
@@ -199,7 +201,7 @@ def _signal_name(number: int) -> str:
 
 
 def _action(report_file: str) -> str:
-    """What the process was doing when it died or was ended."""
+    """Reads what the process was doing when it died or was ended."""
     path = Path(report_file)
     report = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return str(report.get("doing", "starting"))

@@ -1,15 +1,15 @@
 """Version folders of a push destination: `<destination>/<integer>/saved_model.pb`, published atomically.
 
-This is the layout that TensorFlow Serving watches. Everything whose name is not
-a plain integer is invisible to it, and to the functions here.
+TensorFlow Serving watches this layout. It ignores everything whose name is not a
+plain integer, as do the functions here.
 
 A version is written and checked under a hidden name, then appears by one
-rename. A lock file beside it is held by the process that writes; the lock dies
-with the process, so a hidden folder whose lock is free is the leftover of a
-dead one. Before the rename the lock file names the version, the
-model, and the folder of the push's record. Where only the lock file is
-left of a dead process, its version was published but perhaps never recorded:
-the same push, started again, finds it there.
+rename. The writing process holds the lock of a file next to the hidden folder. The
+lock ends with the process, so a hidden folder whose lock is free is the leftover of
+a dead process. Before the rename, the lock file gets a note of the version, the
+model, and the folder of the push's record. If a dead process left only its lock
+file, its version was published but perhaps never recorded: the same push, started
+again, finds the version by this note.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tfx_gnn.io.owned_files import is_own, is_own_folder, open_regular
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE
 
 INCOMING_MARK = ".incoming-"
-"""Begin of the names of versions that are still being written."""
+"""Prefix of the names of versions that are still being written."""
 
 _LOCK_SUFFIX = ".lock"
 _TARGET_TAKEN = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}
@@ -45,7 +45,7 @@ def list_versions(destination: str) -> list[int]:
     """Lists the versions of a push destination in ascending order.
 
     Args:
-        destination: folder that holds version folders; it may not exist yet.
+        destination: folder of version folders, which need not exist yet.
 
     Returns:
         Version numbers, possibly none.
@@ -67,7 +67,7 @@ def resolve_saved_model(path: str) -> str:
 
     Args:
         path: a SavedModel, the folder of a TFX Model artifact, or a push
-            destination, of which the newest version is taken.
+            destination, whose newest version is used.
 
     Returns:
         Folder that holds `saved_model.pb`.
@@ -89,10 +89,10 @@ def resolve_saved_model(path: str) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PushOrigin:
-    """What the push of a version is known by.
+    """Identifies the push of a version.
 
     Attributes:
-        model: text that is equal for equal models.
+        model: text that is the same for equal models.
         record: folder that will hold the push's record; a retry may use another folder with the same parent.
     """
 
@@ -100,7 +100,7 @@ class PushOrigin:
     record: str
 
     def is_same_push(self, other: PushOrigin) -> bool:
-        """Tells whether a push of `other` may be this one, started again."""
+        """Returns whether the push of `other` may be this one, started again."""
         return self.model == other.model and os.path.dirname(self.record) == os.path.dirname(other.record)
 
 
@@ -108,9 +108,9 @@ class PushOrigin:
 def incoming_version(destination: str) -> Iterator[str]:
     """Yields a hidden, locked folder inside a push destination; removes it afterwards if it was not published.
 
-    Until the block ends, a published version counts as not recorded yet; an error or a kill leaves it so.
+    Until the block ends, a published version counts as not yet recorded; an error or a kill leaves it that way.
 
-    Leftovers of dead processes are removed first, those of living ones left alone.
+    Leftovers of dead processes are removed first; folders of live processes are left alone.
     """
     if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", destination):
         raise ValueError(
@@ -142,9 +142,9 @@ def incoming_version(destination: str) -> Iterator[str]:
 
 
 def forget_recorded_versions(destination: str, is_recorded: Callable[[str], bool]) -> None:
-    """Removes notes of pushes that were killed after they were recorded, and of versions that are not the newest.
+    """Removes the notes of pushes that were killed after they were recorded, and of all but the newest version.
 
-    `is_recorded` tells whether a folder has the record of its push.
+    `is_recorded` says whether a folder has the record of its push.
     """
     for path, version, origin in _notes(destination):
         lock = _try_lock(path, os.O_RDWR)
@@ -160,10 +160,10 @@ def forget_recorded_versions(destination: str, is_recorded: Callable[[str], bool
 def unrecorded_version(
     destination: str, origin: PushOrigin, is_recorded: Callable[[str], bool]
 ) -> Iterator[int | None]:
-    """Yields a version that the same push had published before it was killed, or None: then it must be pushed.
+    """Yields the version that the same push published before it was killed, or None if the model must be pushed.
 
-    It is found only while it is the newest: behind a newer one it is not what a server serves. It counts as recorded
-    when the block ends well.
+    The version is found only while it is the newest one, because a server does not serve older ones. It counts as
+    recorded when the block ends without an error.
     """
     forget_recorded_versions(destination, is_recorded)
     found = None
@@ -184,11 +184,11 @@ def unrecorded_version(
 
 
 def publish_version(incoming: str, destination: str, origin: PushOrigin | None = None) -> int:
-    """Renames a hidden folder, which `incoming_version` gave, to the next version number; the first is 1.
+    """Renames a hidden folder from `incoming_version` to the next version number; the first is 1.
 
-    Two processes never get the same number: the rename onto a folder with files fails, and the next number is tried.
-    Nothing is ever overwritten. By `origin` the version is found if this process is killed before the block of
-    `incoming_version` ends.
+    Two processes never get the same number: a rename onto a folder with files fails, and the next number is tried.
+    Nothing is ever overwritten. If this process is killed before the block of `incoming_version` ends, the version can
+    be found by its `origin`.
     """
     sync_tree(incoming)
     version = max(list_versions(destination), default=0) + 1
@@ -212,16 +212,16 @@ def publish_version(incoming: str, destination: str, origin: PushOrigin | None =
 
 
 def leave_unrecorded(destination: str, version: int, origin: PushOrigin) -> None:
-    """Makes a published version count as not recorded: the same push, started again, finds it.
+    """Makes a published version count as not recorded, so that the same push finds it when it is started again.
 
-    Does nothing if its note still exists, as after a push that was killed once it was recorded.
+    Does nothing if the version's note still exists, as after a push that was killed once it was recorded.
     """
     if (version, origin) not in [(noted, other) for _, noted, other in _notes(destination)]:
         _write_note(os.path.join(destination, INCOMING_MARK + uuid.uuid4().hex), version, origin)
 
 
 def remove_leftovers(destination: str) -> list[str]:
-    """Removes hidden folders whose process is dead, and the lock files of those that were never published.
+    """Removes hidden folders whose process is dead, and their lock files if they were never published.
 
     Returns the names of the removed folders, sorted.
     """
@@ -235,7 +235,7 @@ def remove_leftovers(destination: str) -> list[str]:
             continue
         note = _read_note(path)
         if not os.path.isdir(path) and note is not None and os.path.isdir(os.path.join(destination, str(note[0]))):
-            # Published but perhaps not recorded: the same push, started again, needs the note.
+            # The version is published but perhaps not recorded: the same push, started again, needs the note.
             os.close(lock)
             continue
         try:
@@ -248,7 +248,7 @@ def remove_leftovers(destination: str) -> list[str]:
 
 
 def _notes(destination: str) -> list[tuple[str, int, PushOrigin]]:
-    """Finds versions that were published and not recorded yet: path of what was the hidden folder, and its note."""
+    """Finds published versions that are not yet recorded: the path of each one's hidden folder, and its note."""
     found = []
     for name in sorted(os.listdir(destination)) if os.path.isdir(destination) else ():
         if name.startswith(INCOMING_MARK) and name.endswith(_LOCK_SUFFIX):
@@ -267,7 +267,7 @@ def _write_note(path: str, version: int, origin: PushOrigin) -> None:
 
 
 def _read_note(path: str) -> tuple[int, PushOrigin] | None:
-    """Reads a note; None if there is none that this user wrote to its end."""
+    """Reads a note; None unless there is a complete one by this user."""
     descriptor = _open_own(path, os.O_RDONLY)
     if descriptor is None:
         return None
@@ -287,7 +287,7 @@ def _read_note(path: str) -> tuple[int, PushOrigin] | None:
 def _make_locked_folder(destination: str) -> tuple[str, int]:
     while True:
         path = os.path.join(destination, INCOMING_MARK + uuid.uuid4().hex)
-        # None: between creation and lock another pusher took the file for a leftover.
+        # None: between creation and lock, another pusher removed the file as a leftover.
         lock = _try_lock(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         if lock is not None:
             os.mkdir(path)
@@ -295,14 +295,14 @@ def _make_locked_folder(destination: str) -> tuple[str, int]:
 
 
 def _try_lock(path: str, flags: int) -> int | None:
-    """Locks the lock file of a folder; None if another process has it, or has removed it, or another user made it."""
+    """Locks a folder's lock file; None if another process holds or removed it, or another user created it."""
     lock_file = path + _LOCK_SUFFIX
     descriptor = _open_own(path, flags)
     if descriptor is None:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Between open and lock another process may have removed the file, and a third one made it anew.
+        # Between open and lock, another process may have removed the file, and a third one created it again.
         if os.path.samestat(os.lstat(lock_file), os.fstat(descriptor)):
             return descriptor
     except (BlockingIOError, FileNotFoundError):
@@ -315,9 +315,9 @@ def _try_lock(path: str, flags: int) -> int | None:
 
 
 def _open_own(path: str, flags: int) -> int | None:
-    """Opens the lock file of a folder; None if it is not there, or is none that a push of this user has made.
+    """Opens the lock file of a folder; None if it does not exist, or was not made by a push of this user.
 
-    Several users may push to one destination: what others left stays to them.
+    Several users may push to one destination: leftovers of other users are theirs to remove.
     """
     if flags & os.O_EXCL:
         return open_regular(path + _LOCK_SUFFIX, flags)
@@ -332,6 +332,6 @@ def _open_own(path: str, flags: int) -> int | None:
 
 
 def _release(path: str, lock: int) -> None:
-    """Removes the lock file, which must come after the folder is gone, and frees the lock."""
+    """Removes the lock file and frees the lock; the folder must be gone before."""
     os.unlink(path + _LOCK_SUFFIX)
     os.close(lock)

@@ -1,9 +1,9 @@
-"""TensorFlow Serving's warm-up file, made of real requests.
+"""TensorFlow Serving's warm-up file, made from real requests.
 
-It is a TFRecord file of `tensorflow.serving.PredictionLog` messages beside the SavedModel. The first request of
+It is a TFRecord file of `tensorflow.serving.PredictionLog` messages in the SavedModel's folder. The first request of
 each size makes TensorFlow optimize the graph and prepare kernels; with the file, that happens while the server loads
 the model. The package tensorflow-serving-api is not needed: the few fields that are used are written here in
-protobuf's wire format. This module stands on TensorFlow and the standard library alone, as `fresh_process_check` does,
+protobuf's wire format. This module imports only TensorFlow and the standard library, as does `fresh_process_check`,
 which loads it by its path.
 """
 
@@ -17,19 +17,19 @@ from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
 WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"
-"""Where TensorFlow Serving looks for it, in the folder of a SavedModel."""
+"""Path in a SavedModel's folder where TensorFlow Serving looks for the file."""
 
 BATCH_SIZES = (1, 8, 64)
-"""Examples of the requests for each signature."""
+"""Numbers of examples in the requests to each signature."""
 
 MOST_REQUESTS = 1000
-"""TensorFlow Serving refuses a model with more."""
+"""Largest number of requests; TensorFlow Serving refuses a model with more."""
 
 MOST_BYTES = 16 * 2**20
-"""A request of several examples is not made larger; all of the file is in memory while a server warms up."""
+"""Largest size of a request with several examples; a server holds the whole file in memory while it warms up."""
 
 _EXAMPLES_INPUT = "examples"
-# Fields of PredictionLog, PredictLog, PredictRequest, ModelSpec and of an entry of a map, by their numbers.
+# Field numbers of PredictionLog, PredictLog, PredictRequest, ModelSpec and a map entry.
 _PREDICT_LOG = 6
 _REQUEST = 1
 _MODEL_SPEC, _INPUTS = 1, 2
@@ -39,18 +39,18 @@ _WIRE_SIZES = {1: 8, 5: 4}
 
 
 def write_warmup_requests(saved_model_dir: str, records: Sequence[bytes]) -> int:
-    """Writes the warm-up file of a SavedModel; one that is there is replaced.
+    """Writes the warm-up file of a SavedModel, replacing an existing one.
 
-    Each signature whose only input is `examples` gets a request of 1, of 8 and of 64 examples. Records are
-    taken in their order, and again from the first where they are fewer. A request of several examples that would have
-    more than `MOST_BYTES` is left out.
+    Each signature whose only input is `examples` gets one request each with 1, 8 and 64 examples. Records are taken
+    in order, and repeated if there are fewer. A request with several examples that would exceed `MOST_BYTES` is
+    left out.
 
     Args:
         saved_model_dir: folder that holds `saved_model.pb`.
         records: serialized raw graph tf.Examples as users would send them, at least one.
 
     Returns:
-        Number of requests.
+        Number of requests written.
 
     Raises:
         ValueError: if `records` is empty.
@@ -73,7 +73,7 @@ def write_warmup_requests(saved_model_dir: str, records: Sequence[bytes]) -> int
 
 
 def has_warmup_requests(saved_model_dir: str) -> bool:
-    """Whether a SavedModel has a warm-up file."""
+    """Returns whether a SavedModel has a warm-up file."""
     found: bool = tf.io.gfile.exists(os.path.join(saved_model_dir, WARMUP_FILE))
     return found
 
@@ -85,11 +85,11 @@ def read_warmup_requests(saved_model_dir: str) -> Iterator[tuple[str, dict[str, 
         saved_model_dir: folder that holds `saved_model.pb`.
 
     Yields:
-        For each request to predict, the name of its signature, "" for the default one, and its inputs by name.
-        Logs of another kind, which these libraries do not write, are passed over. Nothing, if there is no file.
+        For each predict request, the name of its signature ("" for the default one) and its inputs by name. Logs of
+        other kinds, which this library does not write, are skipped. Yields nothing if there is no file.
 
     Raises:
-        ValueError: if a record is no PredictionLog.
+        ValueError: if a record is not a PredictionLog.
     """
     if not has_warmup_requests(saved_model_dir):
         return
@@ -118,7 +118,7 @@ def _prediction_log(signature_name: str, batch: Sequence[bytes]) -> bytes:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """Writes a field of a length and so many bytes."""
+    """Writes a length-delimited field."""
     return _varint(number << 3 | 2) + _varint(len(content)) + content
 
 
@@ -131,7 +131,7 @@ def _varint(value: int) -> bytes:
 
 
 def _values(message: bytes, *path: int) -> list[bytes]:
-    """Finds the contents of fields, of fields in these, and so on."""
+    """Finds the contents of all nested fields at a path of field numbers."""
     found = [message]
     for number in path:
         found = [content for outer in found for key, content in _fields(outer) if key == number]
@@ -139,7 +139,7 @@ def _values(message: bytes, *path: int) -> list[bytes]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yields numbers and contents of the fields that have a length; others are passed over."""
+    """Yields numbers and contents of the length-delimited fields, and skips others."""
     position = 0
     while position < len(message):
         tag, position = _read_varint(message, position)
@@ -173,5 +173,5 @@ def _read_varint(message: bytes, position: int) -> tuple[int, int]:
 
 def _damaged() -> ValueError:
     return ValueError(
-        f"`{WARMUP_FILE}` must hold PredictionLog messages; got a record that is none. Export the model again."
+        f"`{WARMUP_FILE}` must hold PredictionLog messages; got a record that is not one. Export the model again."
     )

@@ -17,13 +17,13 @@ BEST_HYPERPARAMETERS_FILE = "best_hyperparameters.json"
 
 
 def write_best_hyperparameters(hyperparameters: Mapping[str, Any], folder: str) -> None:
-    """Writes `best_hyperparameters.json` into an existing folder, an object of plain values by name."""
+    """Writes `best_hyperparameters.json` into an existing folder, as an object of plain values by name."""
     with tf.io.gfile.GFile(os.path.join(folder, BEST_HYPERPARAMETERS_FILE), "w") as file:
         file.write(json.dumps(dict(hyperparameters), indent=2, sort_keys=True) + "\n")
 
 
 def with_best_hyperparameters(options: GraphTrainerOptions, folder: str) -> GraphTrainerOptions:
-    """Adds what a search found to the options of a training, which may say otherwise; an empty folder adds nothing."""
+    """Adds the hyperparameters that a search found to `options`, whose own values win; "" adds nothing."""
     if not folder:
         return options
     path = os.path.join(folder, BEST_HYPERPARAMETERS_FILE)

@@ -22,16 +22,16 @@ class BatchingOptions:
     """How examples become batches.
 
     Attributes:
-        kind: how graphs of the training split are batched. "packed" fills each batch with as many
-            as fit the budget; "fit_or_skip" takes a fixed number and removes batches that do not fit, with
-            a count; "tight" takes a fixed number and pads to the largest. Evaluation is always tight, and
-            scores every example.
-        batch_size: graphs of a step on all replicas together: each takes the budget that was learned for its
-            part. 0: each replica takes the learner's own batch size. Under "parameter_server", where workers
-            are not in step, graphs of one worker's step.
-        success_ratio: which of the learned fit-or-skip budgets to take, in (0, 1].
-        shuffle_buffer_size: examples that are mixed at a time, at least 1. 1: nothing is mixed, and files are read
-            in their order.
+        kind: how graphs of the training split are batched. "packed" fills each batch with as many graphs as
+            fit the padding budget (TF-GNN's `SizeConstraints`); "fit_or_skip" takes a fixed number, and removes
+            and counts batches that do not fit; "tight" takes a fixed number and pads to the largest batch.
+            Evaluation is always tight, and scores every example.
+        batch_size: graphs in a step, over all replicas together; each replica uses the budget that was learned
+            for its part. 0: each replica uses the learner's own batch size. Under "parameter_server", where
+            workers are not synchronous, graphs in one worker's step.
+        success_ratio: success ratio of the learned fit-or-skip budget to use, in (0, 1].
+        shuffle_buffer_size: examples in the shuffle buffer, at least 1. 1: no shuffling, and files are read in
+            order.
         sharding: how files are divided among processes: "auto", "file", "data" or "off".
     """
 
@@ -61,10 +61,11 @@ class ExecutionOptions:
 
     Attributes:
         precision: "float32", or "mixed_bfloat16": layers compute in bfloat16, and variables stay float32.
-        steps_per_execution: steps that run in one call of TensorFlow; callbacks and stop requests wait so long.
-        jit_compile: whether the step is compiled by XLA; on one replica only.
+        steps_per_execution: steps that run in one call to TensorFlow; callbacks and stop requests wait until
+            these steps are done.
+        jit_compile: whether to compile the step with XLA; on one replica only.
         deterministic: whether the same seed gives the same weights, bit for bit, on one device of the same
-            kind; slower on GPUs. Parameter servers cannot: their workers are not in step.
+            kind; slower on GPUs. Not possible with parameter servers, whose workers are not synchronous.
     """
 
     precision: str = FLOAT32
@@ -79,12 +80,12 @@ class ExecutionOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckpointOptions:
-    """Where a training that was ended goes on.
+    """Where an interrupted training resumes.
 
     Attributes:
         every_steps: steps between checkpoints within an epoch; 0: one after each epoch.
-        directory: folder of checkpoints, where a training that was ended finds them when it is started again;
-            empty: a hidden one beside `model_run_dir`.
+        directory: folder of checkpoints, from which an interrupted training resumes when it is started again;
+            empty: a hidden folder next to `model_run_dir`.
     """
 
     every_steps: int = grouped_option(0, flat_name="checkpoint_every_steps")
@@ -96,13 +97,14 @@ class CheckpointOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportOptions:
-    """What the exported model holds.
+    """What the exported model contains.
 
     Attributes:
-        raw_tensor_signature: whether the model also answers raw graphs that are no tf.Examples, by a signature
-            `tensors` of plain tensors.
-        allow_unsafe_operations: whether a model is exported that holds operations which abort a server of several
-            threads, in versions of TensorFlow where they do: see `tfx_gnn.training.export.unsafe_operations`.
+        raw_tensor_signature: whether to export a further signature, `tensors`, that takes raw graphs as plain
+            tensors instead of tf.Examples.
+        allow_unsafe_operations: whether to export a model even if it contains operations that abort a
+            multi-threaded server, in versions of TensorFlow where they do: see
+            `tfx_gnn.training.export.unsafe_operations`.
     """
 
     raw_tensor_signature: bool = False
@@ -113,35 +115,35 @@ class ExportOptions:
 class GraphTrainerOptions:
     """What to train, and how.
 
-    What belongs together is a group of its own. The flags of `tfx-gnn train` and the parameters of the GraphTrainer
-    component are flat: `from_flat` takes their names.
+    Related options form a group. The parameters of the GraphTrainer component are flat, as are the flags of
+    `tfx-gnn train`; `from_flat` builds the groups from the component's parameters.
 
     Attributes:
         model_fn: "package.module:function" of the user's `model_fn(graph_spec)`. It gets the spec of a scalar,
-            padded, label-free graph of any size, and returns a tf_keras.Model from such a graph to what the
-            task predicts. Parameters of these names are given, too: `tft_output`, the
-            `tft.TFTransformOutput`, which may also be the second one by position; `objective`, what is
+            padded, label-free graph of any size, and returns a tf_keras.Model that maps such a graph to what the
+            task predicts. It may also have parameters with these names: `tft_output`, the
+            `tft.TFTransformOutput`, which may also be the second positional parameter; `objective`, what is
             predicted; `hyperparameters`, a dict; `num_steps`, the number of training steps to expect.
-            A model that is not compiled is: by the task's loss and metrics, and Adam with
-            `hyperparameters["learning_rate"]`. Batches come with sample weights, 0 for padding: compile with
-            `weighted_metrics`, not `metrics`.
-        task: what is predicted.
+            An uncompiled model is compiled with the task's loss and metrics, and Adam with
+            `hyperparameters["learning_rate"]`. Batches come with sample weights, which are 0 for padding:
+            compile with `weighted_metrics`, not `metrics`.
+        task: what to predict.
         num_epochs: passes over the training split, at least 1.
         train_split: split to train on.
-        eval_split: split to watch after each epoch.
-        training_seed: seed of weights, dropout and order, in [0, 2**31).
-        early_stopping_patience: epochs without a lower validation loss after which
-            training stops; the weights of the best epoch are then exported, also if it never
-            came to a stop. 0: train all epochs and export the last weights.
-        hyperparameters: for `model_fn`, by name; plain values that JSON has.
+        eval_split: split to evaluate after each epoch.
+        training_seed: seed of weights, dropout and the order of examples, in [0, 2**31).
+        early_stopping_patience: epochs without a lower validation loss after which training stops. The
+            weights of the best epoch are exported, even if early stopping never triggers. 0: train all
+            epochs and export the last weights.
+        hyperparameters: hyperparameters for `model_fn` by name, as plain JSON values.
         batching: how examples become batches.
         execution: how TensorFlow runs a step.
-        strategy: where training runs. Where several processes take part, each runs the same command with its own
+        strategy: where training runs. If several processes take part, each runs the same command with its own
             `TF_CONFIG`.
-        checkpoints: where a training that was ended goes on.
-        export: what the exported model holds.
-        verify_tpu: when the model is checked for what a TPU cannot do, before anything is trained: "auto" under
-            strategy "tpu", "always" or "never".
+        checkpoints: where an interrupted training resumes.
+        export: what the exported model contains.
+        verify_tpu: when to check the model, before training, for what a TPU cannot do: "auto" (under strategy
+            "tpu"), "always" or "never".
 
     Example:
         >>> from tfx_gnn.models import NodeClassification
@@ -181,28 +183,28 @@ class GraphTrainerOptions:
         if not self.train_split or self.train_split == self.eval_split:
             raise ValueError(
                 f"`eval_split` must be another split than `train_split`; got {self.eval_split!r} for both. "
-                "A model is watched on examples that it does not learn from."
+                "Evaluate a model on examples that it does not learn from."
             )
         _check_choice("verify_tpu", self.verify_tpu, (VERIFY_AUTO, VERIFY_ALWAYS, VERIFY_NEVER))
         if self.execution.deterministic and self.strategy.kind == PARAMETER_SERVER:
             raise ValueError(
-                f"`deterministic` must be False for strategy {PARAMETER_SERVER!r}; got True. Its workers are not in "
-                f"step: choose {MULTI_WORKER_MIRRORED!r}."
+                f"`deterministic` must be False for strategy {PARAMETER_SERVER!r}; got True. Its workers are not "
+                f"synchronous: choose {MULTI_WORKER_MIRRORED!r}."
             )
 
     @classmethod
     def from_flat(cls, options: Mapping[str, Any]) -> GraphTrainerOptions:
-        """Builds options of the names that flags and component parameters have.
+        """Builds options from the flat names that component parameters and flags have.
 
         Args:
-            options: value by flat name, such as "batch_size", "strategy" or "checkpoint_dir"; those that are absent
+            options: values by flat name, such as "batch_size", "strategy" or "checkpoint_dir"; absent options
                 keep their defaults.
 
         Returns:
-            The options, which have checked themselves.
+            The options, already checked.
 
         Raises:
-            TypeError: if a name is not that of an option, or `model_fn` or `task` is absent.
+            TypeError: if a name is not an option's, or `model_fn` or `task` is absent.
 
         Example:
             >>> from tfx_gnn.models import NodeClassification
@@ -215,7 +217,7 @@ class GraphTrainerOptions:
 
     @property
     def verifies_tpu(self) -> bool:
-        """Whether the model is checked for TPUs first."""
+        """Whether to check the model for TPUs before training."""
         return self.verify_tpu == VERIFY_ALWAYS or (self.verify_tpu == VERIFY_AUTO and self.strategy.kind == TPU)
 
 

@@ -1,8 +1,8 @@
 """The analysis step: statistics over unique items, rows of tables, or examples as sampled.
 
-Statistics of earlier spans are cached, so that they need not be read again. A dataset is a span of examples, or the
-tables. tf.Transform keeps what each analyzer gathered from it; beside that lie the identities of the items that count
-in it, so that a later span knows which of its items count already.
+Statistics of earlier spans are cached, so that these spans need not be read again. A dataset is a span of examples, or
+the tables. tf.Transform stores what each analyzer gathered from a dataset; next to it are stored the identities of the
+items counted in it, so that a later span knows which of its items were counted.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ _IDENTITIES_DIR = "identities"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnalyzedData:
-    """What statistics are taken of.
+    """The data to compute statistics from.
 
     Attributes:
         raw_schema: schema of the examples.
         layout: the keys of the examples.
-        keys: features that statistics are taken of; with `as_sampled` it does not matter.
-        spans: files of the examples, earlier ones first. An item counts in the first span that has it.
+        keys: features to compute statistics of; ignored if `as_sampled`.
+        spans: files of the examples by span, earlier spans first. An item counts in the first span that has it.
         as_sampled: whether every occurrence of an item counts, structure included.
-        tables: tables of the features that are taken from them instead of from the examples.
-        summarizes: whether the items of the last span are summarized.
+        tables: tables to read some features from, instead of from the examples.
+        summarizes: whether to summarize the items of the last span.
     """
 
     raw_schema: graph_schema_pb2.GraphSchema
@@ -67,7 +67,7 @@ class AnalyzedData:
 
     @property
     def example_keys(self) -> frozenset[str]:
-        """Of `keys`, those that are taken from the examples."""
+        """The `keys` that are read from the examples."""
         return self.keys if self.tables is None else self.keys - self.tables.keys
 
     @property
@@ -83,10 +83,10 @@ class AnalyzedData:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CacheFolders:
-    """Where caches are.
+    """Folders of caches.
 
     Attributes:
-        read: what an earlier run wrote; empty for nothing.
+        read: cache of an earlier run; empty for none.
         written: existing folder to write to; empty to write nothing.
     """
 
@@ -94,7 +94,7 @@ class CacheFolders:
     written: str = ""
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Whether a cache is read or written."""
         return bool(self.read or self.written)
 
 
@@ -105,10 +105,10 @@ def analyze(
     preprocessing_fn: TensorPreprocessingFn,
     folders: CacheFolders,
 ) -> tuple[Any, Any]:
-    """Adds the steps that take statistics, within a context of tf.Transform.
+    """Adds the steps that compute statistics, within a context of tf.Transform.
 
-    Returns what `WriteTransformFn` takes; and, if the items of the last span are summarized, what `UniqueItems` gives
-    of them, else None.
+    Returns the input of `WriteTransformFn`, and the output of `UniqueItems` for the last span if its items are
+    summarized, else None.
     """
     reader = _Reader(pipeline, data, source)
     if folders:
@@ -138,7 +138,7 @@ def _analyze_with_cache(reader: _Reader, preprocessing_fn: TensorPreprocessingFn
     for number in reversed(range(len(data.spans))):
         if number in read or not any(later in read for later in range(number + 1, len(data.spans))):
             continue
-        # Items of spans that are read may count in this one.
+        # An item of a span that is read may already count in this one.
         if has_identities(folders.read, keys[number], data.known_sets):
             identities[number] = ReadIdentities(folders.read, keys[number], data.known_sets)
         else:
@@ -166,7 +166,7 @@ class _Reader:
         data: what to read.
         source: decodes tf.Examples.
         batches: PCollections of pa.RecordBatch by dataset: the number of a span, or `TABLES`.
-        identities: of the items that count in each span, see `UniqueItems`.
+        identities: identities of the items that count in each span; see `UniqueItems`.
     """
 
     def __init__(self, pipeline: beam.Pipeline, data: AnalyzedData, source: tfxio.TFExampleBeamRecord) -> None:
@@ -181,7 +181,7 @@ class _Reader:
         self.batches[TABLES] = self.pipeline | "Tables" >> rows
 
     def read_spans(self, numbers: Collection[int], identities: Mapping[int, ReadIdentities]) -> None:
-        """Reads spans, of which the items of others are known."""
+        """Reads some spans, given the `identities` of the items in the other spans."""
         known: list[Any] = []
         for number, files in enumerate(self.data.spans):
             label = f"Span{number}"
@@ -193,7 +193,7 @@ class _Reader:
             if self.data.as_sampled:
                 records = spread | f"{label}Records" >> beam.FlatMap(_records)
             else:
-                # Those that count in an earlier span belong into the summaries, too: then another pass makes them.
+                # Items counted in an earlier span belong in the summaries too, so a separate pass computes them.
                 summarizes = self.data.summarizes and number == len(self.data.spans) - 1 and not known
                 unique = spread | f"{label}UniqueItems" >> UniqueItems(
                     self.data.layout,
@@ -209,7 +209,7 @@ class _Reader:
             self.batches[number] = records | f"{label}Batches" >> self.source.BeamSource()
 
     def summarized(self) -> Any:
-        """The items of the last span with their summaries, if those are asked for."""
+        """The items of the last span with their summaries, if requested."""
         if self.data.summarizes and self._summarized is None:
             files = self.data.spans[-1]
             spread = self.pipeline | "LastFiles" >> beam.Create(files) | "SpreadLast" >> beam.Reshuffle()
@@ -230,10 +230,11 @@ def _records(file: RecordFile) -> Iterator[bytes]:
 def span_keys(
     spans: Sequence[Sequence[RecordFile]], raw_schema: graph_schema_pb2.GraphSchema, *, is_chain: bool, more: str = ""
 ) -> tuple[analyzer_cache.DatasetKey, ...]:
-    """Names spans of examples after what is in them: one key per span, equal for equal data.
+    """Names spans of examples after their contents: one key per span, equal for equal data.
 
-    Names, sizes and times of change of the files stand for their content: to read them is what a cache saves. With
-    `is_chain`, what counts in a span depends on the spans before it; `more` is what else it depends on.
+    Names, sizes and modification times of the files stand for their contents, because the cache exists to avoid
+    reading them. With `is_chain`, what counts in a span depends on the spans before it; `more` is what else it
+    depends on.
     """
     keys: list[analyzer_cache.DatasetKey] = []
     common = "\n".join([tfx_gnn.__version__, text_format.MessageToString(raw_schema), more])
@@ -247,9 +248,9 @@ def span_keys(
 
 
 def tables_key(reading: TableReading, raw_schema: graph_schema_pb2.GraphSchema) -> analyzer_cache.DatasetKey:
-    """Names tables after what is in them.
+    """Names tables after their contents.
 
-    Tables that are not in files are never cached: changes to them cannot be detected.
+    Tables that are not files are never cached, because changes to them cannot be detected.
     """
     tables = [f"{label} {table.declared_as}" for label, table in sorted(reading.layouts.items())]
     files = [_describe_file(path) for table in reading.layouts.values() for path in table.files]
@@ -265,7 +266,7 @@ def datasets_to_read(
     preprocessing_fn: TensorPreprocessingFn,
     type_specs: Mapping[str, tf.TypeSpec],
 ) -> tuple[Any, Collection[analyzer_cache.DatasetKey]]:
-    """Reads the cache of datasets, for `AnalyzeDatasetWithCache`, and finds the datasets that must be read."""
+    """Reads the datasets' cache for `AnalyzeDatasetWithCache`, and finds the datasets that must be read."""
     entries = analysis_graph_builder.get_analysis_cache_entry_keys(
         preprocessing_fn, type_specs, set(keys), force_tf_compat_v1=False
     )
@@ -286,27 +287,27 @@ def write_cache(pipeline: beam.Pipeline, folders: CacheFolders, cache: Any) -> N
 
 
 def copy_cache(folders: CacheFolders, keys: Collection[analyzer_cache.DatasetKey]) -> None:
-    """Copies what was gathered of datasets into the folder that is written."""
+    """Copies the cache of some datasets into the folder that is written."""
     for key in keys:
         copy_files(os.path.join(folders.read, key.key), os.path.join(folders.written, key.key))
 
 
 def has_identities(folder: str, key: analyzer_cache.DatasetKey, prefixes: Collection[str]) -> bool:
-    """Whether a cache has the identities of a span's items in all of these sets; an empty `folder` is no cache."""
+    """Returns whether a cache has the identities of a span's items in all these sets; `folder` "" means no cache."""
     return not prefixes or (
         bool(folder) and all(tf.io.gfile.glob(f"{_identities_path(folder, key, prefix)}-*") for prefix in prefixes)
     )
 
 
 class ReadIdentities(beam.PTransform):
-    """The identities of the items that count in a span: PCollection of (prefix of the set, uint64 identities)."""
+    """Reads the identities of the items that count in a span: PCollection of (prefix of the set, uint64 identities)."""
 
     def __init__(self, folder: str, key: analyzer_cache.DatasetKey, prefixes: Collection[str]) -> None:
         super().__init__()
         self._paths = {prefix: _identities_path(folder, key, prefix) for prefix in sorted(prefixes)}
 
     def expand(self, input_or_inputs: Any) -> Any:
-        """Adds the steps that read to a pipeline."""
+        """Adds the reading steps to a pipeline."""
         return [
             input_or_inputs
             | f"Read {prefix}" >> beam.io.ReadFromTFRecord(f"{path}-*")
@@ -316,14 +317,14 @@ class ReadIdentities(beam.PTransform):
 
 
 class WriteIdentities(beam.PTransform):
-    """Writes what `ReadIdentities` reads."""
+    """Writes identities for `ReadIdentities`."""
 
     def __init__(self, folder: str, key: analyzer_cache.DatasetKey, prefixes: Collection[str]) -> None:
         super().__init__()
         self._paths = {prefix: _identities_path(folder, key, prefix) for prefix in sorted(prefixes)}
 
     def expand(self, input_or_inputs: Any) -> Any:
-        """Writes a PCollection of (prefix of the set, uint64 identities); gives what Beam's sinks give, by prefix."""
+        """Writes a PCollection of (prefix of the set, uint64 identities); returns the sinks' outputs by prefix."""
         return {
             prefix: input_or_inputs
             | f"Choose {prefix}" >> beam.Filter(lambda found, wanted: found[0] == wanted, prefix)

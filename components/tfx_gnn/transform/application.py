@@ -1,11 +1,11 @@
-"""The saved transform: what lies in a TransformGraph folder, and how it is applied to a merged batch of raw graphs.
+"""The saved transform: the contents of a TransformGraph folder, and its application to a merged batch of raw graphs.
 
-Training data and served requests go through `transform_merged_features`, so they cannot
-differ. It needs TensorFlow alone: neither Beam nor tf.Transform is imported.
+Training data and served requests both go through `transform_merged_features`, so they cannot
+differ. It needs only TensorFlow: neither Beam nor tf.Transform is imported.
 
-tf.Transform describes a ragged output by columns of its own making
-(`<key>$ragged_values`, `<key>$row_lengths_1`), which the transformed examples do not
-have. `rewrite_transformed_metadata` gives its schema the keys that they do have.
+tf.Transform describes a ragged output by generated columns (`<key>$ragged_values`,
+`<key>$row_lengths_1`), which the transformed examples do not have.
+`rewrite_transformed_metadata` gives its schema the keys that the examples do have.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from tfx_gnn.records.tfmd_schema import make_tfmd_schema, read_tfmd_schema, writ
 TRANSFORM_FN_DIR = "transform_fn"
 RAW_METADATA_DIR = "metadata"
 TRANSFORMED_METADATA_DIR = "transformed_metadata"
-"""All three are where `tft.TFTransformOutput` looks for them."""
+"""`tft.TFTransformOutput` expects all three at these paths."""
 
 TRANSFORM_RECORD_FILE = "graph_transform.json"
-"""Lies in the transform graph and beside the transformed examples."""
+"""File in the transform graph and next to the transformed examples."""
 
 EXAMPLES_AT_ONCE = 256
-"""GraphTransform transforms the examples of a file in blocks of this many.
+"""Number of examples in a block that GraphTransform transforms at once.
 
-Some operations of TensorFlow, such as logarithms, differ in the last bit between values in the middle of a tensor and
-at its end. To get exactly the same floats, transform the same blocks.
+In some TensorFlow operations, such as logarithms, the last bit of a result depends on whether the value is in the
+middle or at the end of a tensor. To get exactly the same floats, transform the same blocks.
 """
 
 _DTYPES = {
@@ -57,12 +57,12 @@ class SavedGraphTransform(tf.Module):
     """The transform of a TransformGraph folder, ready to be called and exported.
 
     Vocabulary files are assets of the loaded SavedModel. Keep this object as an attribute of the
-    tf.Module that is exported, and they travel with it.
+    exported tf.Module, so that they are exported with it.
 
     Attributes:
         raw_layout: the keys of a graph before the transform.
-        transformed_keys: keys of the features after it, in alphabetical order.
-        nonfinite_features: those of them that may be NaN or infinite.
+        transformed_keys: keys of the transformed features, in alphabetical order.
+        nonfinite_features: keys of transformed features that may be NaN or infinite.
     """
 
     def __init__(self, transform_graph_dir: str) -> None:
@@ -72,20 +72,20 @@ class SavedGraphTransform(tf.Module):
             transform_graph_dir: output of GraphTransform.
 
         Raises:
-            ValueError: if the folder holds no transform of graphs.
+            ValueError: if the folder does not hold a transform of graphs.
         """
         super().__init__()
         path = examples_folder.graph_schema_path(os.path.join(transform_graph_dir, RAW_METADATA_DIR))
         if not tf.io.gfile.exists(path):
             raise ValueError(
                 f"`transform_graph_dir` must be an output of GraphTransform; got {transform_graph_dir!r}, where "
-                f"{path!r} is missing. A TransformGraph of the stock Transform component knows no graphs."
+                f"{path!r} is missing. A TransformGraph of the stock Transform component does not handle graphs."
             )
         self.raw_layout = graph_layout(graph_schema_io.read_schema(path))
         record = read_transform_record(transform_graph_dir)
         self.nonfinite_features = frozenset(record.nonfinite_features if record else ())
         self._loaded: Any = tf.saved_model.load(os.path.join(transform_graph_dir, TRANSFORM_FN_DIR))
-        # Older versions of tf.Transform saved a tf.function with one concrete function; newer ones save that.
+        # Older versions of tf.Transform saved a tf.function with one concrete function; newer ones save only this one.
         saved_fn = self._loaded.transform_fn
         self._transform_fn: Any = (
             saved_fn.concrete_functions[0] if hasattr(saved_fn, "concrete_functions") else saved_fn
@@ -94,13 +94,13 @@ class SavedGraphTransform(tf.Module):
         self.transformed_keys = tuple(sorted(set(self._transform_fn.structured_outputs) - structure))
 
     def apply_to_ragged(self, tensors: Mapping[str, tf.RaggedTensor]) -> dict[str, tf.RaggedTensor]:
-        """Transforms parsed examples; see `transform_merged_features` for the friendlier form.
+        """Transforms parsed examples; `transform_merged_features` is easier to use.
 
         Args:
-            tensors: shape `[num_graphs, (num_items), *feature_shape]` for every key of `raw_layout`.
+            tensors: tensors of shape `[num_graphs, (num_items), *feature_shape]` for every key of `raw_layout`.
 
         Returns:
-            The same for every key of the transformed graph, structure keys included.
+            Tensors of that form for every key of the transformed graph, including structure keys.
         """
         outputs: dict[str, tf.RaggedTensor] = self._transform_fn(dict(tensors))
         return outputs
@@ -115,14 +115,14 @@ def transform_merged_features(
 ) -> dict[str, const.Field]:
     """Transforms the features of a batch of graphs that were merged into one.
 
-    `raw` has, by tf.Example key, the features of all items of all graphs in order, shape `[total_items,
-    *feature_shape]`; and for every edge set "edges/<set>.#source" and "#target", shape [total_edges], positions in the
-    merged node sets. Numbers of other widths than int64 and float32 are converted. Features of auxiliary sets, whose
-    names start with "_", and `labels` may be absent, as in a request: zeros and empty strings stand in for them.
-    `sizes` has, for the prefix of every node set and edge set, the number of items of each graph, shape [num_graphs].
+    `raw` maps tf.Example keys to the features of all items of all graphs in order, shape `[total_items,
+    *feature_shape]`; and for every edge set "edges/<set>.#source" and "#target" to positions in the merged node sets,
+    shape [total_edges]. Numeric dtypes other than int64 and float32 are converted. Features of auxiliary sets, whose
+    names start with "_", and `labels` may be absent, as in a request; zeros and empty strings replace them. `sizes`
+    maps the prefix of every node set and edge set to the number of items in each graph, shape [num_graphs].
 
-    The result has shape `[total_items, *feature_shape]` by key; int64, float32 or string; no structure keys. Raises
-    ValueError if a key is missing or unknown, or a value has another shape than the schema says.
+    The result maps keys to tensors of shape `[total_items, *feature_shape]` and dtype int64, float32 or string, without
+    structure keys. Raises ValueError if a key is missing or unknown, or a value's shape differs from the schema's.
     """
     layout = transform.raw_layout
     optional = {column.key for one_set in layout.sets if one_set.name.startswith("_") for column in one_set.features}
@@ -163,7 +163,7 @@ def _check_keys(argument: str, given: Mapping[str, Any], *, required: set[str], 
 
 
 def _default_value(column: FeatureColumn, num_items: tf.Tensor) -> const.Field:
-    """Zeros or empty strings for dense features, no values at all for ragged ones."""
+    """Returns zeros or empty strings for a dense feature, and no values for a ragged one."""
     empty: Any = "" if column.dtype == tf.string else tf.zeros([], column.dtype)
     if not column.is_ragged:
         shape = tf.concat([[num_items], tf.constant(column.shape, tf.int64, shape=[len(column.shape)])], axis=0)
@@ -182,7 +182,7 @@ def _default_value(column: FeatureColumn, num_items: tf.Tensor) -> const.Field:
 
 
 def _as_saved(column: FeatureColumn, value: const.Field) -> const.Field:
-    """Gives a value the dtype and the partitions of the saved function's argument."""
+    """Gives a value the dtype and row partitions of the saved function's argument."""
     if value.dtype != column.dtype:
         if tf.string in (value.dtype, column.dtype):
             raise ValueError(
@@ -199,7 +199,7 @@ def _as_saved(column: FeatureColumn, value: const.Field) -> const.Field:
         if isinstance(value, tf.RaggedTensor):
             raise ValueError(
                 f"`raw` must hold dense tensors for features without ragged dimension; got a RaggedTensor in "
-                f"{column.key!r}. Take its values."
+                f"{column.key!r}. Pass its values."
             )
         return value
     if not isinstance(value, tf.RaggedTensor):
@@ -207,7 +207,7 @@ def _as_saved(column: FeatureColumn, value: const.Field) -> const.Field:
             f"`raw` must hold RaggedTensors for features with a ragged dimension; got a tensor of shape "
             f"{value.shape} in {column.key!r}. Parse the examples with their graph schema."
         )
-    # Partitions into rows of equal length travel in another form than row splits; the saved function knows only these.
+    # The saved function takes only row splits; partitions into rows of equal length are encoded differently.
     return tf.RaggedTensor.from_nested_row_splits(
         value.flat_values, [tf.cast(splits, tf.int64) for splits in value.nested_row_splits], validate=False
     )
@@ -219,11 +219,11 @@ def _split(value: const.Field, row_splits: tf.Tensor) -> tf.RaggedTensor:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransformRecord:
-    """One call of GraphTransform.
+    """Record of one run of GraphTransform.
 
     Attributes:
-        transform: fingerprint of the transform graph; every run makes another, as its program holds names of functions
-            that are counted in each process.
+        transform: fingerprint of the transform graph; it differs in every run, because the graph contains names of
+            functions that are numbered in each process.
         raw_examples: `fingerprint_examples_folder` of the examples before the transform.
         nonfinite_features: tf.Example keys of transformed features that may be NaN or infinite.
     """
@@ -252,14 +252,14 @@ def read_transform_record(folder: str) -> TransformRecord | None:
         )
     except (KeyError, TypeError) as error:
         raise ValueError(
-            f"`{path}` must be a note of GraphTransform; got something else. Transform the examples again."
+            f"`{path}` must be a record of GraphTransform; got something else. Transform the examples again."
         ) from error
 
 
 def check_transformed_by(transformed_examples_dir: str, transform_graph_dir: str) -> None:
     """Refuses examples that another transform made, and a transform whose files have changed since.
 
-    Folders without a record, as of earlier releases, pass.
+    Folders without a record, as earlier releases wrote them, pass.
     """
     examples, graph = map(read_transform_record, (transformed_examples_dir, transform_graph_dir))
     if graph and fingerprint_folders([transform_graph_dir], without=[TRANSFORM_RECORD_FILE]) != graph.transform:
@@ -281,9 +281,9 @@ def rewrite_transformed_metadata(
 ) -> graph_schema_pb2.GraphSchema:
     """Gives `transformed_metadata/schema.pbtxt` the keys of the transformed examples.
 
-    Domains and annotations that tf.Transform wrote (vocabulary sizes, ranges of indices) stay. Returns the transformed
-    graph: the same sets with other features, whose dtypes are int64, float32 and string. All dimensions up to the last
-    ragged one are declared ragged.
+    Domains and annotations that tf.Transform wrote (vocabulary sizes, ranges of indices) stay. Returns the schema of
+    the transformed graph: the same sets with other features, whose dtypes are int64, float32 and string. All dimensions
+    up to the last ragged one are declared ragged.
     """
     folder = os.path.join(transform_graph_dir, TRANSFORMED_METADATA_DIR)
     written = read_tfmd_schema(folder)

@@ -17,12 +17,12 @@ from tfx_gnn.records.graph_layout import ID_NAME, SetLayout
 _LOG = logging.getLogger(__name__)
 
 _MOST = 5
-"""Features that an error describes."""
+"""Largest number of features that an error describes."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, order=True)
 class NumberPlace:
-    """Where a number is; that of the lowest number comes first, then in the order of files and records.
+    """The place of a number; places sort by number, then by file and record.
 
     Attributes:
         value: a finite number; 0 for one that is not finite.
@@ -41,15 +41,15 @@ class NumberPlace:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NumberCounts:
-    """What is known of the numbers of one feature.
+    """Counts of the numbers of one feature.
 
     Attributes:
-        num_values: numbers, in every example that has them.
+        num_values: numbers, counted in every example that has them.
         num_nan: NaNs among them.
         num_infinite: positive infinities.
         num_negative_infinite: negative infinities.
-        first: place of the first one that is not finite; empty if all are.
-        lowest: place of the lowest finite one; empty if there is none.
+        first: place of the first non-finite number; empty if all are finite.
+        lowest: place of the lowest finite number; empty if there is none.
     """
 
     num_values: int = 0
@@ -61,11 +61,11 @@ class NumberCounts:
 
     @property
     def num_nonfinite(self) -> int:
-        """How many are NaN or infinite."""
+        """Number of NaN and infinite values."""
         return self.num_nan + self.num_infinite + self.num_negative_infinite
 
     def merge(self, other: NumberCounts) -> NumberCounts:
-        """Adds up the counts of the same feature in other examples."""
+        """Adds the counts of the same feature in other examples."""
         return NumberCounts(
             num_values=self.num_values + other.num_values,
             num_nan=self.num_nan + other.num_nan,
@@ -76,7 +76,7 @@ class NumberCounts:
         )
 
     def words(self) -> str:
-        """The counts in words, with the place of the first value that is not finite."""
+        """Describes the counts, with the place of the first non-finite value."""
         kinds = {"NaN": self.num_nan, "inf": self.num_infinite, "-inf": self.num_negative_infinite}
         counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
         return f"{counts} of {self.num_values} values, first {self.first[0].text}"
@@ -105,8 +105,8 @@ class BatchPlaces:
     ) -> NumberCounts:
         """Counts the numbers of a feature.
 
-        `flat_values` has shape [num_rows, ...]; `row_splits` partition the rows, the outermost first, none for a dense
-        feature. `finds_lowest` asks for the place of the lowest number, too.
+        `flat_values` has shape [num_rows, ...]; `row_splits` partition the rows, outermost first, and are empty for a
+        dense feature. `finds_lowest` also finds the place of the lowest number.
         """
         numbers = flat_values.reshape(-1)
         is_finite = np.isfinite(numbers)
@@ -131,7 +131,7 @@ class BatchPlaces:
         self, position: int, flat_values: npt.NDArray[Any], row_splits: Sequence[npt.NDArray[np.int64]]
     ) -> NumberPlace:
         item = position // int(np.prod(flat_values.shape[1:], dtype=np.int64))
-        # side="right" passes over empty rows, which begin where the row with the value does.
+        # side="right" skips empty rows, which begin where the row with the value does.
         for splits in reversed(row_splits):
             item = int(np.searchsorted(splits, item, "right")) - 1
         example = int(np.searchsorted(self.item_splits, item, "right")) - 1
@@ -145,7 +145,7 @@ class BatchPlaces:
 
 
 def merge_counts(parts: Sequence[Mapping[str, NumberCounts]]) -> dict[str, NumberCounts]:
-    """Adds up counts of disjoint examples by tf.Example key."""
+    """Adds up the counts of disjoint examples by tf.Example key."""
     merged: dict[str, NumberCounts] = {}
     for part in parts:
         for key, counts in part.items():
@@ -162,7 +162,7 @@ def check_finite(
 ) -> None:
     """Refuses transformed features with NaN or infinite values, and logs those that are allowed.
 
-    `made_of` gives the raw keys a transformed feature depends on, so that the message can name the cause.
+    `made_of` returns the raw keys that a transformed feature depends on, so that the message can name the cause.
     """
     nonfinite = {key: counts for key, counts in sorted(transformed.items()) if counts.num_nonfinite}
     for key in set(nonfinite) & set(allowed):
@@ -174,8 +174,8 @@ def check_finite(
     described += [f"and {len(wrong) - _MOST} features more"] if len(wrong) > _MOST else []
     raise ValueError(
         f"`preprocessing_fn` must give finite numbers; got {'; '.join(described)}. Clip what is out of the domain, as "
-        "tf.math.log1p(tf.maximum(x, 0.0)) does, or replace what is NaN by tf.where; or name the feature in "
-        "`nonfinite_features` (--nonfinite-feature), if the model takes care of it."
+        "tf.math.log1p(tf.maximum(x, 0.0)) does, or replace NaN with tf.where; or name the feature in "
+        "`nonfinite_features` (--nonfinite-feature), if the model handles such values."
     )
 
 
@@ -189,7 +189,7 @@ def _described(
     if counts.num_nonfinite == counts.num_values > 1:
         words += ", so a statistic of it, such as a mean, may itself be NaN"
     sources = {source: raw[source] for source in sorted(set(made_of(key)) & set(raw))}
-    # Sources that are not finite explain it; else those with values that have no logarithm may; else all are named.
+    # Name non-finite sources, which explain it; else sources with values that have no logarithm; else all sources.
     suspects = [f"{source!r} with {known.words()}" for source, known in sources.items() if known.num_nonfinite]
     for highest in (0.0, np.inf):
         suspects = suspects or [

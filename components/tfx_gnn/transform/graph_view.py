@@ -1,9 +1,9 @@
 """The view of a graph that the user's preprocessing function gets.
 
-tf.Transform takes neither extension types nor nested dicts, so the function
-gets plain Python objects around flat tensors: all nodes of a set, of all graphs
-at hand, one below the other. Any tf.Transform analyzer or mapper works on them,
-and `elementwise=True` means per dimension.
+tf.Transform accepts neither extension types nor nested dicts, so the function
+gets plain Python objects around flat tensors, which concatenate the items of a
+set over all graphs of the batch. Any tf.Transform analyzer or mapper works on
+them, and `elementwise=True` means per dimension.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _Set = TypeVar("_Set", bound="ItemsView")
 
 
 class UnknownNameError(KeyError, ValueError):
-    """A set or feature that the graph lacks: a KeyError, and a ValueError as the user can fix it."""
+    """A set or feature does not exist: a KeyError, and also a ValueError because the user can fix it."""
 
     def __str__(self) -> str:
-        """The message as it is; KeyError would show its repr."""
+        """Returns the plain message; KeyError would show its repr."""
         return str(self.args[0])
 
 
@@ -37,8 +37,8 @@ class ItemsView(Mapping[str, Any]):
     """The features of the context, or of one node set or edge set.
 
     A mapping from feature names to tensors of shape `[total_items, *feature_shape]`: the items of
-    all graphs at hand, in order. Ragged features are `tf.RaggedTensor`s of that shape. dtypes are
-    int64, float32 or string, the three that tf.Transform and tf.Example know.
+    all graphs of the batch, in order. Ragged features are `tf.RaggedTensor`s of that shape. The dtype
+    is int64, float32 or string, the three that tf.Transform and tf.Example support.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ItemsView(Mapping[str, Any]):
         Args:
             label: the set in words, for messages.
             features: tensors by feature name.
-            make_row_splits: gives int64 [num_graphs + 1], where the items of each graph begin. It is
+            make_row_splits: returns int64 [num_graphs + 1], where the items of each graph begin. It is
                 called on demand, so that statistics of features do not depend on sizes.
         """
         self._label = label
@@ -79,12 +79,12 @@ class ItemsView(Mapping[str, Any]):
 
     @property
     def features(self) -> Mapping[str, Any]:
-        """The same mapping, under the name it has in a GraphTensor."""
+        """The same mapping, under its name in a GraphTensor."""
         return self
 
     @property
     def row_splits(self) -> tf.Tensor:
-        """int64 [num_graphs + 1]: items of graph i are `row_splits[i]` up to `row_splits[i + 1]`."""
+        """int64 [num_graphs + 1]: graph i has the items from `row_splits[i]` to before `row_splits[i + 1]`."""
         return self._make_row_splits()
 
     @property
@@ -100,14 +100,14 @@ class ItemsView(Mapping[str, Any]):
 
     @property
     def _fields(self) -> dict[str, Any]:
-        """What every piece of a GraphTensor is made from.
+        """The arguments that create any piece of a GraphTensor.
 
-        An assertion is a side effect, on which tf.Transform makes every statistic depend.
+        They skip validation: its assertions are side effects, on which tf.Transform makes every statistic depend.
         """
         return {"features": self._features, "sizes": self.sizes, "validate": False}
 
     def with_features(self: _Set, features: Mapping[str, const.Field]) -> _Set:
-        """A copy that has exactly the given features.
+        """Returns a copy that has exactly the given features.
 
         Args:
             features: tensors of shape `[total_items, *feature_shape]` by feature name. A SparseTensor
@@ -117,7 +117,7 @@ class ItemsView(Mapping[str, Any]):
             The copy.
 
         Raises:
-            TypeError: if a value is no tensor or of a dtype that tf.Examples do not hold.
+            TypeError: if a value is not a tensor, or has a dtype that tf.Examples cannot hold.
             ValueError: if a name is reserved, or a value has no item dimension.
         """
         copy = object.__new__(type(self))
@@ -136,7 +136,7 @@ class NodeSetView(ItemsView):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AdjacencyView:
-    """The ends of the edges of one edge set.
+    """Sources and targets of the edges of one edge set.
 
     Attributes:
         source_name: node set that edges start from.
@@ -151,7 +151,7 @@ class AdjacencyView:
     target: tf.Tensor
 
     def to_adjacency(self) -> Adjacency:
-        """The same ends as part of a GraphTensor."""
+        """Returns the same sources and targets as part of a GraphTensor."""
         return Adjacency.from_indices((self.source_name, self.source), (self.target_name, self.target), validate=False)
 
 
@@ -171,14 +171,14 @@ class EdgeSetView(ItemsView):
             label: see `ItemsView`.
             features: see `ItemsView`.
             make_row_splits: see `ItemsView`.
-            make_adjacency: gives the ends of the edges, on demand.
+            make_adjacency: returns the sources and targets of the edges, on demand.
         """
         super().__init__(label, features, make_row_splits)
         self._make_adjacency = make_adjacency
 
     @property
     def adjacency(self) -> AdjacencyView:
-        """The ends of the edges, as positions in the flat tensors of the node sets."""
+        """Sources and targets of the edges, as positions in the flat tensors of the node sets."""
         return self._make_adjacency()
 
 
@@ -207,7 +207,7 @@ class _Sets(Mapping[str, _Set], Generic[_Set]):
 
 
 class GraphView:
-    """The graphs at hand, set by set. See the module's docstring.
+    """The graphs of a batch, set by set. See the module's docstring.
 
     Attributes:
         context: features of whole graphs.
@@ -218,13 +218,13 @@ class GraphView:
     def __init__(
         self, context: ContextView, node_sets: Mapping[str, NodeSetView], edge_sets: Mapping[str, EdgeSetView]
     ) -> None:
-        """Puts a view together; user code gets one, and makes others by `replace_features`."""
+        """Assembles a view; user code gets one, and makes others with `replace_features`."""
         self.context = context
         self.node_sets: Mapping[str, NodeSetView] = _Sets("a node set", node_sets)
         self.edge_sets: Mapping[str, EdgeSetView] = _Sets("an edge set", edge_sets)
 
     def __repr__(self) -> str:
-        """Sets and features with dtypes and shapes."""
+        """Shows sets and features with dtypes and shapes."""
         return f"GraphView(context={self.context}, node_sets={self.node_sets}, edge_sets={self.edge_sets})"
 
     def replace_features(
@@ -233,7 +233,7 @@ class GraphView:
         node_sets: Mapping[str, Mapping[str, const.Field]] | None = None,
         edge_sets: Mapping[str, Mapping[str, const.Field]] | None = None,
     ) -> GraphView:
-        """A graph with other features, as in a GraphTensor.
+        """Returns a view with other features, like `GraphTensor.replace_features`.
 
         Args:
             context: if given, the context has exactly these features.
@@ -241,11 +241,11 @@ class GraphView:
             edge_sets: the same for edge sets.
 
         Returns:
-            The new view; this one stays as it is.
+            The new view; this one is unchanged.
 
         Raises:
             UnknownNameError: if a set does not exist.
-            TypeError: if a value is no tensor or of a dtype that tf.Examples do not hold.
+            TypeError: if a value is not a tensor, or has a dtype that tf.Examples cannot hold.
             ValueError: if a name is reserved, or a value has no item dimension.
         """
         new_node_sets = dict(self.node_sets)
@@ -259,14 +259,14 @@ class GraphView:
         )
 
     def to_graph_tensor(self) -> GraphTensor:
-        """The same graphs as one GraphTensor, so that every operation on graphs works here too.
+        """Returns the same graphs as one GraphTensor, so that every operation on graphs works here too.
 
-        What such an operation gives is made a feature by `replace_features` of this view. tf.Transform's
-        analyzers may be used on features of the GraphTensor as on those of the view; a statistic of a
-        value that depends on sizes or edges needs `analyze="as_sampled"`.
+        To make the result of such an operation a feature, pass it to `replace_features` of this view.
+        tf.Transform's analyzers work on features of the GraphTensor as on those of the view; a statistic of
+        a value that depends on sizes or edges needs `analyze="as_sampled"`.
 
         Returns:
-            Scalar graph whose components are the graphs at hand, with all sets and features; sizes and
+            Scalar graph whose components are the graphs of the batch, with all sets and features; sizes and
             edges are int64. Nothing is asserted at run time.
 
         Example:
@@ -291,7 +291,7 @@ class GraphView:
 def graph_view_from_ragged(tensors: Mapping[str, tf.RaggedTensor], layout: GraphLayout) -> GraphView:
     """Makes the view of a batch of parsed tf.Examples.
 
-    `tensors` has every key of the layout, structure keys included, in shape `[num_graphs, (num_items),
+    `tensors` has every key of the layout, including structure keys, with shape `[num_graphs, (num_items),
     *feature_shape]`.
     """
 
@@ -330,9 +330,9 @@ def graph_view_from_ragged(tensors: Mapping[str, tf.RaggedTensor], layout: Graph
 
 
 def ragged_from_graph_view(graph: GraphView) -> dict[str, tf.RaggedTensor]:
-    """Cuts the features of a view back into graphs, by tf.Example key and without structure keys.
+    """Splits the features of a view by graph again, keyed by tf.Example key, without structure keys.
 
-    They have shape `[num_graphs, (num_items), *feature_shape]`.
+    Their shape is `[num_graphs, (num_items), *feature_shape]`.
     """
     pieces: list[tuple[SetLayout, ItemsView]] = [(SetLayout(set_type=const.CONTEXT, name=""), graph.context)]
     pieces += [(SetLayout(set_type=const.NODES, name=name), view) for name, view in graph.node_sets.items()]
@@ -343,7 +343,7 @@ def ragged_from_graph_view(graph: GraphView) -> dict[str, tf.RaggedTensor]:
             continue
         row_splits = view.row_splits
         for name, value in view.items():
-            # Validation would add assertions, on which tf.Transform makes every statistic depend.
+            # Validation would add assertions, and tf.Transform makes every statistic depend on them.
             ragged[one_set.key_of(name)] = tf.RaggedTensor.from_row_splits(value, row_splits, validate=False)
     return ragged
 
@@ -351,11 +351,11 @@ def ragged_from_graph_view(graph: GraphView) -> dict[str, tf.RaggedTensor]:
 def _checked_feature(label: str, name: str, value: Any) -> const.Field:
     place = f"feature {name!r} of {label}"
     if name.startswith("#") and name != ID_NAME:
-        raise ValueError(f"`name` must not start with '#', save {ID_NAME!r}; got {place}. Rename the feature.")
+        raise ValueError(f"`name` must not start with '#', except {ID_NAME!r}; got {place}. Rename the feature.")
     if not name:
         raise ValueError(f"`name` must not be empty; got {place}. Name the feature.")
     if isinstance(value, tf.SparseTensor) and value.shape.rank == 2:
-        # tf.Transform's text functions return these, with an unknown shape of the values.
+        # tf.Transform's text functions return SparseTensors whose values have an unknown shape.
         rows, values = value.indices[:, 0], tf.reshape(value.values, [-1])
         value = tf.RaggedTensor.from_value_rowids(values, rows, value.dense_shape[0], validate=False)
     if not isinstance(value, (tf.Tensor, tf.RaggedTensor)):
@@ -364,8 +364,8 @@ def _checked_feature(label: str, name: str, value: Any) -> const.Field:
         )
     if value.dtype not in _FEATURE_DTYPES:
         raise TypeError(
-            f"`value` must be int64, float32 or string, as tf.Example is; got {value.dtype.name} for {place}. "
-            "Convert it by tf.cast."
+            f"`value` must be int64, float32 or string, as in tf.Examples; got {value.dtype.name} for {place}. "
+            "Convert it with tf.cast."
         )
     if value.shape.rank is None or value.shape.rank < 1:
         raise ValueError(
@@ -376,12 +376,12 @@ def _checked_feature(label: str, name: str, value: Any) -> const.Field:
 
 
 def _row_splits_from_sizes(sizes: tf.RaggedTensor) -> tf.Tensor:
-    """Row splits of the items from `#size`; an example without `#size` has no items."""
+    """Computes the row splits of the items from `#size`; an example without `#size` has no items."""
     ends = tf.concat([tf.zeros([1], tf.int64), tf.cumsum(sizes.values)], axis=0)
     return tf.gather(ends, sizes.row_splits)
 
 
 def _num_graphs(tensors: Mapping[str, tf.RaggedTensor]) -> tf.Tensor:
-    # Context features alone may be absent from an example; structure keys count the graphs best.
+    # Keys of the context come last, because context features may be absent from an example.
     keys = sorted(tensors, key=lambda key: (key.startswith(CONTEXT_PREFIX + "/"), key))
     return tensors[keys[0]].nrows(out_type=tf.int64)

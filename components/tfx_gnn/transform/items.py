@@ -1,8 +1,8 @@
-"""Items of a set: unpacked from examples as Arrow columns, packed again, and known by their identities.
+"""Items of a set: unpacked from examples as Arrow columns, packed again, and recognized by their identities.
 
-Identities are 64-bit hashes (`value_hashes`). Those of integer ids never collide. Among a billion
-items with other ids the chance that any two collide is about one in forty; one of the two would
-then go uncounted.
+Identities are 64-bit hashes (`value_hashes`). Hashes of integer ids never collide. Among a billion
+items with other ids, the chance that any two collide is about one in forty; one of the two would
+then not be counted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Splits = npt.NDArray[np.int64]
 
 
 class BrokenRecordError(BrokenRuleError):
-    """An example breaks a rule, and this is which.
+    """An example breaks a rule; says which example.
 
     Attributes:
         number: position of its record in the file.
@@ -54,10 +54,10 @@ class ItemColumns:
         return tuple(key for column in self.features for key in (column.key, *column.row_length_keys.values()))
 
     def take(self, batch: ExampleBatch) -> pa.RecordBatch:
-        """Takes the items of a batch, of all examples one below the other.
+        """Takes the items of a batch, concatenated over all examples.
 
-        One row an item, and one column of lists for each of `keys`. Raises BrokenRecordError if an example
-        has not as many values as `#size` and the shapes say.
+        The result has one row per item, and one column of lists for each of `keys`. Raises BrokenRecordError if an
+        example's number of values does not match `#size` and the shapes.
         """
         sizes = set_sizes(batch, self.one_set)
         arrays, names = [], []
@@ -68,20 +68,20 @@ class ItemColumns:
         return pa.RecordBatch.from_arrays(arrays, names)
 
     def check(self, batch: ExampleBatch) -> None:
-        """Raises BrokenRecordError if a batch lacks what `take` takes."""
+        """Raises BrokenRecordError if `take` would do so for a batch."""
         sizes = set_sizes(batch, self.one_set)
         for feature in self.features:
             list(_value_splits(batch, feature, sizes))
 
     def hash(self, batch: ExampleBatch) -> Hashes:
-        """Hashes what the items of a checked batch have as these features: uint64 [num_items]."""
+        """Hashes the values of these features for each item of a checked batch: uint64 [num_items]."""
         hashes: Hashes = np.zeros(int(set_sizes(batch, self.one_set).sum()), np.uint64)
         for feature in self.features:
             hashes = mix(hashes ^ hash_items(batch, feature, self.one_set.prefix))
         return hashes
 
     def pack(self, items: pa.RecordBatch, items_per_example: int) -> Iterator[bytes]:
-        """Writes items that `take` took as serialized tf.Examples with `keys` and `#size`, without other columns."""
+        """Packs items from `take` into serialized tf.Examples with `keys` and `#size`, without other columns."""
         bounds = np.append(np.arange(0, items.num_rows, items_per_example), items.num_rows)
         columns = self.columns(items)
         rows = {key: (np.arange(len(column.values)), column.splits[bounds]) for key, column in columns.items()}
@@ -92,7 +92,7 @@ class ItemColumns:
         yield from encoder.encode(len(bounds) - 1, rows, sizes)
 
     def columns(self, items: pa.RecordBatch) -> dict[str, Column]:
-        """Reads items that `take` took as if each were an example of its own; other columns are left out."""
+        """Reads items from `take` as if each were an example of its own, without other columns."""
         return {key: list_column(items.column(items.schema.get_field_index(key))) for key in self.keys}
 
 
@@ -100,15 +100,15 @@ class ItemColumns:
 class IdentityRule:
     """How the items of one set are identified.
 
-    A set with "#id" goes by that. An edge set without goes by the "#id" of the nodes at both ends, by all features, and
-    by how many equal edges come before it in its example: so parallel edges keep their number. All
-    other items have no identity, and each occurrence counts.
+    Items of a set with "#id" are identified by it. Other edges are identified by the "#id" of the nodes at both ends,
+    by all their features, and by the number of equal edges before them in the example, so that parallel edges keep
+    their number. All other items have no identity, and each occurrence counts.
 
     Attributes:
         one_set: the set.
         id_column: its "#id", if it has one.
-        ends: of an edge set without "#id", that of the source and of the target node set, by the key
-            of the end; empty if one of them has none.
+        ends: for an edge set without "#id", the "#id" of the source and the target node set, by the key of the end;
+            empty if either node set has none.
     """
 
     one_set: SetLayout
@@ -122,7 +122,7 @@ class IdentityRule:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """tf.Example keys that identities are made of, sizes included."""
+        """tf.Example keys that identities are made from, including sizes."""
         if self.id_column is not None:
             return (self.one_set.size_key, self.id_column.key)
         if not self.ends:
@@ -137,7 +137,7 @@ class IdentityRule:
 
     @property
     def reason(self) -> str:
-        """Why each occurrence of an item counts; empty if items are recognized."""
+        """The reason why each occurrence of an item counts; empty if items are recognized."""
         if self.recognizes_items:
             return ""
         if self.one_set.set_type == const.EDGES:
@@ -147,9 +147,9 @@ class IdentityRule:
         return "each graph has its own"
 
     def identities(self, batch: ExampleBatch) -> Hashes:
-        """Hashes the identities of the items of a batch: uint64 [num_items], items of all examples one below the other.
+        """Hashes the identities of the items of a batch, concatenated over all examples: uint64 [num_items].
 
-        Raises BrokenRecordError if an item lacks its "#id" or a feature, or an edge its ends.
+        Raises BrokenRecordError if an item lacks its "#id" or a feature, or an edge its source or target.
         """
         prefix = self.one_set.prefix
         if self.id_column is not None:
@@ -184,10 +184,10 @@ def identity_rule(one_set: SetLayout, layout: GraphLayout) -> IdentityRule:
 
 
 def _earlier_equals(hashes: Hashes, owners: npt.NDArray[np.int64]) -> Hashes:
-    """How many values before each one are equal to it and of the same owner; uint64 [n]."""
+    """Counts, for each value, the equal values of the same owner before it; uint64 [n]."""
     counts = np.zeros(len(hashes), np.uint64)
     if len(hashes):
-        # A stable sort: equal edges keep the order that they have in their example.
+        # A stable sort: equal edges keep their order in the example.
         order = np.lexsort([hashes, owners])
         is_first = np.ones(len(hashes), bool)
         is_first[1:] = (hashes[order][1:] != hashes[order][:-1]) | (owners[order][1:] != owners[order][:-1])
@@ -197,7 +197,7 @@ def _earlier_equals(hashes: Hashes, owners: npt.NDArray[np.int64]) -> Hashes:
 
 
 def set_sizes(batch: ExampleBatch, one_set: SetLayout) -> _Splits:
-    """Reads how many items each example has: int64 [num_examples]; 1 for the context; 0 where there is no `#size`."""
+    """Reads the number of items in each example: int64 [num_examples]; 1 for the context, 0 without `#size`."""
     if one_set.set_type == const.CONTEXT:
         return np.ones(batch.num_examples, np.int64)
     column = batch.column(one_set.size_key)
@@ -212,11 +212,11 @@ def set_sizes(batch: ExampleBatch, one_set: SetLayout) -> _Splits:
 
 
 def check_ids(batch: ExampleBatch, one_set: SetLayout, id_column: FeatureColumn) -> None:
-    """Raises BrokenRecordError unless an example has one "#id" for each item."""
+    """Raises BrokenRecordError unless each example has one "#id" per item."""
     sizes, lengths = set_sizes(batch, one_set), batch.column(id_column.key).lengths
     for row in np.flatnonzero(sizes != lengths)[:1]:
         raise BrokenRecordError(
-            f"{id_column.key!r} tells every item's identity",
+            f"{id_column.key!r} identifies every item",
             f"{lengths[row]} for {sizes[row]} items",
             "Write all ids.",
             int(batch.numbers[row]),
@@ -224,9 +224,9 @@ def check_ids(batch: ExampleBatch, one_set: SetLayout, id_column: FeatureColumn)
 
 
 def check_ends(batch: ExampleBatch, edges: SetLayout, ends: Sequence[tuple[str, SetLayout]]) -> None:
-    """Raises BrokenRecordError unless an example has as many ends as edges, each at one of its nodes.
+    """Raises BrokenRecordError unless each example has as many edge ends as edges, each at one of its nodes.
 
-    `ends` are keys of ends, and the node sets there.
+    `ends` are the keys of the edge ends, and their node sets.
     """
     num_edges = set_sizes(batch, edges)
     for key, nodes in ends:
@@ -248,8 +248,8 @@ def _check(batch: ExampleBatch, is_good: npt.NDArray[np.bool_], rule: str, colum
 def _value_splits(
     batch: ExampleBatch, feature: FeatureColumn, sizes: _Splits
 ) -> Iterator[tuple[str, pa.Array, _Splits]]:
-    """Yields the values of a feature, and of its row lengths, and where those of each item begin."""
-    rows = sizes  # of each example
+    """Yields the values of a feature and of its row lengths, each with the positions where an item's values begin."""
+    rows = sizes  # rows of each example
     splits = np.arange(int(sizes.sum()) + 1)
     for axis, size in enumerate(feature.shape):
         if size is not None:

@@ -27,11 +27,11 @@ def tensor_preprocessing_fn(preprocessing_fn: GraphPreprocessingFn, layout: Grap
         layout: the keys of the graph before the transform.
 
     Returns:
-        Function from ragged tensors `[num_graphs, (num_items), ...]` by tf.Example key to the same for the
+        Function that maps ragged tensors `[num_graphs, (num_items), ...]` by tf.Example key to those of the
         transformed graph. Structure keys pass through. It raises a ValueError if `preprocessing_fn` calls
-        Python while it is applied, and a TypeError if it returns no GraphView.
+        Python at run time, and a TypeError if it does not return a GraphView.
     """
-    # TensorFlow shares the lookup tables of vocabularies by the names of operations for as long as a process lives.
+    # TensorFlow shares the lookup tables of vocabularies by operation name for the lifetime of a process.
     # Without unique names, an integer vocabulary would reuse the string table of an earlier transform.
     name = f"{preprocessing_fn.__module__}.{getattr(preprocessing_fn, '__qualname__', '')}"
     scope = re.sub("[^A-Za-z0-9_.]", "_", name).lstrip("_")  # A scope must not begin with that.
@@ -45,7 +45,7 @@ def tensor_preprocessing_fn(preprocessing_fn: GraphPreprocessingFn, layout: Grap
                 raise
             raise ValueError(
                 "`preprocessing_fn` must keep the types of its vocabularies while a process lives; got another type "
-                f"than {name!r} had before, under the same names. Start Python, or the notebook's kernel, again."
+                f"than {name!r} had before, under the same names. Restart Python or the notebook's kernel."
             ) from error
         if not isinstance(graph, GraphView):
             raise TypeError(
@@ -69,7 +69,7 @@ def analyzed_keys(preprocessing_fn: TensorPreprocessingFn, type_specs: Mapping[s
 def keys_of_transformed(
     preprocessing_fn: TensorPreprocessingFn, type_specs: Mapping[str, tf.TypeSpec], key: str
 ) -> frozenset[str]:
-    """Finds the tf.Example keys of raw features, sizes and edge ends that a transformed feature is made of."""
+    """Finds the tf.Example keys of raw features, sizes and edge ends that a transformed feature depends on."""
     return frozenset(
         tft.get_transform_input_columns(lambda tensors: {key: preprocessing_fn(tensors)[key]}, dict(type_specs))
     )
@@ -78,7 +78,7 @@ def keys_of_transformed(
 def check_nonfinite_features(
     names: Collection[str], preprocessing_fn: TensorPreprocessingFn, type_specs: Mapping[str, tf.TypeSpec]
 ) -> None:
-    """Refuses names that are no tf.Example keys of transformed features of floats."""
+    """Refuses names that are not tf.Example keys of transformed float features."""
     known: set[str] = set()
 
     def note(tensors: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -99,13 +99,13 @@ def check_nonfinite_features(
 def check_statistics_of_items(keys: Collection[str], layout: GraphLayout) -> None:
     """Refuses statistics of sizes and ends of edges.
 
-    Where every node and edge is counted once, apart from the subgraphs it was sampled into, these have no meaning.
+    They have no meaning if every node and edge is counted once, separately from the subgraphs it was sampled into.
     """
     structure = sorted(set(keys) & {key for one_set in layout.sets for key in one_set.structure_keys})
     if structure:
         raise ValueError(
             "`preprocessing_fn` must take full-pass statistics (tft analyzers) of features of items only; got one "
-            f"that depends on {structure}. Every node and edge is counted once, outside of the subgraphs it "
+            f"that depends on {structure}. Every node and edge is counted once, separately from the subgraphs it "
             'was sampled into, so sizes and neighbours have no meaning there. Choose analyze="as_sampled", where '
             "every occurrence in a subgraph counts; or compute such statistics when the tables are made, and read "
             "them as features. An assertion on sizes or edges has the same effect: leave it out."
@@ -121,7 +121,7 @@ def _check_needs_no_python(outputs: Mapping[str, tf.RaggedTensor]) -> None:
     found = sorted({node.name for node in nodes if node.op in _PYTHON_OPS})
     if found:
         raise ValueError(
-            "`preprocessing_fn` must consist of TensorFlow operations; got calls of Python, as by tf.py_function, "
-            f"tf.numpy_function or tft.apply_pyfunc, in {found}. Use TensorFlow's own operations: the transform is "
+            "`preprocessing_fn` must consist of TensorFlow operations; got calls to Python, such as tf.py_function, "
+            f"tf.numpy_function or tft.apply_pyfunc, in {found}. Use only TensorFlow operations: the transform is "
             "served without Python."
         )

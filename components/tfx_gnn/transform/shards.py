@@ -28,13 +28,13 @@ from tfx_gnn.transform.finite_values import BatchPlaces, NumberCounts, merge_cou
 from tfx_gnn.transform.statistics import ItemChoice, PlacesOfSet
 
 SHARDS, SUMMARIES = "shards", "summaries"
-"""What `TransformFiles` gives."""
+"""Names of the outputs of `TransformFiles`."""
 
 _RAW, _TRANSFORMED = "raw", "transformed"
 
 _Batch = dict[str, Any]
 _Slot = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
-"""The values of one tf.Example key in all examples of a batch, and where each example's begin."""
+"""The values of one tf.Example key in all examples of a batch, and the positions where each example's begin."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,10 +43,10 @@ class TransformedShards:
 
     Attributes:
         num_examples: examples written, by split.
-        problem: message for the first file that could not be transformed; empty if all could.
-        transformed: numbers of the features after the transform, by tf.Example key; those of auxiliary sets, such
-            as labels, which may be missing, are left out.
-        raw: the same before the transform.
+        problem: message about the first file that could not be transformed; empty if all could.
+        transformed: counts of the transformed features, by tf.Example key, without those of auxiliary sets, such as
+            labels, which may be missing.
+        raw: counts of the raw features, in the same form.
     """
 
     num_examples: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -73,7 +73,7 @@ def merge_transformed_shards(parts: Iterable[TransformedShards]) -> TransformedS
 
 
 class TransformFiles(beam.PTransform):
-    """Record files to transformed record files of the same split, position and order."""
+    """Transforms record files into record files of the same split, position and order."""
 
     def __init__(
         self,
@@ -87,8 +87,8 @@ class TransformFiles(beam.PTransform):
     ) -> None:
         """Names the folders.
 
-        `written` is a PCollection that is there once the transform is, which is read when the first file comes.
-        `representatives` are the items to summarize, as `UniqueItems` gives them; None for none.
+        `written` is a PCollection that exists once the transform is written, which is read with the first file.
+        `representatives` are the items to summarize, from `UniqueItems`; None for none.
         """
         super().__init__()
         self._written, self._representatives = written, representatives
@@ -134,7 +134,7 @@ class _TransformShard(beam.DoFn):
         choice = None
         if file.split in self._summarized_splits:
             choice = ItemChoice(self._transform.raw_layout, places, as_sampled=self._as_sampled)
-        # Written elsewhere, then renamed: a retry by Beam never leaves a partial file.
+        # Write elsewhere, then rename: a retry by Beam never leaves a partial file.
         counts: dict[str, dict[str, NumberCounts]] = {_RAW: {}, _TRANSFORMED: {}}
         attempt_dir = os.path.join(self._output_dir, f".attempt-{uuid.uuid4().hex}")
         try:
@@ -173,7 +173,7 @@ class _TransformShard(beam.DoFn):
                     _summarize(batch, choice, file)
         except tf.errors.OpError as error:
             raise _ShardError(
-                "`preprocessing_fn` must be able to transform every example; got an error of TensorFlow in "
+                "`preprocessing_fn` must be able to transform every example; got an error from TensorFlow in "
                 f"{place_of(file)}. Check the examples by GraphSchemaGen. Cause: {error.message}"
             ) from error
 
@@ -207,7 +207,7 @@ def _components(value: const.Field) -> list[tf.Tensor]:
 def _count_numbers(
     batch: _Batch, layout: GraphLayout, file: RecordFile, first_record: int, records: Sequence[bytes]
 ) -> dict[str, dict[str, NumberCounts]]:
-    """Numbers of a batch before and after the transform, by tf.Example key."""
+    """Counts the numbers of a batch before and after the transform, by tf.Example key."""
     item_splits = _item_splits(batch)
     counts: dict[str, dict[str, NumberCounts]] = {_RAW: {}, _TRANSFORMED: {}}
     for part, of_part in counts.items():
@@ -236,7 +236,7 @@ def _item_splits(batch: _Batch) -> dict[str, npt.NDArray[np.int64]]:
 def _parse(
     records: tf.Tensor, layout: GraphLayout
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], dict[str, const.Field]]:
-    """Sizes by prefix, edge ends as they stand by key, and merged features and ends by key."""
+    """Returns sizes by prefix, edge ends as stored by key, and merged features and edge ends by key."""
     spec: dict[str, Any] = {}
     for one_set in layout.sets:
         keys = [*one_set.structure_keys]
@@ -260,7 +260,7 @@ def _parse(
 
 
 def _shaped(parsed: Mapping[str, tf.RaggedTensor], column: FeatureColumn) -> const.Field:
-    """The values of all examples in the column's shape, `[total_items, *shape]`."""
+    """Returns the values of all examples in the column's shape, `[total_items, *shape]`."""
     sizes = list(column.shape)
     inner: list[int] = []
     while sizes and sizes[-1] is not None:
@@ -323,7 +323,7 @@ def _feature_slots(
     item_splits: npt.NDArray[np.int64],
     file: RecordFile,
 ) -> dict[str, _Slot]:
-    """The values of a feature and its row lengths, by key."""
+    """Returns the values of a feature and its row lengths, by key."""
     num_rows = len(row_splits[0]) - 1 if row_splits else len(flat_values)
     if num_rows != item_splits[-1]:
         raise _ShardError(

@@ -1,8 +1,8 @@
-"""Statistics of what tf.Transform's analyzers see, each item once.
+"""Statistics of what tf.Transform's analyzers see, counting each item once.
 
-Of each feature, before or after the transform, TensorFlow Data Validation reads as many values as there
-are items: `num_non_missing` and the like count items, not examples. Where several splits are analyzed, an
-item belongs to the first of them, in alphabetical order, that has it.
+For each feature, before or after the transform, TensorFlow Data Validation reads as many values as there
+are items: fields such as `num_non_missing` count items, not examples. If several splits are analyzed, an
+item belongs to the first one, in alphabetical order, that has it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ PlacesOfSet = tuple[str, npt.NDArray[np.int64]]
 
 @dataclasses.dataclass(kw_only=True)
 class ItemSummaries:
-    """What is known of the features of items.
+    """Summaries of the features of items.
 
     Attributes:
-        num_examples: examples that were read for them.
+        num_examples: examples that were read for the summaries.
         features: summaries by tf.Example key.
     """
 
@@ -39,19 +39,19 @@ class ItemSummaries:
     features: dict[str, FeatureSummary] = dataclasses.field(default_factory=dict)
 
     def add(self, columns: Mapping[str, Column]) -> None:
-        """Takes items in: columns by tf.Example key, one entry an item."""
+        """Adds items: columns by tf.Example key, with one entry per item."""
         for key, column in columns.items():
             self.features.setdefault(key, FeatureSummary()).add(column)
 
     def merge(self, other: ItemSummaries) -> None:
-        """Takes the items of another summary in, which stays as it is."""
+        """Adds the items of another summary, which is unchanged."""
         self.num_examples += other.num_examples
         for key, feature in other.features.items():
             self.features.setdefault(key, FeatureSummary()).merge(feature)
 
 
 def merge_item_summaries(parts: Iterable[ItemSummaries]) -> ItemSummaries:
-    """Adds up summaries, in any order; of none, it makes an empty one."""
+    """Adds up summaries in any order; without any, the result is empty."""
     merged = ItemSummaries()
     for part in parts:
         merged.merge(part)
@@ -59,18 +59,18 @@ def merge_item_summaries(parts: Iterable[ItemSummaries]) -> ItemSummaries:
 
 
 class ItemChoice:
-    """The items of a file that are summarized after the transform, while it is read batch by batch.
+    """The items of a file to summarize after the transform, while the file is read batch by batch.
 
     Attributes:
         layout: the keys of the graph before the transform.
-        summaries: what is known of them so far.
+        summaries: summaries of the chosen items so far.
     """
 
     def __init__(self, layout: GraphLayout, places: Iterable[PlacesOfSet], *, as_sampled: bool) -> None:
         """Chooses items.
 
-        `places` are positions among the items of a set in the file, of sets whose items are recognized; of other sets,
-        or with `as_sampled`, all items are chosen.
+        `places` are positions among the items of a set in the file, for sets whose items are recognized. All items of
+        other sets are chosen, and all items of all sets with `as_sampled`.
         """
         self.layout = layout
         self.summaries = ItemSummaries()
@@ -85,7 +85,7 @@ class ItemChoice:
         self._num_items: dict[str, int] = {}
 
     def add(self, prefix: str, num_items: int, items: Mapping[str, pa.LargeListArray]) -> None:
-        """Takes the chosen ones of the file's next items, which have lists of values by tf.Example key."""
+        """Adds the chosen ones among the file's next items, given as lists of values by tf.Example key."""
         begin = self._num_items.get(prefix, 0)
         self._num_items[prefix] = begin + num_items
         if prefix in self._sorted:
@@ -96,15 +96,15 @@ class ItemChoice:
 
 
 class WriteItemStatistics(beam.PTransform):
-    """Summaries to `Split-<name>/FeatureStats.pb`, as TFX's StatisticsGen writes them."""
+    """Writes summaries to `Split-<name>/FeatureStats.pb`, like TFX's StatisticsGen."""
 
     def __init__(self, folder: str, splits: Sequence[str]) -> None:
-        """Chooses an existing folder that all workers see, and splits that get a file in any case."""
+        """Takes an existing folder that all workers see, and the splits that get a file in any case."""
         super().__init__()
         self._folder, self._splits = folder, tuple(splits)
 
     def expand(self, input_or_inputs: Any) -> Any:
-        """Maps a PCollection of (split, `ItemSummaries`) to one None a split, there once its file is."""
+        """Maps a PCollection of (split, `ItemSummaries`) to one None per split, emitted once its file is written."""
         nothing = input_or_inputs.pipeline | "Splits" >> beam.Create(
             [(split, ItemSummaries()) for split in self._splits]
         )

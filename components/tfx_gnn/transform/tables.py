@@ -1,12 +1,12 @@
 """Rows of a graph's tables as the input of the analysis.
 
-A table holds every node and every edge once, also those that no subgraph has. It is
-read in blocks, each of which becomes one record batch of the keys that the
-subgraphs' tf.Examples have, so that it is the same to tf.Transform.
+A table holds every node and every edge once, including those that are in no subgraph. It is
+read in blocks, each of which becomes one record batch with the same keys as the
+subgraphs' tf.Examples, so tf.Transform sees no difference.
 
-Rows that the table rules refuse were refused when the examples were sampled, and are
-not looked for again. What they drop or pass over is left out here too: rows meet by the hash
-of their ids, in buckets that a worker holds one of at a time.
+Rows that the table rules refuse were already refused when the examples were sampled, so they
+are not searched for again. Rows that the rules drop or skip are left out here too: rows are
+grouped by the hash of their ids into buckets, of which a worker holds one at a time.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class TableRows:
 
     Attributes:
         label: label of the table, "nodes/<set>" or "edges/<set>".
-        unit: position of their unit in the table.
+        unit: position of the rows' unit in the table.
         rows: int64 [num_rows], positions in the unit, ascending.
-        columns: their values by key of the layout, ids among them.
+        columns: values by key of the layout, including ids.
     """
 
     label: str
@@ -60,17 +60,17 @@ class TableRows:
 
     def take(self, positions: npt.NDArray[np.int64]) -> TableRows:
         """Chooses rows by ascending positions, int64 [n]."""
-        # What is sliced would travel as a whole.
+        # Not a slice: Beam would send all of the sliced array.
         return dataclasses.replace(self, rows=self.rows[positions], columns=self.columns.take(pa.array(positions)))
 
 
 def count_dropped(label: str, rule: str, count: int = 1) -> None:
-    """Counts rows that statistics leave out for a rule, as a counter of the Beam pipeline."""
+    """Counts rows that a rule excludes from statistics, in a counter of the Beam pipeline."""
     Metrics.counter("tfx_gnn.GraphTransform", f"{label}:{rule}").inc(count)
 
 
 class KeptRows(beam.PTransform):
-    """`TableRows` to those that the rules keep."""
+    """Filters `TableRows` to those that the rules keep."""
 
     def __init__(self, rules: RowRules, ends: Mapping[str, tuple[str, str]]) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class KeptRows(beam.PTransform):
 
 
 class _KeepFirst(beam.PTransform):
-    """Of the rows of a table with the same ids, the first in the order of the files."""
+    """Keeps the first of a table's rows with the same ids, in the order of the files."""
 
     def __init__(self, keys: Sequence[str], rule: str) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class _KeepFirst(beam.PTransform):
 
 
 class _DropDangling(beam.PTransform):
-    """Maps edges and nodes to the edges with one end among the nodes."""
+    """Maps edges and nodes to the edges that have one end among the nodes."""
 
     def __init__(self, key: str, node_sets: Mapping[str, str], rule: str) -> None:
         super().__init__()
@@ -184,13 +184,13 @@ def _hash_rows(rows: TableRows, keys: Sequence[str]) -> Hashes:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TableReading:
-    """What to read of which tables.
+    """Which tables to read, and what of them.
 
     Attributes:
         layouts: the tables to read, by label ("nodes/<set>", "edges/<set>").
-        features: of the same tables those that statistics are taken of: by label, tf.Example
-            features by the key of their column. Other tables are read for their ids alone.
-        ends: by label of an edge table, labels of the node tables at its ends.
+        features: features to compute statistics of: by table label, tf.Example features by the key of their
+            column. Tables without an entry are read only for their ids.
+        ends: by label of an edge table, the labels of its source and target node tables.
         rules: what to do with rows that break a rule.
     """
 
@@ -212,11 +212,11 @@ def plan_table_reading(
     rules: RowRules,
     access: TableAccess | None = None,
 ) -> TableReading:
-    """Finds the tables of the features that statistics are taken of.
+    """Finds the tables of the features that statistics are computed from.
 
-    Nothing else is taken from the tables, so neither labels nor the column of splits are; features of the context, and
-    of readouts that have no table, are left out. Raises ValueError if the tables do not fit their
-    schema, a set has no table, or its table lacks a feature or has it with another type or shape.
+    Nothing else is read from the tables, so neither labels nor the column of splits are. Features of the context, and
+    of readouts without a table, are left out. Raises ValueError if the tables do not match their schema, a set has no
+    table, or its table lacks a feature or has it with another type or shape.
     """
     schema = read_tables_schema(tables_dir, access=access)
     declared = layouts_of(schema, tables_dir, access=access)
@@ -225,7 +225,7 @@ def plan_table_reading(
     ends: dict[str, tuple[str, str]] = {}
     for one_set in layout.sets:
         columns = [column for column in one_set.features if column.key in keys]
-        # The context is of each example, whatever a table says of the graph as a whole.
+        # The context describes each example; a context table describes the graph as a whole.
         if not columns or one_set.set_type == const.CONTEXT:
             continue
         table = tables.get(one_set.prefix)
@@ -248,10 +248,10 @@ def plan_table_reading(
 
 
 class TableBatches(beam.PTransform):
-    """Record batches of one row each, which holds items of one set from a block of its table."""
+    """Reads record batches of one row each, which holds the items of one set from a block of its table."""
 
     def __init__(self, reading: TableReading, schema: pa.Schema) -> None:
-        """Takes the columns that each batch shall have in `schema`; others than those read are null."""
+        """Takes the columns of each batch in `schema`; columns that are not read are null."""
         super().__init__()
         self._reading = reading
         self._schema = schema
@@ -280,7 +280,7 @@ class TableBatches(beam.PTransform):
 
 
 class _ReadUnits(beam.DoFn):
-    """Pairs (label, unit) to `TableRows`."""
+    """Maps pairs (label, unit) to `TableRows`."""
 
     def __init__(self, reading: TableReading) -> None:
         self._reading = reading
@@ -291,7 +291,7 @@ class _ReadUnits(beam.DoFn):
 
 
 class _TakeRows:
-    """Counts the rows that were left out of a block, and goes on with the others."""
+    """Counts the rows that were left out of a block, and passes on the others."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -308,7 +308,7 @@ class _TakeRows:
 
 
 class _ToBatch(beam.DoFn):
-    """`TableRows` to record batches."""
+    """Maps `TableRows` to record batches."""
 
     def __init__(self, features: Mapping[str, Mapping[str, FeatureColumn]], schema: pa.Schema) -> None:
         self._features = features
@@ -330,10 +330,10 @@ class _ToBatch(beam.DoFn):
 
 
 def _as_row(values: pa.Array | None, row_type: pa.DataType) -> pa.Array:
-    """All values as the list of a single row, in the type that tf.Examples are decoded to."""
+    """Returns all values as the list of a single row, in the type that tf.Examples are decoded to."""
     if values is None:
         return pa.nulls(1, row_type)
-    # The same bits where an integer is too large for 64 bits with a sign, as in tf.Examples.
+    # As in tf.Examples, an unsigned integer that is too large for int64 keeps its bits.
     wire = values.cast(row_type.value_type, safe=False)
     lists = pa.LargeListArray if pa.types.is_large_list(row_type) else pa.ListArray
     return lists.from_arrays(pa.array([0, len(wire)], pa.int64() if lists is pa.LargeListArray else pa.int32()), wire)
@@ -348,7 +348,7 @@ def _check_made_while_sampling(one_set: SetLayout, tables_dir: str, tables: Coll
 
 
 def _checked_name(one_set: SetLayout, column: FeatureColumn, table: TableLayout) -> str:
-    """The key of a feature's column, which is there and of the same type and shape."""
+    """Returns the key of a feature's column, after checking that it exists with the same type and shape."""
     found = table.columns.get(column.name)
     if found is None or (one_set.set_type == const.EDGES and column.name == ID_NAME):
         raise ValueError(
@@ -373,7 +373,7 @@ def _wire_type(column: TableColumn) -> tf.DType:
 
 
 def _narrowed(table: TableLayout, features: Collection[str], rules: RowRules) -> TableLayout:
-    """A table with the columns that are needed; with all, if any could make a row one that is dropped."""
+    """Returns a table with only the needed columns; with all columns if any of them could cause a row to be dropped."""
     if rules.invalid_rows == "drop":
         return table
     needed = {*features, *ROW_KEYS}

@@ -1,7 +1,7 @@
 """The saved transform as a function on graphs, and as a Keras layer.
 
-What a model sees has numbers only, no label and no original id. Training batches and served
-requests go through the functions here, so a model meets the same features in both.
+A model sees only numbers, without labels and original ids. Training batches and served
+requests both go through the functions here, so a model gets the same features in both.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tfx_gnn.transform.application import TRANSFORMED_METADATA_DIR, SavedGraphTr
 
 
 def check_numeric_features(spec: GraphTensorSpec) -> None:
-    """Refuses a spec of transformed graphs with strings, save in features whose names begin with `#`."""
+    """Refuses a spec of transformed graphs with strings, except in features whose names begin with `#`."""
     strings = []
     for kind, sets in (("nodes", spec.node_sets_spec), ("edges", spec.edge_sets_spec)):
         for set_name, set_spec in sets.items():
@@ -32,7 +32,7 @@ def check_numeric_features(spec: GraphTensorSpec) -> None:
     if strings:
         raise ValueError(
             f"`preprocessing_fn` must turn every feature into numbers; got strings in {sorted(strings)}. Map them to "
-            "numbers, for example by tft.compute_and_apply_vocabulary, or leave them out."
+            "numbers, for example with tft.compute_and_apply_vocabulary, or leave them out."
         )
 
 
@@ -46,9 +46,9 @@ def without_reserved_features(graph: GraphTensor) -> GraphTensor:
 
 
 def with_declared_shapes(value: const.Field, spec: Any) -> const.Field:
-    """Gives a feature of a scalar graph the dtype and the static item shape that a spec of one graph declares.
+    """Gives a feature of a scalar graph the dtype and the static item shape declared in a spec of one graph.
 
-    Its number of items is as static as before; items of another shape raise an error at run time.
+    Its number of items stays as static as before; items of another shape raise an error at run time.
     """
     value = tf.cast(value, spec.dtype)
     if isinstance(value, tf.RaggedTensor):
@@ -65,10 +65,10 @@ def _strings(features_spec: Mapping[str, Any]) -> list[str]:
 
 
 class GraphTransformLayer(tf_keras.layers.Layer):
-    """Transforms raw graphs as GraphTransform did, for whoever reads raw examples.
+    """Transforms raw graphs as GraphTransform did, for code that reads raw examples.
 
-    Make it under `strategy.scope()` and use it in `Dataset.map` after `parse_and_merge`: it has no
-    weights, but vocabularies, which tf.data shares between replicas. Neither Beam nor tf.Transform is needed.
+    Create it under `strategy.scope()` and use it in `Dataset.map` after `parse_and_merge`: it has no weights,
+    only vocabularies, which tf.data shares between replicas. Neither Beam nor tf.Transform is needed.
 
     Call arguments:
         graph: scalar GraphTensor of the schema before the transform, with any number of components; labels
@@ -83,12 +83,13 @@ class GraphTransformLayer(tf_keras.layers.Layer):
 
         Args:
             transform_graph_dir: output of GraphTransform.
-            spec: spec of one transformed graph, which tells the features to give, with their dtypes and
-                shapes; by default all, as the transformed graph schema says.
+            spec: spec of one transformed graph with the features to return, their dtypes and shapes; by
+                default all features of the transformed graph schema.
             **kwargs: arguments of every Keras layer, such as `name`.
 
         Raises:
-            ValueError: if the folder holds no transform of graphs, or `spec` has a feature that it lacks.
+            ValueError: if the folder holds no transform of graphs, or `spec` has a feature that the transform
+                does not make.
         """
         super().__init__(autocast=False, **kwargs)
         self._transform_graph_dir = transform_graph_dir
@@ -114,7 +115,7 @@ class GraphTransformLayer(tf_keras.layers.Layer):
         return transform_graph_tensor(graph, self._transform, self._transformed_spec)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that make the same layer; the folder is named, not copied."""
+        """Returns the arguments that create the same layer; refers to the folder without copying it."""
         return {**super().get_config(), "transform_graph_dir": self._transform_graph_dir, "spec": self._spec}
 
 
@@ -123,8 +124,8 @@ def transform_graph_tensor(
 ) -> GraphTensor:
     """Transforms a scalar graph of any number of components; the result has the features of `spec`.
 
-    `spec` is of one transformed graph. Features of auxiliary sets, and labels, may be absent; `labels` are tf.Example
-    keys of labels that lie in other sets.
+    `spec` is that of one transformed graph. Features of auxiliary sets, and labels, may be absent; `labels` are
+    tf.Example keys of labels in other sets.
     """
     if raw.rank != 0:
         raise ValueError(
@@ -157,7 +158,7 @@ def _transformed_spec(transform_graph_dir: str) -> GraphTensorSpec:
     path = examples_folder.graph_schema_path(os.path.join(transform_graph_dir, TRANSFORMED_METADATA_DIR))
     if not tf.io.gfile.exists(path):
         raise ValueError(
-            f"`spec` must be given where the transform does not tell what it makes; got None, and no {path!r}. It was "
+            f"`spec` must be given if the transform does not describe its output; got None, and no {path!r}. It was "
             "made by an earlier version: run GraphTransform again, or give the spec."
         )
     return create_graph_spec_from_schema_pb(graph_schema_io.read_schema(path))

@@ -1,12 +1,12 @@
 """Deduplicates nodes and edges, so that statistics count each once.
 
 Sampled subgraphs repeat nodes: a hub is in the neighbourhood of all its
-neighbours. Here the items of the examples become columns, one of each identity
-is kept, and the kept ones are packed into tf.Examples of the same layout.
+neighbours. Here the items of the examples become columns, one item of each identity
+is kept, and the kept items are packed into tf.Examples of the same layout.
 
-Of several items of one identity the first in the first file stands for all, so the choice depends on
-neither the runner nor the order of work. What goes through Beam's shuffle are blocks of items by
-bucket of their hash, in which an item occurs once for each file that has it.
+Among items with the same identity, the first one in the first file is kept, so the choice depends on
+neither the runner nor the order of processing. Beam shuffles blocks of items, grouped into buckets by
+their hash, in which an item occurs once for each file that has it.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from tfx_gnn.transform.items import BrokenRecordError, IdentityRule, ItemColumns
 from tfx_gnn.transform.statistics import ItemSummaries
 
 ITEMS_PER_EXAMPLE = 64
-"""About the nodes of a sampled subgraph, so that batches of both take the same memory."""
+"""About as many as a sampled subgraph has nodes, so that batches of both take the same memory."""
 
 EXAMPLES, IDENTITIES, REPRESENTATIVES, SUMMARIES = "examples", "identities", "representatives", "summaries"
-"""What `UniqueItems` gives."""
+"""Names of the outputs of `UniqueItems`."""
 
 _LOG = logging.getLogger(__name__)
 _ADVICE = "Make the examples again."
@@ -55,13 +55,13 @@ BucketKey = tuple[int, int]
 """Number of the set, and of the bucket."""
 
 _MAX_PENDING_BYTES = 64 << 20
-_MAX_REMEMBERED = 1 << 22  # Identities a set: 64 MiB.
+_MAX_REMEMBERED = 1 << 22  # Identities per set: 64 MiB.
 _IDENTITY, _CONTENT, _PLACE = "#identity", "#content", "#place"
 _NO_HASHES: Hashes = np.zeros(0, np.uint64)
 
 
 class UniqueItems(beam.PTransform):
-    """Record files to what statistics are taken of.
+    """Maps record files to the items that statistics are computed from.
 
     Items that an `IdentityRule` recognizes count once over all files; others, and the
     context, count once in each example.
@@ -79,10 +79,10 @@ class UniqueItems(beam.PTransform):
     ) -> None:
         """Chooses what to keep.
 
-        `keys` are the features that statistics of tf.Transform are taken of; with `summarizes` all features are
-        summarized, too; with `as_sampled` every occurrence counts, whatever an item is known by. `num_buckets` is a
-        power of two. `known` is a PCollection of (prefix of the set, uint64 identities) of items that count elsewhere
-        and are left out here.
+        `keys` are the features that tf.Transform computes statistics of; `summarizes` also summarizes all features;
+        with `as_sampled` every occurrence of an item counts, even if items are recognized. `num_buckets` is a power
+        of two. `known` is a PCollection of (prefix of the set, uint64 identities) of items that are counted elsewhere
+        and left out here.
         """
         super().__init__()
         parts = (
@@ -101,10 +101,10 @@ class UniqueItems(beam.PTransform):
     def expand(self, input_or_inputs: Any) -> dict[str, Any]:
         """Maps a PCollection of `RecordFile` to PCollections by name.
 
-        `EXAMPLES`: bytes, packed tf.Examples with the given keys and `#size`, no edge ends.
+        `EXAMPLES`: bytes, packed tf.Examples with the given keys and `#size`, without edge ends.
         `IDENTITIES`: (prefix of the set, uint64 identities) of items that are kept and recognized.
-        `REPRESENTATIVES`: ((split, position of the file in it), `PlacesOfSet`) of the same items.
-        `SUMMARIES`: (split, `ItemSummaries`), if asked for.
+        `REPRESENTATIVES`: ((split, position of the file in the split), `PlacesOfSet`) of the same items.
+        `SUMMARIES`: (split, `ItemSummaries`), if requested.
         """
         for prefix, reason in self._reasons.items():
             _LOG.info("Each occurrence of an item of %r counts in statistics: %s.", prefix, reason)
@@ -135,7 +135,7 @@ class UniqueItems(beam.PTransform):
 
 
 class _TakeApart(beam.DoFn):
-    """Record files to blocks by set and bucket and, tagged, to what counts in each example."""
+    """Maps record files to blocks by set and bucket and, as tagged outputs, to what counts in each example."""
 
     def __init__(self, layout: GraphLayout, parts: Sequence[SetPart], num_buckets: int, *, summarizes: bool) -> None:
         self._parts, self._num_buckets, self._summarizes = parts, num_buckets, summarizes
@@ -204,7 +204,7 @@ class _TakeApart(beam.DoFn):
 
 
 class _KeepFirst(beam.DoFn):
-    """The blocks of a bucket to one item of each identity."""
+    """Maps the blocks of a bucket to one item of each identity."""
 
     def __init__(self, parts: Sequence[SetPart], *, summarizes: bool) -> None:
         self._parts, self._summarizes = parts, summarizes
@@ -259,8 +259,8 @@ def _warn_of_differences(prefix: str, found: tuple[int, str]) -> None:
     count, example = found
     Metrics.counter("tfx_gnn", "ids_of_different_items").inc(count)
     _LOG.warning(
-        "Items of one '#id' must have the same features wherever they were sampled; %d of %r differ, such as %s. "
-        "Statistics take the first of each. Make features of their places in a subgraph after the statistics.",
+        "Items with the same '#id' must have the same features wherever they were sampled; %d of %r differ, such as "
+        "%s. Statistics use the first of each. Compute features of an item's place in a subgraph after the statistics.",
         count,
         prefix,
         example,
@@ -269,12 +269,12 @@ def _warn_of_differences(prefix: str, found: tuple[int, str]) -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SetPart:
-    """What is needed of one set.
+    """What to read of one set.
 
     Attributes:
         rule: how its items are identified.
-        analyzed: features that statistics of tf.Transform are taken of.
-        carried: those, what else is summarized, and the "#id".
+        analyzed: features that tf.Transform computes statistics of.
+        carried: the analyzed features, other summarized features, and the "#id".
     """
 
     rule: IdentityRule
@@ -295,10 +295,10 @@ class SetPart:
 def set_part(
     one_set: SetLayout, layout: GraphLayout, keys: Collection[str], *, summarizes: bool, as_sampled: bool
 ) -> SetPart:
-    """Chooses what is needed of a set.
+    """Chooses what to read of a set.
 
-    `keys` are the features that statistics of tf.Transform are taken of; with `summarizes` all features are summarized;
-    with `as_sampled` every occurrence of an item counts.
+    `keys` are the features that tf.Transform computes statistics of; `summarizes` summarizes all features; with
+    `as_sampled` every occurrence of an item counts.
     """
     rule = IdentityRule(one_set=one_set) if as_sampled else identity_rule(one_set, layout)
     analyzed = tuple(column for column in one_set.features if column.key in keys)
@@ -313,10 +313,10 @@ class ItemBlock:
     """Items of one set, of one bucket and of one part of a file.
 
     Attributes:
-        origin: split, position of the file in it, and position of the part in the file; None for items that
-            count elsewhere.
-        items: columns of features, and identities, contents and places; None if there are none.
-        identities: uint64: identities of items whose contents differ; of items that count elsewhere, all.
+        origin: split, position of the file in the split, and position of the part in the file; None for items
+            that count elsewhere.
+        items: columns of features, identities, contents and places; None if there are no items.
+        identities: uint64: identities of items whose contents differ; of all items that count elsewhere.
     """
 
     origin: tuple[str, int, int] | None = None
@@ -332,10 +332,10 @@ class SeenItems:
         self._contents: Hashes = _NO_HASHES
 
     def add(self, identities: Hashes, contents: Hashes) -> tuple[npt.NDArray[np.int64], Hashes]:
-        """Takes items by identity and hash of their contents, both uint64 [n].
+        """Adds items by identity and hash of their contents, both uint64 [n].
 
-        Returns positions of the items that are new, the first of each identity, in ascending order; and identities of
-        items whose contents are not those of the first.
+        Returns the positions of new items, the first of each identity, in ascending order; and the identities of
+        items whose contents differ from the first one's.
         """
         found = np.searchsorted(self._identities, identities)
         is_new = np.ones(len(identities), bool)
@@ -352,7 +352,7 @@ class SeenItems:
 
     def _remember(self, identities: Hashes, contents: Hashes) -> None:
         if len(self._identities) + len(identities) > _MAX_REMEMBERED:
-            # An item may then come twice from one file; `keep_first` drops the second.
+            # An item may then occur twice from one file; `keep_first` drops the second.
             self._identities, self._contents = identities, contents
             return
         joined = np.concatenate([self._identities, identities])
@@ -362,7 +362,7 @@ class SeenItems:
 
 
 class ItemCollector:
-    """Collects the items of one set in one file, and hands them out by bucket."""
+    """Collects the items of one set in one file, and returns them by bucket."""
 
     def __init__(self, number: int, part: SetPart, file: RecordFile, num_buckets: int) -> None:
         self._number, self._part, self._file, self._num_buckets = number, part, file, num_buckets
@@ -372,17 +372,17 @@ class ItemCollector:
         self._num_items = self._num_flushed = self._pending_bytes = 0
 
     def add(self, batch: ExampleBatch) -> Iterator[tuple[BucketKey, ItemBlock]]:
-        """Takes the items of examples that follow one another; yields blocks if there are many items now."""
+        """Adds the items of consecutive examples; yields blocks once there are many items."""
         identities = self._part.rule.identities(batch)
         items = self._part.carried.take(batch)
         contents = np.zeros(len(identities), np.uint64)
-        if self._part.rule.id_column is not None:  # Else the identity covers all features.
+        if self._part.rule.id_column is not None:  # Otherwise the identity covers all features.
             contents = self._part.analyzed.hash(batch)
         rows, differing = self._seen.add(identities, contents)
         self._differing.append(differing)
         if len(rows):
             known = {_IDENTITY: identities, _CONTENT: contents, _PLACE: self._num_items + np.arange(len(identities))}
-            # Together, for there may be no feature at all.
+            # In one batch: if there are no features, these columns give its number of rows.
             together = pa.RecordBatch.from_arrays(
                 [*items.columns, *map(pa.array, known.values())], [*items.schema.names, *known]
             )
@@ -393,7 +393,7 @@ class ItemCollector:
             yield from self.flush()
 
     def flush(self) -> Iterator[tuple[BucketKey, ItemBlock]]:
-        """Yields all items that are left, in blocks by bucket."""
+        """Yields all remaining items, in blocks by bucket."""
         items = _concat(self._pending) if self._pending else None
         differing = np.unique(np.concatenate([_NO_HASHES, *self._differing]))
         rows = by_bucket(_NO_HASHES if items is None else _numbers(items, _IDENTITY), self._num_buckets)
@@ -419,11 +419,11 @@ class KeptItems:
     Attributes:
         items: columns of features, and others.
         identities: uint64 [n].
-        places: int64 [n]; position of each among all items of the set in its file.
-        files: split, and position in it, of each file that they come from.
-        owners: int64 [n]; positions of their files in `files`, which may name a file more than once.
-        num_differing: identities whose items differ.
-        differing_row: position in `items` of one of those; -1 if there is none.
+        places: int64 [n]; position of each item among all items of the set in its file.
+        files: split, and position in the split, of each file that the items come from.
+        owners: int64 [n]; positions of the items' files in `files`, which may name a file more than once.
+        num_differing: number of identities whose items differ.
+        differing_row: position in `items` of one item with such an identity; -1 if there is none.
     """
 
     items: pa.RecordBatch
@@ -436,14 +436,14 @@ class KeptItems:
 
 
 def keep_first(blocks: Sequence[ItemBlock]) -> KeptItems | None:
-    """Keeps one item of each identity of a bucket: the first of the first file.
+    """Keeps one item of each identity of a bucket: the first one in the first file.
 
-    Items that count elsewhere are left out; None if no other is left.
+    Items that count elsewhere are left out; None if there are no others.
     """
     found = [(block.origin, block.items) for block in blocks if block.origin is not None and block.items is not None]
     if not found:
         return None
-    # Beam gives the blocks of a bucket in any order.
+    # Beam returns the blocks of a bucket in any order.
     found.sort(key=lambda pair: pair[0])
     items = _concat([part for _, part in found])
     identities = _numbers(items, _IDENTITY)

@@ -188,7 +188,7 @@ def test_verb_explains_its_options():
     shown = new("--help")
 
     assert shown.exit_code == 0
-    assert "Folder to make; absent or empty." in shown.stdout
+    assert "Folder to create; must be absent or empty." in shown.stdout
     assert "Name of the project's Python package." in shown.stdout
 
 

@@ -70,7 +70,7 @@ def test_a_folder_without_figures_is_named(tmp_path):
             ["--search-space", '{"units": {"kind": "int", "low": 0.5, "high": 2}}'],
             "`units.low` must be an integer; got 0.5 in `--search-space`",
         ),
-        (["--search-space", SPACE, "--trainer-json", '{"num_epochs": 3}'], "got ['num_epochs']. Take them out of it."),
+        (["--search-space", SPACE, "--trainer-json", '{"num_epochs": 3}'], "got ['num_epochs']. Remove them from it."),
         (
             ["--search-space", SPACE, "--trainer-json", '{"batch": 3}'],
             "; got ['batch']. Leave these out",

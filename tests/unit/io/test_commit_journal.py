@@ -325,7 +325,7 @@ def test_journal_of_another_user_is_refused(shared, of_another_user):
     _write_twin(shared)
     of_another_user(shared / f".out{COMMIT_MARK}{TOKEN}")
 
-    with _refused(shared, "one that another user wrote, or could. Let who wrote it run the same"):
+    with _refused(shared, "one that another user wrote, or could. Have whoever wrote it run the same"):
         _run(shared)
 
     assert (shared.parent / "private" / "thesis" / "file").read_text() == "mine"

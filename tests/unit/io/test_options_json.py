@@ -211,5 +211,5 @@ def test_a_task_of_ones_own_does_not_travel():
     class Poetry(NodeRegression):
         pass
 
-    with pytest.raises(TypeError, match="Others do not travel"):
+    with pytest.raises(TypeError, match="Others cannot be written to JSON"):
         to_json(Poetry(label_feature="y"))

@@ -94,7 +94,9 @@ def test_outputs_in_one_another_are_refused_before_anything_is_made(tmp_path, fi
     outputs = {"model_dir": str(tmp_path / first), "model_run_dir": str(tmp_path / second)}
 
     with (
-        pytest.raises(ValueError, match="`model_dir` and `model_run_dir` must be two folders, none in the other; got"),
+        pytest.raises(
+            ValueError, match="`model_dir` and `model_run_dir` must be two folders, neither inside the other"
+        ),
         atomic_folders(outputs),
     ):
         pass

@@ -40,7 +40,7 @@ def test_a_long_key_that_is_there_twice_is_cut():
     [
         (b"[" * 100_000, "objects and lists must be nested at most 100 deep"),
         (b"root:x:0:0:secret", "Expecting value: line 1 column 1"),
-        (b'{"a": "\xff"}', "text that is no UTF-8"),
+        (b'{"a": "\xff"}', "text that is not UTF-8"),
     ],
 )
 def test_a_file_that_is_no_json_is_refused_by_name_and_not_shown(tmp_path, data, message):
@@ -87,7 +87,7 @@ def test_a_file_that_is_no_schema_is_not_shown(tmp_path, text):
     path = tmp_path / "schema.pbtxt"
     path.write_text(text)
 
-    with pytest.raises(text_format.ParseError, match="text that does not speak of a GraphSchema in line 1") as got:
+    with pytest.raises(text_format.ParseError, match="text that does not describe a GraphSchema in line 1") as got:
         read_schema(str(path))
 
     assert not [word for word in ("root:", "hunter2", "BEGIN") if word in str(got.value)]
@@ -97,7 +97,7 @@ def test_text_that_is_no_utf_8_is_told_by_its_byte():
     with pytest.raises(UnicodeDecodeError) as error:
         b"node_sets \xff".decode()
 
-    assert describe_mistake(error.value, b"node_sets \xff", GraphSchema()) == "byte 10 is no UTF-8"
+    assert describe_mistake(error.value, b"node_sets \xff", GraphSchema()) == "byte 10 is not UTF-8"
     assert describe_mistake(RecursionError(), b"", GraphSchema()) == "messages are nested too deeply"
 
 

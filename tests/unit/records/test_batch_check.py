@@ -72,7 +72,7 @@ def test_examples_by_their_schema_pass(run):
         (("nodes/a.w.d1", [2, 0]), ("wrong_number_of_values", 0, "3 values instead of 2, for 2 items of shape [None]")),
         (("nodes/a.w.d1", [3]), ("wrong_row_lengths", 0, "1 lengths [3] for 2 rows")),
         (("nodes/a.w.d1", [4, -1]), ("wrong_row_lengths", 0, "2 lengths [4, -1] for 2 rows")),
-        (("nodes/a.#size", None), ("wrong_size", 0, "no size beside 7 values of the set")),
+        (("nodes/a.#size", None), ("wrong_size", 0, "no size, but 7 values of the set")),
         (("nodes/a.#size", [1, 1]), ("wrong_size", 0, "[1, 1]")),
         (("nodes/a.#size", [-1]), ("wrong_size", 0, "[-1]")),
         (("edges/e.#source", [0, 1]), ("wrong_number_of_values", 0, "2 values for 1 edges")),

@@ -98,7 +98,7 @@ def test_another_format_version_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"format_version": 2, "bud', "got text that is no JSON"),
+        ('{"format_version": 2, "bud', "got text that is not its JSON"),
         ("[]", "`format_version` must be 2; got None"),
         ('{"format_version": 2}', r"got others in '.*size_constraints\.json'\. Run SizeConstraintLearner again\."),
     ],

@@ -199,5 +199,5 @@ def test_no_example_gives_no_answer() -> None:
 
 
 def test_other_models_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"must answer a class, numbers or scores of candidates; got \['y'\]"):
+    with pytest.raises(ValueError, match=r"must return a class, numbers or scores of candidates; got \['y'\]"):
         plain_answers({"y": np.zeros([2])})

@@ -187,7 +187,7 @@ def test_note_is_read_back(tmp_path):
 def test_another_file_of_the_name_is_refused(tmp_path, text):
     (tmp_path / TRANSFORM_RECORD_FILE).write_text(text)
 
-    with pytest.raises(ValueError, match=r"graph_transform.json` must be a note of GraphTransform; got something else"):
+    with pytest.raises(ValueError, match=r"graph_transform.json` must be a record of GraphTransform; got something"):
         read_transform_record(str(tmp_path))
 
 

@@ -149,9 +149,7 @@ def test_without_statistics_nothing_is_read(unique_items):
 def test_an_item_without_identity_is_named(unique_items):
     broken = {**example("ab", [], "p"), "nodes/a.#id": ["a"]}
 
-    with pytest.raises(
-        Exception, match="tells every item's identity; got 1 for 2 items in record 1 of graphs-00000-of"
-    ):
+    with pytest.raises(Exception, match="identifies every item; got 1 for 2 items in record 1 of graphs-00000-of"):
         unique_items({"train": [[example("a", [], "p"), broken]]}, ["nodes/a.x"])
 
 
@@ -282,7 +280,7 @@ def test_items_that_count_elsewhere_are_left_out(write_examples, tmp_path):
         ({"nodes/a.x": [1, 2, 3, 4]}, r"'nodes/a.x' is a float_list; got a int64_list in record 1 of"),
         ({"nodes/a.#size": [2, 2]}, r"'nodes/a.#size' is one number, at least 0; got \[2, 2\] in record 1 of"),
         ({"nodes/a.w.d1": [1]}, r"'nodes/a.w.d1' has 2 values, by `#size` and shape; got 1 in record 1 of"),
-        ({"nodes/a.#size": []}, r"tells every item's identity; got 2 for 0 items in record 1 of"),
+        ({"nodes/a.#size": []}, r"identifies every item; got 2 for 0 items in record 1 of"),
     ],
 )  # fmt: skip
 def test_examples_that_break_a_rule_are_named(unique_items, change, message):

@@ -226,7 +226,7 @@ def test_a_vocabulary_that_changes_its_type_in_one_process_is_refused():
     changed.__qualname__ = "vocabulary_of_numbers"
 
     _analyzed(vocabulary_of_numbers)
-    with pytest.raises(ValueError, match=r"must keep the types of its vocabularies .* Start Python"):
+    with pytest.raises(ValueError, match=r"must keep the types of its vocabularies .* Restart Python"):
         _analyzed(changed)
 
 
@@ -238,7 +238,7 @@ def test_a_vocabulary_that_no_model_could_be_exported_with_is_refused(transform_
 
 
 def test_a_call_of_python_is_refused_before_anything_is_read():
-    with pytest.raises(ValueError, match="must consist of TensorFlow operations; got calls of Python"):
+    with pytest.raises(ValueError, match="must consist of TensorFlow operations; got calls to Python"):
         _analyzed(calls_python)
 
 

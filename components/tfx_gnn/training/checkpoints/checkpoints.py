@@ -1,15 +1,16 @@
 """Saves and restores the exact state of a training.
 
-A checkpoint holds the weights, the optimizer's slots and count, the generators of dropout, the metrics of the
-running epoch, and the state of whatever else the training cannot go on without. Its manifest holds the position
-in the data. Going on from it, the next step takes the next batch of the epoch.
+A checkpoint holds the weights, the optimizer's slots and step count, the dropout generators, the metrics of the
+current epoch, and any other state that is needed to resume. Its manifest holds the position in the data: after
+resuming, the next step takes the next batch of the epoch.
 
-On disk it is the files that TensorFlow writes, and a manifest that is written after them and gets its name by one
-renaming. What lacks a manifest, or is not what its manifest says, was not written to its end, and is ignored.
+On disk, a checkpoint consists of the files that TensorFlow writes and a manifest, which is written after them and
+gets its name by a single rename. A checkpoint that lacks its manifest, or differs from it, is incomplete and is
+ignored.
 
-Under several workers in step all of them take part in saving, because variables that each replica has its own
-value of are summed up on the way; only the chief's files are kept. Under parameter servers the coordinator
-writes. All processes read the same folder when they go on.
+With several synchronous workers, all of them take part in saving, because variables with a separate value in each
+replica are summed in the process; only the chief's files are kept. Under parameter servers the coordinator writes.
+All processes read the same folder when they resume.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from tfx_gnn.training.loop.determinism import find_generators
 from tfx_gnn.training.loop.training_loop import TrainingPosition
 
 MAX_TO_KEEP = 2
-"""How many checkpoints are kept: the newest, and one in case it is damaged."""
+"""Number of checkpoints to keep: the newest, and one more in case it is damaged."""
 
 FORMAT_VERSION = 1
 
@@ -47,18 +48,18 @@ _LOCK_FILE = ".lock"
 
 
 class TrainingCheckpoints:
-    """Saves a training and takes it up again; a `TrainingHook`.
+    """Saves a training and resumes it; a `TrainingHook`.
 
-    The folder is on storage that all processes share. The model has all of its variables: see
+    The folder must be on storage that all processes share. The model must have all of its variables: see
     `create_training_variables`.
 
     Args:
-        fingerprint: names to values or hashes of what must not change while training goes on.
-        states: names to what else is saved.
-        every_steps: steps between two checkpoints; 0 to save after each epoch only.
-        writes: whether this process keeps what it saves: that of the chief.
-        say: gets a line for each checkpoint that is passed over.
-        check: called before each save; it raises an error if the state is not worth saving.
+        fingerprint: dict from names to values or hashes of what must not change before training resumes.
+        states: other objects to save, by name.
+        every_steps: steps between two checkpoints; 0 to save only after each epoch.
+        writes: whether this process keeps what it saves, as the chief does.
+        say: called with a line of text for each checkpoint that is skipped.
+        check: called before each save; raises an error if the state is not worth saving.
     """
 
     def __init__(
@@ -90,13 +91,13 @@ class TrainingCheckpoints:
 
     @property
     def saved_position(self) -> TrainingPosition | None:
-        """Position of the newest checkpoint that this process saved or went on from; None before `resume`."""
+        """Position of the newest checkpoint that this process saved or resumed from; None before `resume`."""
         return self._saved
 
     def resume(self) -> TrainingPosition:
-        """Restores the newest whole checkpoint, and returns where training goes on.
+        """Restores the newest complete checkpoint, and returns where training resumes.
 
-        If there is none, it saves the initial state, so that write errors surface now.
+        If there is no checkpoint, it saves the initial state, so that write errors surface now.
         """
         position = self._files.newest_whole()
         self._check_agreement(position)
@@ -108,19 +109,19 @@ class TrainingCheckpoints:
         return position
 
     def restore(self, position: TrainingPosition) -> None:
-        """Brings everything back as it was at a position that was saved, and is still kept."""
+        """Restores the state at a position whose checkpoint is still kept."""
         try:
             status = self._checkpoint.read(self._files.path(position), options=self._options)
             status.assert_existing_objects_matched()
         except (AssertionError, ValueError) as error:
             raise ValueError(
                 f"`model_fn` must give the model that the checkpoint {self._files.path(position)!r} was saved from; "
-                f"got another one: {error} Remove the checkpoints to begin anew."
+                f"got another one: {error} Remove the checkpoints to start over."
             ) from error
         self._saved = position
 
     def save(self, position: TrainingPosition) -> None:
-        """Saves everything; the previous checkpoint stays until this one is whole."""
+        """Saves everything; the previous checkpoint stays until this one is complete."""
         self._check(position)
         if self._writes:
             with self._room_for(position):
@@ -133,7 +134,7 @@ class TrainingCheckpoints:
         self._saved = position
 
     def on_step_end(self, position: TrainingPosition, logs: Mapping[str, Any]) -> None:
-        """Saves if a multiple of `every_steps` was passed since the last save."""
+        """Saves if training passed a multiple of `every_steps` since the last save."""
         every, last = self._every_steps, self._saved
         if every and last is not None and position.global_step // every > last.global_step // every:
             self.save(position)
@@ -143,7 +144,7 @@ class TrainingCheckpoints:
         self.save(position)
 
     def on_stop(self, position: TrainingPosition) -> None:
-        """Saves, unless that has just happened."""
+        """Saves, unless this position was just saved."""
         if self._saved != position:
             self.save(position)
 
@@ -162,12 +163,12 @@ class TrainingCheckpoints:
             raise OSError(
                 f"`checkpoint_dir` must have room for a checkpoint of {needed:,} bytes; "
                 f"got {shutil.disk_usage(self._files.folder).free:,} bytes free in {self._files.folder!r} after step "
-                f"{position.global_step}. The newest whole checkpoint is {previous}. Free space, and run the same "
-                "again: training goes on from there."
+                f"{position.global_step}. The newest whole checkpoint is {previous}. Free some space, and run the same "
+                "command again: training resumes there."
             ) from error
 
     def _check_agreement(self, position: TrainingPosition | None) -> None:
-        """Workers that train in step must all go on from the same place."""
+        """Checks that all synchronous workers resume from the same position."""
         if not isinstance(self._strategy, tf.distribute.MultiWorkerMirroredStrategy):
             return
         step = -1 if position is None else position.global_step
@@ -176,16 +177,17 @@ class TrainingCheckpoints:
         if len(steps) > 1:
             raise ValueError(
                 f"`checkpoint_dir` must be on storage that all workers share; got newest checkpoints after steps "
-                f"{steps} (-1: none), here {step} in {self._files.folder!r}. Name a folder that all of them see."
+                f"{steps} (-1: none), here {step} in {self._files.folder!r}. Name a folder that all workers see."
             )
 
 
 def create_training_variables(
     model: tf_keras.Model, strategy: tf.distribute.Strategy, features: Any, labels: Any
 ) -> None:
-    """Creates what Keras creates at the first step only: the optimizer's slots, and variables of losses and metrics.
+    """Creates the optimizer's slots and the variables of losses and metrics, as Keras does only at the first step.
 
-    What exists can be restored, and it can be checked that all of it was. The values of the batch do not matter.
+    Variables that exist can be restored, and the restoring can be checked for completeness. The batch's values do not
+    matter.
     """
     with strategy.scope():
         outputs = model(features, training=False)
@@ -193,18 +195,18 @@ def create_training_variables(
             model.compiled_loss.build(outputs)
         if not model.compiled_metrics.built:
             model.compiled_metrics.build(outputs, labels)
-        # Keras' older optimizers restore a slot when they create it, at the first step.
+        # Older Keras optimizers restore a slot when they create it, at the first step.
         if not isinstance(model.optimizer, tf_keras.optimizers.legacy.Optimizer):
             model.optimizer.build(model.trainable_variables)
 
 
 def remove_checkpoints(folder: str) -> None:
-    """Removes the checkpoints of a training that has ended; other files in the folder stay."""
+    """Removes the checkpoints of a finished training; other files in the folder stay."""
     CheckpointFiles(folder, fingerprint={}, say=lambda _: None).remove_all()
 
 
 def num_state_bytes(model: tf_keras.Model) -> int:
-    """Counts the bytes of a checkpoint, but for the few of metrics."""
+    """Counts the bytes of a checkpoint, except the few bytes of metrics."""
     optimizer: Any = model.optimizer
     is_older = isinstance(optimizer, tf_keras.optimizers.legacy.Optimizer)
     variables = [*model.variables, *(optimizer.variables() if is_older else optimizer.variables)]
@@ -215,8 +217,8 @@ def num_state_bytes(model: tf_keras.Model) -> int:
 def locked_checkpoints(folder: str) -> Iterator[None]:
     """Locks a folder of checkpoints against other trainings; does nothing on object stores, which have no locks.
 
-    One process of a training holds it: the one that writes. The folder is made if need be, and removed at the end if it
-    is empty then. A folder that another process holds is a BlockingIOError.
+    Of a training's processes, the one that writes holds the lock. The folder is created if necessary, and removed at
+    the end if it is empty. If another process holds the lock, this raises BlockingIOError.
     """
     if not has_locks(folder):
         yield
@@ -241,14 +243,14 @@ def num_checkpoint_bytes(folder: str) -> int:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckpointManifest:
-    """What a checkpoint is of.
+    """Description of a checkpoint.
 
     Attributes:
-        position: where training goes on from it.
-        fingerprint: what must be the same when it goes on: names to values or hashes.
-        files: names of TensorFlow's files to their sizes in bytes.
+        position: where training resumes from it.
+        fingerprint: dict from names to values or hashes of what must be the same when training resumes.
+        files: sizes of TensorFlow's files in bytes, by name.
         tfx_gnn_version: version of this library.
-        format_version: version of this form.
+        format_version: version of this file format.
     """
 
     position: TrainingPosition
@@ -259,9 +261,9 @@ class CheckpointManifest:
 
 
 class CheckpointFiles:
-    """The checkpoints of one training in a folder, made when the first one is written.
+    """The checkpoints of one training in a folder, which is created when the first one is written.
 
-    `say` gets a line for each checkpoint that is passed over.
+    `say` is called with a line of text for each checkpoint that is skipped.
     """
 
     def __init__(self, folder: str, *, fingerprint: Mapping[str, str], say: Callable[[str], None]) -> None:
@@ -270,26 +272,26 @@ class CheckpointFiles:
         self._say = say
 
     def path(self, position: TrainingPosition) -> str:
-        """Names the checkpoint of a position, as `tf.train.Checkpoint.write` and `read` take it."""
+        """Returns the path of a position's checkpoint, for `tf.train.Checkpoint.write` and `read`."""
         return os.path.join(self.folder, _name(position))
 
     def newest_whole(self) -> TrainingPosition | None:
-        """Finds the position of the newest whole checkpoint; all of it is read, so restoring it cannot fail half-way.
+        """Finds the position of the newest complete checkpoint; reads all of it, so restoring cannot fail half-way.
 
-        One of another training is a ValueError that names what differs.
+        A checkpoint of another training raises a ValueError that names what differs.
         """
         for name in reversed(self._finished()):
             manifest, defect = self._examine(name)
             if manifest is not None and defect is None:
                 self._check_fingerprint(manifest)
                 return manifest.position
-            self._say(f"Checkpoint {os.path.join(self.folder, name)!r} is passed over: {defect}.")
+            self._say(f"Checkpoint {os.path.join(self.folder, name)!r} is skipped: {defect}.")
         return None
 
     def finish(self, position: TrainingPosition, *, max_to_keep: int) -> None:
-        """Makes the checkpoint of a position count, once its files are written, and removes those that are too old.
+        """Completes the checkpoint of a position, whose files are written, and removes older ones.
 
-        `max_to_keep` includes this one.
+        `max_to_keep` includes this checkpoint.
         """
         name = _name(position)
         manifest = CheckpointManifest(position=position, fingerprint=self._fingerprint, files=self._sizes(name))
@@ -307,7 +309,7 @@ class CheckpointFiles:
         self._remove_all_but(set())
 
     def remove(self, name: str) -> None:
-        """Removes all files of a checkpoint, its manifest first: what is left of it counts no more."""
+        """Removes all files of a checkpoint, its manifest first, so that the rest no longer counts."""
         for file in sorted(self._files_of(name), key=lambda file: not file.endswith(_MANIFEST)):
             path = os.path.join(self.folder, file)
             if tf.io.gfile.isdir(path):
@@ -320,7 +322,7 @@ class CheckpointFiles:
             self.remove(owner)
 
     def _examine(self, name: str) -> tuple[CheckpointManifest | None, str | None]:
-        """Reads a manifest, and says what is wrong with it or its files."""
+        """Reads a manifest, and describes what is wrong with it or its files."""
         with tf.io.gfile.GFile(os.path.join(self.folder, name + _MANIFEST)) as file:
             text = file.read()
         try:
@@ -342,12 +344,11 @@ class CheckpointFiles:
         if differing:
             raise ValueError(
                 f"`checkpoint_dir` must hold checkpoints of this very training; got those of another one in "
-                f"{self.folder!r}, and since then there changed: {differing}. Remove the folder to begin anew, or "
-                "name another one."
+                f"{self.folder!r}; what differs: {differing}. Remove the folder to start over, or name another one."
             )
 
     def _finished(self) -> list[str]:
-        """Names of checkpoints, oldest first: names are in the order of positions."""
+        """Lists the names of checkpoints, oldest first: names sort in the order of positions."""
         return sorted(name.removesuffix(_MANIFEST) for name in self._names() if name.endswith(_MANIFEST))
 
     def _files_of(self, name: str) -> list[str]:
@@ -369,12 +370,12 @@ def _name(position: TrainingPosition) -> str:
 
 
 def _owner(file: str) -> str:
-    """Tells of which checkpoint a file is; TensorFlow writes into a folder `<name>_temp` first."""
+    """Returns the checkpoint that a file belongs to; TensorFlow writes into a folder `<name>_temp` first."""
     return file.partition(".")[0].partition("_")[0]
 
 
 def _io_device(strategy: tf.distribute.Strategy) -> str | None:
-    """Parameter servers may see no shared storage: the coordinator writes and reads all files."""
+    """Returns the coordinator's device under parameter servers, which may see no shared storage."""
     return "/job:chief" if isinstance(strategy, tf.distribute.experimental.ParameterServerStrategy) else None
 
 

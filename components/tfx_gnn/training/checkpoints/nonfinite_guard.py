@@ -1,9 +1,8 @@
 """Stops a training whose loss or weights became NaN or infinite, finds the cause, and saves the batch for debugging.
 
-In normal steps this costs nothing but a look at the loss, which the loop has read anyway. Once it is NaN or
-infinite, the weights are spoilt too, and it may have been an earlier step that spoilt them. So the last
-checkpoint is restored, and the steps since then are done again, one at a time, until a number is not finite: in
-what goes in, in the weights, or in what follows from both.
+In normal steps this costs only a check of the loss, which the loop has read anyway. Once the loss is NaN or
+infinite, the weights are spoilt too, possibly by an earlier step. So the last checkpoint is restored, and the steps
+since then are repeated one at a time, until a number in the inputs, the weights or the results is not finite.
 """
 
 from __future__ import annotations
@@ -40,17 +39,17 @@ _ID = "#id"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NonfiniteCause:
-    """What is known of a number that is not finite.
+    """What is known about the cause of a non-finite number.
 
     Attributes:
-        position: where training was after the step that it came up in.
-        found_again: whether it came up again in that step when the steps since the last checkpoint were repeated.
-            If not, the step is the last one before the loss was looked at.
-        tensor: the first tensor of the step that is not finite, such as "feature nodes/item.x", "weight
-            dense/kernel", "output", "loss" or "gradient of dense/kernel"; empty if it is not known.
-        example_ids: original ids of what the step's examples are about, where the data have `#id`: for each
-            replica, names of edge sets from `_readout` (or "context") to ids. Empty if no batch was looked for:
-            before the first step, and under parameter servers.
+        position: position of the training after the step in which the number occurred.
+        found_again: whether it occurred again when the steps since the last checkpoint were repeated. If not,
+            the step is the last one before the loss was checked.
+        tensor: the first non-finite tensor of the step, such as "feature nodes/item.x", "weight dense/kernel",
+            "output", "loss" or "gradient of dense/kernel"; empty if unknown.
+        example_ids: original ids of what the step's examples are about, if the data have `#id`: for each
+            replica, a dict from edge sets of `_readout` (or "context") to ids. Empty if no batch was searched
+            for: before the first step, and under parameter servers.
     """
 
     position: TrainingPosition
@@ -61,11 +60,11 @@ class NonfiniteCause:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NonfiniteBatch:
-    """What `read_nonfinite_batch` reads.
+    """A batch that ended a training, as `read_nonfinite_batch` returns it.
 
     Attributes:
-        cause: what is known.
-        replicas: for each replica a triple as `train_step` of the model gets it: scalar padded graph, labels, and
+        cause: what is known about the cause.
+        replicas: for each replica, a triple as the model's `train_step` gets it: scalar padded graph, labels, and
             weights before they are scaled by the size of the step.
     """
 
@@ -77,17 +76,20 @@ class NonfiniteError(ValueError):
     """Loss or weights of a training are NaN or infinite.
 
     Attributes:
-        cause: what is known of the reason.
-        folder: where the batch is; empty in a process that is not the chief.
+        cause: what is known about the cause.
+        folder: folder of the batch; empty in a process that is not the chief.
     """
 
     def __init__(self, found: str, cause: NonfiniteCause, folder: str) -> None:
         position = cause.position
         first = f"The first tensor that is not finite is {cause.tensor}. " if cause.tensor else ""
         if not cause.example_ids and position.step_in_epoch:
-            first = "Its batch cannot be found, as workers of parameter servers are not in step; another strategy can. "
+            first = (
+                "Its batch cannot be found, because workers of parameter servers are not synchronous; train with "
+                "another strategy to find it. "
+            )
         elif not cause.found_again and position.step_in_epoch:
-            first = "It did not come up again when the steps since the last checkpoint were repeated. " + first
+            first = "It did not occur again when the steps since the last checkpoint were repeated. " + first
         ids = f" of the examples {_shortened(cause.example_ids)}" if any(cause.example_ids) else ""
         if cause.example_ids and not ids:
             ids = ", whose examples cannot be named as `preprocessing_fn` drops `#id`,"
@@ -104,9 +106,9 @@ class NonfiniteEvaluationError(ValueError):
     """The validation loss is NaN or infinite, although the weights and the training loss are finite.
 
     Attributes:
-        tensor: the first tensor that is not finite, such as "feature nodes/item.x", "output" or "loss"; empty if none
-            of a batch alone is.
-        example_ids: original ids of what the examples of its batch are about, as of `NonfiniteCause`.
+        tensor: the first tensor that is not finite, such as "feature nodes/item.x", "output" or "loss"; empty if all
+            tensors of each batch alone are finite.
+        example_ids: original ids of the seeds or graphs of its batch, as in `NonfiniteCause`.
     """
 
     def __init__(self, loss: float, epoch: int, tensor: str, example_ids: Mapping[str, list[Any]]) -> None:
@@ -121,10 +123,10 @@ class NonfiniteEvaluationError(ValueError):
 
 
 class NonfiniteGuard:
-    """Looks at the loss after each execution, at that of each evaluation, and at the weights before each checkpoint.
+    """Checks the training and validation loss, and the weights before each checkpoint; a `TrainingHook`.
 
-    A `TrainingHook`. `explain` finds out what happened up to a position, and where the batch was written to;
-    `explain_evaluation` finds the first tensor of the watched split that is not finite, and its batch's example ids.
+    `explain` finds the cause of what happened up to a position, and returns it with the folder of the batch.
+    `explain_evaluation` finds the first tensor of the evaluation split that is not finite, and its batch's example ids.
     """
 
     def __init__(
@@ -138,29 +140,29 @@ class NonfiniteGuard:
         self._explain_evaluation = explain_evaluation
 
     def check_weights(self, position: TrainingPosition) -> None:
-        """Refuses to save weights that are NaN or infinite: resuming from them would be useless."""
+        """Refuses to save weights that are NaN or infinite, because resuming from them would be useless."""
         name = first_nonfinite_weight(self._model)
         if name is not None:
             raise NonfiniteError(f"weight {name!r} that is not finite", *self._explain(position))
 
     def on_step_end(self, position: TrainingPosition, logs: Mapping[str, Any]) -> None:
-        """Looks at the mean loss of the epoch so far, which one bad step spoils."""
+        """Checks the mean loss of the epoch so far, which a single bad step makes non-finite."""
         loss = float(logs.get(LOSS, 0.0))
         if not np.isfinite(loss):
             raise NonfiniteError(str(loss), *self._explain(position))
 
     def on_epoch_end(self, position: TrainingPosition, logs: Mapping[str, float]) -> None:
-        """Looks at the validation loss: a number that is not finite would choose the wrong weights for export."""
+        """Checks the validation loss: if it is not finite, it cannot tell which weights are best."""
         loss = float(logs.get(VALIDATION_LOSS, 0.0))
         if not np.isfinite(loss):
             raise NonfiniteEvaluationError(loss, position.epoch, *self._explain_evaluation())
 
     def on_stop(self, position: TrainingPosition) -> None:
-        """Its steps have been looked at."""
+        """Does nothing: the steps so far have been checked."""
 
 
 class NonfiniteSearch:
-    """Finds the step, the tensor and the batch that made a training end; writes the batch if `run_dir` is not empty."""
+    """Finds the step, tensor and batch that ended a training, and writes the batch unless `run_dir` is empty."""
 
     def __init__(
         self,
@@ -180,10 +182,10 @@ class NonfiniteSearch:
         self._run_dir = run_dir
 
     def explain(self, position: TrainingPosition) -> tuple[NonfiniteCause, str]:
-        """Finds out what happened since the last checkpoint, and the folder of the batch: empty if it was not written.
+        """Returns the cause of what happened since the last checkpoint, and the batch's folder, "" if not written.
 
-        The model is of no use afterwards. Under parameter servers steps cannot be repeated: there, workers are not in
-        step, and nothing is known but the position.
+        The model is unusable afterwards. Under parameter servers, whose workers are not synchronous, steps cannot be
+        repeated and only the position is known.
         """
         position = self._end_of_epoch(position)
         if isinstance(self._strategy, tf.distribute.ParameterServerStrategy):
@@ -232,7 +234,7 @@ class NonfiniteSearch:
         return saved.after_steps(position.global_step - saved.global_step)
 
     def _repeat(self, last: TrainingPosition) -> TrainingPosition | None:
-        """Restores the last checkpoint, and repeats steps to the first bad one, whose prior weights it restores."""
+        """Repeats the steps since the last checkpoint up to the first bad one; leaves the weights from before it."""
         position = self._checkpoints.saved_position
         if position is None or position.epoch != last.epoch:
             return None
@@ -254,7 +256,7 @@ class NonfiniteSearch:
         return None
 
     def _batches(self, position: TrainingPosition) -> list[PaddedBatch]:
-        """The batches of all replicas in the step before a position, as all pipelines read them."""
+        """Reads the batches of all replicas in the step before a position, as all pipelines read them."""
         num_replicas = self._strategy.num_replicas_in_sync
         num_pipelines = self._data.sharding.num_pipelines
         a_pipeline = num_replicas // num_pipelines
@@ -266,7 +268,7 @@ class NonfiniteSearch:
                 epochs=tf.data.Dataset.from_tensors(tf.constant(position.epoch, tf.int64)),
                 keep=lambda number: tf.logical_and(number >= first, number < first + a_pipeline),
             )
-            # Replicas that had nothing more to read got padding, which is not worth keeping.
+            # Replicas without data got padding, which is not worth keeping.
             found.extend(batches.take(a_pipeline))
         return found
 
@@ -276,7 +278,7 @@ class NonfiniteSearch:
 
 
 def first_nonfinite_weight(model: tf_keras.Model) -> str | None:
-    """Names the first weight with a number that is not finite; None if there is none."""
+    """Returns the name of the first weight that is not finite; None if all are finite."""
     for variable in model.trainable_variables:
         if not _is_finite(tf.convert_to_tensor(variable)):
             return str(variable.name)
@@ -286,11 +288,11 @@ def first_nonfinite_weight(model: tf_keras.Model) -> str | None:
 def first_nonfinite_tensor(
     model: tf_keras.Model, strategy: tf.distribute.Strategy, replica: tuple[GraphTensor, Any, Any]
 ) -> str:
-    """Repeats a step up to its gradients, and names the first tensor that is not finite; "" if there is none.
+    """Repeats a step up to its gradients, and names the first tensor that is not finite; "" if all are finite.
 
-    That is "feature nodes/item.x", "labels", "sample weights", "weight dense/kernel", "output", "loss" or "gradient of
-    dense/kernel". `replica` is graph, labels and weights of the step on one replica, and the model has the weights
-    before the step. All workers in step call this.
+    Names look like "feature nodes/item.x", "labels", "sample weights", "weight dense/kernel", "output", "loss" and
+    "gradient of dense/kernel". `replica` holds graph, labels and weights of the step on one replica, and the model has
+    the weights from before the step. All synchronous workers must call this.
     """
     graph, labels, weights = replica
     given = _first_given(graph, labels, weights)
@@ -365,7 +367,7 @@ def _dense(value: Any) -> Any:
 
 
 def write_nonfinite_batch(run_dir: str, cause: NonfiniteCause, replicas: Sequence[tuple[GraphTensor, Any, Any]]) -> str:
-    """Writes the batch into the folder of a model run, over one that is there; returns the folder `nonfinite_batch`."""
+    """Writes the batch to `nonfinite_batch` in a model run, replacing an existing one; returns that folder."""
     folder = os.path.join(run_dir, NONFINITE_BATCH_DIR)
     if tf.io.gfile.exists(folder):
         tf.io.gfile.rmtree(folder)
@@ -375,7 +377,7 @@ def write_nonfinite_batch(run_dir: str, cause: NonfiniteCause, replicas: Sequenc
     for element in elements[1:]:
         batches = batches.concatenate(element)
     with warnings.catch_warnings():
-        # TensorFlow warns that readers need this library.
+        # Hides TensorFlow's warning that readers need this library.
         warnings.filterwarnings("ignore", message="Encoding a StructuredValue")
         batches.save(os.path.join(folder, _BATCHES_DIR))
     with tf.io.gfile.GFile(os.path.join(folder, _CAUSE_FILE), "w") as file:
@@ -384,22 +386,22 @@ def write_nonfinite_batch(run_dir: str, cause: NonfiniteCause, replicas: Sequenc
 
 
 def read_nonfinite_batch(folder: str) -> NonfiniteBatch:
-    """Reads a batch that a training ended at.
+    """Reads the batch that ended a training.
 
     Args:
-        folder: the folder `nonfinite_batch` that the error named.
+        folder: the folder `nonfinite_batch` named by the error.
 
     Returns:
-        The batch, and what is known.
+        The batch, and what is known about the cause.
 
     Raises:
-        ValueError: if there is none in the folder.
+        ValueError: if the folder holds no such batch.
     """
     path = os.path.join(folder, _CAUSE_FILE)
     if not tf.io.gfile.exists(path):
         raise ValueError(
-            f"`folder` must hold a batch that a training ended at; got no {_CAUSE_FILE!r} in {folder!r}. Take the "
-            "folder that the error of that training named."
+            f"`folder` must hold a batch that ended a training; got no {_CAUSE_FILE!r} in {folder!r}. Give the folder "
+            "named in the error of that training."
         )
     with tf.io.gfile.GFile(path) as file:
         cause = options_json.from_json(file.read(), NonfiniteCause)
@@ -407,10 +409,10 @@ def read_nonfinite_batch(folder: str) -> NonfiniteBatch:
 
 
 def example_ids(batch: PaddedBatch) -> dict[str, list[Any]]:
-    """Finds the original ids of what the examples of a batch are about, where there are ids.
+    """Finds the original ids of what the examples of a batch are about, if there are ids.
 
-    "context" has the ids of the graphs, and edge sets such as "_readout/seed" have those of the nodes that they tie to
-    readout nodes. Padding has none.
+    "context" maps to the ids of the graphs, and edge sets such as "_readout/seed" to those of the nodes that they
+    connect to readout nodes. Padding has no ids.
     """
     graph, is_real = batch.graph, batch.is_real
     found: dict[str, list[Any]] = {}
@@ -419,7 +421,7 @@ def example_ids(batch: PaddedBatch) -> dict[str, list[Any]]:
     for name, edge_set in graph.edge_sets.items():
         source = graph.node_sets[edge_set.adjacency.source_name]
         if name.startswith(f"{READOUT_NODE_SET}/") and _ID in source.features:
-            # Padding comes after all that is real.
+            # Padding comes after all real items.
             num_real = tf.reduce_sum(tf.boolean_mask(edge_set.sizes, is_real))
             found[name] = _plain(tf.gather(source[_ID], edge_set.adjacency.source[:num_real]))
     return found
@@ -448,7 +450,7 @@ def _advice(cause: NonfiniteCause) -> str:
 
 
 def _shortened(ids: Any, most: int = 5) -> str:
-    """The first few ids."""
+    """Shows the first few ids."""
     values = [value for replica in ids for found in replica.values() for value in found]
     more = f", and {len(values) - most} more" if len(values) > most else ""
     return ", ".join(map(str, values[:most])) + more

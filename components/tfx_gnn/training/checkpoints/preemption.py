@@ -1,6 +1,6 @@
 """Stops a training between two steps on a preemption signal, so that it can resume.
 
-Schedulers of preemptible machines send SIGTERM, and SIGKILL some time afterwards. People press Ctrl-C, which is SIGINT.
+Schedulers of preemptible machines send SIGTERM, and some time later SIGKILL. Users press Ctrl-C, which sends SIGINT.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from tfx_gnn.training.loop.training_loop import TrainingPosition
 class StopSignal:
     """Asks a training to stop once the process gets a signal; a `StopRequest`, and a context manager.
 
-    Workers that train in step stop after the same step, whichever of them got the signal: each tells the others
-    after every step, which costs one sum of one number. The first signal is noticed when the steps that run at
-    a time are done. A second one ends the process at once, whatever it waits for, unless it has a handler of its
-    own, which then gets it. Where a person talks to Python itself, and would lose more than the training, SIGINT
-    raises KeyboardInterrupt as usual.
+    Synchronous workers all stop after the same step, whichever of them got the signal: after every step they sum one
+    number over the workers. The first signal takes effect once the steps of the current call are done. A second one
+    ends the process at once, whatever it is waiting for, unless the process had its own handler for it, which then
+    gets it. In an interactive Python session, where a user would lose more than the training, SIGINT raises
+    KeyboardInterrupt as usual.
 
-    A signal that the process ignores, as those do that a shell has put into the background, stays ignored.
+    A signal that the process ignores stays ignored, as in processes that a shell put into the background.
 
-    Python lets only the main thread of a process handle signals. In another thread nothing is done on a signal,
-    and the process ends as if this were not there.
+    Python lets only the main thread handle signals. In another thread this does nothing, and a signal ends the process
+    as usual.
     """
 
     def __init__(
@@ -78,12 +78,12 @@ class StopSignal:
         return self._received is signal.SIGINT
 
     def is_made(self, position: TrainingPosition) -> bool:
-        """Tells whether a signal came, to this process or to another worker; all workers ask at the same positions."""
+        """Returns whether this process or another worker got a signal; all workers ask at the same positions."""
         is_received = self._received is not None
         return is_received if self._total is None else self._total(float(is_received)) > 0.0
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        """Gets a signal as soon as Python runs in the main thread."""
+        """Handles a signal as soon as Python runs in the main thread."""
         self._received = signal.Signals(number)
         for other, handler in self._before.items():
             signal.signal(other, signal.SIG_DFL if _ends_process(handler) else handler)
@@ -91,22 +91,22 @@ class StopSignal:
             self._tell(self._received)
 
     def _on_watched(self, number: int) -> None:
-        """Gets a signal at once, in another thread."""
+        """Handles a signal at once, in another thread."""
         if number not in self._before:
             return
         self._num_watched += 1
         if self._num_watched == 1:
             self._tell(signal.Signals(number))
         elif _ends_process(self._before[number]):
-            # The main thread may be inside of TensorFlow, where no handler runs. This is the status that shells report.
+            # The main thread may be inside TensorFlow, where no handler runs. This is the exit status shells report.
             os._exit(128 + number)
 
     def _tell(self, received: signal.Signals) -> None:
-        self._say(f"{received.name}: training stops after this step and saves. Once more ends it at once.")
+        self._say(f"{received.name}: training stops after this step and saves. A second signal ends it at once.")
 
 
 class _SignalWatch:
-    """Tells of signals while the main thread runs TensorFlow, when Python calls no handlers of its own."""
+    """Reports signals while the main thread runs TensorFlow, during which Python calls no handlers."""
 
     def __init__(self, on_signal: Callable[[int], None]) -> None:
         self._on_signal = on_signal
@@ -117,7 +117,7 @@ class _SignalWatch:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the watch, after all was told."""
+        """Ends the watch, after all signals were reported."""
         signal.set_wakeup_fd(self._before)
         os.close(self._write)
         self._thread.join()

@@ -13,25 +13,25 @@ import tensorflow as tf
 import tf_keras
 
 State = dict[str, Any]
-"""Names to arrays, or to what JSON can say; arrays keep their dtype, bfloat16 included."""
+"""Maps names to arrays or JSON values; arrays keep their dtype, including bfloat16."""
 
 
 class ResumableState(Protocol):
-    """State that is needed to resume a training: the best weights so far, metrics of earlier epochs."""
+    """State that is needed to resume a training, such as the best weights so far or metrics of earlier epochs."""
 
     def state(self) -> State:
-        """Returns what `restore` needs, a copy of it."""
+        """Returns a copy of what `restore` needs."""
         ...
 
     def restore(self, state: State) -> None:
-        """Restores what `state` returned, in this process or another one."""
+        """Restores what `state` returned in this process or an earlier one."""
         ...
 
 
 class PackedStates(tf.train.experimental.PythonState):
     """Saves the states of named objects as one string of a `tf.train.Checkpoint`.
 
-    A checkpoint is restored into objects of the same names.
+    A checkpoint is restored into objects with the same names.
     """
 
     def __init__(self, states: Mapping[str, ResumableState]) -> None:
@@ -46,7 +46,7 @@ class PackedStates(tf.train.experimental.PythonState):
         found = unpack_state(string_value)
         if found.keys() != self._states.keys():
             raise ValueError(
-                f"`states` must be {sorted(found)}, as in the checkpoint; got {sorted(self._states)}. Go on with the "
+                f"`states` must be {sorted(found)}, as in the checkpoint; got {sorted(self._states)}. Resume with the "
                 "options that the checkpoint was made with."
             )
         for name, owner in self._states.items():
@@ -91,9 +91,9 @@ def unpack_state(packed: bytes) -> dict[str, State]:
 
 
 class BestWeights(tf_keras.callbacks.Callback):
-    """Stops when the validation loss has not fallen for `patience` epochs, and brings back the weights of its minimum.
+    """Stops when the validation loss has not fallen for `patience` epochs, and restores the weights of its minimum.
 
-    They come back at the end of training, whether it was stopped or not.
+    It restores them at the end of training, even if training was not stopped early.
     """
 
     MONITOR = "val_loss"
@@ -120,16 +120,16 @@ class BestWeights(tf_keras.callbacks.Callback):
             self.model.stop_training = True
 
     def state(self) -> State:
-        """Returns what a training goes on with."""
+        """Returns what is needed to resume."""
         weights = {f"weight_{index}": weight for index, weight in enumerate(self._weights)}
         return {"best": self._best, "best_epoch": self.best_epoch, "stopped_early": self.stopped_early, **weights}
 
     def restore(self, state: State) -> None:
-        """Takes up where `state` was called."""
+        """Restores what `state` returned."""
         self._best, self.best_epoch, self.stopped_early = state["best"], state["best_epoch"], state["stopped_early"]
         self._weights = [state[f"weight_{index}"] for index in range(len(state) - 3)]
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Brings the best weights back."""
+        """Restores the best weights."""
         if self._weights:
             self.model.set_weights(self._weights)

@@ -1,4 +1,4 @@
-"""Wires up what lets a training resume: checkpoints, saved state, and the check for numbers that are not finite."""
+"""Wires up what lets a training resume: checkpoints, saved state, and the check for non-finite numbers."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tfx_gnn.training.loop.training_loop import EpochSteps, TrainingHook, Traini
 
 
 class Resumption:
-    """Checkpoints of a training, and the refusal to go on with numbers that are not finite.
+    """Checkpoints of a training, which also stop it at non-finite numbers.
 
     Args:
         model: compiled model with all its variables: see `create_training_variables`.
-        state: where the training is; `resume` sets it.
-        best: the best weights so far, if these are looked for.
-        single_steps: makes steps of the training that run one at a time.
-        evaluation_batches: reads the batches of the watched split.
+        state: state of the training; `resume` sets it.
+        best: the best weights so far, with early stopping.
+        single_steps: makes training steps that run one at a time.
+        evaluation_batches: reads the batches of the evaluation split.
         every_steps: steps between checkpoints; 0 for one after each epoch.
         writes: whether this process writes.
-        run_dir: folder of the model run, for a batch that spoils the training.
+        run_dir: folder of the model run, for a batch that ends the training.
     """
 
     def __init__(
@@ -76,16 +76,16 @@ class Resumption:
 
     @property
     def hooks(self) -> Sequence[TrainingHook]:
-        """Hooks of the loop, in this order: weights are checked before they are saved."""
+        """Hooks for the loop, in order: weights are checked before they are saved."""
         return self._guard, self._checkpoints
 
     def resume(self) -> None:
-        """Goes back to the newest whole checkpoint, or saves the beginning."""
+        """Restores the newest complete checkpoint, or saves the initial state if there is none."""
         position = self._checkpoints.resume()
         if position.global_step:
             self._say(
-                f"Going on in epoch {position.epoch + 1} after {position.step_in_epoch} of its steps, "
-                f"{position.global_step} of all, from {self._checkpoint_dir!r}."
+                f"Resuming in epoch {position.epoch + 1} after {position.step_in_epoch} of its steps, "
+                f"{position.global_step} in total, from {self._checkpoint_dir!r}."
             )
 
     def _explain(self, position: TrainingPosition) -> tuple[NonfiniteCause, str]:

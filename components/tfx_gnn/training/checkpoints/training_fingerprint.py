@@ -26,13 +26,13 @@ MAY_CHANGE = (
     "tpu",
     "allow_unsafe_operations",
 )
-"""Flat names of the options that finished steps do not depend on."""
+"""Flat names of the options that do not affect finished steps."""
 
 
 def training_fingerprint(folders: TrainerFolders, options: GraphTrainerOptions, *, num_replicas: int) -> dict[str, str]:
-    """Fingerprints what the state of a training depends on, but not the folder names.
+    """Fingerprints everything that the state of a training depends on, which excludes folder names.
 
-    The result has "options.<name>" to the option as JSON, and other names to hashes of content: data, budgets, the
+    The result maps "options.<name>" to the option as JSON, and other names to hashes of contents: data, budgets, the
     transform, the user's code, and the version of this library.
     """
     budgets = read_size_constraints(folders.size_constraints_dir)
@@ -59,12 +59,12 @@ def training_fingerprint(folders: TrainerFolders, options: GraphTrainerOptions, 
 
 
 def hash_fingerprint(fingerprint: Mapping[str, str]) -> str:
-    """Makes one name of a fingerprint, for folders: 64 hexadecimal digits."""
+    """Hashes a fingerprint to 64 hexadecimal digits, for the name of a folder."""
     return fingerprint_text(json.dumps(dict(fingerprint), sort_keys=True))
 
 
 def differences(found: Mapping[str, str], wanted: Mapping[str, str]) -> str:
-    """Says "<name> <found> -> <wanted>" for each difference of two fingerprints; empty if there is none."""
+    """Lists the differences of two fingerprints as "<name> <found> -> <wanted>"; "" if they are equal."""
     names = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
     return ", ".join(f"{name} {_short(found.get(name))} -> {_short(wanted.get(name))}" for name in names)
 

@@ -1,31 +1,29 @@
 """The training input: from serialized examples to padded graphs with labels and weights.
 
-Everything runs inside `tf.data`, next to the training step and not in it. Every
-batch has the same static shapes, so the step is traced once and could run on a TPU.
+Everything runs inside `tf.data`, in parallel with the training step. All batches have the
+same static shapes, so the step is traced once and can run on a TPU.
 
-A pass over a split has no end for TensorFlow: batches of padding alone follow the last
-real one. A loop knows the end by their counts, when all replicas are there; until then
-replicas that have come to it earlier get padding, which weighs nothing. So no step needs
-batches of other shapes, as those that TensorFlow makes up for replicas without data have.
+For TensorFlow a pass over a split never ends: after the last real batch come batches that
+hold only padding. The loop finds the end from the batches' counts, once all replicas have
+reached it; until then, replicas that are done get padding with weight 0. So no step gets
+batches of other shapes, such as those that TensorFlow makes up for replicas without data.
 
-In training a label weighs 0 if it does not count, else as much as its class does. Keras
-divides the loss of a replica by its number of rows, padding included, and by the number
-of replicas. Its gradient is thus a mean over replicas in which the real rows of a nearly
-empty batch count more than those of a full one. `weights_of_global_mean` undoes that:
-the gradient is the mean over all real rows of the step, each as much as its class weighs,
-and is the same for any number of replicas. Padding, and replicas that got nothing but
-padding, weigh 0.
+In training, a label that does not count has weight 0, and any other label the weight of
+its class. Keras divides the loss of a replica by its number of rows, padding included, and
+by the number of replicas. Its gradient is thus a mean over replicas in which the real rows
+of a nearly empty batch count more than those of a full one. `weights_of_global_mean` undoes
+that: the gradient is the class-weighted mean over all real rows of the step, and is the
+same for any number of replicas. Padding has weight 0, also in replicas with nothing else.
 
-What Keras shows for an epoch is the mean over its steps. Graphs of a step with few others
-then count a little more: on packed batches the largest hundredth 1.1 times on the Debian
-graph, 1.8 times where sizes have a Pareto tail of exponent 1.3. One weight for all graphs
-of an epoch avoids that, but did not train better on the Debian graph, and hangs on a
-number of batches that is known only afterwards. In evaluation it is known, and all labels
-weigh the same.
+The loss and metrics that Keras shows for an epoch are the mean over its steps. Graphs in
+steps with few other graphs then count a little more: on packed batches, the largest 1% of
+the graphs count 1.1 times on the Debian graph, and 1.8 times if sizes have a Pareto tail
+with exponent 1.3. One weight for all graphs of an epoch would avoid that, but did not train
+better on the Debian graph, and depends on the number of batches, which is known only
+afterwards. In evaluation that number is known, and all labels have the same weight.
 
-Each batch carries its own counts to the step that trains on it, so what is read ahead of
-the training counts only when it is trained on, and the counts of all replicas can be
-added up.
+Each batch carries its own counts to the step that trains on it. So a batch that is read
+ahead is counted only once it is trained on, and the counts can be summed over replicas.
 """
 
 from __future__ import annotations
@@ -56,16 +54,16 @@ class EpochInput:
     """What an epoch was trained on.
 
     Attributes:
-        num_steps: steps; each takes a batch on each replica.
-        num_batches: batches with a graph in them. Replicas that had none in the epoch's last steps got padding.
-        num_graphs: graphs in them.
+        num_steps: steps; each takes one batch per replica.
+        num_batches: batches with at least one graph. Replicas without data in the epoch's last steps got padding.
+        num_graphs: graphs in these batches.
         num_removed_batches: batches that fit-or-skip removed.
-        num_removed_graphs: graphs in these.
-        graphs_per_batch: mean number of graphs of a batch.
-        fill: share of the nodes and edges that are no padding, all sets and all replicas together.
-        removed_share: graphs removed over all graphs.
+        num_removed_graphs: graphs in the removed batches.
+        graphs_per_batch: mean number of graphs in a batch.
+        fill: fraction of nodes and edges that are not padding, over all sets and replicas together.
+        removed_share: fraction of all graphs that was removed.
         graphs_per_second: graphs trained on per second of the epoch, without evaluation.
-        input_bound_share: share of that time in which steps waited for their input.
+        input_bound_share: fraction of that time that steps spent waiting for input.
     """
 
     num_steps: int
@@ -81,7 +79,7 @@ class EpochInput:
 
 
 def count_batch(batch: PaddedBatch) -> tf.Tensor:
-    """Counts a batch, int64 [NUM_COUNTS]; one without any graph counts as padding alone."""
+    """Counts a batch, int64 [NUM_COUNTS]; a batch without graphs counts as nothing but padding."""
     pieces = [*batch.graph.node_sets.values(), *batch.graph.edge_sets.values()]
     is_real = tf.cast(batch.is_real, tf.int64)
     sizes = tf.add_n([tf.cast(piece.sizes, tf.int64) for piece in pieces])
@@ -100,9 +98,9 @@ def count_batch(batch: PaddedBatch) -> tf.Tensor:
 def epoch_input(
     counts: Sequence[int], *, num_steps: int, seconds: float = 0.0, seconds_waited: float = 0.0
 ) -> EpochInput:
-    """Turns the sum of `count_batch` over the batches of an epoch into figures; shares of nothing are 0.
+    """Turns the sum of `count_batch` over the batches of an epoch into figures; fractions of nothing are 0.
 
-    `seconds_waited` is the part of `seconds` that the steps waited for input, as the mean over processes or of one.
+    `seconds_waited` is the part of `seconds` that steps waited for input, in one process or as a mean over processes.
     """
     batches, graphs, removed_batches, removed_graphs, real, padded = (int(count) for count in counts)
     return EpochInput(
@@ -124,8 +122,8 @@ class TrainingBatch(NamedTuple):
 
     Attributes:
         graph: scalar padded graph without labels and original ids.
-        labels: as the objective's loss takes them.
-        weights: float32, one for each label that the loss counts; 0 for what it does not.
+        labels: labels in the form that the objective's loss takes.
+        weights: float32, one for each label; 0 for labels that the loss does not count.
         counts: int64: `count_batch`, then `counted_rows` of the weights.
     """
 
@@ -140,9 +138,9 @@ class LabelledBatch(NamedTuple):
 
     Attributes:
         graph: scalar padded graph without labels and original ids.
-        labels: as the objective's loss takes them; those that cannot count are replaced.
-        counts: bool, one for each weight: not for padding, nor for a label that is not known.
-        weights: float32 of the same shape: what each label weighs in training if it counts.
+        labels: labels in the form that the objective's loss takes; those that cannot count are replaced.
+        counts: bool, one for each weight; False for padding and for unknown labels.
+        weights: float32 of the same shape: the weight of each label in training if it counts.
     """
 
     graph: GraphTensor
@@ -164,7 +162,7 @@ class LabelledGraphs:
     objective: Objective
 
     def __call__(self, graph: GraphTensor, is_real: tf.Tensor) -> LabelledBatch:
-        """Parts a scalar padded graph from its labels; `is_real` is bool [num_components], False for padding."""
+        """Separates a scalar padded graph from its labels; `is_real` is bool [num_components], False for padding."""
         graph, labels = self.objective.split_off_labels(_with_declared_shapes(graph, self.graph_spec))
         return LabelledBatch(
             graph=without_reserved_features(graph),
@@ -175,26 +173,26 @@ class LabelledGraphs:
 
 
 def training_weights(batch: LabelledBatch) -> Any:
-    """Weighs the labels of one replica's batch for training: 0 for what does not count."""
+    """Returns the training weights of one replica's labels: 0 for labels that do not count."""
     return tf.nest.map_structure(lambda counts, weights: tf.where(counts, weights, 0.0), batch.counts, batch.weights)
 
 
 def counted_rows(weights: Any) -> tf.Tensor:
-    """Counts the rows that weigh something, int64 [number of outputs] in the order of `tf.nest.flatten`."""
+    """Counts the rows with a non-zero weight, int64 [number of outputs] in the order of `tf.nest.flatten`."""
     return tf.stack([tf.math.count_nonzero(weight) for weight in tf.nest.flatten(weights)])
 
 
 def weights_of_global_mean(weights: Any, num_counted: tf.Tensor, num_replicas: int) -> Any:
-    """Scales the weights of one replica, so that Keras' loss becomes the mean over the rows of all replicas that count.
+    """Scales the weights of one replica so that Keras' loss becomes the mean over the counted rows of all replicas.
 
-    `num_counted` is the sum of `counted_rows` over all replicas. The result is 0 where no row counts.
+    `num_counted` is the sum of `counted_rows` over all replicas. The result is 0 if no row counts.
 
     Example:
         >>> two_of_three = tf.constant([1.0, 1.0, 0.0])
         >>> weights_of_global_mean(two_of_three, tf.constant([4], tf.int64), num_replicas=2).numpy().tolist()
         [1.5, 1.5, 0.0]
     """
-    # Undoes Keras' division by rows and replicas, and divides by the rows that count instead.
+    # Undo Keras' division by rows and replicas, and divide by the rows that count instead.
     counts = tf.unstack(tf.maximum(tf.cast(num_counted, tf.float32), 1.0), num=len(tf.nest.flatten(weights)))
     scaled = [
         weight * (tf.cast(tf.size(weight), tf.float32) * num_replicas / count)
@@ -204,10 +202,10 @@ def weights_of_global_mean(weights: Any, num_counted: tf.Tensor, num_replicas: i
 
 
 def expected_steps(budget: Budget, num_graphs: int, num_replicas: int = 1) -> int:
-    """Tells how many steps a pass over a split makes, at least 1, before there is any.
+    """Predicts the number of steps in a pass over a split, at least 1.
 
-    Exact for one replica, except for packed batches and batches that fit-or-skip removes; for
-    several, if their parts of the data are equal.
+    The number is exact for one replica, except for packed batches and batches that fit-or-skip removes. For
+    several replicas, their parts of the data must also be equal.
     """
     return math.ceil(math.ceil(num_graphs / budget.graphs_per_batch) / num_replicas)
 
@@ -225,26 +223,26 @@ def training_batches(
     pipeline: int = 0,
     shard: Callable[[tf.data.Dataset], tf.data.Dataset] | None = None,
 ) -> tf.data.Dataset:
-    """Reads a split once an epoch, in an order that the seed and the epoch determine; a dataset of `PaddedBatch`.
+    """Reads a split once per epoch, in an order determined by the seed and the epoch; a dataset of `PaddedBatch`.
 
-    Serialized examples are shuffled, not parsed ones: they are smaller. Each epoch has another order, the same in each
-    run, so fit-or-skip removes other graphs in each epoch. `keep` is as for `padded_batches`, `pipeline` as for
-    `shuffled_records`; `shard` keeps the records of this pipeline.
+    It shuffles serialized examples, which are smaller than parsed ones. Each epoch has a different order, which is the
+    same in every run, so fit-or-skip removes different graphs in each epoch. `keep` is as for `padded_batches`,
+    `pipeline` as for `shuffled_records`; `shard` keeps only the records of this pipeline.
     """
     records = shuffled_records(
         files, epochs=epochs, shuffle_buffer_size=shuffle_buffer_size, seed=seed, pipeline=pipeline, shard=shard
     )
-    # LabelReader has read all of them before, without trust in their bytes.
+    # The bytes can be trusted: LabelReader has already read and checked all of them.
     return padded_batches(records, graph_spec, budget, batching, keep=keep, trusted=True)
 
 
 def training_dataset(batches: tf.data.Dataset, labelled: LabelledGraphs, budget: Budget) -> tf.data.Dataset:
-    """Makes what replicas in step are trained on of padded batches; padding without end follows the last batch."""
+    """Makes `TrainingBatch`es for synchronous replicas from padded batches; endless padding follows the last batch."""
     return weighted_training_batches(batches.concatenate(empty_batches(labelled.graph_spec, budget)), labelled)
 
 
 def weighted_training_batches(batches: tf.data.Dataset, labelled: LabelledGraphs) -> tf.data.Dataset:
-    """Makes `TrainingBatch`es of padded batches, however many there are."""
+    """Makes one `TrainingBatch` from each padded batch, without padding at the end."""
     return _weighted(batches, labelled, training_weights)
 
 
@@ -258,11 +256,12 @@ def evaluation_dataset(
     pipeline: int = 0,
     num_pipelines: int = 1,
 ) -> tf.data.Dataset:
-    """Reads a split again and again, in the order of its files; nothing is left out.
+    """Reads a whole split again and again, in the order of its files.
 
-    The batches of all replicas together are in each pass those that one replica would get, and padding behind them:
-    `num_batches` is steps times replicas, of which each pipeline takes every n-th. The weights make the mean loss of
-    the batches of a pass the mean over the labels that count, `num_counted` by output ("" for the only one).
+    In each pass, all replicas together get the batches that one replica would get, followed by padding:
+    `num_batches` is steps times replicas, and each pipeline takes every n-th batch. The weights make the mean loss over
+    the batches of a pass the mean over the labels that count; `num_counted` holds their number by output ("" if there
+    is only one).
     """
     keep = None if num_pipelines == 1 else lambda number: number % num_pipelines == pipeline
     records = ordered_records(files)
@@ -277,12 +276,12 @@ def evaluation_dataset(
         return tf.nest.pack_sequence_as(labels.counts, weights)
 
     a_pass = batches.concatenate(empty_batches(labelled.graph_spec, budget)).take(num_batches // num_pipelines)
-    # In one iterator: to make one for each evaluation would take TensorFlow half a second.
+    # One iterator for all passes: TensorFlow needs half a second to make one.
     return _weighted(a_pass.repeat(), labelled, weigh)
 
 
 def evaluation_batch(serialized: tf.Tensor, labelled: LabelledGraphs, budget: Budget) -> LabelledBatch:
-    """Makes one batch of serialized examples, string [n], as `evaluation_dataset` makes it."""
+    """Makes one batch from serialized examples, string [n], as `evaluation_dataset` does."""
     return labelled(*parse_merge_and_pad(labelled.graph_spec, serialized, budget.constraints, trusted=True))
 
 
@@ -295,12 +294,12 @@ def _weighted(
         counts = tf.concat([count_batch(batch), counted_rows(weights)], axis=0)
         return TrainingBatch(graph=parts.graph, labels=parts.labels, weights=weights, counts=counts)
 
-    # Nothing here needs AutoGraph, which takes seconds to read it all.
+    # Nothing here needs AutoGraph, which would take seconds to rewrite all of it.
     return batches.map(tf.autograph.experimental.do_not_convert(weighted)).prefetch(tf.data.AUTOTUNE)
 
 
 def _with_declared_shapes(graph: GraphTensor, spec: GraphTensorSpec) -> GraphTensor:
-    """Padding by a number of items that is known at run time only forgets static shapes of the items."""
+    """Restores the static shapes of items, which padding by a number known only at run time loses."""
 
     def shaped(piece: Any, piece_spec: Any) -> dict[str, const.Field]:
         return {

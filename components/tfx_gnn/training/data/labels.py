@@ -25,7 +25,7 @@ class LabelAccumulator:
         self._moments: _Moments | None = None if objective.num_classes else _Moments()
 
     def add(self, labels: npt.NDArray[Any], counts: npt.NDArray[np.bool_]) -> None:
-        """Adds a batch: labels as of `Objective.split_off_labels`, counts as of `Objective.counts`."""
+        """Adds a batch: labels from `Objective.split_off_labels`, counts from `Objective.counts`."""
         self._num_labels += counts.size
         self._num_counted += int(counts.sum())
         if self._moments is not None:
@@ -37,7 +37,7 @@ class LabelAccumulator:
         self._class_counts += np.bincount(known, minlength=num_classes)
 
     def summary(self) -> LabelSummary:
-        """Tells what has been added."""
+        """Summarizes what was added."""
         moments = {} if self._moments is None else self._moments.figures()
         return LabelSummary(
             num_labels=self._num_labels,
@@ -48,10 +48,10 @@ class LabelAccumulator:
 
 
 class _Moments:
-    """Mean, variance and range of each column, merged batch by batch without loss of digits.
+    """Mean, variance and range of each column, merged batch by batch without loss of precision.
 
-    Sums of squares are of differences from the mean, merged as by Chan, Golub and LeVeque (1979): the difference of
-    E[x^2] and E[x]^2 would cancel.
+    It sums squared differences from the mean, merged as in Chan, Golub and LeVeque (1979), because E[x^2] - E[x]^2
+    suffers from cancellation.
     """
 
     def __init__(self) -> None:
@@ -83,22 +83,22 @@ _READ_BATCH = 1024
 
 
 class LabelReader:
-    """Looks at the labels of transformed examples, reading nothing else of them.
+    """Reads the labels of transformed examples, and nothing else.
 
-    What it runs is traced once, for all files of all splits.
+    Its function is traced once for all files of all splits.
     """
 
     def __init__(self, graph_spec: GraphTensorSpec, objective: Objective) -> None:
-        """Prepares to read; `graph_spec` is of one transformed graph, labels included, and checked by `objective`."""
+        """Prepares to read; `graph_spec` is that of one transformed graph with labels, checked by `objective`."""
         self._objective = objective
         self._reads_seeds = any(part.readout_key == "seed" for part in objective.parts.values())
         self._look = _make_look(objective.labels_only(graph_spec), objective)
 
     def summarize(self, files: Sequence[RecordFile]) -> dict[str, LabelSummary]:
-        """Sums up the labels of a split by the names of `objective.parts`: "" for a single task.
+        """Summarizes the labels of a split, by name in `objective.parts`: "" for a single task.
 
-        Refuses a damaged file, a split without examples, and examples without label or, for tasks about seeds, without
-        exactly one `_readout` node.
+        Refuses a damaged file, a split without examples, and examples without a label or, for tasks about seeds,
+        without exactly one `_readout` node.
         """
         accumulators = {name: LabelAccumulator(part) for name, part in self._objective.parts.items()}
         num_examples = 0
@@ -151,14 +151,14 @@ def check_train_labels(labels: Mapping[str, LabelSummary], objective: Objective,
 
 
 def _make_look(spec: GraphTensorSpec, objective: Objective) -> Callable[[tf.Tensor], Any]:
-    """Serialized examples to numbers of readouts, whether labels are there, labels and counts by task."""
-    # A number that no label is: it stands for a feature that an example lacks.
+    """Maps serialized examples to numbers of readouts, presence of labels, and labels and counts by task."""
+    # A number that no label has marks a feature that is missing from an example.
     absent = {f"context/{name}": feature.dtype.min for name, feature in spec.context_spec.features_spec.items()}
     for set_name, node_set in spec.node_sets_spec.items():
         absent |= {f"nodes/{set_name}.{name}": spec.dtype.min for name, spec in node_set.features_spec.items()}
 
     def look(serialized: tf.Tensor) -> Any:
-        # Damaged bytes are found here: a training trusts what it reads in each epoch.
+        # Damaged bytes must be found here, because training trusts what it reads in each epoch.
         graph = parse_and_merge(spec, serialized, default_values=absent)
         num_examples = tf.size(serialized)
         has_labels = tf.ones([num_examples], tf.bool)
@@ -176,7 +176,7 @@ def _make_look(spec: GraphTensorSpec, objective: Objective) -> Callable[[tf.Tens
             labels, counts = {"": labels}, {"": counts}
         return sizes, has_labels, labels, counts
 
-    # Nothing here needs AutoGraph, which takes seconds to read it all.
+    # Nothing here needs AutoGraph, which would take seconds to rewrite all of it.
     traced_once: Callable[[tf.Tensor], Any] = tf.function(
         look, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
     )

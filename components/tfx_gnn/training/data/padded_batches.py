@@ -1,11 +1,11 @@
 """Padded batches from serialized tf.Examples: packed, fit-or-skip or tight.
 
-- "packed": `pack_batches` fills the budget with as many graphs as fit. Nothing is left out.
-- "fit_or_skip": batches of a fixed number of graphs; those that do not fit are removed, and counted.
-- "tight": batches of a fixed number of graphs, and a budget that each of them fits.
+- "packed": `pack_batches` fills the budget with as many graphs as fit. No graph is removed.
+- "fit_or_skip": batches of a fixed number of graphs; batches that do not fit are removed and counted.
+- "tight": batches of a fixed number of graphs, and a budget that every batch fits.
 
-Sizes are read before anything is parsed, so what is removed costs little. Training reads its batches
-through this function, and precomputed batches are written through it: both are the same.
+Sizes are read before anything is parsed, so removed batches cost little. Training and the writer of
+precomputed batches both use `padded_batches`, so their batches are the same.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tfx_gnn.records.size_constraints_file import (
 )
 
 BUDGET_KINDS = {"packed": PACKING, "fit_or_skip": FIT_OR_SKIP, "tight": TIGHT}
-"""Ways of batching, and the kind of budget that each of them takes."""
+"""Ways of batching, and the kind of budget that each takes."""
 
 
 def read_matching_size_constraints(
@@ -42,7 +42,7 @@ def read_matching_size_constraints(
     transformed_graph_schema_dir: str,
     splits: Collection[str],
 ) -> SizeConstraintsFile:
-    """Reads budgets, and refuses such as were learned from other examples, or not from all of the splits."""
+    """Reads budgets, and refuses those learned from other examples or not from all of the splits."""
     content = read_size_constraints(size_constraints_dir)
     content.check_matches(
         data_fingerprint=fingerprint_examples(transformed_examples_dir, tuple(content.options["splits"])),
@@ -55,11 +55,11 @@ def read_matching_size_constraints(
 class PaddedBatch(NamedTuple):
     """One element of a dataset of padded batches.
 
-    The two counters of all batches of a pass add up to what that pass removed: a batch carries what was
-    removed after it, up to the next one that was kept; the first one also what was removed before.
+    The two counters, summed over the batches of a pass, are what that pass removed: each batch counts what was
+    removed between it and the next batch that was kept, and the first batch also what was removed before it.
 
     Attributes:
-        graph: scalar graph of the sizes of the budget, in static shapes.
+        graph: scalar graph padded to the budget, with static shapes.
         is_real: bool [total_num_components]; False for padding.
         num_removed_batches: int64 scalar.
         num_removed_graphs: int64 scalar.
@@ -83,23 +83,23 @@ def padded_batches(
     """Batches, parses, merges and pads graphs.
 
     Args:
-        records: serialized tf.Examples, strings of shape [], one graph each. Shuffle these: they are
-            smaller than graphs.
+        records: serialized tf.Examples, strings of shape [], one graph each. Shuffle these, not the parsed
+            graphs: they are smaller.
         spec: spec of the scalar graph in one tf.Example.
         budget: what a batch is padded to, of the kind in `BUDGET_KINDS` for `batching`.
         batching: "packed", "fit_or_skip" or "tight".
-        keep: tells of the number of a batch in its pass, int64 scalar from 0, whether it is wanted. The
-            others are never parsed, and what they say was removed is not counted.
+        keep: maps the number of a batch in its pass, int64 scalar from 0, to whether the batch is wanted.
+            Other batches are never parsed, and their counters of removed batches and graphs are lost.
         trusted: whether the bytes are known to be undamaged, which makes parsing faster; as for `parse_example`.
 
     Returns:
-        Dataset of `PaddedBatch`, in the same order in each pass if that of `records` is. All shapes are
-        static but those of ragged features. With a fixed number of graphs the last batch may have fewer.
+        Dataset of `PaddedBatch`, in the same order in each pass if `records` is. All shapes are static,
+        except those of ragged features. With a fixed number of graphs, the last batch may have fewer.
 
     Raises:
-        ValueError: if there is no such way of batching, or the budget is of another kind, or lacks a set.
+        ValueError: if `batching` is unknown, or the budget is of another kind or lacks a set.
         tf.errors.InvalidArgumentError: at run time, if a graph does not fit even alone (packed), a batch
-            does not fit (tight), or no batch at all does (fit-or-skip).
+            does not fit (tight), or no batch fits at all (fit-or-skip).
     """
     kind = BUDGET_KINDS.get(batching)
     if kind is None:
@@ -124,50 +124,50 @@ def padded_batches(
 
 
 class EpochOffset:
-    """Number of an epoch, and of the first batch of it that is wanted.
+    """Number of an epoch, and of its first batch that is wanted.
 
-    A dataset that was built with `epochs()` and `keep` reads both when an iteration begins.
+    A dataset built with `epochs()` and `keep` reads both when an iteration starts.
     """
 
     def __init__(self, epoch: int = 0) -> None:
-        # Where tf.data runs, whatever device the model is on.
+        # On the CPU, where tf.data runs, whatever device the model is on.
         with tf.device("/CPU:0"):
             self._epoch = tf.Variable(epoch, dtype=tf.int64, trainable=False, name="epoch")
             self._first_batch = tf.Variable(0, dtype=tf.int64, trainable=False, name="first_batch")
 
     def set(self, epoch: int, first_batch: int = 0) -> None:
-        """Sets the epoch, from 0, and the number of batches of it that the next iteration leaves out."""
+        """Sets the epoch, from 0, and how many of its first batches the next iteration skips."""
         self._epoch.assign(epoch)
         self._first_batch.assign(first_batch)
 
     def epochs(self) -> tf.data.Dataset:
-        """Returns the dataset of the one number of the epoch, int64 scalar."""
+        """Returns a dataset with one element, the number of the epoch; int64 scalar."""
         read = tf.autograph.experimental.do_not_convert(lambda _: self._epoch.read_value())
         return tf.data.Dataset.from_tensors(0).map(read)
 
     def epochs_until(self, end: int) -> tf.data.Dataset:
-        """Returns the dataset of the numbers from this epoch to the one before `end`, int64 scalars."""
+        """Returns a dataset of the numbers from this epoch to the one before `end`, int64 scalars."""
         following = tf.autograph.experimental.do_not_convert(lambda epoch: tf.data.Dataset.range(epoch, end))
         return self.epochs().flat_map(following)
 
     def keep(self, number: tf.Tensor) -> tf.Tensor:
-        """Tells whether a batch is wanted, by its number in the epoch, int64 scalar."""
+        """Returns whether a batch is wanted, given its number in the epoch, int64 scalar."""
         return number >= self._first_batch
 
     def keep_in_epoch(self, epoch: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-        """As `keep`, where one iteration reads several epochs: of those after the first one all batches are wanted."""
+        """Like `keep`, for an iteration over several epochs: all batches after the first epoch are wanted."""
         return tf.logical_or(epoch > self._epoch, self.keep(number))
 
 
 def numbered_batches(batches: tf.data.Dataset, keep: Callable[[tf.Tensor], tf.Tensor]) -> tf.data.Dataset:
-    """Keeps some elements of a dataset by their numbers; `keep` is as for `padded_batches`."""
+    """Keeps the elements of a dataset whose numbers are wanted; `keep` is as for `padded_batches`."""
     as_written = tf.autograph.experimental.do_not_convert
     numbered = batches.enumerate().filter(as_written(lambda number, _: keep(number)))
     return numbered.map(as_written(lambda _, batch: batch))
 
 
 def empty_batches(spec: GraphTensorSpec, budget: Budget) -> tf.data.Dataset:
-    """Repeats a batch of padding alone without end; its `element_spec` is that of `padded_batches`."""
+    """Repeats a batch of nothing but padding endlessly; its `element_spec` is that of `padded_batches`."""
     batch = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string)).map(_pad_to(spec, budget))
     return batch.cache().repeat()
 
@@ -175,11 +175,11 @@ def empty_batches(spec: GraphTensorSpec, budget: Budget) -> tf.data.Dataset:
 def ended_batches(
     batches: tf.data.Dataset, spec: GraphTensorSpec, budget: Budget, *, num_replicas: int
 ) -> tf.data.Dataset:
-    """Marks the end of a pass for replicas that take its `PaddedBatch`es in turns: the last step is of padding alone.
+    """Marks the end of a pass for replicas that take its `PaddedBatch`es in turns, by a last step of only padding.
 
-    Replicas that have no batch in the last step of the data get padding in it, too.
+    Replicas without a batch in the last step with data also get padding there.
     """
-    # At most n - 1 to fill the last step of the data, then n for the step of padding.
+    # At most n - 1 to fill up the last step with data, then n for the step of padding.
     most = 2 * num_replicas - 1
     padding = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string)).repeat(most).map(_pad_to(spec, budget))
     if num_replicas == 1:
@@ -204,7 +204,7 @@ def ended_batches(
 
 
 def padded_batch_spec(spec: GraphTensorSpec, budget: Budget) -> PaddedBatch:
-    """Describes the elements of `padded_batches` as their `element_spec`, without records."""
+    """Returns the `element_spec` of `padded_batches`, which needs no records."""
     pad = tf.function(_pad_to(spec, budget), input_signature=[tf.TensorSpec([None], tf.string)])
     described: PaddedBatch = tf.nest.map_structure(
         tf.type_spec_from_value, pad.get_concrete_function().structured_outputs
@@ -213,26 +213,26 @@ def padded_batch_spec(spec: GraphTensorSpec, budget: Budget) -> PaddedBatch:
 
 
 def _pad_to(spec: GraphTensorSpec, budget: Budget, *, trusted: bool = True) -> Callable[..., PaddedBatch]:
-    """Pads a batch; no examples at all, which make a batch of padding, can be trusted."""
+    """Returns a function that pads a batch; no examples give a batch of padding, which can be `trusted`."""
 
     def pad(serialized: tf.Tensor, *removed: tf.Tensor) -> PaddedBatch:
         graph, is_real = parse_merge_and_pad(spec, serialized, budget.constraints, trusted=trusted)
         num_batches, num_graphs = removed or (tf.zeros([], tf.int64), tf.zeros([], tf.int64))
         return PaddedBatch(graph, is_real, num_batches, num_graphs)
 
-    # Nothing here needs AutoGraph, which takes seconds to read it all.
+    # Nothing here needs AutoGraph, which would take seconds to rewrite all of it.
     as_written: Callable[..., PaddedBatch] = tf.autograph.experimental.do_not_convert(pad)
     return as_written
 
 
 def _fitting(batches: tf.data.Dataset, spec: GraphTensorSpec, budget: Budget) -> tf.data.Dataset:
-    """Removes batches that cannot be padded, and lets the others carry how many these are.
+    """Removes batches that do not fit, and lets the other batches carry the number of removed ones.
 
-    The result is of (strings [num_graphs], number of batches removed, number of graphs removed). A batch is held back
-    until the next one that fits has come, or the end: only then it is known what was removed after it.
+    Elements are (strings [num_graphs], number of batches removed, number of graphs removed). A batch is held back
+    until the next one that fits, or the end: only then is it known what was removed after it.
     """
     rule = SizeRule.from_constraints(spec, budget.constraints)
-    # Too-small components are not skipped here: padding rejects them.
+    # Components that are too small are not removed here: padding rejects them.
     items = ExampleItems(spec, prefix=None, demands={})
     zero, no_records = tf.zeros([], tf.int64), tf.zeros([0], tf.string)
     as_written = tf.autograph.experimental.do_not_convert

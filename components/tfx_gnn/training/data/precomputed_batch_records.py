@@ -1,9 +1,9 @@
 """Records of precomputed batches: the tensors of one padded batch as bytes.
 
-Records are read at nearly the speed of copying memory. Tensors of static shape and no strings, which are nearly all,
-lie in a record of a fixed number of bytes, one dtype after another, each dtype at a multiple of 64 bytes. Reading such
-a record is one copy, and one more for each dtype that parts its tensors; there is no step for each value, nor for
-each graph. Strings and the values of ragged features go into a tf.Example beside it, if there are any.
+Records are read at nearly the speed of a memory copy. Tensors of static shape that are not strings, which are nearly
+all, are stored in a record of fixed size, one dtype after another, each dtype at a multiple of 64 bytes. Reading such a
+record takes one copy, and one more per dtype to split it into tensors; nothing is done per value or per graph. Strings
+and the values of ragged features, if any, go into a separate tf.Example.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tensorflow as tf
 from tfx_gnn.graph.codec.flat_tensors import graph_flat_tensor_specs, graph_from_flat_tensors, graph_to_flat_tensors
 from tfx_gnn.training.data.padded_batches import PaddedBatch
 
-#: TensorFlow shares slices of a buffer that begin at multiples of it, and copies others.
+#: TensorFlow shares memory with slices of a buffer that start at multiples of this, and copies other slices.
 _ALIGNMENT = 64
 
 
@@ -26,12 +26,12 @@ class PrecomputedBatchRecords:
     """Writes and reads the records of padded batches of one element spec."""
 
     def __init__(self, batch_spec: PaddedBatch) -> None:
-        """Lays out the tensors of batches of an `element_spec`."""
+        """Lays out the tensors of batches with an `element_spec`."""
         self._graph_spec = batch_spec.graph
         specs = _flat_specs(batch_spec)
         self._varying = {key: spec for key, spec in specs.items() if not _is_fixed(spec)}
         fixed = sorted((spec.dtype.name, key) for key, spec in specs.items() if _is_fixed(spec))
-        # For each dtype the first byte, and the tensors.
+        # For each dtype, its first byte and its tensors.
         self._groups: list[tuple[int, tf.DType, dict[str, tf.TensorSpec]]] = []
         end = 0
         for dtype, keys in itertools.groupby(fixed, lambda item: item[0]):
@@ -40,18 +40,18 @@ class PrecomputedBatchRecords:
             self._groups.append((start, tf.as_dtype(dtype), group))
             end = start + tf.as_dtype(dtype).size * sum(_num_values(spec) for spec in group.values())
         self.num_bytes = end
-        """Bytes of the record of a batch."""
+        """Size of a batch's record in bytes."""
         self.has_example = bool(self._varying)
-        """Whether there is a tf.Example, too."""
+        """Whether each batch also has a tf.Example."""
         self.description = tuple(
             f"{key} {spec.dtype.name} {spec.shape.as_list()}"
             for group in (*(group for _, _, group in self._groups), self._varying)
             for key, spec in group.items()
         )
-        """The tensors in the order of their values; equal if records are read alike."""
+        """The tensors in the order of their values; equal layouts read records the same way."""
 
     def write(self, batch: PaddedBatch) -> tuple[bytes, bytes]:
-        """Writes an eager batch as its record, `num_bytes` little-endian bytes, and a serialized tf.Example."""
+        """Writes an eager batch as a record of `num_bytes` little-endian bytes and a serialized tf.Example."""
         flat = _flat_tensors(batch)
         record = np.zeros([self.num_bytes], np.uint8)
         for start, _, group in self._groups:
@@ -66,7 +66,7 @@ class PrecomputedBatchRecords:
         return record.tobytes(), example.SerializeToString(deterministic=True)
 
     def read(self, record: tf.Tensor, example: tf.Tensor | None = None) -> PaddedBatch:
-        """Reads a batch, inside of `tf.data.Dataset.map`; `example` is None if `has_example` is False."""
+        """Reads a batch inside `tf.data.Dataset.map`; `example` is None if `has_example` is False."""
         flat = self._read_fixed(record)
         if example is not None and self.has_example:
             flat |= self._read_varying(example)
@@ -110,7 +110,7 @@ def _flat_tensors(batch: PaddedBatch) -> dict[str, tf.Tensor]:
 
 
 def _others(batch: PaddedBatch) -> dict[str, Any]:
-    """Returns all but the graph; no key of a graph is like these."""
+    """Returns all tensors but the graph's, under keys that no graph uses."""
     return {name: getattr(batch, name) for name in PaddedBatch._fields[1:]}
 
 
@@ -123,7 +123,7 @@ def _num_values(spec: tf.TensorSpec) -> int:
 
 
 def _from_bytes(data: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """Takes bytes, uint8 of shape [n], for values of a dtype, of shape [n / size]."""
+    """Reinterprets bytes, uint8 of shape [n], as values of a dtype, of shape [n / size]."""
     if dtype == tf.bool:
         return tf.cast(data, tf.bool)
     if dtype.size == 1:
@@ -132,6 +132,6 @@ def _from_bytes(data: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
 
 
 def _shaped(values: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
-    """Gives flat values a shape of which all but the first dimension are static."""
+    """Gives flat values a shape whose dimensions are static, except perhaps the first."""
     inner: Mapping[int, int] | list[int] = spec.shape[1:].as_list()
     return tf.reshape(values, [-1, *inner]) if inner else values

@@ -1,9 +1,8 @@
 """Precomputed padded batches on disk: several shuffled epochs for the fastest input.
 
-Each epoch is what `padded_batches` gives in one pass: another order, and other graphs together in a
-batch. A training takes the next stored epoch in each of its own. When it has had all of them, it
-starts again with the first. Padded batches take more
-room than examples, which are compressed: the report says how much.
+Each epoch is one pass of `padded_batches`, with a different order and different graphs together in a
+batch. Each training epoch reads the next stored epoch, and after the last one the first again. Padded
+batches take more space than examples, which are compressed; the report says how much.
 """
 
 from __future__ import annotations
@@ -52,13 +51,13 @@ class PrecomputedBatchesOptions:
     """Which batches to precompute.
 
     Attributes:
-        num_epochs: passes over the split to store, at least 1, each in another order and batched anew.
+        num_epochs: passes over the split to store, at least 1, each shuffled and batched anew.
         split: split of the transformed examples.
         batching: "packed", "fit_or_skip" or "tight".
-        batch_size: graphs of a batch that the budget was learned for; 0 for the learner's own.
-        success_ratio: which fit-or-skip budget to take; no other kind has one.
-        shuffle_buffer_size: examples that are mixed at a time, at least 1.
-        seed: seed of the order, in [0, 2**31).
+        batch_size: batch size that the budget was learned for; 0 for the learner's own.
+        success_ratio: success ratio of the fit-or-skip budget to use; other kinds have none.
+        shuffle_buffer_size: examples in the shuffle buffer, at least 1.
+        seed: seed of the order of graphs, in [0, 2**31).
     """
 
     num_epochs: int = 1
@@ -88,10 +87,10 @@ class StoredEpoch:
     """One stored pass over a split.
 
     Attributes:
-        num_batches: batches.
-        num_graphs: graphs in them.
-        num_removed_batches: batches that did not fit, of fit-or-skip.
-        num_removed_graphs: graphs in these.
+        num_batches: number of batches.
+        num_graphs: graphs in these batches.
+        num_removed_batches: batches that fit-or-skip removed.
+        num_removed_graphs: graphs in the removed batches.
         num_bytes: bytes on disk.
     """
 
@@ -109,12 +108,12 @@ class PrecomputedBatchesManifest:
     Attributes:
         data_fingerprint: `fingerprint_examples` of the split.
         graph_schema_fingerprint: `fingerprint_graph_schema` of its schema.
-        options: what was asked for.
+        options: the options that the batches were made with.
         budget: what batches are padded to.
-        tensors: the tensors of a batch in the order in which they are stored.
+        tensors: the tensors of a batch, in the order in which they are stored.
         epochs: the stored epochs.
         tfx_gnn_version: version of the library that wrote the folder.
-        format_version: version of this form.
+        format_version: version of this file format.
     """
 
     data_fingerprint: str
@@ -128,19 +127,19 @@ class PrecomputedBatchesManifest:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all epochs on disk."""
+        """Size of all epochs on disk in bytes."""
         return sum(epoch.num_bytes for epoch in self.epochs)
 
     def check_matches(self, *, data_fingerprint: str, graph_schema_fingerprint: str, budget: Budget) -> None:
-        """Refuses batches that were made of something else.
+        """Refuses batches that were made from other data, another schema or another budget.
 
         Args:
             data_fingerprint: `fingerprint_examples` of the split at hand.
             graph_schema_fingerprint: `fingerprint_graph_schema` of its schema.
-            budget: what batches are to be padded to.
+            budget: what batches should be padded to.
 
         Raises:
-            ValueError: if any differs.
+            ValueError: if any of them differs.
         """
         for found, expected, what in (
             (self.data_fingerprint, data_fingerprint, "examples"),
@@ -172,21 +171,21 @@ def write_precomputed_batches(
 ) -> PrecomputedBatchesManifest:
     """Stores shuffled epochs of padded batches.
 
-    The n-th epoch is the n-th epoch of a training of the same seed that makes its batches itself.
+    The n-th stored epoch equals the n-th epoch of a training with the same seed that makes its own batches.
 
     Args:
         transformed_examples_dir: output of GraphTransform, with labels.
         transformed_graph_schema_dir: folder of `graph_schema.pbtxt` after the transform.
         size_constraints_dir: padding budgets, learned from the same examples.
         precomputed_batches_dir: absent or empty folder to write.
-        options: which batches.
+        options: which batches to precompute.
 
     Returns:
-        What was written, as in `precomputed_batches.json`.
+        The manifest, which is also in `precomputed_batches.json`.
 
     Raises:
         ValueError: if the budgets were learned from other data, other splits or another schema, or there is
-            none of that kind, or the split does not exist.
+            no budget of that kind, or the split does not exist.
         FileExistsError: if `precomputed_batches_dir` holds files already.
         tf.errors.InvalidArgumentError: if a graph is damaged, or does not fit.
     """
@@ -249,7 +248,7 @@ def read_manifest(precomputed_batches_dir: str) -> PrecomputedBatchesManifest:
         content = parse_json(data)
     except ValueError as error:
         raise ValueError(
-            f"`precomputed_batches_dir` must hold a whole {MANIFEST_FILE}; got text that is no JSON of it in {path!r}: "
+            f"`precomputed_batches_dir` must hold a whole {MANIFEST_FILE}; got text that is not its JSON in {path!r}: "
             f"{error}. Run `tfx-gnn batches` again."
         ) from error
     version = content.get("format_version") if isinstance(content, dict) else None
@@ -274,19 +273,19 @@ def precomputed_batches_dataset(
 
     Args:
         precomputed_batches_dir: output of `write_precomputed_batches`.
-        transformed_examples_dir: the examples that batches must have been made of.
-        transformed_graph_schema_dir: their schema.
-        budget: the budget that they must have been padded to.
-        epochs: numbers of the epochs to read, one after the other, int64 scalars from 0; after the last stored
-            epoch comes the first again. None: each iteration reads one, the next.
-        keep: tells of the number of a batch in its pass, int64 scalar from 0, whether it is wanted.
+        transformed_examples_dir: the examples that the batches must have been made from.
+        transformed_graph_schema_dir: schema of these examples.
+        budget: the budget that the batches must have been padded to.
+        epochs: numbers of the epochs to read one after the other, int64 scalars from 0; after the last stored
+            epoch, the first is read again. None: each iteration reads the next epoch.
+        keep: maps the number of a batch in its pass, int64 scalar from 0, to whether the batch is wanted.
 
     Returns:
-        Dataset of `PaddedBatch`, the same as `padded_batches` gives.
+        Dataset of `PaddedBatch`, the same as that of `padded_batches`.
 
     Raises:
-        ValueError: if the batches were made of other data, another schema, another budget or by another
-            version, or a file is not whole.
+        ValueError: if the batches were made from other data, another schema or another budget, or by another
+            version, or a file is incomplete.
     """
     manifest = read_manifest(precomputed_batches_dir)
     manifest.check_matches(
@@ -324,7 +323,7 @@ def precomputed_batches_dataset(
 
 def _one_epoch_an_iteration() -> tf.data.Dataset:
     numbers = itertools.count()
-    # A generator function is called anew for each iteration.
+    # tf.data calls a generator function again for each iteration.
     return tf.data.Dataset.from_generator(lambda: iter([next(numbers)]), output_signature=tf.TensorSpec([], tf.int64))
 
 
@@ -347,7 +346,7 @@ def _write_epoch(batches: tf.data.Dataset, layout: PrecomputedBatchRecords, fold
 
 
 def _paths(folder: str, epoch: int) -> tuple[str, str]:
-    """Returns where the records and the tf.Examples of an epoch are."""
+    """Returns the paths of an epoch's records and tf.Examples."""
     start = os.path.join(folder, f"epoch-{epoch:05d}")
     return f"{start}.batches", f"{start}.tfrecord"
 

@@ -18,22 +18,22 @@ from tfx_gnn.training.data.input_pipeline import LabelledGraphs
 from tfx_gnn.training.data.padded_batches import EpochOffset, ended_batches
 
 ReadPrecomputed = Callable[[tf.data.Dataset, Callable[[tf.Tensor], tf.Tensor] | None], tf.data.Dataset]
-"""From `epochs` and `keep`, as for `training_batches`, to the precomputed batches of these epochs."""
+"""Maps `epochs` and `keep`, as for `training_batches`, to the precomputed batches of these epochs."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingInput:
-    """The training split, and how it is read.
+    """The training split, and how to read it.
 
     Attributes:
         files: all files of the split.
-        labelled: applied to every batch.
+        labelled: splits the labels off every batch.
         budget: what the batch of one replica is padded to.
         batching: how graphs are batched.
-        shuffle_buffer_size: examples that are mixed.
-        seed: seed of the order.
+        shuffle_buffer_size: examples in the shuffle buffer.
+        seed: seed of the order of examples.
         sharding: which part each pipeline reads.
-        read_precomputed: reads precomputed batches instead of the files; by one pipeline only.
+        read_precomputed: reads precomputed batches instead of the files; with one pipeline only.
     """
 
     files: Sequence[RecordFile]
@@ -59,9 +59,9 @@ class TrainingInput:
         epochs: tf.data.Dataset,
         keep: Callable[[tf.Tensor], tf.Tensor] | None,
     ) -> tf.data.Dataset:
-        """Reads the `PaddedBatch`es of epochs as one pipeline does.
+        """Reads one pipeline's `PaddedBatch`es of some epochs.
 
-        The order depends on the seed, the epoch and the pipeline's number.
+        Their order depends on the seed, the epoch and the pipeline's number.
         """
         if self.read_precomputed is not None:
             return self.read_precomputed(epochs, keep)
@@ -80,11 +80,11 @@ class TrainingInput:
 
 
 class DistributedTrainingInput:
-    """Epochs of a training for all replicas in step.
+    """Epochs of a training for synchronous replicas.
 
-    One pipeline knows when its replicas are through with an epoch, and goes on with the next one: making an iterator
-    takes TensorFlow half a second, and while the model is evaluated the next epoch is read ahead. Of several
-    pipelines none knows when the others are through, so there each epoch has an iterator of its own.
+    A single pipeline knows when its replicas have finished an epoch, and continues with the next one in the same
+    iterator: making an iterator takes TensorFlow half a second, and the next epoch is read ahead during evaluation.
+    With several pipelines, none knows when the others have finished, so each epoch has its own iterator.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, data: TrainingInput, *, num_epochs: int) -> None:
@@ -94,16 +94,16 @@ class DistributedTrainingInput:
         self._replicas_of_pipeline = strategy.num_replicas_in_sync // data.sharding.num_pipelines
         self._goes_on = data.sharding.num_pipelines == 1
         self._iterator: Iterator[Any] | None = None
-        # Not by `tfx_gnn.distribution.distribute`, which inspects datasets and cannot if they read variables.
+        # `tfx_gnn.distribution.distribute` would inspect the datasets, which fails if they read variables.
         self._dataset = strategy.distribute_datasets_from_function(
             self._epoch_after_epoch if self._goes_on else self._one_epoch
         )
 
     def epoch(self, number: int, first_step: int = 0, *, is_next: bool = False) -> Iterator[Any]:
-        """Begins to read an epoch, from 0, without the first steps, and without parsing what these would read.
+        """Starts to read an epoch, numbered from 0, and skips its first steps without parsing their examples.
 
-        An epoch ends with a step of padding alone, behind which nothing of it may be read. `is_next` says that the one
-        before was read to its end, and nothing of this one is left out.
+        An epoch ends with a step of only padding; read nothing of it after that step. `is_next` says that the previous
+        epoch was read to its end and that no step of this one is skipped.
         """
         if self._iterator is None or not (is_next and self._goes_on):
             self._start.set(number, first_step * self._replicas_of_pipeline)
@@ -128,7 +128,7 @@ class DistributedTrainingInput:
             )
 
         epochs = self._start.epochs_until(self._num_epochs)
-        # Nothing here needs AutoGraph, which takes seconds to read it all.
+        # Nothing here needs AutoGraph, which would take seconds to rewrite all of it.
         batches = epochs.flat_map(tf.autograph.experimental.do_not_convert(ended_epoch))
         return input_pipeline.weighted_training_batches(batches, data.labelled)
 
@@ -143,7 +143,7 @@ def distributed_evaluation_input(
     num_counted: Mapping[str, int],
     num_pipelines: int,
 ) -> Any:
-    """Makes the endless input of evaluation for all replicas in step, of which `num_steps` steps are an evaluation."""
+    """Makes the endless evaluation input for synchronous replicas; every `num_steps` steps are one evaluation."""
 
     def of_pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
         return input_pipeline.evaluation_dataset(

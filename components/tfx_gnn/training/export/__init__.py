@@ -1,1 +1,1 @@
-"""The trained model as one SavedModel that answers raw examples."""
+"""The trained model as one SavedModel that takes raw examples."""

@@ -1,4 +1,4 @@
-"""Checks requests to an exported model, and finds the ids that its answers are about."""
+"""Checks requests to an exported model, and finds the ids that its responses are about."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tfx_gnn.models.tasks import READOUT_NODE_SET, Objective
 from tfx_gnn.models.tasks.label_places import without_context_features
 from tfx_gnn.serving import model_interface
 
-#: Nodes of a set without features that a request may have. Only `#size` tells their number, so a few bytes can ask
-#: for any; with 64 units a state of so many takes 256 MiB.
+#: Largest number of nodes of a featureless set in a request. Only `#size` gives their number, so a few bytes could
+#: request any number; with 64 units, the state of this many nodes takes 256 MiB.
 MAX_NODES_WITHOUT_FEATURES = 2**20
 
 _ID = "#id"
@@ -28,11 +28,11 @@ _SEED, _SOURCE, _TARGET = "seed", "source", "target"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RequestForm:
-    """How requests look.
+    """The form of requests.
 
     Attributes:
         spec: spec of one raw graph without labels.
-        label_keys: keys of tf.Examples that requests need not have.
+        label_keys: keys of tf.Examples that requests may omit.
         roots: what each prediction is read from: ("seed",), ("source", "target"), or () for whole graphs.
     """
 
@@ -42,10 +42,10 @@ class RequestForm:
 
     @classmethod
     def of(cls, raw_spec: GraphTensorSpec, objective: Objective, *, other_labels: Collection[str] = ()) -> RequestForm:
-        """Describes requests to a model that answers raw graphs of a spec.
+        """Describes requests to a model that takes raw graphs of a spec.
 
-        They need no labels of this task and of others, and of `_readout` nothing but what begins with `#` unless the
-        answer depends on its features.
+        They may omit the labels of this and other tasks, and all features of `_readout` whose names do not begin with
+        `#`, unless the prediction depends on its features.
         """
         roots = _roots(objective)
         if roots and READOUT_NODE_SET not in raw_spec.node_sets_spec:
@@ -60,7 +60,7 @@ class RequestForm:
         return cls(spec=spec, label_keys=tuple(sorted(keys[0] - keys[1])), roots=roots)
 
     def checks(self, raw: GraphTensor) -> list[tf.Operation]:
-        """Makes operations that assert that every example of the merged graph can be read out, in bounded memory."""
+        """Makes operations that assert that each example of the merged graph has a readout and bounded memory use."""
         return [
             *_bare_node_checks(raw, confirmed=(READOUT_NODE_SET,) if self.roots else ()),
             *self._readout_checks(raw),
@@ -74,7 +74,7 @@ class RequestForm:
         if self.roots == (_SEED,):
             message = (
                 f"`{model_interface.EXAMPLES_INPUT}` must have exactly one node in node set `{READOUT_NODE_SET}` and "
-                f"one edge in `{READOUT_NODE_SET}/{_SEED}` in every example; got others. Send one rooted subgraph an "
+                f"one edge in `{READOUT_NODE_SET}/{_SEED}` in every example; got others. Send one rooted subgraph per "
                 "example."
             )
             return [
@@ -91,10 +91,10 @@ class RequestForm:
         ]
 
     def ids(self, raw: GraphTensor) -> dict[str, tf.Tensor]:
-        """Reads the original ids of what answers are about.
+        """Reads the original ids of what predictions are about.
 
-        They are `id`, [n]; or `source_id` and `target_id`, [n, largest number of candidates]. There are none where
-        examples have no ids.
+        They are `id`, [n]; or `source_id` and `target_id`, [n, largest number of candidates]. Without ids in the
+        examples the result is empty.
         """
         if not self.roots:
             ids = raw.context.features.get(_ID)
@@ -115,10 +115,10 @@ class RequestForm:
 
 
 def _bare_node_checks(raw: GraphTensor, *, confirmed: Collection[str]) -> list[tf.Operation]:
-    """Bounds the node sets whose number of nodes nothing else in a request confirms.
+    """Bounds the size of node sets without features, whose number of nodes nothing else in a request confirms.
 
-    Features hold as many values as there are nodes, unless their width is 0; other checks confirm the sets in
-    `confirmed`.
+    Features hold as many values as there are nodes, unless their width is 0. Other checks confirm the sizes of the
+    sets in `confirmed`.
     """
     checks = []
     for name, node_set in raw.node_sets.items():
@@ -138,10 +138,10 @@ def _bare_node_checks(raw: GraphTensor, *, confirmed: Collection[str]) -> list[t
 
 
 def finite_checks(graph: GraphTensor, allowed: Collection[str]) -> list[tf.Operation]:
-    """Makes operations that assert finite numbers, as GraphTransform does for what a network is trained on.
+    """Makes operations that assert finite numbers, as GraphTransform does for training data.
 
-    An answer to NaN or infinity may be finite, and would hide them: `relu(NaN)` is 0 in TensorFlow. Features
-    of auxiliary sets are not checked, nor those whose tf.Example keys are in `allowed`.
+    A response to NaN or infinity may be finite, and would hide them: `relu(NaN)` is 0 in TensorFlow. Features
+    of auxiliary sets, and those whose tf.Example keys are in `allowed`, are not checked.
     """
     checks = []
     for key, value in graph_to_flat_tensors(graph).items():

@@ -1,11 +1,10 @@
-"""Exports the trained model as one SavedModel: raw tf.Examples in, answers out.
+"""Exports the trained model as one SavedModel: raw tf.Examples in, predictions out.
 
-Parsing, the saved transform, merging, the network and what makes answers of its output
-are one graph of plain TensorFlow operations. The root is a tf.Module that holds
-the variables and the vocabulary files; Keras itself is not in it. A second
-signature shows the transformed graph that the network gets, so that it can be
-compared with what training saw; a third answers embeddings, what the last layer computes the
-output from.
+Parsing, the saved transform, merging, the network and the postprocessing of its output
+form one graph of plain TensorFlow operations. The root is a tf.Module that holds
+the variables and the vocabulary files; Keras itself is not included. A second
+signature returns the transformed graph that the network gets, so that it can be
+compared with what training saw; a third returns embeddings, the input of the last layer.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from tfx_gnn.transform.application import SavedGraphTransform
 from tfx_gnn.transform.transform_layer import transform_graph_tensor, without_reserved_features
 
 EMBEDDINGS_LAYER = "embeddings"
-"""Name of the layer that gives the embeddings; of links, `source_` and `target_` come before it."""
+"""Name of the layer that outputs the embeddings; for links, with the prefix `source_` or `target_`."""
 
 
 _ENDS = {
@@ -45,13 +44,13 @@ _ENDS = {
 
 
 def embedding_model(model: tf_keras.Model, objective: Objective) -> tf_keras.Model | None:
-    """Finds the embeddings of a model of the functional API, as a model of the same variables; None if it has none.
+    """Finds the embeddings of a functional model, as a model with the same variables; None if it has none.
 
-    They are what the layer named `embeddings` gives, or those named `source_embeddings` and `target_embeddings`; of
-    several tasks that do not share them, `<task>_embeddings` and so on. Models that end with
-    `objective.output_layer()` have them. Of other models with one output, they are what the layer that
-    gives it gets. Each is floats [rows, units], by the name of the output that serves it; of several tasks that do not
-    share them, with "<task>/" before.
+    They are the output of the layer named `embeddings`, or of those named `source_embeddings` and
+    `target_embeddings`; for several tasks that do not share them, of `<task>_embeddings` and so on. Models that end
+    with `objective.output_layer()` have such layers. For other models with one output, they are the input of the layer
+    that computes this output. Each is floats [rows, units], keyed by the name of the output that serves it; for several
+    tasks that do not share them, with the prefix "<task>/".
     """
     if not getattr(model, "_is_graph_network", False):
         return None
@@ -64,14 +63,14 @@ def embedding_model(model: tf_keras.Model, objective: Objective) -> tf_keras.Mod
             if layer is not None and _is_embedding(layer.output):
                 found[prefix + output] = layer.output
     if not found and tf_keras.backend.is_keras_tensor(model.output):
-        # Not by way of `layer.output`, which layers such as a tf_keras.Sequential over graphs do not tell.
+        # Not `layer.output`, which layers such as a tf_keras.Sequential over graphs do not have.
         before = model.output.node.keras_inputs
         found = {model_interface.EMBEDDING_OUTPUT: before[0]} if len(before) == 1 and _is_embedding(before[0]) else {}
     return tf_keras.Model(model.input, found) if found else None
 
 
 def _is_embedding(value: Any) -> bool:
-    """Whether something has rows of floats."""
+    """Returns whether a value has rows of floats."""
     return tf_keras.backend.is_keras_tensor(value) and value.shape.rank == 2 and value.dtype.is_floating
 
 
@@ -82,12 +81,12 @@ _PAIR_EMBEDDINGS = (model_interface.SOURCE_EMBEDDING_OUTPUT, model_interface.TAR
 
 
 class ServedModel(tf.Module):
-    """What is exported.
+    """The exported model.
 
-    Signatures, whose names are in `tfx_gnn.serving.model_interface`: `serving_default` answers as
-    `Objective.served_outputs` says, with original ids beside it; `embeddings` answers what the last layer sees, if the
-    model tells it; `transformed_graph` shows what the model gets; `tensors`, if asked for, answers raw graphs that are
-    no tf.Examples. Inputs without labels are answered as those with.
+    Its signatures, whose names are in `tfx_gnn.serving.model_interface`: `serving_default` returns
+    `Objective.served_outputs` and the original ids; `embeddings` returns the input of the last layer, if it can be
+    found; `transformed_graph` returns what the model gets; `tensors`, which is optional, takes raw graphs as plain
+    tensors instead of tf.Examples. Responses do not depend on whether inputs have labels.
     """
 
     def __init__(
@@ -102,25 +101,25 @@ class ServedModel(tf.Module):
         raw_tensor_signature: bool = False,
         allow_unsafe_operations: bool = False,
     ) -> None:
-        """Puts the model together.
+        """Assembles the model.
 
         Args:
-            raw_spec: spec of one raw graph; labels may be in it.
+            raw_spec: spec of one raw graph, with or without labels.
             transformed_spec: spec of one transformed graph without labels. The model gets its features,
-                save those whose names begin with `#`.
+                except those whose names begin with `#`.
             transform: the saved transform.
             model: the trained model.
             objective: what it predicts.
             other_labels: features of the raw context that are labels of other tasks.
-            raw_tensor_signature: whether there is a signature `tensors`.
-            allow_unsafe_operations: whether operations are exported that abort a server of several threads.
+            raw_tensor_signature: whether to add the signature `tensors`.
+            allow_unsafe_operations: whether to export operations that abort a multi-threaded server.
         """
         super().__init__(name="served_model")
         self._transform = transform
         self._allows_unsafe_operations = allow_unsafe_operations
         self._variables = list(model.variables)
         form = RequestForm.of(raw_spec, objective, other_labels=other_labels)
-        # The models stay in closures: as attributes they would be saved as Keras models, too.
+        # The models stay in closures: as attributes, they would also be saved as Keras models.
         embeddings = embedding_model(model, objective)
 
         def transformed(raw: GraphTensor) -> GraphTensor:
@@ -147,8 +146,8 @@ class ServedModel(tf.Module):
             functions[model_interface.EMBEDDINGS_SIGNATURE] = embedded
         else:
             _LOG.warning(
-                "The model is served without signature `%s`: no layer is named %r, and it cannot be told what the last "
-                "one gets. End a functional model with `objective.output_layer()`, or name a layer so.",
+                "The model is served without signature `%s`: no layer is named %r, and the input of the last layer is "
+                "unknown. End a functional model with `objective.output_layer()`, or give a layer that name.",
                 model_interface.EMBEDDINGS_SIGNATURE,
                 EMBEDDINGS_LAYER,
             )
@@ -166,14 +165,14 @@ class ServedModel(tf.Module):
     def save(self, saved_model_dir: str) -> None:
         """Writes the SavedModel.
 
-        The functions are traced once, so saving an untrained model as a trial, before
-        hours are spent on training, makes the second time cheap.
+        The functions are traced only once, so after a trial save of the untrained model, before hours of training,
+        the second save is cheap.
 
         Args:
-            saved_model_dir: folder to make.
+            saved_model_dir: folder to create.
 
         Raises:
-            ValueError: if the model needs a resource that is no variable, such as a lookup table, or holds an
+            ValueError: if the model needs a resource other than a variable, such as a lookup table, or contains an
                 operation that aborts a server; see `tfx_gnn.training.export.unsafe_operations`.
         """
         try:
@@ -194,7 +193,7 @@ class ServedModel(tf.Module):
 
 
 def _of_examples(function: Callable[[GraphTensor], dict[str, tf.Tensor]], spec: GraphTensorSpec) -> Any:
-    """Makes a signature of serialized tf.Examples."""
+    """Makes a signature that takes serialized tf.Examples."""
     examples_spec = tf.TensorSpec([None], tf.string, name=model_interface.EXAMPLES_INPUT)
     return tf.function(lambda examples: function(parse_and_merge(spec, examples)), input_signature=[examples_spec])
 
@@ -202,15 +201,15 @@ def _of_examples(function: Callable[[GraphTensor], dict[str, tf.Tensor]], spec: 
 def _of_tensors(
     function: Callable[[GraphTensor], dict[str, tf.Tensor]], spec: GraphTensorSpec
 ) -> tuple[Any, dict[str, str]]:
-    """Makes a signature of plain tensors; tells their keys by the names of its inputs."""
+    """Makes a signature that takes plain tensors; also returns their keys by the names of its inputs."""
     merged = spec.relax(num_components=True, num_nodes=True, num_edges=True)
     specs = graph_flat_tensor_specs(merged)
     names = {model_interface.tensor_input_name(key): key for key in specs}
     if len(names) < len(specs):
         twice = sorted(key for key in specs if names[model_interface.tensor_input_name(key)] != key)
         raise ValueError(
-            f"`raw_tensor_signature` must be False where keys of tensors differ in other characters than letters and "
-            f"digits only; got {twice}. Rename these features."
+            f"`raw_tensor_signature` must be False if keys of tensors differ only in characters other than letters and "
+            f"digits; got {twice}. Rename these features."
         )
 
     def answer(tensors: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -223,14 +222,14 @@ def _of_tensors(
 
 
 def _embedding_outputs(found: Mapping[str, tf.Tensor], graph: GraphTensor) -> dict[str, tf.Tensor]:
-    """One row an example, whatever the dtype of the network."""
+    """Makes float32 outputs with one row per example, whatever the dtype of the network."""
     outputs = {}
     for name, values in found.items():
         values = tf.cast(values, tf.float32)
         if name.endswith(_PAIR_EMBEDDINGS):
             outputs[name] = pad_candidates(values, graph.node_sets[READOUT_NODE_SET].sizes, 0.0)
             continue
-        message = f"The layer of `{name}` must have one row an example. Name the layer behind the readout so."
+        message = f"The layer of `{name}` must have one row per example. Give that name to a layer after the readout."
         check = tf.debugging.assert_equal(tf.shape(values)[0], tf.size(graph.context.sizes), message=message)
         with tf.control_dependencies([check]):
             outputs[name] = tf.identity(values)

@@ -1,7 +1,7 @@
 """Exports what training computes as a SavedModel, which GraphSkewValidator compares with serving.
 
-It is kept beside the model that is served, so that the two can be asked the same
-questions later, without Keras, tf.Transform and the user's code. See
+It is stored in the model run, so that both models can get the same requests later,
+without Keras, tf.Transform and the user's code. See
 `tfx_gnn.components.graph_skew_validator.stage`.
 """
 
@@ -27,23 +27,23 @@ from tfx_gnn.training.data.input_pipeline import LabelledBatch
 from tfx_gnn.training.export.request_parts import RequestForm
 
 TRAINING_REFERENCE_DIR = model_interface.TRAINING_REFERENCE_FOLDER
-"""Folder of the SavedModel in a model run."""
+"""Folder of this SavedModel in a model run."""
 
 Preprocess = Callable[[tf.Tensor], LabelledBatch]
-"""Serialized transformed examples to a padded graph as the model gets it, and its labels."""
+"""Maps serialized transformed examples to a padded graph, as the model gets it, and its labels."""
 
 
 class TrainingReference(tf.Module):
     """What training sees, ready to be saved.
 
-    The one signature, `transformed_graph`, takes serialized transformed tf.Examples, string [n], with n up to
-    `batch_size`. It answers, with "output/" before their names, what the served model would answer of the padded batch,
-    and the original ids if the transform kept `#id`, [n, ...]; and, under the keys of
-    `tfx_gnn.graph.codec.flat_tensors`, the graph that the model got without its padding, together with the features
-    whose names begin with `#`, which it does not get.
+    Its only signature, `transformed_graph`, takes serialized transformed tf.Examples, string [n], with n up to
+    `batch_size`. It returns, with the prefix "output/", what the served model would return for the padded batch, and
+    the original ids if the transform kept `#id`, [n, ...]. Under the keys of `tfx_gnn.graph.codec.flat_tensors`, it
+    returns the graph that the model got, without padding, together with the features whose names begin with `#`, which
+    the model does not get.
 
     Attributes:
-        batch_size: int64 scalar, the most examples of a batch.
+        batch_size: int64 scalar, largest number of examples in a batch.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class TrainingReference(tf.Module):
         objective: Objective,
         batch_size: int,
     ) -> None:
-        """Puts the path together; `preprocess` is the very function that makes the batches of evaluation."""
+        """Assembles the computation; `preprocess` is the same function that makes the evaluation batches."""
         super().__init__(name="training_reference")
         self.batch_size = tf.Variable(batch_size, trainable=False, dtype=tf.int64, name="batch_size")
         self._variables = list(model.variables)
         form = RequestForm.of(graph_spec, objective)
 
-        # Model and preprocessing stay in this closure: as attributes they would be saved as Keras models, too.
+        # Model and preprocessing stay in this closure: as attributes, they would also be saved as Keras models.
         def answer(examples: tf.Tensor) -> dict[str, tf.Tensor]:
             num_examples = tf.size(examples)
             examples = canonical_examples(examples)
@@ -88,7 +88,7 @@ class TrainingReference(tf.Module):
 
 
 def _first_answers(outputs: Mapping[str, tf.Tensor], count: tf.Tensor) -> dict[str, tf.Tensor]:
-    """The answers of the first `count` components, with rows as long as the longest of them."""
+    """Returns the outputs of the first `count` components, with rows as long as the longest of them."""
     first = {name: value[:count] for name, value in outputs.items()}
     for name in [name for name in first if name.endswith(model_interface.SCORES_OUTPUT)]:
         counts = first[name.removesuffix(model_interface.SCORES_OUTPUT) + model_interface.NUM_CANDIDATES_OUTPUT]
@@ -97,7 +97,7 @@ def _first_answers(outputs: Mapping[str, tf.Tensor], count: tf.Tensor) -> dict[s
 
 
 def _first_components(graph: GraphTensor, count: tf.Tensor) -> GraphTensor:
-    """The first `count` components of a scalar graph, which are the real ones of a padded batch."""
+    """Returns the first `count` components of a scalar graph, which are the real ones of a padded batch."""
 
     def cut(piece: Any) -> tuple[dict[str, const.Field], tf.Tensor, tf.Tensor]:
         sizes = piece.sizes[:count]

@@ -1,4 +1,4 @@
-"""Operations that may not be exported, as concurrent requests crash them."""
+"""Operations that must not be exported, because concurrent requests crash them."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 UNSAFE_OPERATIONS = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "_FusedBatchNormEx")
-"""Operations whose oneDNN kernel keeps sizes and pointers of the running call in members, which calls share.
+"""Operations whose oneDNN kernel keeps sizes and pointers of the running call in members that calls share.
 
 In training mode, which `tf_keras.layers.LayerNormalization` uses, the size is the number of rows: a call writes as many
-values as another call has rows. That corrupts the heap: the process aborts, or goes on and answers wrong numbers. With
-fixed statistics, as in `BatchNormalization`, all calls usually have the same sizes, so this rarely shows. No call is
-safe by contract.
+values as another call has rows. That corrupts the heap: the process aborts, or continues and returns wrong numbers.
+With fixed statistics, as in `BatchNormalization`, all calls usually have the same sizes, so this rarely shows, but the
+contract makes no call safe.
 """
 
 _FIRST_SAFE_VERSION = (2, 21)
-"""Where that was mended: TensorFlow 2.16.2 aborts within seconds, 2.21 never did."""
+"""Version with a fix: TensorFlow 2.16.2 aborts within seconds, 2.21 never did."""
 
 
 def has_unsafe_kernels() -> bool:
-    """Tells whether kernels of `UNSAFE_OPERATIONS` are unsafe in this version of TensorFlow.
+    """Returns whether kernels of `UNSAFE_OPERATIONS` are unsafe in this version of TensorFlow.
 
-    It is the version that exports the model. That of the server is not known: serve the model with the same version or
-    a newer one. Nor is the server's processor: these kernels are those of x86, and a model that is exported on an Arm
+    This is the version that exports the model. The server's version is unknown: serve the model with the same version
+    or a newer one. The server's processor is unknown too: only x86 has these kernels, but a model exported on an Arm
     machine may be served on x86.
     """
     version = tuple(int(part) for part in tf.__version__.split(".")[:2])
@@ -33,7 +33,7 @@ def has_unsafe_kernels() -> bool:
 
 
 def check_operations(saved_model_dir: str) -> None:
-    """Refuses a SavedModel that would abort a server of several threads."""
+    """Refuses a SavedModel that would abort a multi-threaded server."""
     if not has_unsafe_kernels():
         return
     found = sorted(set(_unsafe_layers(saved_model_dir)))
@@ -42,8 +42,8 @@ def check_operations(saved_model_dir: str) -> None:
         raise ValueError(
             "`model_fn` must give a model that can answer several requests at a time; got "
             f"{layers}: this operation's kernel in TensorFlow {tf.__version__} shares memory between threads, and two "
-            "requests abort the server. Take tfx_gnn.keras.layers.LayerNormalization for a layer normalization, and "
-            "BatchNormalization(fused=False); or, for a server of one thread only, set `allow_unsafe_operations`."
+            "requests abort the server. Use tfx_gnn.keras.layers.LayerNormalization for layer normalization, and "
+            "BatchNormalization(fused=False); or, for a single-threaded server, set `allow_unsafe_operations`."
         )
 
 

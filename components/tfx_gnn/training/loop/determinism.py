@@ -1,11 +1,11 @@
-"""Seeds and deterministic operations: the same seed gives the same weights, also after a restart.
+"""Seeds and deterministic operations: the same seed gives the same weights, even after a restart.
 
-This is the one file that uses TensorFlow's private switch back: determinism of operations can be turned on by
-its public API, but not off again. It is the same in TensorFlow 2.16 and 2.21.
+TensorFlow's public API can turn determinism of operations on, but not off again; only this file uses the private
+switch that does. The switch is the same in TensorFlow 2.16 and 2.21.
 
-Keras' layers draw by operations whose counters live in the process and are lost with it, unless they are
-built while `tf.random.Generator` is switched on. A generator counts what it has drawn in a variable, which a
-checkpoint holds: so dropout can be taken up again.
+Keras layers draw random numbers with operations whose counters are lost with the process, unless the layers are
+built while `tf.random.Generator` is enabled. A generator counts its draws in a variable, which a checkpoint
+stores, so dropout can resume.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tensorflow.python.framework import config
 
 @contextlib.contextmanager
 def generators_in_layers() -> Iterator[None]:
-    """Makes layers that are created inside draw by generators; put it around the user's `model_fn`.
+    """Makes layers that are created inside draw from generators; put it around the user's `model_fn`.
 
-    What a model draws by other means, such as `tf.random.uniform` in a layer of the user's own, is outside of
-    this: after a restart it begins anew.
+    Other random operations in a model, such as `tf.random.uniform` in a user's layer, are not covered: they
+    start over after a restart.
     """
     was_enabled = tf_keras.backend.experimental.is_tf_random_generator_enabled()
     tf_keras.backend.experimental.enable_tf_random_generator()
@@ -37,13 +37,13 @@ def generators_in_layers() -> Iterator[None]:
 
 
 def find_generators(model: tf_keras.Model) -> tuple[tf.random.Generator, ...]:
-    """Finds the generators by which the layers of a built model draw, in the order of the layers.
+    """Finds the generators that the layers of a built model draw from, in the order of the layers.
 
-    The model has to be created inside `generators_in_layers`.
+    The model must have been created inside `generators_in_layers`.
     """
     found: dict[int, tf.random.Generator] = {}
     for module in (model, *model.submodules):
-        # Keras keeps them out of its own checkpoints, which must fit those of earlier releases.
+        # Keras keeps them out of its own checkpoints, for compatibility with those of earlier releases.
         generator: Any = getattr(getattr(module, "_random_generator", None), "_generator", None)
         if generator is not None:
             found.setdefault(id(generator), generator)
@@ -52,10 +52,10 @@ def find_generators(model: tf_keras.Model) -> tuple[tf.random.Generator, ...]:
 
 @contextlib.contextmanager
 def seeded(seed: int, *, deterministic: bool) -> Iterator[None]:
-    """Seeds the generators of Python, NumPy and TensorFlow, from which weights and dropout follow.
+    """Seeds the generators of Python, NumPy and TensorFlow, which determine weights and dropout.
 
-    `deterministic` makes operations deterministic, too, until the end: on GPUs sums are else added up in any order, and
-    `tf.data` may mix what is read in parallel.
+    `deterministic` also makes operations deterministic within the context: otherwise GPUs add up sums in any order,
+    and `tf.data` may interleave parallel reads in any order.
     """
     tf_keras.utils.set_random_seed(seed)
     was_enabled = config.is_op_determinism_enabled()
@@ -69,12 +69,12 @@ def seeded(seed: int, *, deterministic: bool) -> Iterator[None]:
 
 
 def seconds_now() -> tf.Tensor:
-    """Reads a clock inside of a TensorFlow function, where operations are deterministic or not; float64 scalar.
+    """Reads a clock inside a TensorFlow function, even if operations are deterministic; float64 scalar.
 
-    It is read when the control dependencies of the caller are there.
+    It is read once the caller's control dependencies have run.
     """
     if config.is_op_determinism_enabled():
-        # TensorFlow's clock refuses to run.
+        # Under determinism, TensorFlow's own clock refuses to run.
         now: tf.Tensor = tf.numpy_function(time.time, [], tf.float64)
         now.set_shape([])
         return now

@@ -1,4 +1,4 @@
-"""Builds the user's model by its `model_fn`, compiles and checks it."""
+"""Builds the user's model with its `model_fn`, compiles it and checks it."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class ModelBuilder:
     """Builds models of the same kind.
 
     Attributes:
-        model_fn: the user's function, as `GraphTrainerOptions.model_fn` describes it.
+        model_fn: the user's function, as described in `GraphTrainerOptions.model_fn`.
         reference: its name, for messages.
-        graph_spec: spec of a scalar graph without labels and original ids, of any size.
+        graph_spec: spec of a scalar graph of any size, without labels and original ids.
         tft_output: the transform.
         objective: what is predicted.
-        hyperparameters: for the function, and the learning rate for a model that it does not compile.
+        hyperparameters: hyperparameters for the function, and the learning rate for an uncompiled model.
         num_steps: expected number of training steps.
-        precision: name of the Keras policy in which layers are made.
+        precision: name of the Keras policy under which layers are created.
     """
 
     model_fn: Callable[..., Any]
@@ -52,9 +52,9 @@ class ModelBuilder:
     precision: str
 
     def build(self, sample: GraphTensor) -> tf_keras.Model:
-        """Builds a compiled model with variables, in the scope of the strategy that it is called in.
+        """Builds a compiled model with variables, in the scope of the caller's strategy.
 
-        The padded graph `sample` goes through the untrained model: so it gets its variables, and mistakes show.
+        It calls the untrained model on the padded graph `sample`, which creates the variables and reveals mistakes.
         """
         with _precision(self.precision), generators_in_layers():
             model = self._call()
@@ -73,17 +73,17 @@ class ModelBuilder:
             rate = self.hyperparameters.get(LEARNING_RATE, DEFAULT_LEARNING_RATE)
             if not isinstance(rate, (int, float)) or not rate > 0:
                 raise ValueError(
-                    f"`hyperparameters` must have a positive number as {LEARNING_RATE!r}; got {rate!r}. Usual is "
+                    f"`hyperparameters` must have a positive number as {LEARNING_RATE!r}; got {rate!r}. The default is "
                     f"{DEFAULT_LEARNING_RATE}."
                 )
             model.compile(optimizer=tf_keras.optimizers.Adam(rate), **self.objective.compile_arguments())
         _warn_of_unweighted_metrics(model, self.reference)
-        # Here and not in the first step: variables made in a loop of TensorFlow are an error.
+        # Not in the first step: TensorFlow raises an error for variables that are created in a loop.
         model.optimizer.build(model.trainable_variables)
         return model
 
     def _check_widths(self, model: tf_keras.Model) -> None:
-        # A product with a matrix of no rows, and a bias, ends the process in oneDNN, as TensorFlow 2.16 has it.
+        # A product with a matrix of no rows, plus a bias, kills the process in the oneDNN of TensorFlow 2.16.
         if not has_unsafe_kernels():
             return
         matrices = [weight for weight in model.variables if weight.shape.rank == 2]
@@ -106,7 +106,7 @@ class ModelBuilder:
         positional = [parameter for parameter in parameters if parameter.kind in _POSITIONAL][1:]
         arguments: list[Any] = [self.graph_spec]
         if positional and positional[0].name not in known and positional[0].default is inspect.Parameter.empty:
-            # `model_fn(graph_spec, tft_output)`, whatever the second parameter is called.
+            # `model_fn(graph_spec, tft_output)`, whatever the name of the second parameter.
             arguments.append(self.tft_output)
             positional = positional[1:]
             del known["tft_output"]
@@ -142,7 +142,7 @@ def _warn_of_unweighted_metrics(model: tf_keras.Model, reference: str) -> None:
         names = sorted(str(getattr(metric, "name", metric)) for metric in tf.nest.flatten(unweighted))
         _LOG.warning(
             "`model_fn` must compile its metrics as `weighted_metrics`; got `metrics` %s in %r, which count padding as "
-            "if it were examples: their figures are wrong. Write `weighted_metrics=` in `model.compile`.",
+            "examples and so are wrong. Write `weighted_metrics=` in `model.compile`.",
             names,
             reference,
         )

@@ -1,14 +1,14 @@
 """Training and evaluation steps under any strategy, with their input.
 
-Replicas in step take the next batch each, several steps per call, until the data of all replicas end. Whether there is
-a graph in any of the batches, and how many labels count in all of them, is added up over the replicas first: a training
-step without a label that counts would still move the weights, by an optimizer's momentum, so it is left out.
+Synchronous replicas each take their next batch, several steps per call, until all replicas run out of data. The counts
+of graphs and of labels that count in the loss are first summed over the replicas: a training step in which no label
+counts is skipped, because an optimizer's momentum would still move the weights.
 
-Under parameter servers workers are not in step: a coordinator hands out steps; whichever worker is free takes the next
-one, with a batch of its own, and changes the variables on the parameter servers. So there is no global batch: each step
-is a mean over the labels of one batch. TensorFlow tells workers nothing that they could divide the data by. Each reads
-all of them, in an order of its own that begins anew when the worker does, and an epoch is as many steps as the split
-has batches: some examples may come twice in it, and others not at all.
+Under parameter servers workers are not synchronous: a coordinator hands out steps, and whichever worker is free takes
+the next one with a batch of its own and updates the variables on the parameter servers. So there is no global batch:
+each step is a mean over the labels of one batch. TensorFlow gives workers nothing to divide the data by, so each
+worker reads all of it, in its own order, which starts over when the worker restarts. An epoch is as many steps as
+the split has batches: some examples may occur twice in it, and others not at all.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from tfx_gnn.training.loop.training_loop import EpochSteps, Execution, TrainingP
 from tfx_gnn.training.options import GraphTrainerOptions
 
 Step = Callable[[TrainingBatch, tf.Tensor], Any]
-"""Runs in each replica; gets its batch and the labels that count in all of them, int64 [num_outputs]."""
+"""Runs in each replica; gets its batch, and the number of labels that count over all replicas, int64 [num_outputs]."""
 
 
 def make_train_step(model: tf_keras.Model, strategy: tf.distribute.Strategy) -> Step:
-    """Makes the training step of a compiled model: its own `train_step`, on the mean over all replicas."""
+    """Makes the training step of a compiled model: its own `train_step`, weighted for the mean over all replicas."""
     num_replicas = strategy.num_replicas_in_sync
 
     def step(batch: TrainingBatch, num_counted: tf.Tensor) -> Any:
         weights = weights_of_global_mean(batch.weights, num_counted, num_replicas)
         outputs = model.train_step((batch.graph, batch.labels, weights))
-        # Keras' own loop counts so, and its callbacks look there.
+        # As Keras' own loop does: its callbacks read this counter.
         with tf.control_dependencies(tf.nest.flatten(outputs)):
             model._train_counter.assign_add(1)  # noqa: SLF001
         return outputs
@@ -56,7 +56,7 @@ def make_train_step(model: tf_keras.Model, strategy: tf.distribute.Strategy) -> 
 
 
 def make_test_step(model: tf_keras.Model) -> Step:
-    """Makes the step of evaluation: the model's own `test_step`, with the weights of the batches as they are."""
+    """Makes the evaluation step: the model's own `test_step`, with the batch's weights unchanged."""
 
     def step(batch: TrainingBatch, _: tf.Tensor) -> Any:
         return model.test_step((batch.graph, batch.labels, batch.weights))
@@ -65,9 +65,9 @@ def make_test_step(model: tf_keras.Model) -> Step:
 
 
 class ReplicaSteps:
-    """A number of steps as one function of TensorFlow, for replicas in step.
+    """Several steps as one TensorFlow function, for synchronous replicas.
 
-    `leave_out_uncounted` leaves out the steps in which no label counts.
+    `leave_out_uncounted` skips the steps in which no label counts.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class ReplicaSteps:
         self._function = tf.function(self._execute, autograph=False, reduce_retracing=True)
 
     def __call__(self, batches: Iterator[Any], max_steps: int) -> Execution:
-        """Runs steps on the batches of an endless iterator of `TrainingBatch`, as the strategy distributes it."""
+        """Runs steps on an endless iterator of `TrainingBatch`, as distributed by the strategy."""
         with self._strategy.scope():
             num_steps, is_end, waited, counts, logs = self._function(batches, tf.constant(max_steps))
         unknown = sorted(set(self._returned) - set(logs))
@@ -115,7 +115,7 @@ class ReplicaSteps:
             return tf.logical_and(num_steps < max_steps, tf.logical_not(is_end))
 
         def body(num_steps: tf.Tensor, _: tf.Tensor, waited: tf.Tensor, totals: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            # The number of steps is known when the step before has ended.
+            # `num_steps` is available once the previous step has ended.
             with tf.control_dependencies([num_steps]):
                 before = seconds_now()
             with tf.control_dependencies([before]):
@@ -151,7 +151,7 @@ class ReplicaSteps:
 
 
 class SynchronousSteps:
-    """Epochs of all replicas in step; an `EpochSteps`."""
+    """Epochs of synchronous replicas; an `EpochSteps`."""
 
     def __init__(self, steps: ReplicaSteps, data: DistributedTrainingInput, *, steps_per_execution: int) -> None:
         self._steps = steps
@@ -162,23 +162,23 @@ class SynchronousSteps:
         self._is_through = False
 
     def begin_epoch(self, position: TrainingPosition) -> None:
-        """Begins to read an epoch."""
+        """Starts to read an epoch."""
         is_next = self._is_through and (position.epoch, position.step_in_epoch) == (self._epoch + 1, 0)
         self._batches = self._data.epoch(position.epoch, position.step_in_epoch, is_next=is_next)
         self._epoch, self._is_through = position.epoch, False
 
     def run(self) -> Execution:
-        """Runs the steps of one call."""
+        """Runs up to `steps_per_execution` steps in one call."""
         execution = self._steps(self._batches, self._steps_per_execution)
         self._is_through = execution.is_end
         return execution
 
 
 class CoordinatedSteps:
-    """Epochs of a fixed number of steps under parameter servers, which this process coordinates; an `EpochSteps`.
+    """Epochs of a fixed number of steps under parameter servers, coordinated by this process; an `EpochSteps`.
 
-    After `steps_per_join` steps all workers are waited for, so that there is a state to save; 1 makes them work one
-    after another.
+    Every `steps_per_join` steps it waits for all workers, so that there is a consistent state to save; with 1, the
+    workers take turns.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class CoordinatedSteps:
                 flat = next(batches)
             with tf.control_dependencies(list(flat.values())):
                 waited = tf.timestamp() - before
-            # `distribute` calls `of_worker` several times; what restores the elements is the same each time.
+            # `distribute` calls `of_worker` several times; the function that restores elements is the same each time.
             batch = restores[0](flat)
             num_counted = batch.counts[NUM_COUNTS:]
 
@@ -221,20 +221,20 @@ class CoordinatedSteps:
                 with tf.control_dependencies(tf.nest.flatten(outputs)):
                     return tf.identity(batch.counts[:NUM_COUNTS])
 
-            # As for replicas in step: a step without a label that counts would still move the weights.
+            # As for synchronous replicas: a step without a label that counts would still move the weights.
             return tf.cond(tf.reduce_any(num_counted > 0), run, lambda: batch.counts[:NUM_COUNTS]), waited
 
         self._dataset = distribute(strategy, of_worker)
         self._function = tf.function(execute, autograph=False)
 
     def begin_epoch(self, position: TrainingPosition) -> None:
-        """Begins an epoch; the workers go on reading where they are."""
+        """Starts an epoch; the workers continue to read where they are."""
         self._done = position.step_in_epoch
         if self._batches is None:
             self._batches = iter(self._dataset)
 
     def run(self) -> Execution:
-        """Hands out steps, and waits for all of them."""
+        """Hands out steps and waits until all are done."""
         num_steps = min(self._steps_per_join, self._steps_per_epoch - self._done)
         start = time.perf_counter()
         results = [self._coordinator.schedule(self._function, args=(self._batches,)) for _ in range(num_steps)]
@@ -243,7 +243,7 @@ class CoordinatedSteps:
         fetched = self._coordinator.fetch(results)
         self._done += num_steps
         counts = np.sum([counts for counts, _ in fetched], axis=0, dtype=np.int64)
-        # Workers wait in parallel: what counts is their mean waiting time.
+        # Workers wait in parallel, so report their mean waiting time.
         waited = sum(float(waited) for _, waited in fetched)
         return Execution(
             num_steps=num_steps,
@@ -255,7 +255,7 @@ class CoordinatedSteps:
 
 
 def _worker_epochs() -> tf.data.Dataset:
-    """Endless epoch numbers, from one that another worker is unlikely to start with."""
+    """Yields epoch numbers without end, starting at one that no other worker is likely to start at."""
 
     def from_now(_: tf.Tensor) -> tf.data.Dataset:
         microseconds = tf.cast(tf.timestamp() * 1e6, tf.int64)
@@ -265,9 +265,9 @@ def _worker_epochs() -> tf.data.Dataset:
 
 
 class Evaluation:
-    """Measures a model on all examples of the watched split, each of them once.
+    """Evaluates a model on every example of the evaluation split, once each.
 
-    Under parameter servers this process does it alone.
+    Under parameter servers only this process does it.
     """
 
     def __init__(
@@ -310,7 +310,7 @@ def training_steps(
     *,
     steps_per_epoch: int,
 ) -> EpochSteps:
-    """Makes the steps of a training; under parameter servers an epoch has exactly `steps_per_epoch`."""
+    """Makes the steps of a training; under parameter servers an epoch has exactly `steps_per_epoch` of them."""
     step = make_train_step(model, strategy)
     if isinstance(strategy, tf.distribute.ParameterServerStrategy):
         steps_per_join = options.checkpoints.every_steps or steps_per_epoch

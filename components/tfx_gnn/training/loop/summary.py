@@ -1,4 +1,4 @@
-"""The summary of a training, as a file that other steps read."""
+"""The summary of a training, as a file that other stages read."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class LayerSummary:
     Attributes:
         name: its name.
         kind: name of its class.
-        num_parameters: numbers in its variables.
-        weights: its variables, those of layers inside of it included.
+        num_parameters: number of scalars in its variables.
+        weights: its variables, including those of nested layers.
     """
 
     name: str
@@ -56,28 +56,28 @@ class TrainingSummary:
 
     Attributes:
         model_fn: the user's function.
-        num_parameters: numbers that were trained.
-        num_classes: classes of the vocabulary.
-        num_train_examples: examples of the training split.
-        num_eval_examples: examples of the watched split.
-        num_eval_examples_of_unknown_class: of these, how many have a class that the vocabulary
-            lacks; they are not scored.
+        num_parameters: number of scalars that were trained.
+        num_classes: classes in the vocabulary.
+        num_train_examples: examples in the training split.
+        num_eval_examples: examples in the evaluation split.
+        num_eval_examples_of_unknown_class: evaluation examples whose class is not in the vocabulary; they are
+            not scored.
         batching: how graphs were batched: "packed", "fit_or_skip" or "tight".
-        budget: what each batch of training was padded to, and what was expected of it.
-        eval_budget: the same for evaluation, which leaves nothing out.
+        budget: padding budget of a training batch, with its expected statistics.
+        eval_budget: padding budget of an evaluation batch; evaluation skips no graph.
         strategy: where training ran.
-        num_replicas: replicas in step, each of which took a batch a step.
-        num_steps: steps, in all epochs.
+        num_replicas: synchronous replicas, each of which took one batch per step.
+        num_steps: steps over all epochs.
         epochs: mean loss and metrics of each epoch.
-        epoch_inputs: what each epoch was trained on: batches, graphs, how full the batches were, what was
-            removed, and how fast.
+        epoch_inputs: what each epoch was trained on: numbers of batches and graphs, how full the batches were,
+            what was removed, and how fast.
         exported_epoch: epoch whose weights were exported, from 1.
         stopped_early: whether training ended before its last epoch.
-        seconds: time that training took, without reading and export.
+        seconds: time that training took, without reading inputs and export.
         layers: layers of the model, in its order.
-        options: what was asked for, by name of the option.
+        options: the options of the training, by name.
         tfx_gnn_version: version of this library.
-        format_version: version of this form.
+        format_version: version of this file format.
     """
 
     model_fn: str
@@ -116,10 +116,10 @@ def read_training_summary(model_run_dir: str) -> TrainingSummary:
         model_run_dir: output of a training.
 
     Returns:
-        What it did.
+        The summary of that training.
 
     Raises:
-        ValueError: if the folder holds none, or one of another version.
+        ValueError: if the folder holds no summary, or one of another format version.
     """
     path = os.path.join(model_run_dir, SUMMARY_FILE)
     if not tf.io.gfile.exists(path):
@@ -131,7 +131,7 @@ def read_training_summary(model_run_dir: str) -> TrainingSummary:
 
 
 def describe_layers(model: tf_keras.Model) -> tuple[LayerSummary, ...]:
-    """Describes the outermost layers of a built model; those of no variable, too."""
+    """Describes the outermost layers of a built model, including those without variables."""
     return tuple(
         LayerSummary(
             name=layer.name,

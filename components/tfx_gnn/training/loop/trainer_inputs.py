@@ -42,18 +42,18 @@ class TrainerFolders:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainerInputs:
-    """What is in them.
+    """The contents of these folders.
 
     Attributes:
         raw_spec: spec of one graph before the transform.
-        graph_spec: spec of one graph after it, labels of the task included.
+        graph_spec: spec of one graph after the transform, including the labels of the task.
         other_labels: features of the context that are labels of other tasks. A model sees none of them.
         tft_output: the transform.
-        objective: what is predicted, with what the training split's labels say.
+        objective: what is predicted, including what was derived from the training split's labels.
         train_files: files of the training split.
-        eval_files: files of the watched split.
-        train_labels: labels of the training split, by output; "" for the only one.
-        eval_labels: those of the watched split.
+        eval_files: files of the evaluation split.
+        train_labels: labels of the training split, by output; under "" if there is only one output.
+        eval_labels: labels of the evaluation split, in the same form.
     """
 
     raw_spec: GraphTensorSpec
@@ -73,9 +73,9 @@ class TrainerBudgets:
 
     Attributes:
         training: for the training split.
-        evaluation: for the watched split, of kind "tight".
-        num_train_examples: examples of the training split.
-        num_eval_examples: examples of the watched split.
+        evaluation: for the evaluation split, of kind "tight".
+        num_train_examples: examples in the training split.
+        num_eval_examples: examples in the evaluation split.
     """
 
     training: Budget
@@ -85,11 +85,11 @@ class TrainerBudgets:
 
 
 def check_blessing(folders: TrainerFolders) -> None:
-    """Refuses examples that are not blessed, or are not those that were."""
+    """Refuses examples that are not blessed, or that differ from the blessed ones."""
     if folders.blessing_dir and not is_blessed(folders.blessing_dir):
         raise ValueError(
             f"`blessing_dir` must bless the examples; got NOT_BLESSED in {folders.blessing_dir!r}: "
-            f"{' '.join(read_reasons(folders.blessing_dir))} Mend the examples, or choose severities that let them "
+            f"{' '.join(read_reasons(folders.blessing_dir))} Fix the examples, or choose severities that let them "
             "pass."
         )
     record = read_transform_record(folders.transformed_examples_dir)
@@ -99,7 +99,7 @@ def check_blessing(folders: TrainerFolders) -> None:
 
 
 def read_inputs(folders: TrainerFolders, options: GraphTrainerOptions) -> TrainerInputs:
-    """Reads and checks all but the budgets."""
+    """Reads and checks all inputs except the budgets."""
     check_blessing(folders)
     check_transformed_by(folders.transformed_examples_dir, folders.transform_graph_dir)
     raw_schema = _schema(folders.graph_schema_dir)
@@ -131,7 +131,7 @@ def read_inputs(folders: TrainerFolders, options: GraphTrainerOptions) -> Traine
 def read_budgets(
     folders: TrainerFolders, options: GraphTrainerOptions, inputs: TrainerInputs, *, num_replicas: int
 ) -> TrainerBudgets:
-    """Reads the budgets of one replica, whose part of the global batch they must have been learned for."""
+    """Reads the budgets of one replica; they must have been learned for its part of the global batch."""
     content = read_matching_size_constraints(
         folders.size_constraints_dir,
         transformed_examples_dir=folders.transformed_examples_dir,
@@ -153,7 +153,7 @@ def read_budgets(
 
 
 def precomputed_batches_of_first_epoch(precomputed_batches_dir: str, options: GraphTrainerOptions) -> int:
-    """Tells the number of batches of the first stored epoch; the split must be the training split."""
+    """Returns the number of batches in the first stored epoch; the split must be the training split."""
     manifest = read_manifest(precomputed_batches_dir)
     if manifest.options.split != options.train_split:
         raise ValueError(

@@ -1,8 +1,8 @@
-"""The training loop: epochs of steps, evaluation after each, observers and stop requests.
+"""The training loop: epochs of steps, evaluation after each epoch, observers and stop requests.
 
-`Model.fit` expects every epoch to have as many batches as the first one, cannot resume within an epoch, and
-loses the logs of the last steps when several run at a time; and it lets TensorFlow make up batches for replicas
-without data, of other shapes. This loop calls the same `train_step` and tells the same callbacks.
+`Model.fit` expects every epoch to have as many batches as the first one, cannot resume within an epoch, loses the
+logs of the last steps when several run per call, and lets TensorFlow make up batches of other shapes for replicas
+without data. This loop calls the same `train_step` and the same callbacks.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from tfx_gnn.training.data.input_pipeline import NUM_COUNTS, EpochInput, epoch_i
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingPosition:
-    """Where a training goes on: the steps before it are done, none after it is.
+    """Position in a training: all steps before it are done, and none after it.
 
     The position after the last step of epoch 0 is (0, steps, steps) until the epoch has ended, evaluation
     included; then it is (1, 0, steps).
 
     Attributes:
-        epoch: the epoch that goes on, from 0.
+        epoch: the current epoch, from 0.
         step_in_epoch: steps of this epoch that are done.
-        global_step: steps that are done in all epochs.
+        global_step: steps that are done over all epochs.
     """
 
     epoch: int = 0
@@ -40,7 +40,7 @@ class TrainingPosition:
         if min(self.epoch, self.step_in_epoch, self.global_step - self.step_in_epoch) < 0:
             raise ValueError(
                 f"`TrainingPosition` must count from 0, and all steps with those of the epoch; got {self}. Take it "
-                "from a training."
+                "from a training loop."
             )
 
     def after_steps(self, num_steps: int) -> TrainingPosition:
@@ -56,14 +56,14 @@ class TrainingPosition:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Execution:
-    """What some steps did.
+    """Results of one call that ran several steps.
 
     Attributes:
         num_steps: steps that had a graph.
-        is_end: whether the data have ended.
+        is_end: whether the data ended.
         seconds_waited: time that the steps waited for their batches.
-        counts: `count_batch` of all batches of all replicas, added up; int64 [NUM_COUNTS].
-        logs: loss and metrics so far, scalar tensors.
+        counts: sum of `count_batch` over all batches of all replicas; int64 [NUM_COUNTS].
+        logs: loss and metrics of the epoch so far, scalar tensors.
     """
 
     num_steps: int
@@ -79,36 +79,36 @@ class TrainingHook(Protocol):
     def on_step_end(self, position: TrainingPosition, logs: Mapping[str, Any]) -> None:
         """Called after one or more steps.
 
-        `logs` are loss and metrics of the epoch so far, scalar tensors; to read one waits for the device. They are
-        empty where steps run on other machines, which tell nothing before the epoch ends.
+        `logs` are loss and metrics of the epoch so far, scalar tensors; reading one waits for the device. They are
+        empty if steps run on other machines, which report nothing before the epoch ends.
         """
         ...
 
     def on_epoch_end(self, position: TrainingPosition, logs: Mapping[str, float]) -> None:
         """Called after an epoch, its evaluation and all callbacks; `position` is the start of the next epoch.
 
-        `logs` are loss and metrics of the epoch, those of evaluation as "val_...".
+        `logs` are loss and metrics of the epoch; those of evaluation are named "val_...".
         """
         ...
 
     def on_stop(self, position: TrainingPosition) -> None:
-        """Called when a `StopRequest` stops training here, to be resumed in another process; after `on_step_end`."""
+        """Called after `on_step_end` when a `StopRequest` stops training here, to resume in another process."""
         ...
 
 
 class StopRequest(Protocol):
-    """Who may end a training between two steps."""
+    """Something that may end a training between two steps."""
 
     def is_made(self, position: TrainingPosition) -> bool:
-        """Tells whether training shall end now; the same on every process that takes part."""
+        """Returns whether training should end now; the same in every participating process."""
         ...
 
 
 class TrainingPreemptedError(Exception):
-    """A training ended between two steps because a `StopRequest` asked so; hooks have kept what is needed to go on.
+    """Training ended between two steps because of a `StopRequest`; hooks have saved what is needed to resume.
 
     Attributes:
-        position: where training goes on.
+        position: where training resumes.
     """
 
     def __init__(self, position: TrainingPosition) -> None:
@@ -120,18 +120,18 @@ class TrainingPreemptedError(Exception):
 
 @dataclasses.dataclass(kw_only=True)
 class TrainingState:
-    """State of a training besides the variables of its model, as JSON-compatible values.
+    """State of a training apart from the variables of its model, as JSON-compatible values.
 
-    Variables are the model's weights, the optimizer's, and those of the model's metrics, which hold what
-    was measured in the epoch so far.
+    The variables are the weights, the optimizer's variables, and those of the model's metrics, which hold the
+    measurements of the epoch so far.
 
     Attributes:
-        position: where training goes on.
-        counts: sum of `count_batch` of the epoch so far.
-        seconds: time of the steps of the epoch so far.
-        seconds_waited: time of it that they waited for input.
-        history: loss and metrics of each epoch that has ended, those of evaluation as "val_...".
-        inputs: what each of these was trained on.
+        position: where training resumes.
+        counts: sum of `count_batch` over the epoch so far.
+        seconds: time that the steps of the epoch took so far.
+        seconds_waited: how much of that time the steps waited for input.
+        history: loss and metrics of each finished epoch; those of evaluation are named "val_...".
+        inputs: what each finished epoch was trained on.
     """
 
     position: TrainingPosition = dataclasses.field(default_factory=TrainingPosition)
@@ -143,7 +143,7 @@ class TrainingState:
 
     @property
     def epoch_input(self) -> EpochInput:
-        """What the epoch was trained on so far."""
+        """What the current epoch was trained on so far."""
         return epoch_input(
             self.counts,
             num_steps=self.position.step_in_epoch,
@@ -152,21 +152,21 @@ class TrainingState:
         )
 
     def add(self, execution: Execution, seconds: float) -> None:
-        """Counts steps, and the seconds that they took."""
+        """Adds the counts of some steps and the seconds that they took."""
         self.position = self.position.after_steps(execution.num_steps)
         self.counts = (np.asarray(self.counts, np.int64) + execution.counts).tolist()
         self.seconds += seconds
         self.seconds_waited += execution.seconds_waited
 
     def end_epoch(self, logs: Mapping[str, float]) -> None:
-        """Turns to the next epoch; `logs` are loss and metrics of the one that has ended."""
+        """Moves to the next epoch; `logs` are loss and metrics of the one that ended."""
         self.history.append(dict(logs))
         self.inputs.append(self.epoch_input)
         self.position = self.position.after_epoch()
         self.counts, self.seconds, self.seconds_waited = [0] * NUM_COUNTS, 0.0, 0.0
 
     def state(self) -> dict[str, Any]:
-        """Returns what `restore` needs, as a checkpoint keeps it."""
+        """Returns what `restore` needs, in the form that a checkpoint stores."""
         return dataclasses.asdict(self)
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -178,14 +178,14 @@ class TrainingState:
 
 
 class EpochSteps(Protocol):
-    """Steps of a training, by whatever strategy."""
+    """Steps of a training, under any strategy."""
 
     def begin_epoch(self, position: TrainingPosition) -> None:
-        """Begins to read an epoch at a position."""
+        """Starts to read an epoch at a position."""
         ...
 
     def run(self) -> Execution:
-        """Runs the next steps of the epoch; once `Execution.is_end` is set, another epoch has to begin."""
+        """Runs the next steps of the epoch; after `Execution.is_end`, call `begin_epoch` first."""
         ...
 
 
@@ -202,10 +202,10 @@ def train(
 ) -> None:
     """Trains epoch after epoch, until `num_epochs` or until a callback sets `model.stop_training`.
 
-    Metrics are reset at the start of each epoch, but not where training goes on within one. `state` says where to
-    begin; it changes before callbacks and hooks are called, hooks after callbacks. `on_train_batch_end` is called after
-    each execution, with the number of the last step of the epoch. `stop` may end the training between two executions,
-    and after an epoch: by a `TrainingPreemptedError`.
+    Metrics are reset at the start of each epoch, but not when training resumes within one. `state` says where to
+    start; it is updated before callbacks are called, and hooks are called after callbacks. `on_train_batch_end` is
+    called after each execution, with the number of its last step in the epoch. `stop` may end the training between two
+    executions and after an epoch, with a `TrainingPreemptedError`.
     """
     callback_list = tf_keras.callbacks.CallbackList(
         list(callbacks), model=model, verbose=0, epochs=num_epochs, steps=None
@@ -227,7 +227,7 @@ def train(
         callback_list.on_epoch_end(epoch, logs)
         for hook in hooks:
             hook.on_epoch_end(state.position, logs)
-        # A stop requested during evaluation need not wait for another step, and there may be none.
+        # A stop requested during evaluation need not wait for the next step, which may not exist.
         _stop_if_asked(stop, state.position, hooks)
     callback_list.on_train_end()
 

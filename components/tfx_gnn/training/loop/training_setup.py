@@ -33,24 +33,24 @@ from tfx_gnn.training.options import GraphTrainerOptions
 
 
 class TrainingSetup:
-    """A training that has not begun; several models can be trained of the same one.
+    """A training that has not started; several models can be trained from one setup.
 
     Attributes:
         strategy: where training runs.
         options: what to train, and how.
-        inputs: what was read.
+        inputs: contents of the input folders.
         budgets: what batches are padded to.
-        labelled: the graphs of a batch and their labels.
+        labelled: splits a batch into graphs and labels.
         sharding: how files are divided among processes.
         data: batches of the training split.
-        sample: a padded batch of evaluation, the same for all strategies.
+        sample: a padded evaluation batch, the same for all strategies.
         builder: builds models with the `hyperparameters` of the options.
     """
 
     def __init__(self, folders: TrainerFolders, strategy: tf.distribute.Strategy, options: GraphTrainerOptions) -> None:
         self._folders = folders
         self.strategy, self.options = strategy, options
-        # In this order: what takes least time to find out comes first.
+        # The quickest checks come first.
         check_blessing(folders)
         model_fn = load_function(options.model_fn)
         self.inputs: TrainerInputs = read_inputs(folders, options)
@@ -87,7 +87,7 @@ class TrainingSetup:
 
     @functools.cached_property
     def steps_per_epoch(self) -> int:
-        """Steps to expect of an epoch."""
+        """Expected number of steps in an epoch."""
         num_replicas = self.strategy.num_replicas_in_sync
         if self._folders.precomputed_batches_dir:
             return -(
@@ -96,9 +96,9 @@ class TrainingSetup:
         return input_pipeline.expected_steps(self.budgets.training, self.budgets.num_train_examples, num_replicas)
 
     def steps(self, model: tf_keras.Model, *, one_at_a_time: bool = False) -> EpochSteps:
-        """Makes the steps of training for a compiled model, built in the scope of the strategy.
+        """Makes the training steps for a compiled model that was built in the scope of the strategy.
 
-        `one_at_a_time` makes each step a call of its own, whatever the options say.
+        `one_at_a_time` runs each step in its own call, whatever the options say.
         """
         options = self.options
         if one_at_a_time:
@@ -108,7 +108,7 @@ class TrainingSetup:
         return training_steps(self.strategy, model, self.data, options, steps_per_epoch=self.steps_per_epoch)
 
     def evaluation(self, model: tf_keras.Model) -> Evaluation:
-        """Makes what measures loss and metrics of a compiled model on the watched split."""
+        """Makes the evaluation of a compiled model's loss and metrics on the evaluation split."""
         return Evaluation(
             self.strategy,
             model,
@@ -137,7 +137,7 @@ class TrainingSetup:
             epochs=epochs,
             keep=keep,
         )
-        # They have all that the examples have.
+        # Precomputed batches have all features of the examples.
         return batches.map(self._without_other_labels) if self.inputs.other_labels else batches
 
     def _without_other_labels(self, batch: PaddedBatch) -> PaddedBatch:

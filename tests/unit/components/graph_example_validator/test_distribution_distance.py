@@ -102,7 +102,7 @@ def test_statistics_of_a_split_are_read_back(tmp_path):
     ("content", "message"),
     [
         (b"\x0agarbage", "must hold serialized DatasetFeatureStatisticsList messages; got 8 other bytes"),
-        (b"", "must hold statistics of one data set a split; got 0"),
+        (b"", "must hold statistics of one data set per split; got 0"),
     ],
 )
 def test_other_files_are_no_statistics(tmp_path, content, message):

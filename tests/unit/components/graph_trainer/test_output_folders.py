@@ -74,7 +74,9 @@ def _assert_whole(folder):
 
 @pytest.mark.parametrize(("model", "run"), [("out", "out/"), ("out", "out/run"), ("out/../run/model", "run")])
 def test_outputs_that_would_lie_in_each_other_are_refused_before_anything_is_made(tmp_path, model, run):
-    with pytest.raises(ValueError, match="`model_dir` and `model_run_dir` must be two folders, none in the other"):
+    with pytest.raises(
+        ValueError, match="`model_dir` and `model_run_dir` must be two folders, neither inside the other"
+    ):
         OutputFolders(f"{tmp_path}/{model}", f"{tmp_path}/{run}", is_chief=True)
 
     assert not list(tmp_path.iterdir())

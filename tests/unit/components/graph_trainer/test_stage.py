@@ -594,5 +594,5 @@ def test_checkpoints_of_another_training_are_refused(prepared, tmp_path, monkeyp
     with pytest.raises(TrainingPreemptedError):
         prepared.train(tmp_path / "a", **options)
 
-    with pytest.raises(ValueError, match=r"since then there changed: options\.training_seed '0' -> '1'\. Remove"):
+    with pytest.raises(ValueError, match=r"what differs: options\.training_seed '0' -> '1'\. Remove"):
         prepared.train(tmp_path / "b", training_seed=1, **options)

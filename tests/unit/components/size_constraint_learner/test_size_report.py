@@ -137,7 +137,7 @@ def test_what_was_not_asked_is_said(size_constraints_by_hand, read_page):
         del nothing_skips.budgets[name]
 
     text = " ".join(read_page(render_size_report(without)).text.split())
-    assert "is not known: the learner tells it if it is given a label_feature." in text
+    assert "is not known: the learner reports it if it is given a label_feature." in text
     text = read_page(render_size_report(nothing_skips)).text
     assert "Nothing: no fit-or-skip budget was learned." in text
     assert "No warnings." in text

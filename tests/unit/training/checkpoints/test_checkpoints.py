@@ -267,7 +267,7 @@ def test_damaged_newest_is_passed_over(files, tmp_path, suffix, harm, defect):
 
     assert files.newest_whole() == _at(5)
     (line,) = files.said
-    assert re.search(f"step-0000000007-epoch-000000' is passed over: .*{defect}", line)
+    assert re.search(f"step-0000000007-epoch-000000' is skipped: .*{defect}", line)
 
 
 def test_what_lacks_a_manifest_was_not_finished_and_goes_with_the_next_save(files, tmp_path):
@@ -300,7 +300,7 @@ def test_checkpoints_of_another_training_are_refused_by_name(files):
     _write(files, _at(5))
     other = {"options.training_seed": "1", "transformed_examples": "8" * 64, "code": "c" * 64}
 
-    message = r"there changed: code absent -> 'cccccccccccc...', options.training_seed '0' -> '1'\. Remove the folder"
+    message = r"what differs: code absent -> 'cccccccccccc...', options.training_seed '0' -> '1'\. Remove the folder"
     with pytest.raises(ValueError, match=message):
         _Files(files.folder, other).newest_whole()
 

@@ -136,5 +136,5 @@ def test_batch_comes_back_as_it_was_trained_on(tmp_path):
 
 
 def test_folder_without_a_batch_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"`folder` must hold a batch that a training ended at; got no 'cause.json'"):
+    with pytest.raises(ValueError, match=r"`folder` must hold a batch that ended a training; got no 'cause.json'"):
         read_nonfinite_batch(str(tmp_path))

@@ -41,7 +41,7 @@ def test_signal_asks_for_a_stop_and_goes_back_to_its_owner(said):
         # The next one is not ours any more.
         assert signal.getsignal(signal.SIGTERM) == before
 
-    assert said == ["SIGTERM: training stops after this step and saves. Once more ends it at once."]
+    assert said == ["SIGTERM: training stops after this step and saves. A second signal ends it at once."]
 
 
 def test_handlers_are_as_before_without_a_signal(said, interrupts):
@@ -112,7 +112,7 @@ def test_second_signal_ends_a_step_that_does_not_end(number):
         finally:
             process.kill()
 
-    assert told == f"{number.name}: training stops after this step and saves. Once more ends it at once.\n"
+    assert told == f"{number.name}: training stops after this step and saves. A second signal ends it at once.\n"
     # If it was not in the step yet, the second signal found the system's own handler.
     assert process.returncode in (128 + number, -number)
 

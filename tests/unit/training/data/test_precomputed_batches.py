@@ -290,7 +290,7 @@ def _change_manifest(folder, **changes):
     ("damage", "message"),
     [
         (lambda folder: os.remove(os.path.join(folder, MANIFEST_FILE)), "must hold precomputed_batches.json; got"),
-        (lambda folder: os.truncate(os.path.join(folder, MANIFEST_FILE), 50), "got text that is no JSON"),
+        (lambda folder: os.truncate(os.path.join(folder, MANIFEST_FILE), 50), "got text that is not its JSON"),
         (lambda folder: _change_manifest(folder, format_version=2), "`format_version` must be 1; got 2"),
         (lambda folder: _change_manifest(folder, tensors=["is_real bool [8]"]), "must hold batches of the tensors"),
         (lambda folder: os.truncate(os.path.join(folder, "epoch-00001.batches"), 64), "must hold whole files; got"),

@@ -238,7 +238,7 @@ def test_a_request_of_another_structure_is_refused_in_plain_words(models, record
     with pytest.raises(tf.errors.InvalidArgumentError) as refused:
         ServingModel(str(models["nodes"]))(tf.constant([good, example.SerializeToString()]))
     assert refused.value.message.startswith(f"`examples` {told}")
-    assert refused.value.message.endswith(("trained on.", "got others. Send one rooted subgraph an example."))
+    assert refused.value.message.endswith(("trained on.", "got others. Send one rooted subgraph per example."))
 
 
 def test_embeddings_are_served_apart(models, records) -> None:

@@ -120,7 +120,7 @@ def test_metrics_without_weights_get_a_warning(caplog):
     with caplog.at_level(logging.WARNING):
         _build(lambda _: model)
 
-    assert "got `metrics` ['mae'] in 'mine:model_fn', which count padding as if it were examples" in caplog.text
+    assert "got `metrics` ['mae'] in 'mine:model_fn', which count padding as examples" in caplog.text
 
 
 @pytest.mark.parametrize(
