@@ -1,1 +1,1 @@
-"""Ready networks: stacks of one convolution with encoders, normalization and residuals."""
+"""Ready-made networks: stacks of one convolution with normalization and residuals, over states encoded before."""
