@@ -22,7 +22,7 @@ class HideSeedFeature(tf_keras.layers.Layer):
 
     Args:
         feature_name: integer feature of the seeds' node set, shape [num_nodes].
-        value: what the seeds get instead.
+        value: value that the seeds get instead.
         key: readout key; the seeds are the sources of edge set `_readout/<key>`.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 

@@ -265,7 +265,7 @@ def _model(
     hyperparameters: Mapping[str, Any] | None,
     tft_output: TransformOutput | None,
 ) -> tf_keras.Model:
-    # Graph-level tasks pool all nodes. All other tasks use the last states of the nodes that are read out only.
+    # Graph-level tasks pool all nodes. Other tasks only use the last states of nodes that are read out.
     reads_nodes_only = not any(part.task.reads_context for part in objective.parts.values())
     arguments = {
         **_DEFAULTS,

@@ -117,7 +117,7 @@ class HadamardScore(tf_keras.layers.Layer):
 class DistMultScore(tf_keras.layers.Layer):
     """Scores a pair by the inner product of its states, weighted by a trained vector of the relation.
 
-    The score is that of DistMult, arXiv:1412.6575.
+    This is DistMult, arXiv:1412.6575.
 
     Shapes: (source, target), each float [n, units]; with several relations also the relation numbers, integers [n]
     in [0, num_relations). Out [n].

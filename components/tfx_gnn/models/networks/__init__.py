@@ -1,1 +1,1 @@
-"""Ready-made networks: stacks of one convolution with normalization and residuals, over states encoded before."""
+"""Ready-made networks: each stacks one kind of convolution, with normalization and residuals, over encoded states."""

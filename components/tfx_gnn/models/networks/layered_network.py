@@ -152,8 +152,8 @@ class JumpingKnowledge(tf_keras.layers.Layer):
         widths = [state.shape[-1] for state in states]
         if self._combination != "concat" and len(set(widths)) > 1:
             raise ValueError(
-                f"`jumping_knowledge` must be 'concat' or 'none' where states have several widths; got "
-                f"{self._combination!r} for node set {name!r} with widths {widths}, the first state's first. "
+                f"`jumping_knowledge` must be 'concat' or 'none' if states have different widths; got "
+                f"{self._combination!r} for node set {name!r} with widths {widths}, in the order of layers. "
                 "Give it a Dense layer of the width `units` first, or choose 'concat'."
             )
         return _COMBINATIONS[self._combination]([tf.cast(state, self.compute_dtype) for state in states])

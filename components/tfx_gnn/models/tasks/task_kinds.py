@@ -191,17 +191,17 @@ class _Regression(Task):
         if (self.mean or self.std) and not len(self.mean) == len(self.std) == self.num_outputs:
             raise ValueError(
                 f"`mean` and `std` must hold one number for each of {self.num_outputs} outputs; got {self.mean} and "
-                f"{self.std}. Give those that `preprocessing_fn` scaled the label by, or none."
+                f"{self.std}. Give the numbers that `preprocessing_fn` scaled the label by, or none."
             )
         if not all(math.isfinite(mean) and 0.0 < std < math.inf for mean, std in zip(self.mean, self.std, strict=True)):
             raise ValueError(
-                f"`mean` and `std` must be finite, and `std` positive; got {self.mean} and {self.std}. Give those that "
-                "`preprocessing_fn` scaled the label by."
+                f"`mean` and `std` must be finite, and `std` positive; got {self.mean} and {self.std}. Give the "
+                "numbers that `preprocessing_fn` scaled the label by."
             )
         if self.standardize and self.mean:
             raise ValueError(
-                f"`standardize` must be False where the transform has scaled the label by `mean` and `std`; got "
-                f"{self.mean} and {self.std} beside it. Leave one of them out."
+                f"`standardize` must be False if the transform has scaled the label by `mean` and `std`; got "
+                f"{self.mean} and {self.std} as well. Leave one of them out."
             )
 
 

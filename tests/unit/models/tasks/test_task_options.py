@@ -43,7 +43,7 @@ def test_name_that_is_no_feature_is_refused(name: str, value: Any) -> None:
         (NodeRegression, {"loss": "rmse"}, r"`loss` must be one of \['mse', 'mae', 'huber'\]; got 'rmse'"),
         (NodeRegression, {"mean": (1.0,)}, "`mean` and `std` must hold one number for each of 1 outputs"),
         (NodeRegression, {"mean": (1.0,), "std": (0.0,)}, "must be finite, and `std` positive"),
-        (GraphRegression, {"mean": (1.0,), "std": (2.0,), "standardize": True}, "`standardize` must be False where"),
+        (GraphRegression, {"mean": (1.0,), "std": (2.0,), "standardize": True}, "`standardize` must be False if"),
         (GraphRegression, {"pooling": "min"}, "`pooling` must be one of"),
         (LinkPrediction, {"scoring": "cosine"}, "`scoring` must be one of"),
         (LinkPrediction, {"loss": "mse"}, "`loss` must be one of"),
