@@ -146,7 +146,11 @@ class LabelPlace(abc.ABC):
 
 
 class ReadoutLabels(LabelPlace):
-    """Labels of `_readout`, which has one node per example, connected to the seed by `_readout/seed`."""
+    """Labels of node set `_readout`.
+
+    The budget check and the readout layer expect one node per example, connected to the seed by
+    `_readout/seed`; the objective of links replaces both.
+    """
 
     readout_key = "seed"
 
