@@ -97,7 +97,7 @@ def test_graph_that_has_no_class_index_is_refused(seeds):
     for task, message in (
         (
             NodeClassification(label_feature="hue", num_classes=2),
-            r"label of node set '_readout'; got 'hue', where there",
+            r"label of node set '_readout'; got 'hue', but found",
         ),
         (
             GraphClassification(label_feature="hue", num_classes=2),
