@@ -29,7 +29,7 @@ def test_name_that_is_no_feature_is_refused(name: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        (NodeClassification, {"class_vocabulary": "y", "num_classes": 3}, "`num_classes` must be at least 2, and set only"),
+        (NodeClassification, {"class_vocabulary": "y", "num_classes": 3}, "`num_classes` must be at least 2, and set"),
         (NodeClassification, {"num_classes": 1}, "got num_classes=1 and class_vocabulary=''"),
         (NodeClassification, {"num_classes": 2, "class_weights": "equal"}, "must be 'balanced', or map class names"),
         (NodeClassification, {"num_classes": 2, "class_weights": {"0": 0.0}}, "map class names to positive numbers"),
