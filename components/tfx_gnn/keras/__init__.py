@@ -1,7 +1,7 @@
 """Keras layers on graphs, and graphs in Keras' functional API.
 
-Importing this package makes `tf_keras.layers.Input(type_spec=graph_spec)` behave like the graph,
-and lets the functions of `tfx_gnn` be called with it.
+Importing this package makes `tf_keras.layers.Input(type_spec=graph_spec)` behave like a graph, and lets functions of
+`tfx_gnn` take it as an argument.
 """
 
 from tfx_gnn.keras import feature_encoders, keras_tensors, layers

@@ -1,4 +1,4 @@
-"""Builds graph updates from convolutions, alike for all edge sets."""
+"""Builds graph updates with the same kind of convolution for all edge sets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ConvGNNBuilder:
         node_set_update_factory: Callable[..., tf_keras.layers.Layer] | None = None,
         graph_update_factory: Callable[..., tf_keras.layers.Layer] | None = None,
     ) -> None:
-        """Keeps the factories; they are called when a layer meets its first graph.
+        """Stores the factories, which are called when a layer is first called on a graph.
 
         Args:
             convolutions_factory: called as `f(edge_set_name, receiver_tag=receiver_tag)`; returns
@@ -61,8 +61,8 @@ class ConvGNNBuilder:
         """Makes one round of updates.
 
         Args:
-            node_sets: node sets to update, each of which receives from an edge set; by default
-                all that do. Auxiliary sets are left out.
+            node_sets: node sets to update, each of which must receive from an edge set; by default
+                all node sets that do. Auxiliary sets are left out.
             name: name of the layer.
 
         Returns:
@@ -70,8 +70,8 @@ class ConvGNNBuilder:
             method makes new weights.
 
         Raises:
-            ValueError: if `node_sets` names an auxiliary node set; when the layer is called
-                first, if it names one that is unknown or receives from no edge set.
+            ValueError: if `node_sets` names an auxiliary node set; when the layer is first
+                called, if `node_sets` names a set that is unknown or receives from no edge set.
         """
         for node_set_name in node_sets or ():
             if get_aux_type_prefix(node_set_name) is not None:

@@ -1,8 +1,8 @@
 """Symbolic graphs for Keras' functional API, and graph functions called on them as layers.
 
-Importing this module registers, for each graph piece, the kind of Keras tensor that stands for
-it, so that `tf_keras.layers.Input(type_spec=graph_spec)` has the properties and methods of the
-graph. It is the only file that uses Keras' private names; they exist in tf_keras 2.16 to 2.21.
+Importing this module registers a Keras tensor class for each type of graph piece, so that
+`tf_keras.layers.Input(type_spec=graph_spec)` has the properties and methods of a graph. This is
+the only file that uses Keras' private names; they exist in tf_keras 2.16 to 2.21.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from tfx_gnn.graph.tensor.sorted_adjacency import SortedAdjacency
 
 
 def unique_layer_name(name: str) -> str:
-    """Makes a name unique among the layers of Keras' current graph: the name itself, then "<name>_1" and so on."""
+    """Makes a name unique among the layers of Keras' current graph: first the name itself, then "<name>_1" etc."""
     unique: str = backend.unique_object_name(name, zero_based=True, avoid_observed_names=True)
     return unique
 
 
 def is_symbolic(value: object) -> bool:
-    """Tells whether a value is a symbolic tensor of Keras' functional API."""
+    """Returns whether a value is a symbolic tensor of Keras' functional API."""
     return isinstance(value, keras_tensor.KerasTensor)
 
 
 class GraphPieceKerasTensor(keras_tensor.KerasTensor):
-    """Stands for a graph piece while a model is put together.
+    """Represents a graph piece while a functional model is built.
 
-    What the type spec knows is answered at once; everything else becomes a layer.
+    Properties that the type spec knows are returned at once; everything else becomes a layer.
     """
 
     #: Properties and methods of the piece that become layers of the model.
@@ -70,7 +70,7 @@ class GraphPieceKerasTensor(keras_tensor.KerasTensor):
 
 
 class FeaturePieceKerasTensor(GraphPieceKerasTensor):
-    """Stands for a context, a node set or an edge set."""
+    """Represents a context, a node set or an edge set."""
 
     LAYER_PROPERTIES: ClassVar[tuple[str, ...]] = (
         "features",
@@ -86,26 +86,26 @@ class FeaturePieceKerasTensor(GraphPieceKerasTensor):
         return self.features[feature_name]
 
     def get_features_dict(self) -> dict[FieldName, Any]:
-        """Returns a new dict of the features, free to be changed."""
+        """Returns a new dict of the features, which the caller may change."""
         return dict(self.features)
 
 
 class ContextKerasTensor(FeaturePieceKerasTensor):
-    """Stands for a `Context`."""
+    """Represents a `Context`."""
 
 
 class NodeSetKerasTensor(FeaturePieceKerasTensor):
-    """Stands for a `NodeSet`."""
+    """Represents a `NodeSet`."""
 
 
 class EdgeSetKerasTensor(FeaturePieceKerasTensor):
-    """Stands for an `EdgeSet`."""
+    """Represents an `EdgeSet`."""
 
     LAYER_PROPERTIES = (*FeaturePieceKerasTensor.LAYER_PROPERTIES, "adjacency")
 
 
 class HyperAdjacencyKerasTensor(GraphPieceKerasTensor):
-    """Stands for a `HyperAdjacency`."""
+    """Represents a `HyperAdjacency`."""
 
     LAYER_METHODS = (*GraphPieceKerasTensor.LAYER_METHODS, "__getitem__")
 
@@ -114,12 +114,12 @@ class HyperAdjacencyKerasTensor(GraphPieceKerasTensor):
         return self.type_spec.node_set_name(node_set_tag)
 
     def get_indices_dict(self) -> dict[IncidentNodeTag, tuple[NodeSetName, Any]]:
-        """Returns tag to (node set name, node indices)."""
+        """Returns a dict from each tag to (node set name, node indices)."""
         return {tag: (name, self[tag]) for tag, (name, _) in self.type_spec.get_index_specs_dict().items()}
 
 
 class AdjacencyKerasTensor(HyperAdjacencyKerasTensor):
-    """Stands for an `Adjacency`."""
+    """Represents an `Adjacency`."""
 
     LAYER_PROPERTIES: ClassVar[tuple[str, ...]] = ("source", "target")
 
@@ -135,14 +135,14 @@ class AdjacencyKerasTensor(HyperAdjacencyKerasTensor):
 
 
 class SortedAdjacencyKerasTensor(AdjacencyKerasTensor):
-    """Stands for a `SortedAdjacency`."""
+    """Represents a `SortedAdjacency`."""
 
     LAYER_PROPERTIES = (*AdjacencyKerasTensor.LAYER_PROPERTIES, "order_by_source")
     LAYER_METHODS = (*AdjacencyKerasTensor.LAYER_METHODS, "in_order_of", "without_order")
 
 
 class GraphKerasTensor(GraphPieceKerasTensor):
-    """Stands for a `GraphTensor`."""
+    """Represents a `GraphTensor`."""
 
     LAYER_PROPERTIES = ("context", "edge_sets", "node_sets", "num_components", "total_num_components")
     LAYER_METHODS = (
@@ -154,7 +154,7 @@ class GraphKerasTensor(GraphPieceKerasTensor):
 
 
 class _FactoryDispatcher(tf.__internal__.dispatch.OpDispatcher):
-    """Turns a class method called with Keras tensors into a layer."""
+    """Turns a call of a class method with Keras tensors into a layer."""
 
     def __init__(self, piece_type: type[GraphPiece], method_name: str) -> None:
         def make_piece(*args: Any, **kwargs: Any) -> Any:
@@ -171,7 +171,7 @@ class _FactoryDispatcher(tf.__internal__.dispatch.OpDispatcher):
         return self._make_piece(*args[1:], **kwargs)
 
 
-#: The most specific type comes first: Keras takes the first that fits.
+#: More specific types come first: Keras takes the first type that fits.
 _REGISTRATIONS: tuple[tuple[type[GraphPiece], type[GraphPieceKerasTensor], str], ...] = (
     (GraphTensor, GraphKerasTensor, "from_pieces"),
     (Context, ContextKerasTensor, "from_fields"),
@@ -196,30 +196,30 @@ for _piece_type, _symbolic_type, _method_name in _REGISTRATIONS:
 class GraphOperation(tf_keras.layers.Layer):
     """Calls one function of the graph core.
 
-    Made by the functions themselves when they meet symbolic tensors; there is no need to make one
-    by hand. A model that holds one can be saved and rebuilt from its config, as long as the
-    function's other arguments are plain Python values.
+    The functions themselves make this layer when they are called with symbolic tensors; there is no need to make
+    one by hand. A model with this layer can be saved and rebuilt from its config if the function's other arguments
+    are plain Python values.
     """
 
     def __init__(self, function_name: str, arguments: dict[str, Any], **kwargs: Any) -> None:
-        """Remembers the call.
+        """Stores the call.
 
         Args:
             function_name: name of a function that was decorated with `becomes_keras_layer`.
-            arguments: its arguments as `describe` tells them, with slots for tensors.
-            **kwargs: for the base class.
+            arguments: its arguments as `_describe` returns them, with slots for tensors.
+            **kwargs: arguments of the base class.
         """
         super().__init__(autocast=False, **kwargs)
         self._function_name = function_name
-        # A JSON-like value, which Keras shall not wrap or track.
+        # A JSON-like value, which Keras must not wrap or track.
         self._arguments = _Opaque(arguments)
 
     def call(self, tensors: Any) -> Any:
         """Calls the function.
 
         Args:
-            tensors: what goes into the slots, in order; Keras passes a single one without a list
-                when it rebuilds a model.
+            tensors: values of the slots, in order; when Keras rebuilds a model, it passes a single
+                tensor without a list.
         """
         if not isinstance(tensors, (list, tuple)):
             tensors = [tensors]
@@ -249,7 +249,7 @@ class _KerasHandler:
     def call_as_layer(self, function_name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensors: list[Any] = []
         arguments = _describe((args, kwargs), tensors)
-        # The names that TF-GNN gives them, such as "pool" and "pool_1".
+        # Layers get TF-GNN's names, such as "pool" and "pool_1".
         return GraphOperation(function_name, arguments, name=unique_layer_name(function_name))(tensors)
 
 
@@ -260,7 +260,7 @@ def _call(function_name: str, arguments: Any, tensors: list[Any]) -> Any:
 
 
 def _describe(value: Any, tensors: list[Any]) -> Any:
-    """Replaces tensors by slots; containers are spelled so that JSON keeps their type."""
+    """Replaces tensors by slots, and encodes containers so that JSON keeps their types."""
     if isinstance(value, np.ndarray):
         value = tf.convert_to_tensor(value)
     elif isinstance(value, np.generic):

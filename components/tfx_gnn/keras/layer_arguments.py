@@ -9,16 +9,16 @@ import tf_keras
 
 
 def clone_initializer(initializer: Any) -> Any:
-    """Copies an initializer, so that each weight gets random values of its own.
+    """Copies an initializer, so that each weight gets its own random values.
 
-    An `Initializer` object fixes its seed when it is made: two weights that share one start
-    equal.
+    An `Initializer` object fixes its seed when it is created, so two weights that share the object
+    have the same initial values.
 
     Args:
-        initializer: whatever Keras takes for an initializer: an object, a name, a config or None.
+        initializer: anything that Keras takes as an initializer: an object, a name, a config or None.
 
     Returns:
-        A new object of the same config for an `Initializer`; anything else unchanged.
+        For an `Initializer`, a new object with the same config; anything else unchanged.
 
     Example:
         >>> one = tf_keras.initializers.GlorotUniform()
@@ -33,24 +33,24 @@ def clone_initializer(initializer: Any) -> Any:
 
 
 def with_prefix(prefix: str, layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Spreads a mapping of layers over entries "<prefix>/<name>" of a config.
+    """Turns a mapping of layers into entries "<prefix>/<name>" of a config.
 
-    Keras restores layers that are entries of a config, not those inside of entries.
+    Keras restores layers that are entries of a config, but not layers inside entries.
     """
     return {f"{prefix}/{name}": layer for name, layer in layers.items()}
 
 
 def pop_with_prefix(prefix: str, config: dict[str, Any]) -> dict[str, Any]:
-    """Takes the entries "<prefix>/<name>" out of a config, and rebuilds their layers by name."""
+    """Removes the entries "<prefix>/<name>" from a config, and returns their rebuilt layers by name."""
     names = [name for name in config if name.startswith(prefix + "/")]
     return {name[len(prefix) + 1 :]: as_layer(config.pop(name)) for name in names}
 
 
 def checked_and_sorted(layers: Mapping[str, Any] | None, place: str) -> dict[str, Any]:
-    """Returns a copy of layers by name, in the order of the names.
+    """Checks layers, and returns them sorted by name.
 
-    The order of calls, and so of the weights, does not depend on the order of the mapping. Errors name `place`,
-    such as "NodeSetUpdate(edge_set_inputs=...)".
+    Sorting makes the order of calls, and so of the weights, independent of the order of the mapping. Errors name
+    `place`, such as "NodeSetUpdate(edge_set_inputs=...)".
     """
     return {
         name: check_is_layer(layer, place.replace("...", f"{{{name}: ...}}"))
@@ -59,7 +59,7 @@ def checked_and_sorted(layers: Mapping[str, Any] | None, place: str) -> dict[str
 
 
 def check_is_layer(value: Any, place: str) -> Any:
-    """Returns a layer as it is; anything else is an error that names `place`, where it was given."""
+    """Returns a layer unchanged; raises an error for anything else, naming the argument as `place`."""
     if not isinstance(value, tf_keras.layers.Layer):
         raise ValueError(
             f"{place} must be a tf_keras.layers.Layer, got type: {type(value).__name__}. "
@@ -69,7 +69,7 @@ def check_is_layer(value: Any, place: str) -> Any:
 
 
 def as_layer(value: Any) -> Any:
-    """Rebuilds a layer from what a config holds: the layer, None, or the dict that Keras made of a layer."""
+    """Rebuilds a layer from an entry of a config: a layer, None, or the dict that Keras made from a layer."""
     if not isinstance(value, Mapping):
         return value
     # Keras' newer format names the module of a class; the older one, that of SavedModels, does not.
@@ -79,7 +79,7 @@ def as_layer(value: Any) -> Any:
 
 
 def with_type_specs(value: Any) -> Any:
-    """Rebuilds the type specs inside a config, innermost first; Keras itself stops at the outermost."""
+    """Rebuilds the type specs inside a config, innermost first; Keras itself leaves out the outermost spec."""
     if isinstance(value, (list, tuple)):
         return [with_type_specs(item) for item in value]
     if not isinstance(value, Mapping):
@@ -94,7 +94,7 @@ _Value = TypeVar("_Value")
 
 
 def agreed(layer_name: str, argument: str, at_init: _Value | None, at_call: _Value | None) -> _Value | None:
-    """Returns the value of an argument that may be given twice, but not differently."""
+    """Returns the value of an argument that may be given at init and at call time, but must then agree."""
     if at_init is None:
         return at_call
     if at_call is not None and at_call != at_init:
@@ -108,7 +108,7 @@ def agreed(layer_name: str, argument: str, at_init: _Value | None, at_call: _Val
 def required(
     layer_name: str, argument: str, at_init: _Value | None, at_call: _Value | None, *, shown_as: str | None = None
 ) -> _Value:
-    """Returns the value of an argument that must be given, and not differently, once or twice."""
+    """Returns the value of an argument that must be given at init or call time; two values must agree."""
     value = agreed(layer_name, argument, at_init, at_call)
     if value is None:
         raise ValueError(f"The {layer_name} layer requires {shown_as or argument} to be set at init or call time.")

@@ -19,24 +19,24 @@ def export_model(
 ) -> None:
     """Writes a model as a SavedModel with the signature "serving_default".
 
-    The signature takes the inputs of the model by their names and returns its outputs in a dict. Python traces of
-    single layers are left out, so that the SavedModel is loaded where this package is not installed. For models that
-    a pipeline trains and pushes, `GraphTrainer` and `GraphPusher` do this, and check the result.
+    The signature takes the inputs of the model by name and returns its outputs in a dict. Python traces of
+    single layers are left out, so that the SavedModel loads even if this package is not installed. For models that
+    a pipeline trains and pushes, `GraphTrainer` and `GraphPusher` export the model and check the result.
 
     Args:
-        model: Keras model that was built by the functional API, or called once.
-        export_dir: folder of the SavedModel; made if it does not exist.
+        model: Keras model that was built with the functional API, or called once.
+        export_dir: folder of the SavedModel; created if it does not exist.
         output_names: names of outputs in the signature, as a nest of the same structure as the outputs of `model`.
-            None, as a whole or inside of it, leaves the name of the layer that made the output.
-        options: for saving.
-        use_legacy_model_save: whether to write by `model.save()`, which can also be loaded as a Keras model if its
-            layers allow it; None, for now, for the same. False writes by `tf_keras.export.ExportArchive`, for
-            inference only.
+            None, for the whole nest or for an item of it, keeps the name of the layer that made the output.
+        options: TensorFlow's options for saving.
+        use_legacy_model_save: True saves with `model.save()`; the result can also be loaded as a Keras model if its
+            layers allow it. False saves with `tf_keras.export.ExportArchive`, for inference only. None currently
+            means True.
 
     Raises:
-        ValueError: if the model has no inputs yet, an output has no name, or `output_names` has another structure
-            than the outputs.
-        TypeError: if `output_names` has other containers than the outputs.
+        ValueError: if the model has no inputs yet, an output has no name, or the structure of `output_names` differs
+            from that of the outputs.
+        TypeError: if `output_names` and the outputs have different types of containers.
 
     Example:
         >>> import tempfile
@@ -87,8 +87,8 @@ def _output_names(model: tf_keras.Model, chosen: Any | None) -> list[str]:
         names = [own if name is None else name for name, own in zip(tf.nest.flatten(chosen), default, strict=True)]
     if not names or not all(isinstance(name, str) for name in names):
         raise ValueError(
-            f"`output_names` must give every output of the model a name; got {names}. A model that is no functional "
-            "one has none of its own."
+            f"`output_names` must give every output of the model a name; got {names}. Only a functional model has "
+            "names of its own."
         )
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:

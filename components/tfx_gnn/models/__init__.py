@@ -1,4 +1,4 @@
-"""Graph neural networks, the convolutions and layers they are made of, and the tasks they are trained for."""
+"""Graph neural networks, their convolutions and layers, and the tasks that they are trained for."""
 
 from __future__ import annotations
 

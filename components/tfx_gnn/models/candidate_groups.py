@@ -1,8 +1,8 @@
-"""Candidate pairs of several examples side by side, as losses and metrics of links get them.
+"""The labels of candidate pairs, in the form that link losses and metrics take.
 
-Labels of links are int64 [n, 2]. The first column is 1 for a true pair, 0 for a false one, and
-anything else for a pair that takes no part. The second is the row at which the candidates of the same
-example begin: it tells the examples apart, and is smaller than n, so it can be a segment id.
+Link labels are int64 [n, 2]. The first column is 1 for a true pair, 0 for a false pair (a negative), and any other
+number for a pair that is ignored. The second column is the row at which the candidates of the same example begin.
+It identifies the example, and is less than n, so it can be a segment id.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _STRING_BYTES = 24
 
 
 class Candidates(NamedTuple):
-    """What labels of links tell.
+    """Decoded link labels.
 
     Attributes:
         is_true: bool [n].
         is_false: bool [n].
-        group: int32 [n], the example; values in [0, n).
+        group: int32 [n], identifies the example; values in [0, n).
     """
 
     is_true: tf.Tensor
@@ -34,32 +34,32 @@ class Candidates(NamedTuple):
 
     @staticmethod
     def of(labels: tf.Tensor) -> Candidates:
-        """Reads labels, integers or float32 [n, 2]."""
+        """Decodes labels, integers or float32 [n, 2]."""
         labels = tf.cast(labels, tf.int32)
         return Candidates(is_true=labels[:, 0] == 1, is_false=labels[:, 0] == 0, group=labels[:, 1])
 
 
 def static_rows(value: tf.Tensor) -> int | tf.Tensor:
-    """Counts rows, as a Python number where it can be: XLA wants to know the number of segments."""
+    """Returns the number of rows, as a Python int if it is static: XLA needs a static number of segments."""
     return tf.shape(value)[0] if value.shape[0] is None else int(value.shape[0])
 
 
 def have_false_ones(candidates: Candidates) -> tf.Tensor:
-    """Tells which candidates have a false one in their example: others have no meaningful rank."""
+    """Returns which candidates have a negative in their example, bool [n]; the others have no meaningful rank."""
     is_false = tf.cast(candidates.is_false, tf.int32)
     num_false = tf.math.unsorted_segment_sum(is_false, candidates.group, static_rows(is_false))
     return tf.gather(num_false, candidates.group) > 0
 
 
 def ranks_of_candidates(candidates: Candidates, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Ranks each candidate among the false ones of its example.
+    """Ranks each candidate among the negatives of its example.
 
-    Returns the rows of the candidates in some order, int32 [n], and in the same order their ranks, float32 [n]. A
-    rank is 1 and the number of false candidates that score higher, and half of those that score the same: the mean of
-    the places that a tie leaves open. Other true pairs of the example are left out ("filtered" ranks).
+    Returns the rows of the candidates in some order, int32 [n], and in the same order their ranks, float32 [n]:
+    rank = 1 + number of higher-scoring negatives + 0.5 x number of tied negatives, which is the mean of the ranks that
+    a tie allows. Other true pairs of the example are ignored ("filtered" ranks).
     """
     num_rows = static_rows(scores)
-    # By score first and then, stably, by example: candidates of one example stand together, the best one first.
+    # Sorted by score, then stably by example: the candidates of an example are adjacent, the best one first.
     order = tf.argsort(scores, direction="DESCENDING", stable=True)
     order = tf.gather(order, tf.argsort(tf.gather(candidates.group, order), stable=True))
     group, score = tf.gather(candidates.group, order), tf.gather(scores, order)
@@ -77,7 +77,7 @@ def ranks_of_candidates(candidates: Candidates, scores: tf.Tensor) -> tuple[tf.T
 
 
 def _shifted(values: tf.Tensor, first: float) -> tf.Tensor:
-    """The value before each one."""
+    """Moves each value down by one row; `first` fills row 0."""
     return tf.concat([tf.constant([first], values.dtype), values], axis=0)[:-1]
 
 

@@ -15,22 +15,22 @@ from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class GraphNormalization(tf_keras.layers.Layer):
-    """Scales the states of a node set to variance 1 within each graph, and shifts them by a learned share of the mean.
+    """Shifts node states by a learned fraction of their mean, and scales them to variance 1, within each graph.
 
-    GraphNorm of arXiv:2009.03294, equation 5. Statistics are those of one graph component, so that neither
-    padding nor other graphs of a batch change them, and training and serving compute the same. How
-    many neighbours a sum was over stays visible, unlike where each node is normalized by itself. The one
-    node of a component keeps no more than what the learned share leaves of it.
+    This is GraphNorm, arXiv:2009.03294, equation 5. Statistics are per graph component, so neither
+    padding nor other graphs in the batch change them, and training and serving compute the same result. Unlike
+    normalization of each node by itself, it preserves how many neighbours were summed. The only node of a component
+    is its own mean, so just 1 - fraction of its state remains before scaling.
 
     Shapes: values [num_nodes, units] of a node set of a scalar graph in and out.
 
     Init args:
-        epsilon: what is added to the variance, so that equal states do not become infinite.
+        epsilon: added to the variance, so that equal states do not become infinite.
 
     Call args:
         values: the states; they need not be a feature of the graph.
         graph: a scalar graph.
-        node_set_name: whose states they are.
+        node_set_name: the node set of the states.
 
     Example:
         >>> states = tf.constant([[1.0], [3.0], [7.0], [7.0]])
@@ -47,7 +47,7 @@ class GraphNormalization(tf_keras.layers.Layer):
         self._epsilon = epsilon
 
     def build(self, input_shape: Any) -> None:
-        """Makes the weights, one each for every value of a state."""
+        """Makes the weights, each of the width of a state."""
         width = (input_shape[-1],)
         self._share = self.add_weight("mean_share", width, initializer="ones")
         self._scale = self.add_weight("scale", width, initializer="ones")
@@ -60,12 +60,12 @@ class GraphNormalization(tf_keras.layers.Layer):
         Args:
             values: the states.
             graph: a scalar graph.
-            node_set_name: whose states they are.
+            node_set_name: the node set of the states.
 
         Returns:
             Tensor of the shape and dtype of `values`.
         """
-        # Sums over a graph in half precision would stop growing.
+        # In half precision, sums over a graph would stop growing.
         exact = tf.cast(values, tf.float32)
         shifted = exact - tf.cast(self._share, tf.float32) * _mean(graph, node_set_name, exact)
         variance = _mean(graph, node_set_name, tf.square(shifted))

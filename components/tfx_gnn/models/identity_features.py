@@ -1,4 +1,4 @@
-"""Drops or hashes identity features, so that a model cannot memorize nodes."""
+"""Hides identity features of seeds, or drops some while training, so that a model cannot memorize nodes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tfx_gnn.models.tasks import READOUT_NODE_SET
 class HideSeedFeature(tf_keras.layers.Layer):
     """Overwrites a feature of the seed nodes, such as their position in a vocabulary of identities.
 
-    A model that sees the identity of the node that it classifies learns the
-    training labels by memorizing nodes. Neighbours keep theirs.
+    A model that sees the identity of the node to classify learns the
+    training labels by memorizing nodes. Neighbours keep their identities.
 
     Shapes: a scalar graph in, the same graph out.
 
     Args:
         feature_name: integer feature of the seeds' node set, shape [num_nodes].
-        value: what the seeds get instead.
+        value: value that the seeds get instead.
         key: readout key; the seeds are the sources of edge set `_readout/<key>`.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
@@ -53,7 +53,7 @@ class HideSeedFeature(tf_keras.layers.Layer):
         return graph.replace_features(node_sets={name: features})
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal layer."""
+        """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
             "feature_name": self._feature_name,
@@ -64,16 +64,16 @@ class HideSeedFeature(tf_keras.layers.Layer):
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class ForgetIdentity(tf_keras.layers.Layer):
-    """Replaces some identities by that of "unknown" while training.
+    """Replaces random identities by an "unknown" identity while training.
 
-    A model that is trained without some identities learns what an unknown one
-    means, and relies less on those it knows.
+    A model that is trained with unknown identities learns what they mean, and
+    relies less on the known ones.
 
-    Shapes: integer [...] in, the same out; only training changes values.
+    Shapes: integer [...] in and out; values change only in training.
 
     Args:
-        rate: share of values to replace, in [0, 1).
-        unknown: what replaces them.
+        rate: fraction of values to replace, in [0, 1).
+        unknown: the value that replaces them.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
     Example:
@@ -89,7 +89,7 @@ class ForgetIdentity(tf_keras.layers.Layer):
         super().__init__(**kwargs)
         self._rate = rate
         self._unknown = unknown
-        # Dropout brings Keras' handling of seeds and of the training phase.
+        # Dropout handles random seeds and the training phase as Keras does.
         self._dropout = tf_keras.layers.Dropout(rate)
 
     def call(self, identities: tf.Tensor, training: bool | None = None) -> tf.Tensor:  # noqa: FBT001 - Keras' form.
@@ -98,5 +98,5 @@ class ForgetIdentity(tf_keras.layers.Layer):
         return tf.where(kept, identities, tf.constant(self._unknown, identities.dtype))
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal layer."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "rate": self._rate, "unknown": self._unknown}

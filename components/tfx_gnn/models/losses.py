@@ -1,7 +1,7 @@
-"""Losses: label smoothing, robust regression and link prediction.
+"""Losses for classification with label smoothing, for regression and for link prediction.
 
-Losses of numbers are one for each number and not one for each row, so that single ones can be left out. For the labels
-of candidate pairs see `candidate_groups`.
+Regression losses are elementwise rather than per row, so that single numbers can be left out. For the labels of
+candidate pairs see `candidate_groups`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from tfx_gnn.models.tasks.task_kinds import REGRESSION_LOSSES
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class ElementwiseRegressionLoss(tf_keras.losses.Loss):
-    """Squared, absolute or Huber error of every number by itself.
+    """Elementwise squared, absolute or Huber error.
 
-    Keras' own losses average over the last axis before weights come in, so a row with one missing number could only
-    be left out as a whole.
+    Keras' own losses average over the last axis before weights are applied, so a row with one missing number could
+    only be left out as a whole.
 
     Shapes: labels, predictions and weights float [n, num_outputs]; loss float32 [n, num_outputs] before reduction.
 
@@ -37,7 +37,7 @@ class ElementwiseRegressionLoss(tf_keras.losses.Loss):
         self._kind = kind
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-        """Computes the loss of each number; see the class for shapes."""
+        """Computes the elementwise loss; see the class for shapes."""
         error = tf.cast(y_pred, tf.float32) - tf.cast(y_true, tf.float32)
         size = tf.abs(error)
         if self._kind == "mae":
@@ -47,12 +47,12 @@ class ElementwiseRegressionLoss(tf_keras.losses.Loss):
         return tf.where(size <= 1.0, 0.5 * tf.square(error), size - 0.5)
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal loss."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "kind": self._kind}
 
 
 class _SmoothedLoss(tf_keras.losses.Loss):
-    """Spreads a share of the target over all answers."""
+    """Base of the losses with label smoothing."""
 
     def __init__(self, label_smoothing: float, *, name: str, **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
@@ -61,23 +61,23 @@ class _SmoothedLoss(tf_keras.losses.Loss):
         self._label_smoothing = label_smoothing
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal loss."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "label_smoothing": self._label_smoothing}
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class SmoothedCrossEntropy(_SmoothedLoss):
-    """Cross entropy of logits against class indices, of which a share is spread over all classes.
+    """Cross entropy of logits against class indices, with label smoothing.
 
-    `tf_keras.losses.SparseCategoricalCrossentropy` knows no label smoothing
-    (arXiv:1512.00567, section 7). With it, a small data set that is memorized
-    does not drive the validation loss up, and that loss can tell the best epoch.
+    `tf_keras.losses.SparseCategoricalCrossentropy` does not support label smoothing
+    (arXiv:1512.00567, section 7). With label smoothing, memorizing a small data set
+    does not drive the validation loss up, so the loss can identify the best epoch.
 
     Shapes: classes int64 [n] or [n, 1], logits float [n, num_classes]; loss float32 [n] before reduction,
-    also of logits of half precision.
+    even for logits in half precision.
 
     Args:
-        label_smoothing: share of the target that all classes have in equal parts, in [0, 1).
+        label_smoothing: fraction of the target that is spread evenly over all classes, in [0, 1).
         name: name of the loss.
         **kwargs: arguments of `tf_keras.losses.Loss`.
 
@@ -107,11 +107,11 @@ class SmoothedCrossEntropy(_SmoothedLoss):
 class CandidateSigmoid(_SmoothedLoss):
     """Cross entropy of each candidate by itself.
 
-    Shapes: labels int64 [n, 2], scores float [n]; loss float32 [n] before reduction, 0 for candidates that
-    take no part.
+    Shapes: labels int64 [n, 2], scores float [n]; loss float32 [n] before reduction, 0 for candidates that are
+    neither true nor false.
 
     Args:
-        label_smoothing: share of the target that goes in equal parts to both answers, in [0, 1).
+        label_smoothing: fraction of the target that is spread evenly over true and false, in [0, 1).
         name: name of the loss.
         **kwargs: arguments of `tf_keras.losses.Loss`.
     """
@@ -132,11 +132,11 @@ class CandidateSigmoid(_SmoothedLoss):
 class CandidateSoftmax(_SmoothedLoss):
     """Cross entropy of each true pair among all candidates of its example.
 
-    Shapes: labels int64 [n, 2], scores float [n]; loss float32 [n] before reduction: that of each true
-    pair, 0 for other candidates. Give these the weight 0, and the mean is one over true pairs.
+    Shapes: labels int64 [n, 2], scores float [n]; loss float32 [n] before reduction, 0 for candidates that are not
+    true pairs. Give these candidates weight 0, so that the mean is over true pairs.
 
     Args:
-        label_smoothing: share of the target that all candidates of the example have in equal parts, in [0, 1).
+        label_smoothing: fraction of the target that is spread evenly over the example's candidates, in [0, 1).
         name: name of the loss.
         **kwargs: arguments of `tf_keras.losses.Loss`.
     """
@@ -151,7 +151,7 @@ class CandidateSoftmax(_SmoothedLoss):
         takes_part = candidates.is_true | candidates.is_false
         part = tf.cast(takes_part, tf.float32)
         scores = tf.cast(y_pred, tf.float32)
-        # The maximum of no candidates is the lowest float, which the next line leaves out.
+        # The maximum over no candidates is the lowest float; the next line replaces it.
         highest = tf.math.unsorted_segment_max(tf.where(takes_part, scores, scores.dtype.min), group, num_rows)
         shifted = tf.where(takes_part, scores - tf.stop_gradient(tf.gather(highest, group)), 0.0)
         total = tf.gather(tf.math.unsorted_segment_sum(part * tf.exp(shifted), group, num_rows), group)

@@ -1,13 +1,13 @@
 """Networks made of one convolution per relation and one next state per node set.
 
-Sums, means and maxima along edges stay right in half precision: a sum of ones in bfloat16 stops at 256, so what is
-added up is float32. Where edges are sorted (`sort_edges`), sums over neighbours never hold a row for each edge.
+Values in half precision are pooled along edges in float32: a sum of ones in bfloat16 stops at 256. On sorted edges
+(`sort_edges`), sums over neighbours never hold a row for each edge.
 
-In a sampled subgraph only the seeds are read out, a tenth of the nodes or less. The last layer's states of the
-others are never used, so its matrix products leave them out. Shapes stay static, as TPUs demand.
+A sampled subgraph is read out only at its seeds, a tenth of the nodes or less. The last layer's states of all other
+nodes are never used, so its matrix products leave them out. Shapes stay static, as TPUs require.
 
-Keras runs AutoGraph on whatever a layer calls. On the graph core that takes seconds and changes nothing, so the
-functions here that call it are not converted.
+Keras runs AutoGraph on everything that a layer calls. On the graph core that takes seconds and changes nothing, so
+functions here that call the core are not converted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HALF = (tf.bfloat16, tf.float16)
 def copy_to_edges(
     graph: GraphTensor, edge_set_name: const.EdgeSetName, sender_tag: const.IncidentNodeTag, states: tf.Tensor
 ) -> tf.Tensor:
-    """Gives each edge the state of the node at one end, [num_edges, ...]."""
+    """Copies to each edge the state of the node at one end, [num_edges, ...]."""
     return broadcast_node_to_edges(graph, edge_set_name, sender_tag, feature_value=states)
 
 
@@ -48,7 +48,7 @@ def pool_edges(
     values: tf.Tensor,
     reduce_type: str = "sum",
 ) -> tf.Tensor:
-    """Pools a float value of each edge at the nodes at one end, [num_nodes, ...]; the dtype stays."""
+    """Pools float values of edges at the nodes at one end, [num_nodes, ...]; keeps the dtype."""
     pooled = pool_edges_to_node(graph, edge_set_name, receiver_tag, reduce_type, feature_value=_summable(values))
     return tf.cast(pooled, values.dtype)
 
@@ -61,9 +61,9 @@ def pool_neighbors(
     states: tf.Tensor,
     reduce_type: str,
 ) -> tf.Tensor:
-    """Pools float states of the nodes at one end of the edges at the nodes at the other; the dtype stays.
+    """Pools the float states of each receiver's neighbours along an edge set; keeps the dtype.
 
-    A receiver without neighbours gets zeros from "sum", "mean" and "max_no_inf".
+    A receiver without neighbours gets zeros for "sum", "mean" and "max_no_inf".
     """
     pooled = pool_neighbors_to_node(
         graph, edge_set_name, receiver_tag, reduce_type=reduce_type, feature_value=_summable(states)
@@ -79,10 +79,10 @@ def _summable(values: tf.Tensor) -> tf.Tensor:
 def next_state_where_read(
     graph: GraphTensor, node_set_name: const.NodeSetName, next_state: Callable[[Any], tf.Tensor], inputs: Any
 ) -> tf.Tensor:
-    """Computes the next state, [num_nodes, units], of the nodes of a node set that are read out; zeros for others.
+    """Computes the next state, [num_nodes, units], of the nodes that are read out; other nodes get zeros.
 
-    `next_state` must make each row of the same rows of its inputs alone. Where static shapes tell that as many nodes
-    are read as there are, it computes the states of all.
+    `next_state` must be row-wise: output row i depends only on input row i. If static shapes show at least as many
+    reads as nodes, the states of all nodes are computed.
     """
     readouts = read_node_sets(graph.spec)
     if node_set_name not in readouts:
@@ -97,7 +97,7 @@ def next_state_where_read(
         return next_state(inputs)
     num_nodes = node_set.total_size if num_nodes is None else num_nodes
     states = next_state(tf.nest.map_structure(lambda values: tf.gather(values, read), inputs))
-    # A node may be read many times. A sum would add its state up, so that all but the last time count zero.
+    # A node may be read several times. The sum must count its state once, so all but the last read add zeros.
     times = tf.range(tf.size(read, out_type=read.dtype), dtype=read.dtype)
     is_last = tf.gather(tf.math.unsorted_segment_max(times, read, num_nodes), read) == times
     return tf.math.unsorted_segment_sum(tf.where(is_last[:, tf.newaxis], states, 0), read, num_nodes)
@@ -105,10 +105,11 @@ def next_state_where_read(
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class ReadNodeSetUpdate(NodeSetUpdate):
-    """Computes the next state of those nodes of a node set that are read out; others get zeros.
+    """Computes the next state of the nodes of a node set that are read out; other nodes get zeros.
 
-    Its arguments are those of `NodeSetUpdate`. What edge sets bring is computed for all nodes, and `next_state`, which
-    must make each row of the same rows of its inputs alone, for those that edge sets "_readout/..." begin at.
+    The arguments are those of `NodeSetUpdate`. Inputs from edge sets are computed for all nodes, the next state only
+    for nodes where an edge set "_readout/..." begins. `next_state` must be row-wise: output row i depends only on
+    input row i.
 
     Call args:
         graph: a scalar graph.
@@ -131,21 +132,21 @@ class ReadNodeSetUpdate(NodeSetUpdate):
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class BothDirections(tf_keras.layers.Layer):
-    """Two convolutions over one edge set that lies within a node set: to its sources and to its targets.
+    """Two convolutions over one edge set within a node set: one to the sources, one to the targets.
 
-    A production graph stores an edge once. What a package depends on and what depends on it are
-    distinct facts, so each direction has weights of its own (as in arXiv:2305.10498).
+    A production graph stores each edge once. What a package depends on and what depends on it are
+    distinct facts, so each direction has its own weights (as in arXiv:2305.10498).
 
     Init args:
         to_source: convolution whose receivers are the sources of the edges.
-        to_target: convolution whose receivers are their targets.
+        to_target: convolution whose receivers are the targets of the edges.
 
     Call args:
         graph: a scalar graph.
         edge_set_name: the edges.
 
     Returns:
-        List of two tensors of shape [num_nodes, ...]: what sources got, and what targets got.
+        List of two tensors of shape [num_nodes, ...]: the result of `to_source`, then that of `to_target`.
     """
 
     def __init__(self, to_source: tf_keras.layers.Layer, to_target: tf_keras.layers.Layer, **kwargs: Any) -> None:
@@ -168,7 +169,7 @@ class BothDirections(tf_keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> BothDirections:
-        """Makes the layer from what `get_config` returned.
+        """Rebuilds the layer from the result of `get_config`.
 
         Args:
             config: the config.
@@ -184,10 +185,10 @@ def convolution_update(
     *,
     edge_update: Callable[[const.EdgeSetName], tf_keras.layers.Layer] | None = None,
 ) -> GraphUpdate:
-    """Makes one layer of a network: from a scalar graph to the graph with new states.
+    """Makes one layer of a network, which maps a scalar graph to the graph with new states.
 
-    `convolution` makes the layer of a relation, called as `layer(graph, edge_set_name=...)`. `next_state` makes that
-    of a node set; each row of its result must come from the same rows of its inputs alone. With `edge_update`, edge
+    `convolution` makes the layer for a relation, called as `layer(graph, edge_set_name=...)`. `next_state` makes the
+    layer for a node set, which must be row-wise: output row i depends only on input row i. With `edge_update`, edge
     sets get a next state first.
     """
     by_edge_set: dict[str, dict[str, list[Relation]]] = {name: collections.defaultdict(list) for name in plan.node_sets}

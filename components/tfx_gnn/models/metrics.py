@@ -1,10 +1,9 @@
-"""Metrics of classification, regression and link prediction that sum over batches and replicas.
+"""Metrics of classification, regression and link prediction that are summed over batches and replicas.
 
-Labels of pairs, int64 [n, 2], are those of `candidate_groups`. The candidates of an example must be in one
-batch of one replica, as they are where an example is one graph. A true pair weighs what its row
-weighs; weights of false pairs are not asked for, since a loss may give them none. A true pair without
-a false one in its example has no rank: it is counted by `UnrankedPairs`, and by no mean of ranks, as
-GraphEvaluator has it, too.
+Labels of pairs, int64 [n, 2], are described in `candidate_groups`. The candidates of an example must be in one
+batch of one replica, as they are if an example is one graph. A true pair has the weight of its row.
+Rank metrics ignore the weights of false pairs, because a loss may set them to 0. A true pair without a false pair in
+its example has no rank: `UnrankedPairs` counts it, and rank metrics leave it out, as in GraphEvaluator.
 """
 
 from __future__ import annotations
@@ -20,24 +19,24 @@ from tfx_gnn.models.candidate_groups import Candidates, have_false_ones, ranks_o
 
 
 class _ArrayMetric(tf_keras.metrics.Metric):
-    """A metric whose state is sums in arrays."""
+    """A metric whose state is arrays of sums."""
 
     def _add_sums(self, name: str, length: int) -> tf.Variable:
         variable: tf.Variable = self.add_weight(name, shape=(length,), initializer="zeros", dtype=tf.float32)
         return variable
 
     def reset_state(self) -> None:
-        """Forgets all batches."""
-        # What Keras does by itself is for scalars.
+        """Resets all sums to zero."""
+        # The method of Keras is for scalar variables.
         tf_keras.backend.batch_set_value([(variable, np.zeros(variable.shape)) for variable in self.variables])
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class MacroF1(_ArrayMetric):
-    """Mean of the classes' F1 scores; every class that occurs as truth or as prediction counts once.
+    """Mean F1 score over classes; every class that occurs as label or as prediction counts once.
 
-    It equals scikit-learn's `f1_score(average="macro")` over the rows of weight above 0. State is a sum over rows, so
-    the figure is that of all batches and replicas together, not a mean of means.
+    It equals scikit-learn's `f1_score(average="macro")` over the rows of weight above 0. The state is a sum over rows,
+    so the result is that of all batches and replicas together, not a mean of means.
 
     Shapes: classes, integers [n] or [n, 1]; logits or probabilities, float [n, num_classes]; weights [n] or [n, 1].
 
@@ -78,18 +77,18 @@ class MacroF1(_ArrayMetric):
         self._guesses.assign_add(tf.math.unsorted_segment_sum(weights, guesses, self._num_classes))
 
     def result(self) -> tf.Tensor:
-        """The mean so far; 0 before anything counted."""
+        """The mean so far; 0 before any row has weight."""
         both = self._truths + self._guesses
         f1 = tf.math.divide_no_nan(2.0 * self._hits, both)
         return tf.math.divide_no_nan(tf.reduce_sum(f1), tf.reduce_sum(tf.cast(both > 0.0, tf.float32)))
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal metric."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "num_classes": self._num_classes}
 
 
 class _ErrorMetric(_ArrayMetric):
-    """Scales errors to the label's own unit, and weighs each number by itself."""
+    """Scales errors to the label's own unit, and weights each number separately."""
 
     def __init__(self, scale: Sequence[float], *, name: str, **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
@@ -103,25 +102,25 @@ class _ErrorMetric(_ArrayMetric):
     def _rows(
         self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Labels, errors and weights, float32 [n, num_outputs]."""
+        """Returns labels, errors and weights, float32 [n, num_outputs]."""
         shape = [-1, len(self._scale)]
         labels = tf.reshape(tf.cast(y_true, tf.float32), shape)
         errors = (tf.reshape(tf.cast(y_pred, tf.float32), shape) - labels) * tf.constant(self._scale)
         return labels, errors, _weights_or_ones(sample_weight, labels, row_shape=shape[1:])
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal metric."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "scale": self._scale}
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class WeightedMae(_ErrorMetric):
-    """Mean absolute error: of each output over its numbers of weight above 0, then the mean over outputs.
+    """Weighted mean absolute error of each output, averaged over outputs that have weight.
 
     Shapes: labels, predictions and weights float [n, num_outputs].
 
     Args:
-        scale: what errors are multiplied by, one number an output, to be in the label's own unit.
+        scale: factors that convert errors to the label's own unit, one per output.
         name: name of the metric.
         **kwargs: arguments of `tf_keras.metrics.Metric`.
     """
@@ -138,13 +137,13 @@ class WeightedMae(_ErrorMetric):
         self._weight.assign_add(tf.reduce_sum(weights, axis=0))
 
     def result(self) -> tf.Tensor:
-        """The mean so far; 0 before anything counted."""
+        """The mean so far; 0 before any row has weight."""
         return mean_of_known(tf.math.divide_no_nan(self._total, self._weight), self._weight)
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class WeightedRmse(_ErrorMetric):
-    """Root of the mean squared error: of each output over its numbers of weight above 0, then the mean over outputs.
+    """Weighted root mean squared error of each output, averaged over outputs that have weight.
 
     Shapes: labels, predictions and weights float [n, num_outputs].
 
@@ -166,21 +165,21 @@ class WeightedRmse(_ErrorMetric):
         self._weight.assign_add(tf.reduce_sum(weights, axis=0))
 
     def result(self) -> tf.Tensor:
-        """The root so far; 0 before anything counted."""
+        """The error so far; 0 before any row has weight."""
         return mean_of_known(tf.sqrt(tf.math.divide_no_nan(self._total, self._weight)), self._weight)
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class WeightedR2(_ErrorMetric):
-    """Share of the labels' variance that predictions explain: of each output, then the mean over outputs.
+    """R2, the fraction of the labels' variance that predictions explain, of each output, averaged over outputs.
 
-    1 is perfect, 0 as good as the labels' mean, negative worse. Labels are summed up around
-    `center`, since float32 sums of large labels would lose their variance.
+    1 is perfect, 0 is as good as predicting the mean label, negative is worse. Labels are summed relative to
+    `center`, because float32 sums of large labels would lose their variance.
 
     Shapes: labels, predictions and weights float [n, num_outputs].
 
     Args:
-        center: about the mean of the labels, one number an output.
+        center: approximate mean of the labels, one number per output.
         name: name of the metric.
         **kwargs: arguments of `tf_keras.metrics.Metric`.
     """
@@ -203,21 +202,21 @@ class WeightedR2(_ErrorMetric):
         self._weight.assign_add(tf.reduce_sum(weights, axis=0))
 
     def result(self) -> tf.Tensor:
-        """The share so far; 0 for an output whose labels are all equal."""
+        """The R2 so far; 0 for an output whose labels are all equal."""
         variance = self._squares - tf.math.divide_no_nan(tf.square(self._labels), self._weight)
         varies = variance > 0.0
         share = tf.where(varies, 1.0 - tf.math.divide_no_nan(self._errors, variance), 0.0)
         return mean_of_known(share, self._weight)
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal metric."""
+        """Returns the arguments of the constructor."""
         config = {**super().get_config(), "center": self._center}
         del config["scale"]
         return config
 
 
 def mean_of_known(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Averages the figures of those outputs that have weight, both [num_outputs]; 0 if none has."""
+    """Averages the values of outputs with weight above 0, both [num_outputs]; 0 if there are none."""
     known = tf.cast(weights > 0.0, tf.float32)
     return tf.math.divide_no_nan(tf.reduce_sum(values * known), tf.reduce_sum(known))
 
@@ -226,7 +225,7 @@ _NUM_BINS = 1 << 16
 
 
 class _RankMetric(tf_keras.metrics.Metric):
-    """Weighted mean, over true pairs that have a rank, of a value of it."""
+    """Weighted mean of a function of the rank, over true pairs that have one."""
 
     def __init__(self, *, name: str, **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
@@ -237,7 +236,7 @@ class _RankMetric(tf_keras.metrics.Metric):
         """Adds a batch.
 
         Args:
-            y_true: int64 [n, 2], as the module says.
+            y_true: int64 [n, 2]; see the module.
             y_pred: scores, float [n].
             sample_weight: float [n]; None for equal weights.
         """
@@ -250,7 +249,7 @@ class _RankMetric(tf_keras.metrics.Metric):
         self._weight.assign_add(tf.reduce_sum(weights))
 
     def result(self) -> tf.Tensor:
-        """The mean so far; 0 before any true pair that has a rank."""
+        """The mean so far; 0 before any true pair has a rank."""
         return tf.math.divide_no_nan(self._total, self._weight)
 
     def _value(self, ranks: tf.Tensor) -> tf.Tensor:
@@ -259,9 +258,9 @@ class _RankMetric(tf_keras.metrics.Metric):
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class MeanReciprocalRank(_RankMetric):
-    """Mean of 1 / rank of the true pairs, each among the false candidates of its example.
+    """Mean of 1 / rank of the true pairs, each ranked among the negatives of its example.
 
-    A tie counts by its mean rank; see `ranks_of_candidates`.
+    Tied candidates get their mean rank; see `ranks_of_candidates`.
 
     Args:
         name: name of the metric.
@@ -285,12 +284,12 @@ class MeanReciprocalRank(_RankMetric):
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class HitsAt(_RankMetric):
-    """Share of true pairs whose rank among the false candidates of their example is at most k.
+    """Fraction of true pairs whose rank among the negatives of their example is at most k.
 
-    A tie counts by its mean rank; see `ranks_of_candidates`.
+    Tied candidates get their mean rank; see `ranks_of_candidates`.
 
     Args:
-        k: the rank that counts as a hit, at least 1.
+        k: the worst rank that counts as a hit, at least 1.
         name: name of the metric; "hits_at_<k>" by default.
         **kwargs: arguments of `tf_keras.metrics.Metric`.
 
@@ -314,13 +313,13 @@ class HitsAt(_RankMetric):
         return tf.cast(ranks <= float(self._k), tf.float32)
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal metric."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "k": self._k}
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class UnrankedPairs(tf_keras.metrics.Metric):
-    """Number of true pairs without a false one in their example, which the metrics of ranks leave out.
+    """Number of true pairs without a negative in their example, which rank metrics leave out.
 
     Args:
         name: name of the metric.
@@ -335,9 +334,9 @@ class UnrankedPairs(tf_keras.metrics.Metric):
         """Adds a batch.
 
         Args:
-            y_true: int64 [n, 2], as the module says.
-            y_pred: scores, float [n]; they do not matter.
-            sample_weight: float [n]; a true pair of any weight but 0 counts. None for equal weights.
+            y_true: int64 [n, 2]; see the module.
+            y_pred: scores, float [n]; not used.
+            sample_weight: float [n]; a true pair counts if its weight is above 0. None for equal weights.
         """
         candidates = Candidates.of(y_true)
         is_counted = _true_weights(candidates, sample_weight) > 0.0
@@ -345,17 +344,17 @@ class UnrankedPairs(tf_keras.metrics.Metric):
         self._count.assign_add(tf.reduce_sum(tf.cast(is_unranked, tf.float32)))
 
     def result(self) -> tf.Tensor:
-        """The number so far."""
+        """The count so far."""
         return tf.identity(self._count)
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class CandidateAuc(_ArrayMetric):
-    """Area under the ROC curve, or average precision, of all candidates of all examples together.
+    """Area under the ROC curve, or average precision, over the candidates of all examples together.
 
-    Scores are counted by their first 16 bits: two that differ by less than one part in 128 may pass for a tie.
-    Thresholds between 0 and 1, as of `tf_keras.metrics.AUC`, would take all large scores for one. Ties count
-    half in "ROC". All candidates of an example weigh what the heaviest of them does.
+    Scores are binned by their first 16 bits: two scores that differ by less than one part in 128 may count as tied.
+    Thresholds between 0 and 1, as in `tf_keras.metrics.AUC`, would not distinguish large scores. Ties count
+    half in "ROC". All candidates of an example get the largest weight among them.
 
     Args:
         curve: "ROC", or "PR" for the average precision.
@@ -375,7 +374,7 @@ class CandidateAuc(_ArrayMetric):
         """Adds a batch.
 
         Args:
-            y_true: int64 [n, 2], as the module says.
+            y_true: int64 [n, 2]; see the module.
             y_pred: scores, float [n].
             sample_weight: float [n]; None for equal weights.
         """
@@ -390,7 +389,7 @@ class CandidateAuc(_ArrayMetric):
             counts.assign_add(tf.math.unsorted_segment_sum(tf.where(chosen, weights, 0.0), bins, _NUM_BINS))
 
     def result(self) -> tf.Tensor:
-        """The area so far; 0 before there are both true and false pairs ("PR": true ones)."""
+        """The area so far; 0 until there are both true and false pairs ("PR": until there are true pairs)."""
         num_true = tf.reduce_sum(self._true)
         if self._curve == "ROC":
             below = tf.cumsum(self._false, exclusive=True) + 0.5 * self._false
@@ -400,13 +399,13 @@ class CandidateAuc(_ArrayMetric):
         return tf.math.divide_no_nan(tf.reduce_sum(self._true * precision), num_true)
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal metric."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "curve": self._curve}
 
 
 def _ordered_bins(scores: tf.Tensor) -> tf.Tensor:
-    """The first 16 bits of floats as integers of the same order, from 0."""
-    # Minus zero is zero; among negative floats, larger bits are lower numbers.
+    """Returns the first 16 bits of floats as integers from 0 in the same order."""
+    # Minus zero becomes zero. The bit patterns of negative floats are in reverse order.
     bits = tf.bitcast(tf.where(scores == 0.0, 0.0, scores), tf.int32)
     ordered = tf.where(bits < 0, tf.bitwise.bitwise_xor(bits, 0x7FFFFFFF), bits)
     return tf.bitwise.right_shift(ordered, 16) + _NUM_BINS // 2
@@ -418,7 +417,7 @@ def _true_weights(candidates: Candidates, sample_weight: tf.Tensor | None) -> tf
 
 
 def _weights_or_ones(sample_weight: tf.Tensor | None, like: tf.Tensor, *, row_shape: Sequence[int] = ()) -> tf.Tensor:
-    """Makes weights, [n] or [n, 1] as Keras has them, float32 of the shape of the values that they weigh."""
+    """Converts weights, which Keras gives as [n] or [n, 1], to float32 of the shape of the weighted values."""
     if sample_weight is None:
         return tf.ones_like(like, tf.float32)
     return tf.reshape(tf.cast(sample_weight, tf.float32), [-1, *row_shape])

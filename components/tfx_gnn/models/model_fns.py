@@ -1,19 +1,19 @@
-"""Ready model functions: name one as `model_fn`, such as "tfx_gnn.models.model_fns:graph_sage".
+"""Ready-made model functions: pass one by name as `model_fn`, such as "tfx_gnn.models.model_fns:graph_sage".
 
-Each encodes all features of the nodes (`FeatureEncoder`), runs the network of its name and ends with the output layers
-of the task, whose readout is the layer "embeddings". The model is not compiled; the trainer does
-that with the task's loss and metrics.
+Each function encodes all node features (`FeatureEncoder`), runs the network of the same name and ends with the task's
+output layers, whose readout is the layer "embeddings". The model is not compiled; the trainer compiles it with the
+task's loss and metrics.
 
-`hyperparameters` are the arguments of the network by name, and beside them:
+`hyperparameters` holds arguments of the network by name. In addition:
 
-- "units" (64), "num_layers" (2) and "dropout_rate" (0.1) have the defaults in brackets;
-- "features": fields of `FeatureEncoderOptions`, such as {"ignored": ["paper.title"]};
-- "sort_edges" (true): whether `SortEdgesInTraining` comes first;
-- "read_nodes_only" is true unless a task is graph-level;
-- "learning_rate" is the trainer's.
+- "units", "num_layers" and "dropout_rate" default to 64, 2 and 0.1;
+- "features" holds fields of `FeatureEncoderOptions`, such as {"ignored": ["paper.title"]};
+- "sort_edges" (default true) says whether `SortEdgesInTraining` comes first;
+- "read_nodes_only" defaults to true unless a task is graph-level;
+- "learning_rate" is accepted, but used by the trainer only.
 
-`gat_v2`, `mpnn` and `gin` use the features of edges, too: all of them, encoded, unless "edge_feature" names one float
-feature. `gcn` uses the weight that is named, `rgcn` the relation; others and `hgt` use none.
+`gat_v2`, `mpnn` and `gin` also use edge features: all of them, encoded, unless "edge_feature" names a single float
+feature. `gcn` uses only the named edge weight, `rgcn` only the relation, `graph_sage` and `hgt` no edge features.
 
 Example:
     >>> task = tfx_gnn.models.GraphRegression(label_feature="energy", pooling="sum")
@@ -56,13 +56,13 @@ from tfx_gnn.models.tasks import Objective
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class SortEdgesInTraining(tf_keras.layers.Layer):
-    """Sorts edges by their targets while a model trains, for sums and gradients that run through memory in order.
+    """Sorts edges by target during training, so that sums and gradients access memory in order.
 
-    Sorting 100,000 edges costs a twentieth of a training step along edges as they come, and makes
-    the step of a GCN or GraphSAGE three times as fast on CPUs. It is left out where XLA compiles, which gains little,
-    and where nothing is trained, so that an exported model is free of custom gradients.
+    Sorting 100,000 edges takes a twentieth of a training step on unsorted edges, and makes the step of a GCN or
+    GraphSAGE three times as fast on CPUs. The layer does nothing under XLA, which gains little from it, and nothing
+    outside training, so that an exported model has no custom gradients.
 
-    Shapes: a scalar graph in, the same graph out; features move along with their edges.
+    Shapes: a scalar graph in, the same graph out; features move with their edges.
 
     Call args:
         graph: a scalar graph.
@@ -70,7 +70,7 @@ class SortEdgesInTraining(tf_keras.layers.Layer):
     """
 
     def call(self, graph: GraphTensor, training: bool | None = None) -> GraphTensor:  # noqa: FBT001 - Keras' form.
-        """Sorts, or does nothing; see the class.
+        """Sorts the edges if `training` is set; see the class.
 
         Args:
             graph: a scalar graph.
@@ -100,16 +100,16 @@ def gcn(
     """Makes a graph convolutional network for a task.
 
     Args:
-        graph_spec: spec of a batch of graphs, merged into one, without labels.
-        objective: what computes the task.
-        hyperparameters: see above; the others are those of `tfx_gnn.models.networks.gcn.gcn`.
-        tft_output: what the transform learned; needed where a feature is an index of a vocabulary.
+        graph_spec: spec of a batch of graphs merged into one scalar graph, without labels.
+        objective: objective of the task.
+        hyperparameters: see the module; all others are arguments of `tfx_gnn.models.networks.gcn.gcn`.
+        tft_output: output of tf.Transform; needed if a feature is a vocabulary index.
 
     Returns:
-        Model from such a graph to the task's output, not compiled.
+        Uncompiled model that maps such a graph to the task's output.
 
     Raises:
-        ValueError: if there is no such hyperparameter, or a feature cannot be encoded.
+        ValueError: if a hyperparameter is unknown or a feature cannot be encoded.
     """
     return _model(gcn_network.gcn, graph_spec, objective, hyperparameters, tft_output)
 
@@ -126,7 +126,7 @@ def graph_sage(
     Args:
         graph_spec: as for `gcn`.
         objective: as for `gcn`.
-        hyperparameters: as for `gcn`; the others are those of `tfx_gnn.models.networks.graph_sage.graph_sage`.
+        hyperparameters: as for `gcn`; all others are arguments of `tfx_gnn.models.networks.graph_sage.graph_sage`.
         tft_output: as for `gcn`.
 
     Returns:
@@ -150,7 +150,7 @@ def gat_v2(
     Args:
         graph_spec: as for `gcn`.
         objective: as for `gcn`.
-        hyperparameters: as for `gcn`; the others are those of `tfx_gnn.models.networks.gat_v2.gat_v2`.
+        hyperparameters: as for `gcn`; all others are arguments of `tfx_gnn.models.networks.gat_v2.gat_v2`.
         tft_output: as for `gcn`.
 
     Returns:
@@ -174,7 +174,7 @@ def mpnn(
     Args:
         graph_spec: as for `gcn`.
         objective: as for `gcn`.
-        hyperparameters: as for `gcn`; the others are those of `tfx_gnn.models.networks.mpnn.mpnn`.
+        hyperparameters: as for `gcn`; all others are arguments of `tfx_gnn.models.networks.mpnn.mpnn`.
         tft_output: as for `gcn`.
 
     Returns:
@@ -198,7 +198,7 @@ def gin(
     Args:
         graph_spec: as for `gcn`.
         objective: as for `gcn`.
-        hyperparameters: as for `gcn`; the others are those of `tfx_gnn.models.networks.gin.gin`.
+        hyperparameters: as for `gcn`; all others are arguments of `tfx_gnn.models.networks.gin.gin`.
         tft_output: as for `gcn`.
 
     Returns:
@@ -222,7 +222,7 @@ def rgcn(
     Args:
         graph_spec: as for `gcn`.
         objective: as for `gcn`.
-        hyperparameters: as for `gcn`; the others are those of `tfx_gnn.models.networks.rgcn.rgcn`.
+        hyperparameters: as for `gcn`; all others are arguments of `tfx_gnn.models.networks.rgcn.rgcn`.
         tft_output: as for `gcn`.
 
     Returns:
@@ -246,7 +246,7 @@ def hgt(
     Args:
         graph_spec: as for `gcn`.
         objective: as for `gcn`.
-        hyperparameters: as for `gcn`; the others are those of `tfx_gnn.models.networks.hgt.hgt`.
+        hyperparameters: as for `gcn`; all others are arguments of `tfx_gnn.models.networks.hgt.hgt`.
         tft_output: as for `gcn`.
 
     Returns:
@@ -265,7 +265,7 @@ def _model(
     hyperparameters: Mapping[str, Any] | None,
     tft_output: TransformOutput | None,
 ) -> tf_keras.Model:
-    # A graph-level task pools all nodes; for any other, the last states of nodes that are not read out are not used.
+    # Graph-level tasks pool all nodes. Other tasks only use the last states of nodes that are read out.
     reads_nodes_only = not any(part.task.reads_context for part in objective.parts.values())
     arguments = {
         **_DEFAULTS,
@@ -296,10 +296,10 @@ def _model(
         graph = FeatureEncoder(graph_spec, features, tft_output=tft_output)(graph)
         graph = network(graph.spec, **arguments)(graph)
     except TypeError as error:
-        # What JSON held is used as it is: a text for a number, or a name that the options of features lack.
+        # JSON values are not converted: one may be a string instead of a number, or an unknown feature option.
         raise ValueError(
-            f"`hyperparameters` must be of the kinds that {network.__name__}() and FeatureEncoderOptions take; got "
-            f"{dict(hyperparameters or {})}. Correct what this tells of: {error}"
+            f"`hyperparameters` must have the types that {network.__name__}() and FeatureEncoderOptions take; got "
+            f"{dict(hyperparameters or {})}. Fix the cause: {error}"
         ) from error
     return tf_keras.Model(inputs, objective.output_layer()(graph))
 

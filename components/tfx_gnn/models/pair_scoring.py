@@ -15,14 +15,14 @@ from tfx_gnn.keras.feature_encoders.embedding_tables import DenseEmbedding
 class StateProjection(tf_keras.layers.Layer):
     """A linear map of states to vectors of the same width, without bias.
 
-    States are never negative after ReLU, and their inner products neither. With a projection of each end such a network
-    can give negative scores, and source and target may play different parts in a link.
+    States after ReLU are never negative, so their inner products are not negative either. A projection for each end
+    makes negative scores possible, and lets source and target have different roles in a link.
 
-    Shapes: float [n, units]; out the same.
+    Shapes: float [n, units] in and out.
     """
 
     def build(self, input_shape: Any) -> None:
-        """Makes the map."""
+        """Makes the kernel."""
         units = int(tf.TensorShape(input_shape)[-1])
         self._kernel = self.add_weight("kernel", (units, units), initializer="glorot_uniform")
         super().build(input_shape)
@@ -34,12 +34,13 @@ class StateProjection(tf_keras.layers.Layer):
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class DotScore(tf_keras.layers.Layer):
-    """The inner product of both states.
+    """Scores a pair of nodes by the inner product of their states.
 
     Shapes: (source, target), each float [n, units]; out [n].
 
     Args:
-        use_bias: whether a trained number is added to all scores: how rare links are. Rankings do not need it.
+        use_bias: whether one trained bias, which reflects how rare links are, is added to all scores. Rankings do not
+            need it.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
     Example:
@@ -67,18 +68,19 @@ class DotScore(tf_keras.layers.Layer):
         return tf.reduce_sum(source * target, axis=-1) + self._bias
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal layer."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "use_bias": self._use_bias}
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class HadamardScore(tf_keras.layers.Layer):
-    """A network over the product of both states, element by element.
+    """Scores a pair of nodes by a network over the elementwise product of their states.
 
     Shapes: (source, target), each float [n, units]; out [n].
 
     Args:
-        hidden_units: widths of the layers between product and score, with ReLU; none makes a weighted sum and a bias.
+        hidden_units: widths of the ReLU layers between product and score; if empty, the score is a weighted sum plus
+            a bias.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
     Example:
@@ -107,20 +109,22 @@ class HadamardScore(tf_keras.layers.Layer):
         return tf.squeeze(self._score(value), axis=-1)
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal layer."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "hidden_units": self._hidden_units}
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class DistMultScore(tf_keras.layers.Layer):
-    """The inner product of both states, weighed by a trained vector of the relation (arXiv:1412.6575).
+    """Scores a pair by the inner product of its states, weighted by a trained vector of the relation.
 
-    Shapes: (source, target), each float [n, units], and with several relations their numbers, integers [n], values
-    in [0, num_relations); out [n].
+    This is DistMult, arXiv:1412.6575.
+
+    Shapes: (source, target), each float [n, units]; with several relations also the relation numbers, integers [n]
+    in [0, num_relations). Out [n].
 
     Args:
         num_relations: number of relations, at least 1.
-        use_bias: as for `DotScore`, one number for all relations.
+        use_bias: as for `DotScore`; one bias for all relations.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
     Example:
@@ -140,9 +144,9 @@ class DistMultScore(tf_keras.layers.Layer):
         self._num_relations = num_relations
 
     def build(self, input_shape: Any) -> None:
-        """Makes the vectors."""
+        """Makes the vectors of the relations."""
         units = int(tf.TensorShape(input_shape[0])[-1])
-        # Around 1, where it begins as the inner product; of vectors around 0 a product of three hardly learns.
+        # Around 1, the score starts as the plain inner product. Around 0, a product of three factors hardly learns.
         initializer = tf_keras.initializers.RandomUniform(0.5, 1.5)
         self._relations = DenseEmbedding(
             self._num_relations, units, embeddings_initializer=initializer, dtype=self.dtype_policy, name="relations"
@@ -158,7 +162,7 @@ class DistMultScore(tf_keras.layers.Layer):
         return tf.reduce_sum(source * vectors * target, axis=-1) + self._bias
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal layer."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "num_relations": self._num_relations, "use_bias": self._use_bias}
 
 

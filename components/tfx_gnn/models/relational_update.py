@@ -1,6 +1,6 @@
 """One round of message passing over every relation of a heterogeneous graph.
 
-What a node learns along one relation is the mean of its neighbours, and how many they are.
+Along each relation, a node receives the mean of its neighbours' states and the number of neighbours.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from tfx_gnn.models.state_blocks import state_block
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class NeighborMean(tf_keras.layers.Layer):
-    """Averages the states of neighbours and of the edges to them, and counts them.
+    """Averages the states of neighbours and features of the edges to them, and counts the neighbours.
 
-    A convolution for `NodeSetUpdate` without weights. It is the mean aggregator of GraphSAGE
+    This is a convolution without weights, for `NodeSetUpdate`. It is the mean aggregator of GraphSAGE
     (arXiv:1706.02216, section 3.3) for one relation of a heterogeneous graph; with
     the Dense layer of the next state it makes a relational GCN (arXiv:1703.06103)
-    with one weight matrix a relation and direction.
+    with one weight matrix per relation and direction.
 
     Shapes: a scalar graph in; out float [num_nodes, state width + edge feature width + 1]. The last
     column is log(1 + number of neighbours); a node without neighbours gets zeros.
 
     Args:
         receiver_tag: the end of the edges that receives, `SOURCE` or `TARGET`.
-        edge_features: names of float edge features of shape [num_edges, k] to average, too.
+        edge_features: names of float edge features of shape [num_edges, k] that are averaged, too.
         feature_name: node feature to average.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
@@ -71,7 +71,7 @@ class NeighborMean(tf_keras.layers.Layer):
             edge_set_name: edge set to pool along.
 
         Returns:
-            One row a receiving node.
+            One row per receiving node.
         """
         edge_set = graph.edge_sets[edge_set_name]
         states = graph.node_sets[edge_set.adjacency.node_set_name(self._sender_tag)][self._feature_name]
@@ -86,7 +86,7 @@ class NeighborMean(tf_keras.layers.Layer):
         return tf.concat([*means, tf.cast(tf.math.log1p(counts), self.compute_dtype)], axis=1)
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal layer."""
+        """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
             "receiver_tag": self._receiver_tag,
@@ -103,31 +103,29 @@ def relational_graph_update(
     node_sets: Collection[const.NodeSetName] | None = None,
     edge_feature: const.FieldName | None = None,
 ) -> GraphUpdate:
-    """Makes the layer that gives each node a new state from its own and from its neighbours'.
+    """Makes the layer that computes new node states from the old states of each node and its neighbours.
 
-    A node set is updated from every edge set at either end of which it stands,
-    in both directions where both ends are in it: means of neighbour states and
-    edge features, and the numbers of neighbours, are concatenated with the old
-    state and go through `state_block`. Auxiliary sets, whose names begin with "_", take
-    no part.
+    A node set is updated from every edge set that has an end in it, and in both
+    directions if both ends are in it. The means of neighbour states and edge
+    features, and the numbers of neighbours, are concatenated with the old state and
+    go through `state_block`. Auxiliary sets, whose names begin with "_", are ignored.
 
     Args:
-        graph_spec: spec of the graph: its sets, and which edge sets have `edge_feature`.
-        units: width of the new states. None: the concatenation itself is the new state. Where
-            few of many nodes are read out, reading first and mixing by `state_block` then
-            gives the same result for less.
-        dropout_rate: share of the new states' values that training leaves out, in [0, 1).
+        graph_spec: spec of the graph; determines its sets, and which edge sets have `edge_feature`.
+        units: width of the new states. None: the concatenation itself is the new state. If only a
+            few of many nodes are read out, it is cheaper to read them first and apply
+            `state_block` afterwards, with the same result.
+        dropout_rate: fraction of the new states' values that training drops, in [0, 1).
         node_sets: names of the node sets to update; others keep their state. None: all. The last
-            round needs no more than those that are read out.
-        edge_feature: float feature of shape [num_edges, k] to take along, of the edge sets
-            that have it.
+            round only needs to update node sets that are read out.
+        edge_feature: float feature of shape [num_edges, k]; used on the edge sets that have it.
 
     Returns:
-        Layer from a scalar graph, whose node sets have the feature "hidden_state", to the
-        graph with new ones of shape [num_nodes, width].
+        Layer that maps a scalar graph, whose node sets have the feature "hidden_state", to the
+        graph with new states of shape [num_nodes, width].
 
     Raises:
-        ValueError: if `node_sets` names none that could be updated, or `units` is below 1.
+        ValueError: if `node_sets` is empty or names a node set that cannot be updated, or `units` is below 1.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(

@@ -1,4 +1,4 @@
-"""Relations to pass messages along, an edge set in one of its directions, and the rounds in which to do so."""
+"""Relations, which are edge sets in one direction, and the rounds in which messages are passed along them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 
 BOTH_DIRECTIONS = (const.SOURCE, const.TARGET)
-"""Tags of both ends of an edge: messages go to either."""
+"""Tags of both ends of an edge: messages go to both."""
 
 
 class Relation(NamedTuple):
     """One direction of an edge set.
 
     Attributes:
-        edge_set_name: the edges.
-        receiver_tag: the end that receives, `SOURCE` or `TARGET`.
+        edge_set_name: name of the edge set.
+        receiver_tag: the end that receives messages, `SOURCE` or `TARGET`.
         sender: name of the node set at the other end.
         receiver: name of the node set that receives.
     """
@@ -36,10 +36,10 @@ class Round(NamedTuple):
 
     Attributes:
         node_sets: names of the node sets that get a new state, in alphabetical order.
-        relations: those along which they receive messages.
+        relations: relations along which these node sets receive messages.
         position: number of layers before this one.
-        keeps_width: whether the states of these node sets are known to have the width of the new ones, so that
-            old ones can be added to them.
+        keeps_width: whether the old states of these node sets are known to be as wide as the new ones, so that
+            they can be added.
         read_nodes_only: whether only nodes that are read out need a new state.
     """
 
@@ -53,9 +53,9 @@ class Round(NamedTuple):
 def relations_of(
     graph_spec: GraphTensorSpec, receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS
 ) -> tuple[Relation, ...]:
-    """Lists the relations of a graph by the names of their edge sets, `SOURCE` before `TARGET`.
+    """Lists the relations of a graph, sorted by edge set name and then `SOURCE` before `TARGET`.
 
-    Auxiliary edge sets, whose names begin with "_", are none.
+    Auxiliary edge sets, whose names begin with "_", are left out.
     """
     if not receiver_tags or not set(receiver_tags) <= set(BOTH_DIRECTIONS):
         raise ValueError(
@@ -83,9 +83,9 @@ def rounds_of(
 ) -> tuple[Round, ...]:
     """Plans which node sets each layer updates, and along which relations.
 
-    Where only some node sets are read out, the last layer updates no others, the one before only
-    those that the last one needs, and so on. `readout_node_sets` None stands for all node sets; with
-    `read_nodes_only`, for all from which an edge set "_readout/..." leads. Auxiliary sets take no part.
+    If only some node sets are read out, the last layer updates only these, the layer before it only
+    the node sets that the last layer needs, and so on. `readout_node_sets=None` means all node sets, or with
+    `read_nodes_only` all node sets where an edge set "_readout/..." begins. Auxiliary sets are ignored.
     """
     if num_layers < 1:
         raise ValueError(f"`num_layers` must be at least 1; got {num_layers}. A network without layers sees no edge.")
@@ -104,10 +104,10 @@ def rounds_of(
     relations = relations_of(graph_spec, receiver_tags)
     needed = set(chosen)
     rounds: list[Round] = []
-    # From the last layer to the first: each must update what the next one receives from, and all that it updates.
+    # From the last layer to the first: each must update the senders and the receivers of the next layer.
     for position in reversed(range(num_layers)):
         received = tuple(relation for relation in relations if relation.receiver in needed)
-        # All earlier layers update these sets as well.
+        # All earlier layers update these node sets, too, so from the second layer on they have the new width.
         keeps_width = units is not None and (position > 0 or _have_width(graph_spec, needed, units))
         is_last = position == num_layers - 1
         rounds.append(Round(tuple(sorted(needed)), received, position, keeps_width, read_nodes_only and is_last))
@@ -116,14 +116,14 @@ def rounds_of(
 
 
 def edge_sets_with(graph_spec: GraphTensorSpec, feature_name: const.FieldName | None) -> frozenset[const.EdgeSetName]:
-    """Names the edge sets that have a feature: at least one, or none for None."""
+    """Returns the names of the edge sets that have a feature, at least one; an empty set for None."""
     if feature_name is None:
         return frozenset()
     found = frozenset(name for name, spec in graph_spec.edge_sets_spec.items() if feature_name in spec.features_spec)
     if not found:
         known = {name: sorted(spec.features_spec) for name, spec in sorted(graph_spec.edge_sets_spec.items())}
         raise ValueError(
-            f"a feature of edges must be one that an edge set has; got {feature_name!r}, known are {known}. "
+            f"an edge feature must exist in some edge set; got {feature_name!r}, known are {known}. "
             "Correct the name, or leave it out."
         )
     return found
@@ -135,7 +135,7 @@ def _have_width(graph_spec: GraphTensorSpec, node_sets: Collection[const.NodeSet
 
 
 def read_node_sets(graph_spec: GraphTensorSpec) -> dict[const.NodeSetName, list[const.EdgeSetName]]:
-    """Maps each node set that is read out to the edge sets "_readout/..." that begin in it."""
+    """Maps each node set that is read out to the edge sets "_readout/..." that begin there."""
     readouts: dict[const.NodeSetName, list[const.EdgeSetName]] = {}
     for name, spec in sorted(graph_spec.edge_sets_spec.items()):
         if name.startswith(f"{READOUT}/"):

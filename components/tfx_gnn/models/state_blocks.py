@@ -12,25 +12,25 @@ from tfx_gnn.keras.layers.layer_normalization import LayerNormalization
 from tfx_gnn.keras.layers.next_state import NextStateFromConcat, ResidualNextState
 
 NORMALIZATIONS = ("layer", "none")
-"""Ways to normalize states. Batch normalization is not offered: padding would count."""
+"""Ways to normalize states. There is no batch normalization, because its statistics would include padding."""
 
 
 def state_block(
     units: int, dropout_rate: float = 0.0, *, activation: str = "relu", normalization: str = "layer"
 ) -> tf_keras.Sequential:
-    """Makes the block that mixes what a node has gathered: Dense, LayerNormalization, ReLU, Dropout.
+    """Makes the block that mixes the inputs of a node: Dense, LayerNormalization, activation, Dropout.
 
     Args:
         units: width of the result, at least 1.
-        dropout_rate: share of values that training leaves out, in [0, 1).
+        dropout_rate: fraction of values that training drops, in [0, 1).
         activation: name of a Keras activation.
         normalization: "layer" or "none".
 
     Returns:
-        Layer from [num_nodes, any] to [num_nodes, units].
+        Layer that maps [num_nodes, any] to [num_nodes, units].
 
     Raises:
-        ValueError: if `units` is below 1, or there is no such normalization.
+        ValueError: if `units` is below 1, or `normalization` is unknown.
 
     Example:
         >>> block = state_block(8, dropout_rate=0.1)
@@ -53,44 +53,44 @@ def state_block(
 def next_state_from_block(
     units: int, dropout_rate: float, *, activation: str, normalization: str, residual: bool
 ) -> tf_keras.layers.Layer:
-    """Makes the layer that combines a node's state and its messages by a `state_block`.
+    """Makes the layer that combines a node's state and its messages in a `state_block`.
 
-    With `residual` the old state, which must have the width `units`, is added.
+    With `residual`, the old state is added; it must have width `units`.
     """
     block = state_block(units, dropout_rate, activation=activation, normalization=normalization)
     return ResidualNextState(block) if residual else NextStateFromConcat(block)
 
 
 def check_normalization(normalization: str, known: tuple[str, ...] = NORMALIZATIONS) -> None:
-    """Refuses a normalization that is not known."""
+    """Checks that a normalization is known."""
     if normalization not in known:
         raise ValueError(f"`normalization` must be one of {known}; got {normalization!r}. Choose one of these.")
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class NextStateFromConvolutions(tf_keras.layers.Layer):
-    """Joins the transformed own state with what convolutions have transformed already.
+    """Transforms the own state, and combines it with inputs that convolutions have already transformed.
 
-    With the defaults and normalization="l2" it is lines 5 and 7 of algorithm 1 of GraphSAGE
-    (arXiv:1706.02216): the paper's one matrix over the concatenation is the sum of a matrix over the
-    own state and one in each convolution. It does what tensorflow-gnn's `GraphSAGENextState` does.
+    With the defaults and normalization="l2", this is lines 5 and 7 of algorithm 1 of GraphSAGE
+    (arXiv:1706.02216): the paper's single matrix over the concatenation equals a matrix for the own state plus one in
+    each convolution. It matches tensorflow-gnn's `GraphSAGENextState`.
 
-    Shapes: own state [num_nodes, any] and inputs [num_nodes, units] each, any number of them; result
+    Shapes: own state [num_nodes, any], and any number of inputs [num_nodes, units]; result
     [num_nodes, units], or for combine_type="concat" [num_nodes, units * (1 + number of inputs)].
 
     Init args:
         units: width of the transformed own state.
-        own_state: whether the own state takes part. Without it and without inputs there is no state:
-            a node set without messages needs it.
+        own_state: whether the own state is used. A node set that receives no messages needs it, or there is
+            nothing to compute a state from.
         combine_type: "sum" or "concat".
         use_bias: whether a bias is added before the normalization.
         normalization: "layer" before the activation, "l2" after it, or "none".
         activation: name of a Keras activation.
-        dropout_rate: share of the new state's values that training leaves out, in [0, 1).
-        residual: whether the old state is added in the end; it must have the width of the new one.
+        dropout_rate: fraction of the new state's values that training drops, in [0, 1).
+        residual: whether the old state is added at the end; it must be as wide as the new one.
 
     Call args:
-        inputs: tuple of the own state, the inputs by edge set and the (empty) input of the context.
+        inputs: tuple of the own state, the inputs by edge set and the (empty) input from the context.
 
     Returns:
         The next state.
@@ -123,9 +123,7 @@ class NextStateFromConvolutions(tf_keras.layers.Layer):
         super().__init__(**kwargs)
         check_normalization(normalization, (*NORMALIZATIONS, "l2"))
         if combine_type not in ("concat", "sum"):
-            raise ValueError(
-                f"`combine_type` must be 'sum' or 'concat'; got {combine_type!r}. The paper's is 'sum' of transforms."
-            )
+            raise ValueError(f"`combine_type` must be 'sum' or 'concat'; got {combine_type!r}. The paper uses 'sum'.")
         self._arguments: dict[str, Any] = {
             "units": units,
             "own_state": own_state,
@@ -163,7 +161,7 @@ class NextStateFromConvolutions(tf_keras.layers.Layer):
             inputs: as for the class.
 
         Raises:
-            ValueError: if there is nothing to make a state of.
+            ValueError: if there is neither an own state nor an input.
         """
         old_state, from_edges, _ = inputs
         parts = tf.nest.flatten(from_edges)
@@ -171,7 +169,7 @@ class NextStateFromConvolutions(tf_keras.layers.Layer):
             parts = [self._transform(old_state), *parts]
         if not parts:
             raise ValueError(
-                "`inputs` must hold something from edges; got a node set that receives along no edge set. "
+                "`inputs` must hold an input from an edge set; got a node set that receives along no edge set. "
                 "Set own_state=True."
             )
         state = combine_values([tf.cast(part, self.compute_dtype) for part in parts], self._arguments["combine_type"])

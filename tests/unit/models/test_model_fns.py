@@ -182,7 +182,7 @@ def test_unknown_hyperparameters_are_refused(graph):
 @pytest.mark.parametrize(
     ("hyperparameters", "message"),
     [
-        ({"units": "16"}, r"must be of the kinds that gcn\(\) .*; got .*'units': '16'"),
+        ({"units": "16"}, r"must have the types that gcn\(\) .*; got .*'units': '16'"),
         ({"features": {"numerics": []}}, "unexpected keyword argument 'numerics'"),
     ],
 )

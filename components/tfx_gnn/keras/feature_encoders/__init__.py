@@ -1,7 +1,7 @@
 """Encodes raw features as initial hidden states: numbers, embeddings, hashed and multi-valued categories.
 
-`FeatureEncoder` encodes all features of a graph. The columns and `FeatureHandler` have the names and
-arguments of GraphLearn's.
+`FeatureEncoder` encodes all features of a graph. The columns and `FeatureHandler` have the same names and
+arguments as in GraphLearn.
 """
 
 from tfx_gnn.keras.feature_encoders.category_values import hash_to_buckets, pad_values, split_values

@@ -1,6 +1,6 @@
 """Maps categories to rows of an embedding table, and combines several categories of an item.
 
-A category is an index, a value of a vocabulary, or hashed: into the same row in every process.
+A category is an index, an entry of a vocabulary, or a hash, which is the same in every process.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Values = Union[tf.Tensor, tf.RaggedTensor]
 def hash_to_buckets(values: Values, num_buckets: int) -> Values:
     """Hashes values to categories.
 
-    This is `tf.strings.to_hash_bucket_fast` of texts, and of the decimal texts of integers. It
-    depends on nothing but the bytes, so tables, tf.Transform and TensorFlow Serving agree on it. TPUs have
-    no strings: there it belongs into the input pipeline.
+    It applies `tf.strings.to_hash_bucket_fast` to strings, and to integers as decimal strings. The result
+    depends only on the bytes, so tables, tf.Transform and TensorFlow Serving agree on it. TPUs have
+    no strings: there, hashing belongs in the input pipeline.
 
     Args:
         values: strings or integers, dense or ragged, of any shape.
@@ -47,13 +47,13 @@ def hash_to_buckets(values: Values, num_buckets: int) -> Values:
 
 
 def split_values(texts: tf.Tensor, delimiter: str) -> tf.RaggedTensor:
-    """Splits each text into its values.
+    """Splits each string into its values.
 
-    Nothing is skipped: an empty text, and what stands between two delimiters, is the value "".
+    Nothing is skipped: an empty string has the single value "", and so does the gap between two adjacent delimiters.
 
     Args:
         texts: strings, shape [num_items].
-        delimiter: what parts the values, at least one character.
+        delimiter: separator of values, at least one character.
 
     Returns:
         Strings, ragged, of shape [num_items, (num_values)], with at least one value each.
@@ -66,16 +66,16 @@ def split_values(texts: tf.Tensor, delimiter: str) -> tf.RaggedTensor:
         [[b'1', b'5'], [b''], [b'a', b'', b'b']]
     """
     if not delimiter:
-        raise ValueError("`delimiter` must have a character; got ''. Say what parts the values.")
+        raise ValueError("`delimiter` must have a character; got ''. Set it to the separator of the values.")
     parts: tf.RaggedTensor = tf.strings.split(texts, delimiter)
     return parts
 
 
 class TransformOutput(Protocol):
-    """What is asked of a `tft.TFTransformOutput`.
+    """The part of the interface of `tft.TFTransformOutput` that is used here.
 
-    If it also has `transformed_domains()`, the ranges of indices there come first: they count
-    `num_oov_buckets`, and need no name of a vocabulary.
+    If the object also has `transformed_domains()`, its ranges of indices take precedence: they include
+    `num_oov_buckets`, and do not depend on the name of a vocabulary.
     """
 
     def vocabulary_size_by_name(self, vocab_filename: str) -> int:
@@ -84,10 +84,10 @@ class TransformOutput(Protocol):
 
 
 def category_count(tft_output: TransformOutput | None, name: str, vocabulary: str = "") -> int:
-    """Counts the categories of a feature such as "nodes/paper.venue"; 0 if tf.Transform does not know it.
+    """Returns the number of categories of a feature such as "nodes/paper.venue"; 0 if tf.Transform does not know it.
 
-    Without a name of a vocabulary, the number is that of the indices that tf.Transform says the feature holds,
-    else that of the vocabulary with the name of the feature, such as "venue".
+    Without a `vocabulary`, the number comes from the range of indices that tf.Transform gives for the feature, or
+    else from the vocabulary with the name of the feature, such as "venue".
     """
     if tft_output is None:
         return 0
@@ -96,7 +96,7 @@ def category_count(tft_output: TransformOutput | None, name: str, vocabulary: st
             return int(tft_output.vocabulary_size_by_name(vocabulary))
         except (LookupError, ValueError) as error:
             raise ValueError(
-                f"`vocabulary` must name one that `preprocessing_fn` makes; got {vocabulary!r} for {name!r}. Give "
+                f"`vocabulary` must name one that `preprocessing_fn` makes; got {vocabulary!r} for {name!r}. Use "
                 "the same `vocab_filename` there."
             ) from error
     domain: Any = _domains(tft_output).get(name)
@@ -109,7 +109,7 @@ def category_count(tft_output: TransformOutput | None, name: str, vocabulary: st
 
 
 def feature_name(name: str) -> const.FieldName:
-    """Takes the name of a feature out of its full name: 'kind' of "edges/cites.kind", 'year' of "context/year"."""
+    """Extracts the name of a feature from its full name: 'kind' of "edges/cites.kind", 'year' of "context/year"."""
     return name.removeprefix("context/") if name.startswith("context/") else name.partition(".")[2]
 
 
@@ -119,15 +119,15 @@ def _domains(tft_output: TransformOutput) -> Mapping[str, Any]:
 
 
 NO_VALUE = -(2**31)
-"""Stands where an item has fewer values than the width of a dense feature of several values."""
+"""Padding in a dense feature of several values, for items that have fewer values than its width."""
 
 
 def table_rows(values: tf.Tensor, num_rows: int) -> tf.Tensor:
-    """Finds the row of each category, int32; invalid ones get the last row.
+    """Returns the row of each category, int32; invalid categories get the last row.
 
-    A lookup of a row that is not there fails on CPUs and gives zeros or anything on accelerators.
-    After this there is none: -1, with which tf.Transform marks what its vocabulary lacks, numbers
-    beyond the table, and padding all have a row.
+    A lookup of a missing row fails on CPUs, and returns zeros or arbitrary values on accelerators.
+    With this function every value has a row: also -1, with which tf.Transform marks values that its
+    vocabulary lacks, numbers beyond the table, and padding.
 
     Example:
         >>> table_rows(tf.constant([0, 2, 3, -1], tf.int64), 3).numpy().tolist()
@@ -140,17 +140,17 @@ def table_rows(values: tf.Tensor, num_rows: int) -> tf.Tensor:
 
 
 def pad_values(values: tf.RaggedTensor, max_values: int) -> tf.Tensor:
-    """Makes ragged categories dense, for accelerators that want static shapes.
+    """Makes ragged categories dense, for accelerators that need static shapes.
 
     Args:
         values: integers, ragged, of shape [num_items, (num_values)].
         max_values: width of the result, at least 1.
 
     Returns:
-        Integers of shape [num_items, max_values], with NO_VALUE behind the values of an item.
+        Integers of shape [num_items, max_values], with NO_VALUE after the values of an item.
 
     Raises:
-        tf.errors.InvalidArgumentError: at run time, if an item has more values.
+        tf.errors.InvalidArgumentError: at run time, if an item has more than `max_values` values.
 
     Example:
         >>> pad_values(tf.ragged.constant([[4], [], [7, 8]]), 2).numpy().tolist()
@@ -167,15 +167,15 @@ def pad_values(values: tf.RaggedTensor, max_values: int) -> tf.Tensor:
 
 
 def flat_categories(values: Any) -> tf.Tensor:
-    """Lines up the categories of all items, [num_items], [num_items, k] or ragged, in one dimension."""
+    """Flattens the categories of all items, [num_items], [num_items, k] or ragged, to one dimension."""
     return values.values if isinstance(values, tf.RaggedTensor) else tf.reshape(values, [-1])
 
 
 def combine_embeddings(embeddings: tf.Tensor, values: Values, combiner: Combiner) -> tf.Tensor:
-    """Makes one vector of the embeddings of all values of an item, zeros of none.
+    """Combines the embeddings of all values of an item to one vector; zeros if it has no values.
 
     Rows of `embeddings`, [total_values, units], have the order of `flat_categories(values)`; in dense `values`,
-    [num_items, k], NO_VALUE stands for none.
+    [num_items, k], NO_VALUE marks a missing value.
 
     Example:
         >>> vectors = tf.constant([[1., 2.], [3., 4.], [9., 9.]])
@@ -186,7 +186,7 @@ def combine_embeddings(embeddings: tf.Tensor, values: Values, combiner: Combiner
         raise ValueError(f"`combiner` must be one of {list(COMBINERS)}; got {combiner!r}. Choose one of these.")
     if values.shape.rank not in (1, 2):
         raise ValueError(
-            f"`values` must have one or two dimensions; got shape {values.shape}. Flatten what an item has."
+            f"`values` must have one or two dimensions; got shape {values.shape}. Flatten the values of each item."
         )
     if isinstance(values, tf.RaggedTensor):
         num_items = values.shape[0] if values.shape[0] is not None else values.nrows()
@@ -204,7 +204,7 @@ def combine_embeddings(embeddings: tf.Tensor, values: Values, combiner: Combiner
 
 
 def _wide(values: tf.Tensor) -> tf.Tensor:
-    """Makes room for NO_VALUE and for the numbers of rows."""
+    """Casts small integers to int64, which can hold NO_VALUE and any number of rows."""
     return values if values.dtype in (tf.int32, tf.int64) else tf.cast(values, tf.int64)
 
 
@@ -212,20 +212,20 @@ Vocabulary = Union[str, Sequence[str]]
 
 
 DEFAULT_NUM_BUCKETS = 1 << 17
-"""Rows of the table where there is no vocabulary: of 10,000 values, 4% share a row with another."""
+"""Default number of rows without a vocabulary: of 10,000 values, 7% share a row with another."""
 
 
 class DynamicCategories:
     """Numbers an open set of values, in one of two ways.
 
-    With a vocabulary, such as tf.Transform's `tft_output.vocabulary_file_by_name(...)`, a value is its position
-    in it, and the others are hashed to `num_oov_buckets` buckets behind it, as tf.Transform does.
-    Without one, all are hashed to `num_buckets` buckets. Either way nothing grows while
+    With a vocabulary, such as tf.Transform's `tft_output.vocabulary_file_by_name(...)`, a value gets its position
+    in it, and all other values are hashed to the next `num_oov_buckets` numbers, as in tf.Transform.
+    Without a vocabulary, all values are hashed to `num_buckets` buckets. Either way, nothing grows during
     training: GraphLearn's growing tables need its own TensorFlow build.
     """
 
     def __init__(self, vocabulary: Vocabulary = (), *, num_oov_buckets: int = 1, num_buckets: int = 0) -> None:
-        """Reads the vocabulary: values, integers by their decimal texts, or the path of a file with one a line."""
+        """Reads the vocabulary: values, with integers as decimal strings, or the path of a file with one per line."""
         if num_oov_buckets < 1 or num_buckets < 0:
             raise ValueError(
                 f"`num_oov_buckets` must be at least 1, `num_buckets` at least 0; got {num_oov_buckets} and "
@@ -262,7 +262,7 @@ class DynamicCategories:
         return numbered
 
     def as_arguments(self) -> dict[str, Any]:
-        """Arguments that make equal categories, as JSON can hold them."""
+        """Returns the arguments of the constructor, in a form that JSON can hold."""
         vocabulary = self._vocabulary
         return {
             "vocabulary": vocabulary if isinstance(vocabulary, str) else list(vocabulary),

@@ -1,4 +1,4 @@
-"""Embedding columns: one category an item, several fused ones, or any number of them."""
+"""Embedding columns, for one category per item, several fused categories or any number of them."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from tfx_gnn.keras.feature_encoders.feature_column import PartitionableColumn
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class EmbeddingColumn(PartitionableColumn):
-    """Embeds a category of a known number.
+    """Embeds a feature with a known number of categories.
 
     Init args:
         name: name of the column.
-        bucket_size: number of categories, rows of the table.
+        bucket_size: number of categories, and of rows of the table.
         dimension: width of an embedding.
-        need_hash: whether integers are hashed to `bucket_size` categories first, as decimal texts. If not, one
-            outside of [0, bucket_size) gets the last row. Texts are always hashed.
+        need_hash: whether integers are first hashed to `bucket_size` categories, as decimal strings. If not,
+            integers outside [0, bucket_size) get the last row. Strings are always hashed.
         **kwargs: arguments of `PartitionableColumn`.
 
     Call args:
-        values: integers or texts, shape [num_items].
+        values: integers or strings, shape [num_items].
 
     Returns:
         Float tensor of shape [num_items, dimension].
@@ -49,10 +49,10 @@ class EmbeddingColumn(PartitionableColumn):
         self._need_hash = need_hash
 
     def prepare(self, values: Any) -> tf.Tensor:
-        """Hashes what is to be hashed.
+        """Hashes strings, and integers if `need_hash` is set.
 
         Args:
-            values: integers or texts, shape [num_items].
+            values: integers or strings, shape [num_items].
 
         Returns:
             Integers of the same shape.
@@ -61,7 +61,7 @@ class EmbeddingColumn(PartitionableColumn):
         return hash_to_buckets(values, self.rows) if self._need_hash or values.dtype == tf.string else values
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that make an equal layer."""
+        """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
             "bucket_size": self.rows,
@@ -72,21 +72,21 @@ class EmbeddingColumn(PartitionableColumn):
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class DynamicEmbeddingColumn(PartitionableColumn):
-    """Embeds a category without a known number of values: by a vocabulary, or hashed to many rows.
+    """Embeds a feature with an unknown number of categories: by a vocabulary, or hashed to many rows.
 
-    `DynamicCategories` tells the two ways.
+    `DynamicCategories` describes the two ways.
 
     Init args:
         name: name of the column.
         dimension: width of an embedding.
-        is_string: whether the values are texts rather than integers; GraphLearn's, and not needed here.
-        vocabulary: values, or the path of a file with one on each line, such as that of tf.Transform.
+        is_string: whether the values are strings rather than integers; an argument of GraphLearn that is not used.
+        vocabulary: values, or the path of a file with one value per line, such as that of tf.Transform.
         num_oov_buckets: rows for values that the vocabulary lacks.
-        num_buckets: rows for all values, without a vocabulary; 0: 131072.
+        num_buckets: rows for all values if there is no vocabulary; 0: 131072.
         **kwargs: arguments of `PartitionableColumn`.
 
     Call args:
-        values: integers or texts, shape [num_items].
+        values: integers or strings, shape [num_items].
 
     Returns:
         Float tensor of shape [num_items, dimension].
@@ -118,7 +118,7 @@ class DynamicEmbeddingColumn(PartitionableColumn):
         """Numbers the values.
 
         Args:
-            values: integers or texts, shape [num_items].
+            values: integers or strings, shape [num_items].
 
         Returns:
             int64 of the same shape.
@@ -126,7 +126,7 @@ class DynamicEmbeddingColumn(PartitionableColumn):
         return self._categories(tf.convert_to_tensor(values))
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that make an equal layer."""
+        """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
             "dimension": self.dimension,
@@ -137,7 +137,7 @@ class DynamicEmbeddingColumn(PartitionableColumn):
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class FusedEmbeddingColumn(PartitionableColumn):
-    """Embeds several categories of equal dimension in one table, the rows of one below those of the other.
+    """Embeds several features of equal dimension in one table, in which their rows are stacked.
 
     Init args:
         name: name of the column.
@@ -146,14 +146,14 @@ class FusedEmbeddingColumn(PartitionableColumn):
         **kwargs: arguments of `PartitionableColumn`.
 
     Call args:
-        values: one tensor of integers for each input, shape [num_items]. One outside of the input's categories
-            gets its last row.
+        values: one tensor of integers for each input, shape [num_items]. An integer outside the input's categories
+            gets the input's last row.
 
     Returns:
         Float tensor of shape [num_items, number of inputs * dimension].
 
     Raises:
-        ValueError: if there is no input, or one without categories.
+        ValueError: if there is no input, or an input has no categories.
 
     Example:
         >>> column = FusedEmbeddingColumn("fused", [10, 20, 30], 8)
@@ -165,13 +165,13 @@ class FusedEmbeddingColumn(PartitionableColumn):
         if not bucket_list or min(bucket_list) < 1:
             raise ValueError(
                 f"`bucket_list` must hold at least one number, each at least 1; got {list(bucket_list)} for {name!r}. "
-                "Say how many categories each input has."
+                "List the number of categories of each input."
             )
         super().__init__(name, sum(bucket_list), dimension, **kwargs)
         self._bucket_list = list(bucket_list)
 
     def prepare(self, values: Sequence[Any]) -> tf.Tensor:
-        """Shifts each input to its part of the table.
+        """Maps each input to rows in its part of the table.
 
         Args:
             values: one tensor of integers for each input, shape [num_items].
@@ -180,7 +180,7 @@ class FusedEmbeddingColumn(PartitionableColumn):
             int32 tensor of shape [num_items, number of inputs].
 
         Raises:
-            ValueError: if there are more or fewer tensors than inputs.
+            ValueError: if the number of tensors is not that of the inputs.
         """
         if len(values) != len(self._bucket_list):
             raise ValueError(
@@ -195,10 +195,10 @@ class FusedEmbeddingColumn(PartitionableColumn):
         return tf.stack(rows, axis=1)
 
     def encode(self, prepared: Any) -> tf.Tensor:
-        """Looks all inputs up at once.
+        """Looks up all inputs at once.
 
         Args:
-            prepared: what `prepare` returned, [num_items, number of inputs].
+            prepared: the result of `prepare`, [num_items, number of inputs].
 
         Returns:
             Float tensor of shape [num_items, number of inputs * dimension].
@@ -207,12 +207,12 @@ class FusedEmbeddingColumn(PartitionableColumn):
         return tf.reshape(embeddings, [-1, len(self._bucket_list) * self.dimension])
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that make an equal layer."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "bucket_list": self._bucket_list, "dimension": self.dimension}
 
 
 class _SparseColumn(PartitionableColumn):
-    """Splits, numbers and, if asked for, pads the values of each item."""
+    """Splits, numbers and optionally pads the values of each item."""
 
     def __init__(
         self,
@@ -238,13 +238,13 @@ class _SparseColumn(PartitionableColumn):
         raise NotImplementedError
 
     def prepare(self, values: Any) -> Values:
-        """Splits texts and numbers their values.
+        """Splits strings and numbers their values.
 
         Args:
-            values: texts, shape [num_items]; or values that are split already, ragged, [num_items, (num_values)].
+            values: strings, shape [num_items]; or values that are already split, ragged, [num_items, (num_values)].
 
         Returns:
-            int64, ragged [num_items, (num_values)]; with `max_values` dense, [num_items, max_values].
+            int64, ragged [num_items, (num_values)]; with `max_values`, dense [num_items, max_values].
         """
         if not isinstance(values, tf.RaggedTensor):
             values = split_values(tf.convert_to_tensor(values), self._delimiter)
@@ -252,7 +252,7 @@ class _SparseColumn(PartitionableColumn):
         return pad_values(numbered, self._max_values) if self._max_values else numbered
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that all columns of several categories have."""
+        """Returns the constructor arguments that all columns with several categories per item have."""
         return {
             **super().get_config(),
             "dimension": self.dimension,
@@ -264,22 +264,22 @@ class _SparseColumn(PartitionableColumn):
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class SparseEmbeddingColumn(_SparseColumn):
-    """Splits texts into values, hashes each to a category, and combines their embeddings.
+    """Splits strings into values, hashes each value to a category, and combines the embeddings.
 
-    Nothing is skipped: an empty text has the one value "".
+    Nothing is skipped: an empty string has the single value "".
 
     Init args:
         name: name of the column.
-        bucket_size: number of categories, rows of the table.
+        bucket_size: number of categories, and of rows of the table.
         dimension: width of an embedding.
-        delimiter: what parts the values.
-        combiner: "mean", or "sum".
-        max_values: width to which `prepare` pads, for devices that want static shapes; an item with more is an error.
-            0: ragged.
+        delimiter: separator of values.
+        combiner: "mean" or "sum".
+        max_values: width to which `prepare` pads, for devices that need static shapes; an item with more values is
+            an error. 0: values stay ragged.
         **kwargs: arguments of `PartitionableColumn`.
 
     Call args:
-        values: texts, shape [num_items], or split already, ragged.
+        values: strings, shape [num_items], or already split, ragged.
 
     Returns:
         Float tensor of shape [num_items, dimension].
@@ -306,29 +306,29 @@ class SparseEmbeddingColumn(_SparseColumn):
         return hash_to_buckets(values, self.rows)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that make an equal layer."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "bucket_size": self.rows}
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class DynamicSparseEmbeddingColumn(_SparseColumn):
-    """As `SparseEmbeddingColumn`, without a known number of values: by a vocabulary, or hashed to many rows.
+    """`SparseEmbeddingColumn` for an unknown number of categories: by a vocabulary, or hashed to many rows.
 
-    `DynamicCategories` tells the two ways.
+    `DynamicCategories` describes the two ways.
 
     Init args:
         name: name of the column.
         dimension: width of an embedding.
-        delimiter: what parts the values.
-        combiner: "mean", or "sum".
+        delimiter: separator of values.
+        combiner: "mean" or "sum".
         max_values: as for `SparseEmbeddingColumn`.
-        vocabulary: values, or the path of a file with one on each line, such as that of tf.Transform.
+        vocabulary: values, or the path of a file with one value per line, such as that of tf.Transform.
         num_oov_buckets: rows for values that the vocabulary lacks.
-        num_buckets: rows for all values, without a vocabulary; 0: 131072.
+        num_buckets: rows for all values if there is no vocabulary; 0: 131072.
         **kwargs: arguments of `PartitionableColumn`.
 
     Call args:
-        values: texts, shape [num_items], or split already, ragged.
+        values: strings, shape [num_items], or already split, ragged.
 
     Returns:
         Float tensor of shape [num_items, dimension].
@@ -365,5 +365,5 @@ class DynamicSparseEmbeddingColumn(_SparseColumn):
         return self._categories(values)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that make an equal layer."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), **self._categories.as_arguments()}

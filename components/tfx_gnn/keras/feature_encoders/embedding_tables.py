@@ -1,4 +1,4 @@
-"""Embedding tables that train on any accelerator, several of them fused into as few lookups as possible."""
+"""Embedding tables that train on any accelerator, fused into as few lookups as possible."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tfx_gnn.keras.layer_arguments import clone_initializer
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class DenseEmbedding(tf_keras.layers.Layer):
-    """Looks rows up in a trained table.
+    """Looks up rows of a trained table.
 
-    Its gradient is a dense tensor of the table's size. That of
+    The gradient is a dense tensor of the table's size. That of
     `tf_keras.layers.Embedding` is sparse, which makes the Adam optimizer call
-    `tf.unique`, an operation of unknown output size that TPUs do not have. For
-    tables that fit in memory several times the values are the same. A table too large
-    for that can have a sparse gradient on CPUs, GPUs and parameter servers; one
-    that a parameter server strategy has partitioned always does.
+    `tf.unique`, an operation of unknown output size that TPUs lack. The values are
+    the same. A dense gradient needs memory for several copies of the table. A table
+    too large for that can have a sparse gradient on CPUs, GPUs and parameter servers; a
+    table that a parameter server strategy has partitioned always does.
 
-    The table is float32 under a policy of mixed precision too, and so is the sum of the
-    gradients of a row; what is looked up has the policy's dtype.
+    Under mixed precision, the table and the sum of a row's gradients are still float32,
+    while the result has the policy's dtype.
 
     Shapes: indices, any integer dtype, [...], values in [0, num_rows); result float
     [..., units].
@@ -36,12 +36,12 @@ class DenseEmbedding(tf_keras.layers.Layer):
         units: width of a row.
         embeddings_initializer: initializer of the table.
         embeddings_regularizer: regularizer of the table.
-        sparse_gradient: whether the gradient holds the rows looked up only. Not for TPUs.
+        sparse_gradient: whether the gradient holds only the rows that were looked up. Not for TPUs.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
     Call args:
         indices: integers of shape [...].
-        training: whether a gradient may be asked for.
+        training: whether a gradient may be needed.
 
     Returns:
         Float tensor of shape [..., units].
@@ -73,7 +73,7 @@ class DenseEmbedding(tf_keras.layers.Layer):
         if num_rows < 1 or units < 1:
             raise ValueError(
                 f"`num_rows` and `units` must be at least 1; got {num_rows} and {units}. Take the number of rows from "
-                "the vocabulary, with one more for what it lacks."
+                "the vocabulary, plus one for unknown values."
             )
         self._num_rows = num_rows
         self._units = units
@@ -97,27 +97,27 @@ class DenseEmbedding(tf_keras.layers.Layer):
         super().build(input_shape)
 
     def call(self, indices: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Looks the rows up; see the class for shapes.
+        """Looks up rows; see the class for shapes.
 
         Args:
             indices: integers of shape [...].
-            training: whether a gradient may be asked for.
+            training: whether a gradient may be needed.
         """
         if self._sparse_gradient or self._is_partitioned():
             rows = tf.nn.embedding_lookup(self._table, indices)
         elif training is False:
-            # No gradient is needed, and an exported model must be free of custom ones.
+            # No gradient is needed, and an exported model must not have custom gradients.
             rows = tf.gather(self._table, indices)
         else:
             rows = _lookup(tf.convert_to_tensor(self._table), indices)
         return tf.cast(rows, self.compute_dtype)
 
     def _is_partitioned(self) -> bool:
-        # Converted to a tensor, a partitioned variable would be sent whole to each worker in each step.
+        # If converted to a tensor, a partitioned variable would be sent to each worker in full at each step.
         return not isinstance(self._table, tf.Variable)
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal layer."""
+        """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
             "num_rows": self._num_rows,
@@ -140,24 +140,24 @@ def _lookup(table: tf.Tensor, indices: tf.Tensor) -> Any:
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class EmbeddingTables(tf_keras.layers.Layer):
-    """Looks up categories in tables by name, in one step for all tables of equal width.
+    """Looks up categories in tables by name, with one lookup for all small tables of equal width.
 
-    Small tables of equal width lie one below the other in one variable, in the order of the mapping.
-    One lookup then serves all their features, and the optimizer has one variable to
-    update. A table with more than `MAX_FUSED_ELEMENTS` stands alone, and can be partitioned; one with
-    more than `max_dense_gradient_elements` has a sparse gradient.
+    Small tables of equal width are stacked in one variable, in the order of the mapping.
+    One lookup then serves all their features, and the optimizer has a single variable to
+    update. A table with more than `MAX_FUSED_ELEMENTS` has its own variable, which can be partitioned; a
+    table with more than `max_dense_gradient_elements` has a sparse gradient.
 
     Init args:
-        tables: number of rows and width of each table by its name.
-        fuse: whether tables share variables.
-        max_dense_gradient_elements: rows times units up to which a table's gradient is dense.
+        tables: number of rows and width of each table, by name.
+        fuse: whether small tables share variables.
+        max_dense_gradient_elements: largest number of elements, rows times units, of a table with a dense gradient.
         embeddings_initializer: initializer of every table.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
     Call args:
-        categories: tensors of integers by table, any number of them, each of shape [any]. A category
-            outside of a table gets its last row.
-        training: whether a gradient may be asked for.
+        categories: any number of integer tensors by table, each of shape [any]. A category
+            outside a table gets the table's last row.
+        training: whether a gradient may be needed.
 
     Returns:
         The same structure of float tensors of shape [any, units].
@@ -183,7 +183,7 @@ class EmbeddingTables(tf_keras.layers.Layer):
         self._fuse = fuse
         self._max_dense_gradient_elements = max_dense_gradient_elements
         self._initializer = tf_keras.initializers.get(embeddings_initializer)
-        # Of each table: the variable that it lies in, and the row where it begins.
+        # For each table: its variable, and the row where it begins there.
         self._places: dict[str, tuple[str, int]] = {}
         sizes: dict[str, tuple[int, int]] = {}
         for name, (rows, units) in self._tables.items():
@@ -206,11 +206,11 @@ class EmbeddingTables(tf_keras.layers.Layer):
 
     @property
     def tables(self) -> dict[str, tuple[int, int]]:
-        """Number of rows and width of each table by its name."""
+        """Number of rows and width of each table, by name."""
         return dict(self._tables)
 
     def build(self, input_shape: Any) -> None:
-        """Makes the tables, also those that are not looked up at first.
+        """Makes all tables, including those that the first call does not use.
 
         Args:
             input_shape: not used.
@@ -223,11 +223,11 @@ class EmbeddingTables(tf_keras.layers.Layer):
     def call(
         self, categories: Mapping[str, Sequence[tf.Tensor]], training: bool | None = None
     ) -> dict[str, list[tf.Tensor]]:
-        """Looks categories up.
+        """Looks up categories.
 
         Args:
             categories: tensors of integers by table, each of shape [any].
-            training: whether a gradient may be asked for.
+            training: whether a gradient may be needed.
         """
         by_variable: dict[str, list[str]] = {}
         for name in categories:
@@ -246,7 +246,7 @@ class EmbeddingTables(tf_keras.layers.Layer):
         return rows + begin if begin else rows
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal layer."""
+        """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
             "tables": {name: list(size) for name, size in self._tables.items()},
@@ -267,5 +267,5 @@ def _split(found: tf.Tensor, rows: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
 
 
 def as_scope(name: str) -> str:
-    """Makes a name that TensorFlow takes for the scope of variables, such as 'nodes_a_paper' of "nodes/a paper"."""
+    """Converts a name to one that TensorFlow allows for scopes, such as "nodes/a paper" to 'nodes_a_paper'."""
     return re.sub(r"[^A-Za-z0-9_.\-]", "_", name)

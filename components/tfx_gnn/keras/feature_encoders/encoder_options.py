@@ -9,47 +9,47 @@ from typing import Any, Literal
 Combiner = Literal["mean", "sum"]
 
 COMBINERS = ("mean", "sum")
-"""Ways to make one vector of the embeddings of several values."""
+"""Ways to combine the embeddings of several values."""
 
 DEFAULT_UNITS = 16
-"""Width of embeddings for which nothing else is said."""
+"""Default width of embeddings."""
 
 MAX_DENSE_GRADIENT_ELEMENTS = 1 << 22
-"""Elements of a table, rows times units, up to which its gradient is dense: 16 MiB of float32."""
+"""Largest number of elements, rows times units, of a table with a dense gradient: 16 MiB of float32."""
 
 MAX_FUSED_ELEMENTS = 1 << 18
-"""Elements of a table up to which it shares a variable with others.
+"""Largest number of elements of a table that shares a variable with other tables.
 
-What fusing saves is the start of many small operations. One operation on a large table is not small, and several run
-side by side. Parameter servers divide tables from this size on.
+Fusing saves the overhead of starting many small operations. Operations on large tables are not small, and several of
+them run in parallel. Parameter servers partition tables from this size on.
 """
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EmbeddingOptions:
-    """How a feature of categories is embedded.
+    """How a categorical feature is embedded.
 
     A category is an integer in [0, rows). Any other integer, such as the -1 that
-    tf.Transform gives to values its vocabulary lacks, gets the table's last row. A
+    tf.Transform gives to values that its vocabulary lacks, gets the table's last row. A
     string is hashed to a category by `tf.strings.to_hash_bucket_fast`.
 
     Attributes:
-        rows: number of categories. 0: that of the vocabulary, or of the indices that tf.Transform
-            says the feature has.
-        oov_rows: rows of the table behind those of the categories. Values in [rows, rows + oov_rows) are
-            the buckets that tf.Transform's `num_oov_buckets` makes. 0: what is no category shares
-            the row of the last one.
-        vocabulary: name of tf.Transform's vocabulary; "": that of the feature.
+        rows: number of categories. 0: take the number from the vocabulary, or from the range of indices that
+            tf.Transform gives for the feature.
+        oov_rows: rows of the table after those of the categories. Values in [rows, rows + oov_rows) are
+            the buckets that tf.Transform's `num_oov_buckets` makes. 0: values that are not categories share
+            the row of the last category.
+        vocabulary: name of tf.Transform's vocabulary; "": the vocabulary with the name of the feature.
         units: width of an embedding; 0: `FeatureEncoderOptions.units`.
-        shared_name: features with the same name here share one table; "": the feature has its own.
-        combiner: how the embeddings of a feature with several values become one: "mean" or "sum". Those
-            of no values are zeros.
-        hashed: whether integers are hashed to categories, as decimal texts. Strings always are.
-        max_values: width to which `PrepareFeatures` pads ragged values, for accelerators that want static
-            shapes; 0: they stay ragged.
+        shared_name: features with the same `shared_name` share one table; "": the feature has its own table.
+        combiner: how the embeddings of a feature with several values are combined: "mean" or "sum". Items
+            without values get zeros.
+        hashed: whether integers are hashed to categories, as decimal strings. Strings are always hashed.
+        max_values: width to which `PrepareFeatures` pads ragged values, for accelerators that need static
+            shapes; 0: values stay ragged.
 
     Raises:
-        ValueError: if a number is negative, `combiner` is unknown, or integers shall be hashed to no rows.
+        ValueError: if a number is negative, `combiner` is unknown, or `hashed` is set without `rows`.
 
     Example:
         >>> city = EmbeddingOptions(rows=1000, units=32, shared_name="city")
@@ -78,33 +78,34 @@ class EmbeddingOptions:
                 f"`combiner` must be one of {list(COMBINERS)}; got {self.combiner!r}. Choose one of these."
             )
         if self.hashed and self.rows == 0:
-            raise ValueError("`rows` must be at least 1 for what is hashed; got 0. Say how many buckets there are.")
+            raise ValueError("`rows` must be at least 1 if `hashed` is set; got 0. Set it to the number of buckets.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FeatureEncoderOptions:
-    """How all features of a graph become one vector an item.
+    """How all features of a graph are encoded as one vector per item.
 
     Features are named "nodes/<node set>.<feature>", "edges/<edge set>.<feature>" and
-    "context/<feature>", as in tf.Examples of graphs. For those of node sets
-    "<node set>.<feature>" will do.
+    "context/<feature>", as in tf.Examples of graphs. Features of node sets can be
+    shortened to "<node set>.<feature>".
 
     Attributes:
-        embeddings: options of features of categories, by name. Integers that are not named here must
-            be known to tf.Transform, strings must be named.
+        embeddings: options of categorical features, by name. Integer features that are not named here
+            must have a number of categories known to tf.Transform, or be in `numeric` or `ignored`. String
+            features must be named here or in `ignored`.
         numeric: names of integer features that are numbers.
-        ignored: names of features that shall not be used.
+        ignored: names of features that are not used.
         units: width of embeddings.
-        projection_units: width of a ReLU layer that mixes what was encoded, one for each set;
-            0: there is none.
-        dropout_rate: share of the result that training leaves out, in [0, 1).
-        encode_edges: whether edge sets get a hidden state too.
-        encode_context: whether the context gets one.
-        fuse: whether tables of equal width, each of at most `MAX_FUSED_ELEMENTS`, are one variable, with one lookup
+        projection_units: width of a ReLU layer that mixes the encoded features, one for each set;
+            0: no such layer.
+        dropout_rate: fraction of the result's values that training drops, in [0, 1).
+        encode_edges: whether edge sets get a hidden state, too.
+        encode_context: whether the context gets a hidden state, too.
+        fuse: whether tables of equal width, each of at most `MAX_FUSED_ELEMENTS`, share one variable, with one lookup
             for all their features.
-        max_dense_gradient_elements: elements, rows times units, up to which a table has a dense gradient, which
-            trains on all accelerators. A larger table has a sparse one, which costs the optimizer less, and for
-            which TPUs lack an operation.
+        max_dense_gradient_elements: largest number of elements, rows times units, of a table with a dense gradient,
+            which trains on all accelerators. A larger table has a sparse gradient, which is cheaper for the
+            optimizer but needs an operation that TPUs lack.
 
     Raises:
         ValueError: if a number is out of range, or a feature is named twice.
@@ -137,7 +138,7 @@ class FeatureEncoderOptions:
             value = getattr(self, name)
             if isinstance(value, str):
                 raise ValueError(
-                    f"`{name}` must be a list of names; got the text {value!r}. Write [{value!r}] for one."
+                    f"`{name}` must be a list of names; got the string {value!r}. Write [{value!r}] for one."
                 )
             object.__setattr__(self, name, tuple(value))
         if self.units < 1 or self.projection_units < 0 or self.max_dense_gradient_elements < 0:
@@ -146,18 +147,18 @@ class FeatureEncoderOptions:
                 f"{self.units}, {self.projection_units} and {self.max_dense_gradient_elements}. Correct them."
             )
         if not 0.0 <= self.dropout_rate < 1.0:
-            raise ValueError(f"`dropout_rate` must be in [0, 1); got {self.dropout_rate}. Choose a share below 1.")
+            raise ValueError(f"`dropout_rate` must be in [0, 1); got {self.dropout_rate}. Choose a rate below 1.")
         names = [full_name(name) for name in (*self.embeddings, *self.numeric, *self.ignored)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(
                 f"`embeddings`, `numeric` and `ignored` must name a feature once; got {twice} several times. "
-                "Decide for one."
+                "Choose one of them."
             )
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> FeatureEncoderOptions:
-        """Makes options of what JSON holds.
+        """Makes options from plain values, as JSON holds them.
 
         Args:
             plain: fields by name; `embeddings` as a mapping of mappings.
@@ -166,7 +167,7 @@ class FeatureEncoderOptions:
             The options.
 
         Raises:
-            TypeError: if there is no such field.
+            TypeError: if a field is unknown.
             ValueError: if the value of a field is out of range.
 
         Example:
@@ -182,7 +183,7 @@ class FeatureEncoderOptions:
 
 
 def full_name(name: str) -> str:
-    """Completes the name of a feature: one that does not say whose it is belongs to a node set.
+    """Completes the name of a feature; a name without a prefix is that of a node set's feature.
 
     Example:
         >>> full_name("user.age"), full_name("edges/buys.count")

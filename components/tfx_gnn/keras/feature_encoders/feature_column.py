@@ -1,4 +1,4 @@
-"""GraphLearn's feature columns: how one feature is encoded, and several side by side."""
+"""GraphLearn's feature columns, which encode one feature each, and groups of columns."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tfx_gnn.keras.feature_encoders.encoder_options import COMBINERS, MAX_DENSE_
 
 
 class FeatureColumn(tf_keras.layers.Layer):
-    """Turns one column of raw values into numbers, in two parts.
+    """Encodes one column of raw values, in two parts.
 
-    `prepare` hashes, splits and looks texts up; it has no trained variables, and is for the input pipeline where a
-    model runs on a TPU, which knows no texts. `encode` makes floats of what comes out, on any
-    device. Calling the column does both.
+    `prepare` hashes, splits and looks up strings. It has no trained variables, and belongs in the input pipeline if
+    the model runs on a TPU, which has no strings. `encode` turns the result into floats, on any
+    device. Calling the column runs both.
 
-    A column that is called for several sets of nodes, such as source and neighbors, has one
+    A column that is called for several sets of nodes, such as source and neighbors, uses one
     table for all of them.
 
     Init args:
@@ -47,27 +47,27 @@ class FeatureColumn(tf_keras.layers.Layer):
         super().__init__(name=name, **kwargs)
 
     def prepare(self, values: Any) -> Any:
-        """Does what needs texts.
+        """Runs the part that needs strings.
 
         Args:
             values: raw values, shape [num_items].
 
         Returns:
-            Numbers: dense, or ragged where an item has several values.
+            Numbers: dense, or ragged if items have several values.
         """
         return values
 
     def encode(self, prepared: Any) -> tf.Tensor:
-        """Does what needs no texts.
+        """Runs the part that needs no strings.
 
         Args:
-            prepared: what `prepare` returned.
+            prepared: the result of `prepare`.
 
         Returns:
             Float tensor of shape [num_items] or [num_items, dimension].
 
         Raises:
-            NotImplementedError: if the class of the column does not say how.
+            NotImplementedError: if the class of the column does not implement it.
         """
         raise NotImplementedError(f"`encode` must be written for {type(self).__name__}.")
 
@@ -86,8 +86,8 @@ class NumericColumn(FeatureColumn):
 
     Init args:
         name: name of the column.
-        normalizer_func: applied to the numbers first, such as `lambda x: (x - 1) / 2`; None: nothing is. A
-            function that shall be saved with the layer must be registered with Keras.
+        normalizer_func: function applied to the numbers first, such as `lambda x: (x - 1) / 2`; None for none. A
+            function must be registered with Keras if it is to be saved with the layer.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
     Call args:
@@ -118,7 +118,7 @@ class NumericColumn(FeatureColumn):
         return tf.cast(values, self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that make an equal layer."""
+        """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
             "normalizer_func": tf_keras.utils.serialize_keras_object(self._normalizer_func),
@@ -126,7 +126,7 @@ class NumericColumn(FeatureColumn):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> NumericColumn:
-        """Makes the layer from what `get_config` returned.
+        """Rebuilds the layer from the result of `get_config`.
 
         Args:
             config: the config.
@@ -143,16 +143,17 @@ class NumericColumn(FeatureColumn):
 class PartitionableColumn(FeatureColumn):
     """A column of categories, with a table of embeddings that can be partitioned.
 
-    The strategy in whose scope the table is made partitions it. That of
-    `StrategyOptions(kind="parameter_server", num_parameter_partitions=2)` keeps a table of
-    [1024, 256] in two parts of 131072 elements each, the smallest that a part can be.
+    The table is partitioned by the distribution strategy in whose scope it is made. For example,
+    `StrategyOptions(kind="parameter_server", num_parameter_partitions=2)` stores a table of
+    [1024, 256] in two parts of 131072 elements each, the smallest size of a part.
 
     Init args:
         name: name of the column.
         rows: rows of the table.
         dimension: width of an embedding.
-        combiner: how several embeddings of one item become one: "mean" or "sum".
-        max_dense_gradient_elements: rows times dimension up to which the gradient is dense, as TPUs need it.
+        combiner: how several embeddings of one item are combined: "mean" or "sum".
+        max_dense_gradient_elements: largest number of elements, rows times dimension, of a table with a dense
+            gradient, which TPUs need.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
     Call args:
@@ -162,7 +163,7 @@ class PartitionableColumn(FeatureColumn):
         Float tensor of shape [num_items, dimension].
 
     Raises:
-        ValueError: if `rows` or `dimension` is below 1, or there is no such combiner.
+        ValueError: if `rows` or `dimension` is below 1, or the combiner is unknown.
 
     Example:
         >>> column = PartitionableColumn("color", rows=3, dimension=2, combiner="sum")
@@ -197,16 +198,16 @@ class PartitionableColumn(FeatureColumn):
         self._tables: EmbeddingTables | None = None
 
     def encode(self, prepared: Any) -> tf.Tensor:
-        """Looks embeddings up in the column's own table.
+        """Looks up embeddings in the column's own table.
 
         Args:
-            prepared: what `prepare` returned.
+            prepared: the result of `prepare`.
 
         Returns:
             Float tensor of shape [num_items, dimension].
         """
         if self._tables is None:
-            # Made when needed: a FeatureHandler has the tables of all its columns itself.
+            # Made only when needed: a FeatureHandler holds the tables of all its columns itself.
             self._tables = EmbeddingTables(
                 {self.name: (self.rows, self.dimension)},
                 max_dense_gradient_elements=self._max_dense_gradient_elements,
@@ -216,7 +217,7 @@ class PartitionableColumn(FeatureColumn):
         return combine_embeddings(found[self.name][0], prepared, self.combiner)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that all columns of categories have."""
+        """Returns the constructor arguments that all columns of categories have."""
         return {**super().get_config(), "max_dense_gradient_elements": self._max_dense_gradient_elements}
 
 
@@ -225,12 +226,12 @@ class FeatureGroup(tf_keras.layers.Layer):
     """Encodes each column and concatenates the results.
 
     Init args:
-        columns: one for each column of the values.
+        columns: the feature columns, one for each column of the values.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
     Call args:
-        values: tensor of shape [num_items, number of columns], or a list of one of shape [num_items] for each
-            column; a column of several values may be ragged.
+        values: tensor of shape [num_items, number of columns], or a list with one tensor of shape [num_items] per
+            column; a column with several values per item may be ragged.
 
     Returns:
         Float tensor of shape [num_items, sum of the dimensions]; a number has dimension 1.
@@ -261,16 +262,16 @@ class FeatureGroup(tf_keras.layers.Layer):
         return tuple(self._columns)
 
     def prepare(self, values: Any) -> list[Any]:
-        """Does what needs texts; see `FeatureColumn`.
+        """Runs the part that needs strings; see `FeatureColumn`.
 
         Args:
             values: as for calls.
 
         Returns:
-            What each column prepares.
+            The result of `prepare` of each column.
 
         Raises:
-            ValueError: if there are more or fewer columns of values than columns.
+            ValueError: if the number of columns of `values` is not that of the feature columns.
         """
         parts = split_columns(values)
         if len(parts) != len(self._columns):
@@ -281,13 +282,13 @@ class FeatureGroup(tf_keras.layers.Layer):
         return [column.prepare(part) for column, part in zip(self._columns, parts, strict=True)]
 
     def encode(self, prepared: Sequence[Any]) -> tf.Tensor:
-        """Does what needs no texts.
+        """Runs the part that needs no strings.
 
         Args:
-            prepared: what `prepare` returned.
+            prepared: the result of `prepare`.
 
         Returns:
-            As a call.
+            As for calls.
         """
         encoded = [column.encode(part) for column, part in zip(self._columns, prepared, strict=True)]
         return tf.concat([as_columns(part) for part in encoded], axis=-1)
@@ -296,12 +297,12 @@ class FeatureGroup(tf_keras.layers.Layer):
         """Encodes the columns; see the class.
 
         Args:
-            values: tensor of shape [num_items, number of columns], or a list of one for each column.
+            values: tensor of shape [num_items, number of columns], or a list with one tensor per column.
         """
         return self.encode(self.prepare(values))
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that make an equal layer."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "columns": [tf_keras.layers.serialize(column) for column in self._columns]}
 
 
@@ -314,5 +315,5 @@ def split_columns(values: Any) -> list[Any]:
 
 
 def as_columns(values: tf.Tensor) -> tf.Tensor:
-    """Gives one number an item, [num_items], the shape [num_items, 1]."""
+    """Reshapes one number per item, [num_items], to [num_items, 1]."""
     return values[:, tf.newaxis] if values.shape.rank == 1 else values

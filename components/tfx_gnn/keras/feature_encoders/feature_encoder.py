@@ -34,37 +34,37 @@ from tfx_gnn.keras.layer_arguments import with_type_specs
 class FeatureEncoder(tf_keras.layers.Layer):
     """Encodes all features of each node set as its "hidden_state".
 
-    Numbers come first, then embeddings of categories, each in the order of the names of features; a layer
-    that mixes them, and dropout, if asked for. Categories that are several, ragged or not, are combined by
-    mean or sum. What is no category of its table gets the row of the unknown; an item without
-    values gets zeros. A set without features, or with such of width 0 only, gets a `LearnedState`: one learned
-    vector for all its items, as wide as the layer that mixes, or as embeddings. The result is finite on every
-    device, for padding too.
+    The state consists of the numbers, then the embeddings of categories, each in the order of feature names.
+    Options add a layer that mixes them, and dropout. If an item has several categories, ragged or not, their
+    embeddings are combined by mean or sum. A value that is not a category of its table gets the row for unknown
+    values; an item without values gets zeros. A set without features, or with only features of width 0, gets a
+    `LearnedState`: one learned vector for all its items, as wide as the mixing layer or, without one, as an embedding.
+    The result is finite on every device, for padding too.
 
-    Edge sets and the context get one if asked for; else they stay as they are, as auxiliary sets do.
-    Each feature of a set that is encoded has an encoding or an error: none is left out unless
+    Edge sets and the context get a hidden state only if the options say so; otherwise they stay unchanged, as
+    auxiliary sets do. Every feature of an encoded set has an encoding or raises an error: none is left out unless
     `options.ignored` names it.
 
-    Features with the same `shared_name`, of one or of several sets, use one table. Tables of
-    equal width are one variable: `EmbeddingTables` says how. Strings are hashed here, which TPUs cannot do:
-    `PrepareFeatures` moves that to the input pipeline.
+    Features with the same `shared_name`, in one or several sets, use one table. Small tables of equal width are
+    stored in one variable; see `EmbeddingTables`. Strings are hashed in this layer, which TPUs cannot do;
+    `PrepareFeatures` moves the hashing to the input pipeline.
 
     Init args:
         graph_spec: spec of the graphs.
-        options: what is said of single features; as `FeatureEncoderOptions` or the mapping of its fields that
-            JSON holds.
-        tft_output: what tf.Transform learned, such as a `tft.TFTransformOutput`: numbers of categories.
+        options: options of single features, as `FeatureEncoderOptions` or as the mapping of its fields that JSON
+            holds.
+        tft_output: output of tf.Transform, such as a `tft.TFTransformOutput`; gives the numbers of categories.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
     Call args:
         graph: scalar graph.
-        training: whether dropout leaves values out.
+        training: whether dropout is applied.
 
     Returns:
-        The scalar graph whose sets have the only feature "hidden_state", float [num_items, width].
+        The scalar graph, in which each encoded set has "hidden_state", float [num_items, width], as its only feature.
 
     Raises:
-        ValueError: if it is not clear how to encode a feature, naming it.
+        ValueError: if it is not clear how to encode a feature, which the message names.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(source=tf.constant([0]), target=tf.constant([1]),
@@ -83,7 +83,7 @@ class FeatureEncoder(tf_keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        # Of a config, Keras rebuilds specs within specs only.
+        # Keras rebuilds only the inner specs of a config, not the outermost one.
         graph_spec = with_type_specs(graph_spec)
         check_scalar_graph_tensor(graph_spec, "FeatureEncoder()")
         self._graph_spec = graph_spec
@@ -116,7 +116,7 @@ class FeatureEncoder(tf_keras.layers.Layer):
 
     @property
     def options(self) -> FeatureEncoderOptions:
-        """The options with the numbers of rows and units of all features of categories."""
+        """The options, completed with the rows and units of all categorical features."""
         return self._plan.options
 
     def call(self, graph: GraphTensor, training: bool | None = None) -> GraphTensor:
@@ -124,10 +124,10 @@ class FeatureEncoder(tf_keras.layers.Layer):
 
         Args:
             graph: scalar graph.
-            training: whether dropout leaves values out.
+            training: whether dropout is applied.
 
         Raises:
-            ValueError: if the graph has other features than `graph_spec`.
+            ValueError: if the features of the graph differ from those of `graph_spec`.
         """
         self._check_features(graph)
         graph = prepare_features(graph, self._plan)
@@ -152,7 +152,7 @@ class FeatureEncoder(tf_keras.layers.Layer):
         return graph.replace_features(context=context, node_sets=states[const.NODES], edge_sets=states[const.EDGES])
 
     def _embeddings(self, graph: GraphTensor, training: bool | None) -> dict[str, list[tf.Tensor]]:
-        """Embeddings of all features of all sets, by place, looked up together."""
+        """Looks up the embeddings of all features of all sets together; returns them by place."""
         features = [(place, one) for place, set_plan in self._plan.sets.items() for one in set_plan.embedded]
         if not features:
             return {}
@@ -173,11 +173,11 @@ class FeatureEncoder(tf_keras.layers.Layer):
         if names != self._names:
             raise ValueError(
                 f"`graph` must have the features of `graph_spec`; got {names}, expected {self._names}. Make the layer "
-                "of the spec of the graphs that it gets."
+                "with the spec of the graphs that it is called on."
             )
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that make an equal layer; what tf.Transform said is in the options."""
+        """Returns the arguments of the constructor; the options include the numbers from tf.Transform."""
         return {
             **super().get_config(),
             "graph_spec": self._graph_spec,
@@ -186,7 +186,7 @@ class FeatureEncoder(tf_keras.layers.Layer):
 
 
 def _places_with_values(graph_spec: GraphTensorSpec, plan: EncodingPlan) -> list[str]:
-    """The places of sets whose features have any width together."""
+    """Lists the places of sets whose features have a total width above 0."""
     specs = dict(encoded_features(graph_spec, plan.options))
     return [
         place
@@ -199,24 +199,24 @@ def _places_with_values(graph_spec: GraphTensorSpec, plan: EncodingPlan) -> list
 class LearnedState(tf_keras.layers.Layer):
     """Gives all items of a set without features the same learned vector as initial state.
 
-    It is what a linear layer makes of a feature that is 1 for every item: nothing tells items apart yet, but each
-    layer that follows gets a state with a width. On states of width 0, as `MakeEmptyFeature` makes them, matrix
+    The result equals a linear layer on a feature that is 1 for every item: it does not distinguish items yet, but
+    the next layers get a state with a width. With states of width 0, as `MakeEmptyFeature` makes them, matrix
     products abort the process in some versions of TensorFlow.
 
     Init args:
         units: width of the vector, at least 1.
-        initializer: name of a Keras initializer, or one; for a matrix of shape [1, units].
+        initializer: a Keras initializer or its name, for a matrix of shape [1, units].
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
     Call args:
         graph_piece: node set, edge set or context of a scalar graph.
 
     Returns:
-        Float tensor of shape [num_items, units]. Its shape is static if `graph_piece.spec.total_size` is: on a TPU,
-        the set needs a feature for that, of any width.
+        Float tensor of shape [num_items, units]. Its shape is static if `graph_piece.spec.total_size` is. TPUs need
+        this, so there the set must have a feature, of any width.
 
     Raises:
-        ValueError: if `units` is below 1, or the graph is no scalar one.
+        ValueError: if `units` is below 1, or the graph is not scalar.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features={
@@ -236,7 +236,7 @@ class LearnedState(tf_keras.layers.Layer):
         """Makes the vector.
 
         Args:
-            input_shape: of the set; of no effect.
+            input_shape: not used.
         """
         self._state = self.add_weight("state", (1, self._units), initializer=self._initializer)
         super().build(input_shape)
@@ -251,19 +251,19 @@ class LearnedState(tf_keras.layers.Layer):
             Float tensor of shape [num_items, units].
 
         Raises:
-            ValueError: if the graph is no scalar one.
+            ValueError: if the graph is not scalar.
         """
         if graph_piece.rank != 0:
             raise ValueError(
                 f"`graph_piece` must be of a scalar graph; got one of shape {graph_piece.shape}. Merge the graphs of "
-                "the batch first, by `merge_batch_to_components()`."
+                "the batch first, with `merge_batch_to_components()`."
             )
         static_size = graph_piece.spec.total_size
         num_items = graph_piece.total_size if static_size is None else static_size
         return tf.broadcast_to(tf.cast(self._state, self.compute_dtype), [num_items, self._units])
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that make an equal layer."""
+        """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
             "units": self._units,

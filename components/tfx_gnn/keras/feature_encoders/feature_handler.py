@@ -1,4 +1,4 @@
-"""Encodes all attributes of nodes or edges as one vector, by a GraphLearn feature spec."""
+"""Encodes all attributes of nodes or edges as one vector, as specified by a GraphLearn feature spec."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tfx_gnn.keras.feature_encoders.feature_column import (
 
 
 def spec_to_plain(spec: FeatureSpec) -> dict[str, Any]:
-    """Writes a feature spec as plain values: the number of floats, and the fields of each other attribute in order."""
+    """Converts a feature spec to plain values: the number of floats, and the fields of all other attributes."""
     return {
         "num_floats": len(spec.float_specs),
         "ints": [{"kind": type(one).__name__, **dataclasses.asdict(one)} for one in spec.int_specs],
@@ -47,7 +47,7 @@ def spec_to_plain(spec: FeatureSpec) -> dict[str, Any]:
 
 
 def spec_from_plain(plain: Mapping[str, Any]) -> FeatureSpec:
-    """Reads what `spec_to_plain` wrote.
+    """Converts the result of `spec_to_plain` back to a feature spec.
 
     Example:
         >>> spec = FeatureSpec(2)
@@ -72,42 +72,43 @@ def spec_from_plain(plain: Mapping[str, Any]) -> FeatureSpec:
 
 
 KINDS = ("float", "int", "string")
-"""Kinds of attributes, in the order in which encodings stand."""
+"""Kinds of attributes, in the order of their encodings."""
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class FeatureHandler(tf_keras.layers.Layer):
-    """Encodes float, integer and string attributes, `feature_spec.dimension` wide.
+    """Encodes float, integer and string attributes as a vector of width `feature_spec.dimension`.
 
-    Encodings stand in this order: floats; integers; with `fuse_embedding` behind these the integers
-    that are categories and not hashed, those of equal dimension together; strings. All
-    categories of equal dimension, hashed or not, then share one variable and one lookup.
+    Encodings are in the order floats, integers, strings. With `fuse_embedding`, integers that are unhashed
+    categories come after all other integers, those of equal dimension together, and all
+    small tables of equal dimension share one variable and one lookup, whether their categories are hashed or not.
 
-    One handler serves source and neighbor nodes of one type, which so share tables; `FeatureHandlers` keeps one a name.
-    `prepare` and `encode` are the parts of a call with and without texts, as those of `FeatureColumn`.
+    One handler serves the source and neighbor nodes of a type, which thus share tables; `FeatureHandlers` keeps one
+    handler per name. `prepare` and `encode` are the parts of a call with and without strings, as in `FeatureColumn`.
 
     Init args:
         name: name of the type of nodes or edges.
         feature_spec: how the attributes are encoded, such as `decoder.feature_spec`.
         fuse_embedding: whether categories of equal dimension share a lookup.
-        combiner: how the embeddings of several values become one: "mean" or "sum".
-        vocabularies: values of dynamic categories, or the path of a file with them, by "int_<i>" and "string_<i>",
-            i being the position among the integers or strings. Others are hashed to `num_buckets`.
-        num_buckets: rows for dynamic categories without vocabulary; 0: 131072.
-        max_values: width to which `prepare` pads several values; 0: ragged.
+        combiner: how the embeddings of several values are combined: "mean" or "sum".
+        vocabularies: vocabularies of dynamic categories, as values or as the path of a file, by "int_<i>" and
+            "string_<i>", where i is the position among the integers or strings. Dynamic categories without a
+            vocabulary are hashed to `num_buckets`.
+        num_buckets: rows for dynamic categories without a vocabulary; 0: 131072.
+        max_values: width to which `prepare` pads several values; 0: they stay ragged.
         max_dense_gradient_elements: as for `EmbeddingTables`.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
     Call args:
-        data: `float_attrs`, `int_attrs` and `string_attrs`, as a mapping or as attributes of an object. Each a
-            tensor of shape [num_items, number of attributes], or a list of one of shape [num_items] for each
-            attribute. Those of which there are none may be missing or None.
+        data: `float_attrs`, `int_attrs` and `string_attrs`, as a mapping or as attributes of an object. Each is a
+            tensor of shape [num_items, number of attributes], or a list with one tensor of shape [num_items] per
+            attribute. A kind without attributes may be missing or None.
 
     Returns:
         Float tensor of shape [num_items, feature_spec.dimension].
 
     Raises:
-        ValueError: if `vocabularies` names what is no dynamic category.
+        ValueError: if `vocabularies` names something that is not a dynamic category.
 
     Example:
         >>> spec = FeatureSpec(3)
@@ -193,14 +194,14 @@ class FeatureHandler(tf_keras.layers.Layer):
         self.dimension = spec.dimension
 
     def prepare(self, data: Any) -> dict[str, Any]:
-        """Does what needs texts.
+        """Runs the part that needs strings.
 
         Args:
             data: as for calls.
 
         Returns:
             Numbers by column, "float_<i>", "int_<i>" or "string_<i>": dense, [num_items] or [num_items, max_values], or
-            ragged where an item has several values.
+            ragged if items have several values.
 
         Raises:
             ValueError: if there are more or fewer attributes than in the feature spec.
@@ -212,10 +213,10 @@ class FeatureHandler(tf_keras.layers.Layer):
         return prepared
 
     def encode(self, prepared: Mapping[str, Any]) -> tf.Tensor:
-        """Does what needs no texts.
+        """Runs the part that needs no strings.
 
         Args:
-            prepared: what `prepare` returned.
+            prepared: the result of `prepare`.
 
         Returns:
             Float tensor of shape [num_items, dimension].
@@ -241,7 +242,7 @@ class FeatureHandler(tf_keras.layers.Layer):
         return self.encode(self.prepare(data))
 
     def forward(self, data: Any) -> tf.Tensor:
-        """Calls the handler, by the name that GraphLearn gives this.
+        """Calls the handler; GraphLearn's name for it.
 
         Args:
             data: attributes by kind, each of shape [num_items, number of attributes].
@@ -252,7 +253,7 @@ class FeatureHandler(tf_keras.layers.Layer):
         return self(data)
 
     def has_spec(self, feature_spec: FeatureSpec) -> bool:
-        """Tells whether attributes are encoded as a feature spec says.
+        """Returns whether the handler was made for an equal feature spec.
 
         Args:
             feature_spec: the spec.
@@ -264,7 +265,7 @@ class FeatureHandler(tf_keras.layers.Layer):
             yield from columns
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that make an equal layer."""
+        """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
             "feature_spec": self._plain_spec,
@@ -275,11 +276,11 @@ class FeatureHandler(tf_keras.layers.Layer):
 
 @dataclasses.dataclass
 class FeatureHandlers:
-    """One handler per type of nodes or edges: requests by the same name share its tables.
+    """One handler per type of nodes or edges; calls with the same name share its tables.
 
     Attributes:
         fuse_embedding: as for `FeatureHandler`.
-        handlers: the handlers by name, for a model to hold.
+        handlers: the handlers by name; a model should hold them.
 
     Example:
         >>> spec = FeatureSpec(1)
@@ -295,7 +296,7 @@ class FeatureHandlers:
     handlers: dict[str, FeatureHandler] = dataclasses.field(default_factory=dict)
 
     def get(self, name: str, feature_spec: FeatureSpec) -> FeatureHandler:
-        """Finds or makes the handler of a type.
+        """Returns the handler of a type, which is made at the first call.
 
         Args:
             name: name of the type.
@@ -305,14 +306,14 @@ class FeatureHandlers:
             The same handler for the same name.
 
         Raises:
-            ValueError: if there is one of this name with another spec.
+            ValueError: if the handler of this name has a different spec.
         """
         if name not in self.handlers:
             self.handlers[name] = FeatureHandler(name, feature_spec, self.fuse_embedding)
         if not self.handlers[name].has_spec(feature_spec):
             raise ValueError(
-                f"`feature_spec` must be the same wherever a type is encoded; got another for {name!r}. Give it "
-                "another name."
+                f"`feature_spec` must be the same wherever a type is encoded; got another for {name!r}. Use "
+                "another name for it."
             )
         return self.handlers[name]
 
@@ -320,25 +321,25 @@ class FeatureHandlers:
         """Encodes the source nodes and the neighbors of each hop.
 
         Args:
-            node_schema: name of the type and feature spec, of the source and of each hop.
-            nodes: their attributes, as `FeatureHandler` takes them.
+            node_schema: name of the type and feature spec, for the source and for each hop.
+            nodes: attributes for the source and for each hop, as `FeatureHandler` takes them.
 
         Returns:
-            One float tensor of shape [num_items, dimension] for each.
+            Float tensors of shape [num_items, dimension], for the source and for each hop.
 
         Raises:
-            ValueError: if there are more or fewer of one than of the other.
+            ValueError: if `node_schema` and `nodes` differ in length.
         """
         if len(node_schema) != len(nodes):
             raise ValueError(
                 f"`node_schema` must have one item for the source and one for each hop; got {len(node_schema)} for "
-                f"{len(nodes)} `nodes`. Give as many."
+                f"{len(nodes)} `nodes`. Pass as many of both."
             )
         return [self.get(name, spec)(data) for (name, spec), data in zip(node_schema, nodes, strict=True)]
 
 
 def _order(columns: Mapping[str, Sequence[FeatureColumn]], fused: Sequence[str]) -> list[str]:
-    """GraphLearn's order of encodings: fused ones stand together by dimension, as these come first."""
+    """Returns GraphLearn's order of encodings; fused columns are grouped by dimension, in order of first use."""
     ints = columns["int"]
     dimensions = dict.fromkeys(
         one.dimension for one in ints if one.name in fused and isinstance(one, PartitionableColumn)

@@ -1,7 +1,7 @@
-"""Decides how each feature is encoded, and does the part that accelerators cannot.
+"""Decides how each feature is encoded, and does the part that accelerators cannot do.
 
-That part is from strings and ragged values to dense integers. What is done with a feature is decided once, from the
-types of the features and the options.
+That part turns strings and ragged values into dense integers. How a feature is encoded is decided once, from the types
+of the features and the options.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from tfx_gnn.keras.feature_encoders.encoder_options import EmbeddingOptions, Fea
 from tfx_gnn.keras.layer_arguments import with_type_specs
 
 CONTEXT_PLACE = "context"
-"""Place of the context, where node sets are "nodes/<name>" and edge sets "edges/<name>"."""
+"""Place of the context; node sets have places "nodes/<name>", edge sets "edges/<name>"."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EmbeddedFeature:
-    """A feature of categories.
+    """A categorical feature.
 
     Attributes:
-        feature: name in its set.
-        table: name of its table.
-        options: its options, with numbers of rows and units.
+        feature: name of the feature in its set.
+        table: name of the embedding table.
+        options: options of the feature, with the numbers of rows and units filled in.
     """
 
     feature: const.FieldName
@@ -41,11 +41,11 @@ class EmbeddedFeature:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SetPlan:
-    """What the hidden state of one set is made of, in this order.
+    """The parts of the hidden state of one set, in this order.
 
     Attributes:
         numeric: names of features that are numbers.
-        embedded: features of categories.
+        embedded: categorical features.
     """
 
     numeric: tuple[const.FieldName, ...]
@@ -58,8 +58,8 @@ class EncodingPlan:
 
     Attributes:
         sets: by place: "nodes/<name>", "edges/<name>" or "context".
-        tables: number of rows, those for what is no category included, and width, by table.
-        options: the options with what was found out: they make an equal plan without tf.Transform.
+        tables: number of rows, including those for unknown categories, and width, by table name.
+        options: the options, completed so that they make the same plan without the output of tf.Transform.
     """
 
     sets: Mapping[str, SetPlan]
@@ -72,17 +72,16 @@ def plan_encodings(
 ) -> EncodingPlan:
     """Decides how each feature is encoded.
 
-    Floats and bools are numbers. Integers are categories if they have options or tf.Transform knows how many
-    there are, or numbers if the options say so. Strings are categories. Auxiliary sets, and features
-    whose names begin with "#", take no part.
+    Floats and bools are numbers. Integers are numbers if the options say so; otherwise they are categories, whose
+    number the options or tf.Transform must give. Strings are categories. Auxiliary sets, and features
+    whose names begin with "#", are ignored.
     """
     specs = dict(encoded_features(graph_spec, options))
     given = {full_name(name): one for name, one in options.embeddings.items()}
     numeric = {full_name(name) for name in options.numeric}
     ignored = {full_name(name) for name in options.ignored}
     problems = [
-        f"{name!r} is no feature that is encoded"
-        for name in sorted({*given, *numeric, *ignored} - {*map(_join, specs)})
+        f"{name!r} is not an encoded feature" for name in sorted({*given, *numeric, *ignored} - {*map(_join, specs)})
     ]
     numbers: dict[str, list[const.FieldName]] = {}
     embedded: dict[str, EmbeddingOptions] = {}
@@ -100,14 +99,14 @@ def plan_encodings(
         elif name in given or spec.dtype.is_integer:
             embedded[name] = _with_counts(given.get(name, EmbeddingOptions()), name, options.units, tft_output)
         else:
-            problems.append(f"{name!r} is a string without a number of `rows` to hash it to")
+            problems.append(f"{name!r} is a string, but has no number of `rows` to hash it to")
     embedded = _share(embedded, problems)
     problems += [f"{name!r} has no known number of categories" for name, one in embedded.items() if not one.rows]
     if problems:
         raise ValueError(
             f"`options` must say how each feature is encoded; got problems: {'; '.join(sorted(problems))}. Known are "
             f"{sorted(map(_join, specs))}. Name it in `embeddings` with `rows`, in `numeric` or in `ignored`, or make "
-            "it by tft.compute_and_apply_vocabulary."
+            "it with tft.compute_and_apply_vocabulary."
         )
     return EncodingPlan(
         sets={
@@ -158,9 +157,9 @@ def _join(where: tuple[str, const.FieldName]) -> str:
 
 def _problem_of_number(spec: const.FieldSpec, is_given: bool) -> str:
     if is_given:
-        return "is a float, which is no category"
+        return "is a float, which cannot be a category"
     if isinstance(spec, tf.RaggedTensorSpec):
-        return "is ragged: make it one vector an item in `preprocessing_fn`"
+        return "is ragged: make it one vector per item in `preprocessing_fn`"
     if spec.shape.rank not in (1, 2) or None in spec.shape[1:].as_list():
         return f"has shape {spec.shape}: numbers have shape [num_items] or [num_items, width]"
     return ""
@@ -168,7 +167,7 @@ def _problem_of_number(spec: const.FieldSpec, is_given: bool) -> str:
 
 def _problem_of_category(spec: const.FieldSpec, is_numeric: bool) -> str:
     if is_numeric:
-        return "is a string, which is no number"
+        return "is a string, which cannot be a number"
     if spec.shape.rank not in (1, 2):
         return f"has shape {spec.shape}: categories have shape [num_items], [num_items, k] or [num_items, (k)]"
     return ""
@@ -189,14 +188,14 @@ def _table(name: str, options: EmbeddingOptions) -> str:
 
 
 def _share(embedded: Mapping[str, EmbeddingOptions], problems: list[str]) -> dict[str, EmbeddingOptions]:
-    """Gives features that share a table its number of rows, and collects where they disagree."""
+    """Sets the number of rows of features that share a table; appends disagreements to `problems`."""
     sizes: dict[str, set[tuple[int, int, int]]] = {}
     for name, one in embedded.items():
         if one.rows:
             sizes.setdefault(_table(name, one), set()).add((one.rows, one.oov_rows, one.units))
     for table, several in sizes.items():
         if len(several) > 1:
-            problems.append(f"{table!r} is a table of different (rows, oov_rows, units): {sorted(several)}")
+            problems.append(f"{table!r} is a table with different (rows, oov_rows, units): {sorted(several)}")
     known = {table: min(several)[0] for table, several in sizes.items()}
     return {
         name: dataclasses.replace(one, rows=one.rows or known.get(_table(name, one), 0))
@@ -206,28 +205,28 @@ def _share(embedded: Mapping[str, EmbeddingOptions], problems: list[str]) -> dic
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class PrepareFeatures(tf_keras.layers.Layer):
-    """Hashes categories, and pads ragged ones, beside the accelerator.
+    """Hashes categories, and pads ragged ones, in the input pipeline.
 
-    TPUs have no strings, and want static shapes. Where a model runs on one, this layer is for the input
-    pipeline, `dataset.map(prepare)`, and the model begins with
-    `FeatureEncoder(prepare.output_spec, prepare.encoder_options)`. Elsewhere `FeatureEncoder` does all of it by
-    itself. There are no trained variables here.
+    TPUs have no strings, and need static shapes. If a model runs on a TPU, use this layer in the input pipeline,
+    `dataset.map(prepare)`, and begin the model with
+    `FeatureEncoder(prepare.output_spec, prepare.encoder_options)`. On other devices, `FeatureEncoder` does all of this
+    itself. This layer has no trained variables.
 
     Init args:
         graph_spec: spec of the graphs.
         options: options of the whole encoding, as `FeatureEncoder` takes them.
-        tft_output: what tf.Transform learned, such as a `tft.TFTransformOutput`.
+        tft_output: output of tf.Transform, such as a `tft.TFTransformOutput`.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
     Call args:
         graph: scalar graph.
 
     Returns:
-        The scalar graph with integers in place of features that are hashed, and dense ones where
-        `max_values` says so, [num_items, max_values].
+        The scalar graph, in which hashed features are replaced by integers, and ragged features with `max_values`
+        by dense ones, [num_items, max_values].
 
     Raises:
-        ValueError: as `FeatureEncoder`.
+        ValueError: as for `FeatureEncoder`.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(source=tf.constant([0]), target=tf.constant([1]),
@@ -249,7 +248,7 @@ class PrepareFeatures(tf_keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        # Of a config, Keras rebuilds specs within specs only.
+        # Keras rebuilds only the inner specs of a config, not the outermost one.
         graph_spec = with_type_specs(graph_spec)
         self._graph_spec = graph_spec
         self._plan = plan_encodings(graph_spec, as_options(options), tft_output)
@@ -257,7 +256,7 @@ class PrepareFeatures(tf_keras.layers.Layer):
 
     @property
     def output_spec(self) -> GraphTensorSpec:
-        """Spec of the graphs that come out."""
+        """Spec of the graphs that the layer returns."""
         if self._output_spec is None:
             prepare = tf.autograph.experimental.do_not_convert(lambda graph: prepare_features(graph, self._plan))
             traced = tf.function(prepare, input_signature=[self._graph_spec]).get_concrete_function()
@@ -266,7 +265,7 @@ class PrepareFeatures(tf_keras.layers.Layer):
 
     @property
     def encoder_options(self) -> FeatureEncoderOptions:
-        """Options for what comes out: integers are hashed no more."""
+        """Options for encoding the result, in which integers are already hashed."""
         embeddings = self._plan.options.embeddings
         return dataclasses.replace(
             self._plan.options,
@@ -282,7 +281,7 @@ class PrepareFeatures(tf_keras.layers.Layer):
         return prepare_features(graph, self._plan)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that make an equal layer."""
+        """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
             "graph_spec": self._graph_spec,
@@ -291,7 +290,7 @@ class PrepareFeatures(tf_keras.layers.Layer):
 
 
 def prepare_features(graph: GraphTensor, plan: EncodingPlan) -> GraphTensor:
-    """Makes integers, dense where the options say so, of all features of categories.
+    """Converts all categorical features to integers, which are dense if the options say so.
 
     Returns the same object if there is nothing to do.
     """
@@ -314,7 +313,7 @@ def prepare_features(graph: GraphTensor, plan: EncodingPlan) -> GraphTensor:
 
 
 def piece_at(graph: GraphTensor, place: str) -> Any:
-    """Finds the piece of a graph at "nodes/<name>", "edges/<name>" or "context"."""
+    """Returns the piece of a graph at "nodes/<name>", "edges/<name>" or "context"."""
     kind, _, set_name = place.partition("/")
     if kind == CONTEXT_PLACE:
         return graph.context
@@ -322,7 +321,7 @@ def piece_at(graph: GraphTensor, place: str) -> Any:
 
 
 def as_options(options: FeatureEncoderOptions | Mapping[str, Any] | None) -> FeatureEncoderOptions:
-    """Reads options as layers take them: as they are, in plain form, or None for the defaults."""
+    """Converts options as layers take them: an object, its plain form, or None for the defaults."""
     if options is None:
         return FeatureEncoderOptions()
     return options if isinstance(options, FeatureEncoderOptions) else FeatureEncoderOptions.from_plain(options)

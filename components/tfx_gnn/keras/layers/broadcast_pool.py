@@ -19,7 +19,7 @@ _Location = dict[str, Any]
 
 
 class BroadcastPoolBase(tf_keras.layers.Layer):
-    """What `Broadcast` and `Pool` have in common: arguments of the constructor and of the call."""
+    """Base of `Broadcast` and `Pool`, which resolves arguments of the constructor and of the call."""
 
     def __init__(
         self,
@@ -38,17 +38,17 @@ class BroadcastPoolBase(tf_keras.layers.Layer):
 
     @property
     def tag(self) -> const.IncidentNodeOrContextTag | None:
-        """The constructor's argument of that name."""
+        """The constructor argument of the same name."""
         return self._tag
 
     @property
     def location(self) -> dict[str, Any]:
-        """The constructor's argument that names sets; empty if it is left to the calls."""
+        """The constructor argument that names sets; empty if it is left to the calls."""
         return dict(self._location)
 
     @property
     def feature_name(self) -> const.FieldName | None:
-        """The constructor's argument of that name."""
+        """The constructor argument of the same name."""
         return self._feature_name
 
     def get_config(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class BroadcastPoolBase(tf_keras.layers.Layer):
                 "but not node_set_name"
             )
         name = agreed(self._layer_name, "feature_name", self._feature_name, feature_name) or const.HIDDEN_STATE
-        # Keras keeps sequences as tuples.
+        # Sequences of names are kept as tuples.
         return {
             "tag": resolved,
             "feature_name": name,
@@ -114,14 +114,14 @@ class BroadcastPoolBase(tf_keras.layers.Layer):
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class Broadcast(BroadcastPoolBase):
-    """Broadcasts a feature from nodes to edges, or from the context; the layer of `broadcast`.
+    """Broadcasts a feature from nodes to edges, or from the context; the Keras layer for `broadcast`.
 
-    All arguments can be given when the layer is made, when it is called, or both times alike.
+    All arguments can be given at init or at call time; if given at both, the values must agree.
 
     Init args:
         tag: where values come from: `SOURCE` or `TARGET` of the edges, or `CONTEXT`.
-        edge_set_name: the edge set, or edge sets, that receive.
-        node_set_name: the node set, or node sets, that receive; only with `CONTEXT`.
+        edge_set_name: the receiving edge set or edge sets.
+        node_set_name: the receiving node set or node sets; only with `CONTEXT`.
         feature_name: the feature to broadcast; by default the hidden state.
 
     Call args:
@@ -132,7 +132,7 @@ class Broadcast(BroadcastPoolBase):
         feature_name: as above.
 
     Returns:
-        Field of shape [num_receivers, *feature_shape]; a list of such for a sequence of names.
+        Field of shape [num_receivers, *feature_shape]; a list of such fields for a sequence of names.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -171,15 +171,15 @@ class Broadcast(BroadcastPoolBase):
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class Pool(BroadcastPoolBase):
-    """Pools a feature from edges to nodes, or to the context; the layer of `pool`.
+    """Pools a feature from edges to nodes, or to the context; the Keras layer for `pool`.
 
-    All arguments can be given when the layer is made, when it is called, or both times alike.
+    All arguments can be given at init or at call time; if given at both, the values must agree.
 
     Init args:
-        tag: what receives: the nodes at `SOURCE` or `TARGET` of the edges, or the `CONTEXT`.
+        tag: the receiver: the nodes at `SOURCE` or `TARGET` of the edges, or the `CONTEXT`.
         reduce_type: as for `pool`, such as "sum" or "mean|max_no_inf".
-        edge_set_name: the edge set, or edge sets, to pool from.
-        node_set_name: the node set, or node sets, to pool from; only with `CONTEXT`.
+        edge_set_name: the edge set or edge sets to pool from.
+        node_set_name: the node set or node sets to pool from; only with `CONTEXT`.
         feature_name: the feature to pool; by default the hidden state.
 
     Call args:
@@ -247,7 +247,7 @@ class Pool(BroadcastPoolBase):
 
     @property
     def reduce_type(self) -> str | None:
-        """The constructor's argument of that name."""
+        """The constructor argument of the same name."""
         return self._reduce_type
 
     def get_config(self) -> dict[str, Any]:

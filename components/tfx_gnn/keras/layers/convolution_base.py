@@ -23,8 +23,8 @@ _Function = Callable[..., Any]
 class AnyToAnyConvolutionBase(tf_keras.layers.Layer, abc.ABC):
     """Base class of layers that send messages along edges, or from nodes to the context.
 
-    A subclass implements `convolve`, which gets the input tensors, and functions that move
-    values along the graph. It then works in four ways, told apart by `receiver_tag` and by which
+    A subclass implements `convolve`, which gets the input tensors and functions that move values
+    along the graph. The layer then works in four ways, depending on `receiver_tag` and on which
     sender features are set:
 
     * from nodes to nodes, along an edge set (`SOURCE` or `TARGET`, a sender node feature, and
@@ -34,24 +34,24 @@ class AnyToAnyConvolutionBase(tf_keras.layers.Layer, abc.ABC):
     * from edges to the context (the same with `CONTEXT`, called with `edge_set_name`).
 
     Init args:
-        receiver_tag: what receives: `SOURCE` or `TARGET` of the edges, or `CONTEXT`; here or in
-            the call.
+        receiver_tag: the receiver: `SOURCE` or `TARGET` of the edges, or `CONTEXT`; here or in the
+            call.
         receiver_feature: feature of the receiver to use as input; None for none.
         sender_node_feature: feature of the sending nodes to use as input; None for none.
         sender_edge_feature: feature of the edges to use as input; None for none.
-        extra_receiver_ops: functions with the signature of `softmax`, by name, which `convolve`
-            gets bound to the graph, so that they take a value only. Not kept in the config: a
-            subclass passes them.
+        extra_receiver_ops: functions with the signature of `softmax`, by name. `convolve` gets
+            them bound to the graph, so that they only take a value. They are not in the config: a
+            subclass must pass them.
 
     Call args:
         graph: a scalar graph.
-        edge_set_name: the edges to convolve over. Either this or `node_set_name`.
-        node_set_name: the nodes to convolve over; only to the context.
-        receiver_tag: as above; if given twice, then alike.
+        edge_set_name: the edges to convolve over. Give either this or `node_set_name`.
+        node_set_name: the nodes to convolve over; only with `CONTEXT`.
+        receiver_tag: as above; if also given to the constructor, the values must agree.
         training: as for any Keras layer.
 
     Returns:
-        What `convolve` returns: a tensor of shape [num_receivers, ...].
+        The result of `convolve`: a tensor of shape [num_receivers, ...].
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -114,7 +114,7 @@ class AnyToAnyConvolutionBase(tf_keras.layers.Layer, abc.ABC):
         receiver_tag: const.IncidentNodeOrContextTag | None = None,
         training: bool | None = False,
     ) -> tf.Tensor:
-        """Takes the inputs out of the graph and convolves.
+        """Reads the inputs from the graph and convolves.
 
         Args:
             graph: a scalar graph.
@@ -124,7 +124,7 @@ class AnyToAnyConvolutionBase(tf_keras.layers.Layer, abc.ABC):
             training: as for any Keras layer.
 
         Raises:
-            ValueError: if the graph is not scalar, or arguments do not go together.
+            ValueError: if the graph is not scalar, or arguments contradict each other.
         """
         check_scalar_graph_tensor(graph, type(self).__name__)
         tag = self._resolve_tag(receiver_tag)
@@ -162,20 +162,20 @@ class AnyToAnyConvolutionBase(tf_keras.layers.Layer, abc.ABC):
     ) -> tf.Tensor:
         """Computes the result from tensors; subclasses implement it.
 
-        Below, items are what messages are computed for: the edges, or, from nodes to the context,
-        the nodes.
+        Messages are computed for "items": the edges, or the nodes if messages go from nodes to the
+        context.
 
         Args:
             sender_node_input: shape [num_sender_nodes, ...], or None.
             sender_edge_input: shape [num_items, ...], or None.
             receiver_input: shape [num_receivers, ...], or None.
-            broadcast_from_sender_node: maps [num_sender_nodes, ...] to [num_items, ...]; None from
-                edges to the context, where there are no sender nodes.
+            broadcast_from_sender_node: maps [num_sender_nodes, ...] to [num_items, ...]; None if
+                messages go from edges to the context, where there are no sender nodes.
             broadcast_from_receiver: maps [num_receivers, ...] to [num_items, ...].
             pool_to_receiver: maps [num_items, ...] to [num_receivers, ...]; call it as
-                `pool_to_receiver(value, reduce_type=...)`, with reduce types of `pool`.
-            extra_receiver_ops: the functions given to the constructor, taking a value of shape
-                [num_items, ...]; passed only if there are some.
+                `pool_to_receiver(value, reduce_type=...)`, with the reduce types of `pool`.
+            extra_receiver_ops: the functions given to the constructor, which take a value of shape
+                [num_items, ...]; passed only if the constructor got any.
             training: as for any Keras layer.
 
         Returns:

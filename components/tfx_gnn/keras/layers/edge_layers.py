@@ -14,12 +14,12 @@ from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class SortEdges(tf_keras.layers.Layer):
-    """Sorts edges, so that pooling and broadcasting become faster; the layer of `sort_edges`.
+    """Sorts edges, so that pooling and broadcasting become faster; the Keras layer for `sort_edges`.
 
-    It belongs at the end of a preprocessing model, after merging and padding, which undo it.
+    It belongs at the end of a preprocessing model, after merging and padding, which would undo the sorting.
 
     Init args:
-        edge_set_names: the edge sets to sort; by default all but auxiliary ones and hyperedges.
+        edge_set_names: the edge sets to sort; by default all except auxiliary edge sets and hyperedges.
 
     Call args:
         graph: a scalar graph.
@@ -28,7 +28,7 @@ class SortEdges(tf_keras.layers.Layer):
         Scalar graph with sorted edges.
 
     Raises:
-        ValueError: if `edge_set_names` is one name, not a collection.
+        ValueError: if `edge_set_names` is a single name rather than a collection.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -60,7 +60,7 @@ class SortEdges(tf_keras.layers.Layer):
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class AddSelfLoops(tf_keras.layers.Layer):
-    """Adds a loop at each node; the layer of `add_self_loops`.
+    """Adds a loop at each node; the Keras layer for `add_self_loops`.
 
     Init args:
         edge_set_name: an edge set from a node set to itself.

@@ -26,9 +26,9 @@ DeferredInit = Callable[[GraphTensorSpec], Mapping[str, Any]]
 class GraphUpdate(tf_keras.layers.Layer):
     """Updates edge sets, then node sets, then the context.
 
-    Edge sets are updated side by side, from the input graph; then node sets, from the graph with
-    new edges; then the context, from the graph with new edges and nodes. What an update returns
-    is merged into the features: a dict by its keys, one tensor as the hidden state.
+    First all edge sets are updated from the input graph; then all node sets, from the graph with
+    new edge states; then the context, from the graph with new edge and node states. The result of
+    an update is merged into the features: a dict by its keys, a single tensor as the hidden state.
 
     Init args:
         edge_sets: layers by edge set, such as `EdgeSetUpdate`, called as
@@ -37,8 +37,8 @@ class GraphUpdate(tf_keras.layers.Layer):
             `layer(graph, node_set_name=...)`.
         context: a layer such as `ContextUpdate`, called as `layer(graph)`.
         deferred_init_callback: called at the first call, with the spec of the graph; returns a
-            dict of the arguments `edge_sets`, `node_sets` and `context`, which then must not be
-            given.
+            dict of the arguments `edge_sets`, `node_sets` and `context`, which must not be given
+            as well.
 
     Call args:
         graph: a scalar graph.
@@ -47,7 +47,7 @@ class GraphUpdate(tf_keras.layers.Layer):
         Scalar graph with the new features.
 
     Raises:
-        ValueError: if both updates and a callback that returns them are given.
+        ValueError: if both updates and a callback are given.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -87,14 +87,14 @@ class GraphUpdate(tf_keras.layers.Layer):
 
         Raises:
             ValueError: if the graph is not scalar.
-            KeyError: if there is an update of a set that the graph lacks.
+            KeyError: if the graph lacks a set that has an update.
         """
         check_scalar_graph_tensor(graph, "GraphUpdate")
         if not self._is_initialized:
             assert self._deferred_init_callback is not None
             with tf.init_scope():
                 self._init_from_updates(**self._deferred_init_callback(graph.spec))
-                self._deferred_init_callback = None  # It may hold on to what made it.
+                self._deferred_init_callback = None  # Drops references that the callback may hold.
         if self._edge_set_updates:
             updated = {
                 name: _merged(graph.edge_sets[name], update(graph, edge_set_name=name))
@@ -127,7 +127,7 @@ class GraphUpdate(tf_keras.layers.Layer):
         """Returns the updates.
 
         Raises:
-            ValueError: if the updates are not known before the first call.
+            ValueError: if the updates are made by a callback and the layer was not called yet.
         """
         if not self._is_initialized:
             raise ValueError(
@@ -143,7 +143,7 @@ class GraphUpdate(tf_keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> GraphUpdate:
-        """Makes the layer from what `get_config` returned.
+        """Rebuilds the layer from the result of `get_config`.
 
         Args:
             config: the config.
@@ -161,17 +161,17 @@ def _merged(piece: Any, updated: Any) -> dict[const.FieldName, const.Field]:
     return features
 
 
-#: One name stands for one tensor; a sequence of names for a dict; None for an empty dict.
+#: A single name selects a tensor, a sequence of names a dict, None an empty dict.
 FeatureNames = Union[const.FieldName, Sequence[const.FieldName], None]
 
 
 def normalized(names: FeatureNames) -> FeatureNames:
-    """Makes names fit for a config: a list for any sequence."""
+    """Converts names to the form of a config: a list for any sequence."""
     return names if names is None or isinstance(names, str) else list(names)
 
 
 def select(names: FeatureNames, get: Callable[[const.FieldName], Any]) -> Any:
-    """Reads features as a next-state layer takes them: one for a name, a dict for several, an empty one for None."""
+    """Reads the features that a next-state layer takes; see `FeatureNames`."""
     if names is None:
         return {}
     if isinstance(names, str):
@@ -181,12 +181,12 @@ def select(names: FeatureNames, get: Callable[[const.FieldName], Any]) -> Any:
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class EdgeSetUpdate(tf_keras.layers.Layer):
-    """Computes the next state of an edge set from edges, their nodes and the context.
+    """Computes the next state of an edge set from its edges, their nodes and the context.
 
     Init args:
         next_state: layer that maps the tuple (edge input, {tag: node input broadcast to edges},
             context input broadcast to edges) to the next state.
-        edge_input_feature: names of features of the edge set: one name gives one tensor, a
+        edge_input_feature: names of features of the edge set: one name gives a tensor, a
             sequence of names a dict, None an empty dict.
         node_input_tags: the ends of the edges to read.
         node_input_feature: one feature name of the node sets at these ends, or None.
@@ -197,7 +197,7 @@ class EdgeSetUpdate(tf_keras.layers.Layer):
         edge_set_name: the edge set.
 
     Returns:
-        What `next_state` returns: a tensor of shape [num_edges, ...], or a dict of such.
+        The result of `next_state`: a tensor of shape [num_edges, ...], or a dict of such tensors.
 
     Raises:
         ValueError: if `node_input_feature` is more than one name.
@@ -267,7 +267,7 @@ class EdgeSetUpdate(tf_keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> EdgeSetUpdate:
-        """Makes the layer from what `get_config` returned.
+        """Rebuilds the layer from the result of `get_config`.
 
         Args:
             config: the config.
@@ -277,14 +277,14 @@ class EdgeSetUpdate(tf_keras.layers.Layer):
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class NodeSetUpdate(tf_keras.layers.Layer):
-    """Computes the next state of a node set from nodes, edge sets and the context.
+    """Computes the next state of a node set from its nodes, edge sets and the context.
 
     Init args:
         edge_set_inputs: layers by edge set, such as convolutions, called as
             `layer(graph, edge_set_name=...)`; each returns values of shape [num_nodes, ...].
         next_state: layer that maps the tuple (node input, {edge set: input}, context input
             broadcast to nodes) to the next state.
-        node_input_feature: names of features of the node set: one name gives one tensor, a
+        node_input_feature: names of features of the node set: one name gives a tensor, a
             sequence of names a dict, None an empty dict.
         context_input_feature: names of features of the context, like `node_input_feature`.
 
@@ -293,7 +293,7 @@ class NodeSetUpdate(tf_keras.layers.Layer):
         node_set_name: the node set.
 
     Returns:
-        What `next_state` returns: a tensor of shape [num_nodes, ...], or a dict of such.
+        The result of `next_state`: a tensor of shape [num_nodes, ...], or a dict of such tensors.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -330,7 +330,7 @@ class NodeSetUpdate(tf_keras.layers.Layer):
         return self._next_state(self._inputs(graph, node_set_name))
 
     def _inputs(self, graph: GraphTensor, node_set_name: const.NodeSetName) -> tuple[Any, Any, Any]:
-        """Computes what `next_state` is called with."""
+        """Computes the inputs of `next_state`."""
         check_scalar_graph_tensor(graph, "NodeSetUpdate")
         node_set = graph.node_sets[node_set_name]
         edge_inputs = {name: layer(graph, edge_set_name=name) for name, layer in self._edge_set_inputs.items()}
@@ -352,7 +352,7 @@ class NodeSetUpdate(tf_keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> NodeSetUpdate:
-        """Makes the layer from what `get_config` returned.
+        """Rebuilds the layer from the result of `get_config`.
 
         Args:
             config: the config.
@@ -364,7 +364,7 @@ class NodeSetUpdate(tf_keras.layers.Layer):
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class ContextUpdate(tf_keras.layers.Layer):
-    """Computes the next state of the context from it, node sets and edge sets.
+    """Computes the next state of the context from its old state, node sets and edge sets.
 
     Init args:
         node_set_inputs: layers by node set, such as `Pool`, called as
@@ -372,14 +372,15 @@ class ContextUpdate(tf_keras.layers.Layer):
         next_state: layer that maps the tuple (context input, {node set: input}, {edge set:
             input}) to the next state.
         edge_set_inputs: layers by edge set, called as `layer(graph, edge_set_name=...)`.
-        context_input_feature: names of features of the context: one name gives one tensor, a
+        context_input_feature: names of features of the context: one name gives a tensor, a
             sequence of names a dict, None an empty dict.
 
     Call args:
         graph: a scalar graph.
 
     Returns:
-        What `next_state` returns: a tensor of shape [num_components, ...], or a dict of such.
+        The result of `next_state`: a tensor of shape [num_components, ...], or a dict of such
+        tensors.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -431,7 +432,7 @@ class ContextUpdate(tf_keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> ContextUpdate:
-        """Makes the layer from what `get_config` returned.
+        """Rebuilds the layer from the result of `get_config`.
 
         Args:
             config: the config.

@@ -10,19 +10,19 @@ import tf_keras
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class ItemDropout(tf_keras.layers.Layer):
-    """Sets all values of randomly chosen items to zero, while training.
+    """Sets all values of randomly chosen items to zero while training.
 
-    What remains is scaled by 1 / (1 - rate), as `tf_keras.layers.Dropout` does for single values.
+    The values that remain are scaled by 1 / (1 - rate), as `tf_keras.layers.Dropout` does for single values.
 
     Init args:
-        rate: share of items that are dropped, in [0, 1).
+        rate: fraction of items to drop, in [0, 1).
         seed: seed of the random choice.
 
     Call args:
         inputs: float tensor of shape [num_items, *feature_shape], of the same rank in all calls.
 
     Returns:
-        Tensor of the same shape and dtype; the input itself when not training.
+        Tensor of the same shape and dtype; outside training, the input itself.
 
     Example:
         >>> tfx_gnn.keras.layers.ItemDropout(0.5)(tf.ones([2, 2]), training=False).numpy().tolist()
@@ -37,13 +37,13 @@ class ItemDropout(tf_keras.layers.Layer):
         self._dropout: tf_keras.layers.Layer | None = None
 
     def build(self, shape: Any) -> None:
-        """Makes the dropout for inputs of one rank.
+        """Makes the dropout layer for inputs of one rank.
 
         Args:
             shape: shape of the input.
 
         Raises:
-            ValueError: if its rank is unknown or 0.
+            ValueError: if the rank is unknown or 0.
         """
         rank = tf.TensorShape(shape).rank
         if not rank:
@@ -63,7 +63,7 @@ class ItemDropout(tf_keras.layers.Layer):
             inputs: float tensor of shape [num_items, *feature_shape].
 
         Raises:
-            ValueError: if its rank has changed.
+            ValueError: if the rank of the inputs has changed.
         """
         if inputs.shape.rank != self._rank:
             raise ValueError(

@@ -12,27 +12,26 @@ _HALF_PRECISIONS = (tf.float16, tf.bfloat16)
 class LayerNormalization(tf_keras.layers.LayerNormalization):
     """Normalizes each item to mean 0 and variance 1 over its own values, then scales and shifts them.
 
-    It takes the arguments of `tf_keras.layers.LayerNormalization`, has its weights and computes what it computes. That
-    one traces to the operation FusedBatchNormV3, whose kernel for CPUs is not safe under concurrent calls in
-    TensorFlow 2.16: a server of such a model aborts. This one traces to means and products. Use it wherever a model
-    is exported.
+    It has the arguments, weights and results of `tf_keras.layers.LayerNormalization`. Keras' layer traces to the
+    operation FusedBatchNormV3, whose CPU kernel is not safe under concurrent calls in TensorFlow 2.16: a server of
+    such a model aborts. This layer traces to means and products instead. Use it in every model that is exported.
 
-    Statistics are taken in float32 under mixed precision. There may be no items, and items may have no values.
+    Under mixed precision, statistics are computed in float32. Zero items, and items without values, are allowed.
 
     Shapes: float values [num_items, *feature_shape], dense or ragged, in and out; `gamma` and `beta` have the shape of
     the normalized axes.
 
     Init args:
         axis: the axis to normalize over, or a list of axes; the last one by default.
-        epsilon: what is added to the variance, so that equal values do not become infinite.
+        epsilon: added to the variance, so that equal values do not become infinite.
         center: whether there is an offset, `beta`.
         scale: whether there is a factor, `gamma`.
-        beta_initializer: first value of `beta`.
-        gamma_initializer: first value of `gamma`.
-        beta_regularizer: of `beta`; None for none.
-        gamma_regularizer: of `gamma`; None for none.
-        beta_constraint: of `beta`; None for none.
-        gamma_constraint: of `gamma`; None for none.
+        beta_initializer: initializer of `beta`.
+        gamma_initializer: initializer of `gamma`.
+        beta_regularizer: regularizer of `beta`; None for none.
+        gamma_regularizer: regularizer of `gamma`; None for none.
+        beta_constraint: constraint on `beta`; None for none.
+        gamma_constraint: constraint on `gamma`; None for none.
 
     Call args:
         inputs: float values of shape [num_items, *feature_shape], dense or ragged.
@@ -63,7 +62,7 @@ class LayerNormalization(tf_keras.layers.LayerNormalization):
         values = tf.cast(inputs, self.compute_dtype)
         exact_dtype = tf.float32 if values.dtype in _HALF_PRECISIONS else values.dtype
         exact = tf.cast(values, exact_dtype)
-        # Written so that grappler does not take it for what it fuses into _MklLayerNorm: the difference has two uses.
+        # The difference is used twice so that grappler does not recognize the pattern that it fuses to _MklLayerNorm.
         centered = exact - tf.reduce_mean(exact, self.axis, keepdims=True)
         variance = tf.reduce_mean(tf.square(centered), self.axis, keepdims=True)
         result = centered * tf.math.rsqrt(variance + tf.cast(self.epsilon, exact_dtype))
@@ -76,6 +75,6 @@ class LayerNormalization(tf_keras.layers.LayerNormalization):
         return result
 
     def _along_axes(self, weight: tf.Variable, values: tf.Tensor) -> tf.Tensor:
-        """Gives a weight the rank of the values."""
+        """Reshapes a weight to the rank of the values."""
         shape = [values.shape[axis] if axis in self.axis else 1 for axis in range(values.shape.rank)]
         return tf.reshape(tf.cast(weight, values.dtype), shape)

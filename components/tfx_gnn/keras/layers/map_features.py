@@ -1,4 +1,4 @@
-"""Layers that transform features by models built in callbacks, or make a feature of size 0 to begin with."""
+"""Layers that transform features by models built in callbacks, or make an initial feature of size 0."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tfx_gnn.keras.keras_tensors import is_symbolic
 from tfx_gnn.keras.layer_arguments import as_layer, pop_with_prefix, with_prefix
 
 Callback = Callable[..., Any]
-# None stands for a piece whose features pass through unchanged and unchecked.
+# None means that the features of a piece pass through unchanged and unchecked.
 _Model = Any
 
 
@@ -25,29 +25,29 @@ _Model = Any
 class MapFeatures(tf_keras.layers.Layer):
     """Transforms the features of the context, node sets and edge sets.
 
-    Each callback gets the Keras tensor of one graph piece, computes with Keras' functional API,
-    and returns a dict of features that replaces the features of that piece; or one feature, which
-    becomes the hidden state; or None, which leaves the piece alone. Values must depend on the
-    piece: for values made from nothing, use `piece.total_size` or `MakeEmptyFeature`, not
+    Each callback gets the Keras tensor of one graph piece and computes with Keras' functional API.
+    It returns a dict of features that replace those of the piece; or one feature, which becomes
+    the hidden state; or None, which leaves the piece unchanged. The results must depend on the
+    piece: to create values from scratch, use `piece.total_size` or `MakeEmptyFeature`, not
     `piece.spec.total_size`.
 
-    Callbacks run once, when the layer is called first. Later graphs must have the same feature
+    Callbacks run once, when the layer is first called. Later graphs must have the same feature
     names and no new sets, except where the callback was None or returned None. Auxiliary sets,
-    such as "_readout", pass through unless a pattern allows them.
+    such as "_readout", pass through unless a pattern includes them.
 
     Init args:
         context_fn: called as `context_fn(graph.context)`.
         node_sets_fn: called as `node_sets_fn(node_set, node_set_name=...)` for each node set.
         edge_sets_fn: called as `edge_sets_fn(edge_set, edge_set_name=...)` for each edge set.
-        allowed_aux_node_sets_pattern: regular expression, for `re.fullmatch`, of names of
-            auxiliary node sets to transform too.
+        allowed_aux_node_sets_pattern: regular expression; auxiliary node sets whose whole name
+            matches it are transformed, too.
         allowed_aux_edge_sets_pattern: the same for edge sets.
 
     Call args:
         graph: a graph of any shape; features have shape [*graph_shape, num_items, ...].
 
     Returns:
-        Graph of the same shape, with the same sets and sizes, and new features.
+        Graph of the same shape, sets and sizes, with new features.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -75,7 +75,7 @@ class MapFeatures(tf_keras.layers.Layer):
         self._allowed_aux_node_sets_pattern = allowed_aux_node_sets_pattern
         self._allowed_aux_edge_sets_pattern = allowed_aux_edge_sets_pattern
         self._is_initialized = False
-        # Callbacks that were None leave any set alone, even one that is new.
+        # Without a callback, every set passes through, even a new one.
         self._node_sets_pass = node_sets_fn is None
         self._edge_sets_pass = edge_sets_fn is None
 
@@ -86,9 +86,9 @@ class MapFeatures(tf_keras.layers.Layer):
             graph: a graph of any shape.
 
         Raises:
-            ValueError: if a callback returned what cannot be a feature, or feature names differ
-                from those at the first call.
-            KeyError: if there is a set that was not there at the first call.
+            ValueError: if a callback returned something that cannot be a feature, or feature names
+                differ from those at the first call.
+            KeyError: if the graph has a set that was missing at the first call.
         """
         if not self._is_initialized:
             with tf.init_scope():
@@ -150,7 +150,7 @@ class MapFeatures(tf_keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> MapFeatures:
-        """Makes the layer from what `get_config` returned.
+        """Rebuilds the layer from the result of `get_config`.
 
         Args:
             config: the config.
@@ -230,18 +230,18 @@ def _map_sets(
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class MakeEmptyFeature(tf_keras.layers.Layer):
-    """Makes a feature of size 0 for each item, such as the first state of a latent node set.
+    """Makes a feature of size 0 for each item, such as the initial state of a latent node set.
 
     Init args:
-        dtype: dtype of the feature, or policy of mixed precision; by default the policy of Keras.
+        dtype: dtype of the feature, or a mixed-precision policy; by default Keras' global policy.
 
     Call args:
         graph_piece: a node set, an edge set or the context of a graph of any shape.
 
     Returns:
         Field of shape [*graph_shape, (num_items), 0], ragged for a batch of graphs. For a scalar
-        graph its shape is static if `graph_piece.spec.total_size` is, that is, if the set has a
-        feature of static size: for accelerators, call this layer in the input pipeline, before
+        graph, the shape is static if `graph_piece.spec.total_size` is, that is, if the set has a
+        feature of static size. For accelerators, call this layer in the input pipeline, before
         padding.
 
     Example:
@@ -274,7 +274,7 @@ def _ragged_zeros(graph_piece: FeaturePiece, dtype: tf.DType) -> tf.RaggedTensor
     result = tf.RaggedTensor.from_row_lengths(
         tf.zeros([tf.reduce_sum(row_lengths), 0], dtype), row_lengths, validate=False
     )
-    # All batch dimensions but the outermost are uniform.
+    # All batch dimensions except the outermost are uniform.
     for axis in range(graph_piece.rank - 1, 0, -1):
         result = tf.RaggedTensor.from_uniform_row_length(result, tf.shape(num_items, graph_piece.indices_dtype)[axis])
     return result

@@ -1,4 +1,4 @@
-"""Layers that compute a next state from the current one and what was received."""
+"""Layers that compute a next state from the current state and the received inputs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class NextStateFromConcat(tf_keras.layers.Layer):
 
     Call args:
         inputs: tuple of the old state, the inputs from other sets and the inputs from the
-            context, as the set updates make it. Each is a tensor of shape [num_items, size] or a
-            nest of such; dicts count in the order of their sorted keys.
+            context, as passed by the set updates. Each is a tensor of shape [num_items, size] or a
+            nest of such tensors; dicts are concatenated in the order of their sorted keys.
 
     Returns:
-        What `transformation` returns, such as a tensor of shape [num_items, units].
+        The result of `transformation`, such as a tensor of shape [num_items, units].
 
     Example:
         >>> next_state = tfx_gnn.keras.layers.NextStateFromConcat(tf_keras.layers.Dense(2))
@@ -52,7 +52,7 @@ class NextStateFromConcat(tf_keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> NextStateFromConcat:
-        """Makes the layer from what `get_config` returned.
+        """Rebuilds the layer from the result of `get_config`.
 
         Args:
             config: the config.
@@ -64,7 +64,7 @@ class NextStateFromConcat(tf_keras.layers.Layer):
 class ResidualNextState(tf_keras.layers.Layer):
     """Adds a transformation of all inputs to the old state, and applies an activation.
 
-    An old state of size 0, of a set without features, is left out of the sum.
+    An old state of size 0, as in a set without features, is left out of the sum.
 
     Init args:
         residual_block: layer that maps the concatenated inputs to the shape of the old state.
@@ -108,8 +108,8 @@ class ResidualNextState(tf_keras.layers.Layer):
             inputs: the inputs of the update.
 
         Raises:
-            KeyError: if the value to add to is not there.
-            ValueError: if the block's result has another shape.
+            KeyError: if the old state to add to is missing.
+            ValueError: if the shape of the block's result differs from that of the old state.
         """
         old_state = self._skip_connection_input(inputs[0])
         net = self._residual_block(combine_values(tf.nest.flatten(inputs), "concat"))
@@ -151,7 +151,7 @@ class ResidualNextState(tf_keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> ResidualNextState:
-        """Makes the layer from what `get_config` returned.
+        """Rebuilds the layer from the result of `get_config`.
 
         Args:
             config: the config.
@@ -162,7 +162,7 @@ class ResidualNextState(tf_keras.layers.Layer):
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class SingleInputNextState(tf_keras.layers.Layer):
-    """Replaces the old state by the one input there is.
+    """Replaces the old state by the only input.
 
     Call args:
         inputs: tuple of the old state, a dict with one input from another set, and an empty dict

@@ -15,11 +15,11 @@ from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class PadToTotalSizes(tf_keras.layers.Layer):
-    """Pads a graph to given total sizes; the layer of `pad_to_total_sizes`.
+    """Pads a graph to given total sizes; the Keras layer for `pad_to_total_sizes`.
 
     Init args:
-        sizes_constraints: the sizes; integers or eager tensors, which are kept as integers, or
-            symbolic tensors, with which the layer has no config.
+        sizes_constraints: the size constraints, or padding budget, as integers or eager tensors,
+            which are stored as integers, or as symbolic tensors, with which the layer has no config.
         validate: as for `pad_to_total_sizes`.
         padding_values: as for `pad_to_total_sizes`.
 
@@ -48,7 +48,7 @@ class PadToTotalSizes(tf_keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        # In a box, for Keras replaces mappings that it can see by others of its own.
+        # Boxed, because Keras replaces mappings in attributes by wrappers of its own.
         self._boxed = (_Box(_with_ints(sizes_constraints)), _Box(padding_values))
         self._validate = validate
 
@@ -71,7 +71,7 @@ class PadToTotalSizes(tf_keras.layers.Layer):
         if any(tf.is_tensor(size) for size in tf.nest.flatten(constraints)):
             raise NotImplementedError(
                 f"get_config() requires sizes_constraints convertible to int; got {constraints}. "
-                "Find the sizes before the layer is made."
+                "Compute the sizes before the layer is made."
             )
         return {
             **super().get_config(),
@@ -82,7 +82,7 @@ class PadToTotalSizes(tf_keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> PadToTotalSizes:
-        """Makes the layer from what `get_config` returned.
+        """Rebuilds the layer from the result of `get_config`.
 
         Args:
             config: the config.

@@ -45,7 +45,7 @@ class _Parse(tf_keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> _Parse:
-        """Makes the layer from what `get_config` returned.
+        """Rebuilds the layer from the result of `get_config`.
 
         Args:
             config: the config.
@@ -58,7 +58,7 @@ class _Parse(tf_keras.layers.Layer):
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class ParseExample(_Parse):
-    """Reads a batch of graphs; the layer of `parse_example`.
+    """Reads a batch of graphs; the Keras layer for `parse_example`.
 
     Init args:
         graph_tensor_spec: spec of one graph.
@@ -91,7 +91,7 @@ class ParseExample(_Parse):
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class ParseSingleExample(_Parse):
-    """Reads one graph; the layer of `parse_single_example`.
+    """Reads one graph; the Keras layer for `parse_single_example`.
 
     Init args:
         graph_tensor_spec: spec of one graph.
@@ -123,12 +123,12 @@ class ParseSingleExample(_Parse):
 
 
 def _with_rank(inputs: tf.Tensor, rank: int) -> tf.Tensor:
-    """Sets an unknown rank, which Keras gives to scalar inputs; one that is known is left to the parser."""
+    """Sets the rank if it is unknown, as it is for Keras' scalar inputs; the parser checks a known rank."""
     return inputs if inputs.shape.rank is not None else tf.ensure_shape(inputs, [None] * rank)
 
 
 def _plain(value: Any) -> Any:
-    """Returns a default value as JSON can hold it."""
+    """Converts a default value to a form that JSON can hold."""
     if isinstance(value, bytes):
         return value.decode()
     return np.asarray(value).tolist()

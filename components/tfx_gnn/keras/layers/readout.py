@@ -1,4 +1,4 @@
-"""Layers that read features out of a graph: of one set, of first nodes, or along a readout structure."""
+"""Layers that read features from a graph: from a whole set, from first nodes, or along a readout structure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tfx_gnn.keras.layer_arguments import agreed, required
 class Readout(tf_keras.layers.Layer):
     """Reads a feature of a node set, an edge set or the context.
 
-    All arguments can be given when the layer is made, when it is called, or both times alike.
+    All arguments can be given at init or at call time; if given at both, the values must agree.
 
     Init args:
         edge_set_name: the edge set to read from.
@@ -80,9 +80,9 @@ class Readout(tf_keras.layers.Layer):
             feature_name: as for the constructor.
 
         Raises:
-            ValueError: if there is not one place to read from, or arguments contradict those of
-                the constructor.
-            KeyError: if there is no such set or feature.
+            ValueError: if there is not exactly one place to read from, or arguments contradict
+                those of the constructor.
+            KeyError: if the graph lacks the set or feature.
         """
         location = _location(edge_set_name, node_set_name, from_context=from_context)
         if location and self._location and location != self._location:
@@ -105,12 +105,12 @@ class Readout(tf_keras.layers.Layer):
 
     @property
     def location(self) -> dict[str, Any]:
-        """The constructor's argument that says where to read; empty if it is left to the calls."""
+        """The constructor argument that says where to read; empty if it is left to the calls."""
         return dict(self._location)
 
     @property
     def feature_name(self) -> const.FieldName | None:
-        """The constructor's argument of that name."""
+        """The constructor argument of the same name."""
         return self._feature_name
 
     def get_config(self) -> dict[str, Any]:
@@ -120,12 +120,12 @@ class Readout(tf_keras.layers.Layer):
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class ReadoutFirstNode(tf_keras.layers.Layer):
-    """Reads a feature of the first node of each component; the layer of `gather_first_node`.
+    """Reads a feature of the first node of each component; the Keras layer for `gather_first_node`.
 
-    All arguments can be given when the layer is made, when it is called, or both times alike.
+    All arguments can be given at init or at call time; if given at both, the values must agree.
 
     Init args:
-        node_set_name: the node set to read from; each component has a node there.
+        node_set_name: the node set to read from; each component must have a node there.
         feature_name: the feature to read; by default the hidden state.
 
     Call args:
@@ -182,12 +182,12 @@ class ReadoutFirstNode(tf_keras.layers.Layer):
 
     @property
     def location(self) -> dict[str, Any]:
-        """The constructor's argument that says where to read; empty if it is left to the calls."""
+        """The constructor argument that says where to read; empty if it is left to the calls."""
         return {} if self._node_set_name is None else {"node_set_name": self._node_set_name}
 
     @property
     def feature_name(self) -> const.FieldName | None:
-        """The constructor's argument of that name."""
+        """The constructor argument of the same name."""
         return self._feature_name
 
     def get_config(self) -> dict[str, Any]:
@@ -216,17 +216,17 @@ def _text(location: dict[str, Any]) -> str:
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class StructuredReadout(tf_keras.layers.Layer):
-    """Reads a feature from the nodes or edges of interest; the layer of `structured_readout`.
+    """Reads a feature from the nodes or edges of interest; the Keras layer for `structured_readout`.
 
     Init args:
-        key: which edges of the readout structure to follow, here or in the call.
+        key: key of the readout edges to follow; here or in the call.
         feature_name: the feature to read; by default the hidden state.
         readout_node_set: as for `structured_readout`.
         validate: as for `structured_readout`.
 
     Call args:
         graph: a scalar graph.
-        key: as above; if given twice, then alike.
+        key: as above; if also given to the constructor, the values must agree.
 
     Returns:
         Field of shape [num_readouts, *feature_shape].
@@ -286,10 +286,10 @@ class StructuredReadout(tf_keras.layers.Layer):
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class StructuredReadoutIntoFeature(tf_keras.layers.Layer):
-    """Stores a readout on the readout nodes; the layer of `structured_readout_into_feature`.
+    """Stores a readout on the readout nodes; the Keras layer for `structured_readout_into_feature`.
 
     Init args:
-        key: which edges of the readout structure to follow, here or in the call.
+        key: key of the readout edges to follow; here or in the call.
         feature_name: the feature to read.
         new_feature_name: as for `structured_readout_into_feature`.
         remove_input_feature: as for `structured_readout_into_feature`.
@@ -299,7 +299,7 @@ class StructuredReadoutIntoFeature(tf_keras.layers.Layer):
 
     Call args:
         graph: a scalar graph.
-        key: as above; if given twice, then alike.
+        key: as above; if also given to the constructor, the values must agree.
 
     Returns:
         Graph with the new feature, of shape [num_readouts, *feature_shape].
@@ -366,7 +366,7 @@ class StructuredReadoutIntoFeature(tf_keras.layers.Layer):
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class AddReadoutFromFirstNode(tf_keras.layers.Layer):
-    """Adds a readout structure to first nodes; the layer of `add_readout_from_first_node`.
+    """Adds a readout structure to first nodes; the Keras layer for `add_readout_from_first_node`.
 
     Init args:
         key: as for `add_readout_from_first_node`.
@@ -420,7 +420,7 @@ class AddReadoutFromFirstNode(tf_keras.layers.Layer):
         }
 
 
-# The older names of the same layers.
+# TF-GNN's older names of the same layers.
 ReadoutNamed = StructuredReadout
 ReadoutNamedIntoFeature = StructuredReadoutIntoFeature
 

@@ -16,16 +16,16 @@ from tfx_gnn.keras.layers.convolution_base import AnyToAnyConvolutionBase
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class SimpleConv(AnyToAnyConvolutionBase):
-    """Computes messages by a layer of the joined inputs, and pools them.
+    """Computes messages by a layer over the combined inputs, and pools them.
 
     Init args:
-        message_fn: layer that maps joined inputs [num_items, size] to messages.
+        message_fn: layer that maps combined inputs [num_items, size] to messages.
         reduce_type: how messages are pooled, as for `pool`.
-        combine_type: how inputs are joined: "concat" or "sum", as for `combine_values`.
+        combine_type: how inputs are combined: "concat" or "sum", as for `combine_values`.
         receiver_tag: as for `AnyToAnyConvolutionBase`.
         receiver_feature: as for `AnyToAnyConvolutionBase`.
-        sender_node_feature: as for `AnyToAnyConvolutionBase`; must be None from edges to the
-            context.
+        sender_node_feature: as for `AnyToAnyConvolutionBase`; must be None to convolve from edges
+            to the context.
         sender_edge_feature: as for `AnyToAnyConvolutionBase`.
 
     Call args:
@@ -80,7 +80,7 @@ class SimpleConv(AnyToAnyConvolutionBase):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> SimpleConv:
-        """Makes the layer from what `get_config` returned.
+        """Rebuilds the layer from the result of `get_config`.
 
         Args:
             config: the config.

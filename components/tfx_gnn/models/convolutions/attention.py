@@ -9,7 +9,7 @@ import tensorflow as tf
 
 
 class Attended(NamedTuple):
-    """Messages along the edges of one relation, and how they are to be weighed.
+    """Messages along the edges of one relation, and the logits of their weights.
 
     Attributes:
         logits: float [num_edges, num_heads].
@@ -27,15 +27,15 @@ class Attended(NamedTuple):
 def softmax_weighted_sum(
     relations: Sequence[Attended], dropout: Callable[[tf.Tensor], tf.Tensor] | None = None
 ) -> tf.Tensor:
-    """Weighs the messages of one or several relations by one softmax at each receiver, and adds them up.
+    """Weights the messages of one or more relations by a softmax at each receiver, and sums them.
 
-    All relations have the same receivers and numbers of heads and channels. The result is float32,
-    [num_receivers, num_heads, channels]; a node without edges gets zeros. `dropout` leaves out some of the weights
+    All relations must have the same receivers, number of heads and number of channels. The result is float32,
+    [num_receivers, num_heads, channels]; a node without edges gets zeros. `dropout` drops some of the weights
     after the softmax.
 
-    Numerators and denominators are added up side by side and divided once for each receiver, which
-    spares a second way to the edges and back. The largest logit of each receiver is taken off first, so that
-    nothing overflows. Edges of padding reach nodes of padding only.
+    Numerators and denominators are summed separately and divided once per receiver, which avoids a second
+    broadcast to edges and pooling back. The largest logit of each receiver is subtracted first, so that
+    nothing overflows. Padding edges only reach padding nodes.
     """
     logits = [tf.cast(relation.logits, tf.float32) for relation in relations]
     highest = None
@@ -46,9 +46,9 @@ def softmax_weighted_sum(
     for relation, logit in zip(relations, logits, strict=True):
         weights = tf.exp(logit - relation.broadcast(highest))
         denominators.append(relation.pool(weights, reduce_type="sum"))
-        # Dropout scales what it keeps, but the denominator is that of the whole softmax.
+        # Dropout scales the weights that it keeps, but the denominator is that of the whole softmax.
         kept = weights if dropout is None else tf.cast(dropout(weights), tf.float32)
         messages = kept[:, :, tf.newaxis] * tf.cast(relation.messages, tf.float32)
         numerators.append(relation.pool(messages, reduce_type="sum"))
-    # The largest logit alone adds one: only nodes without edges have less.
+    # The largest logit alone contributes 1, so only nodes without edges have a smaller denominator.
     return tf.add_n(numerators) / tf.maximum(tf.add_n(denominators), 1.0)[:, :, tf.newaxis]

@@ -18,26 +18,26 @@ HEADS_MERGE_TYPES = ("concat", "mean")
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class GATv2Conv(AnyToAnyConvolutionBase):
-    """Sums messages by weights that depend on sender, edge and receiver: GATv2 of arXiv:2105.14491.
+    """Sums messages with weights that depend on sender, edge and receiver: GATv2, arXiv:2105.14491.
 
-    Equation 7 for the weights: a softmax, over the edges of a receiver, of a . LeakyReLU(W_r h_i + W_s h_j
-    (+ W_e e_ij)). Arguments and results are those of tensorflow-gnn's `GATv2Conv`: what is weighed is W_s h_j
-    + W_e e_ij, where PyG's layer leaves the edge out of the message. The softmax is computed in
-    float32, ignores padding and gives zeros to a node without edges.
+    The weights are those of equation 7: a softmax, over the edges of a receiver, of a . LeakyReLU(W_r h_i + W_s h_j
+    (+ W_e e_ij)). Arguments and results are those of tensorflow-gnn's `GATv2Conv`: the message is W_s h_j
+    + W_e e_ij, whereas PyG's layer leaves the edge out of it. The softmax is computed in
+    float32 and ignores padding; a node without edges gets zeros.
 
     Shapes: as for `AnyToAnyConvolutionBase`; result [num_receivers, num_heads * per_head_channels], or
     [num_receivers, per_head_channels] for the mean of heads.
 
     Init args:
         num_heads: number of attention heads, at least 1.
-        per_head_channels: width of each, at least 1.
+        per_head_channels: width of each head, at least 1.
         receiver_tag: as for `AnyToAnyConvolutionBase`.
         receiver_feature: as for `AnyToAnyConvolutionBase`; must be given.
         sender_node_feature: as for `AnyToAnyConvolutionBase`.
-        sender_edge_feature: as for `AnyToAnyConvolutionBase`; this or `sender_node_feature` or both.
+        sender_edge_feature: as for `AnyToAnyConvolutionBase`; this, `sender_node_feature` or both must be given.
         use_bias: whether queries and values have a bias.
-        edge_dropout: share of the softmax's weights that training leaves out, in [0, 1).
-        attention_activation: Keras activation inside of the softmax; "leaky_relu" has the slope 0.2.
+        edge_dropout: fraction of the softmax weights that training drops, in [0, 1).
+        attention_activation: Keras activation inside the softmax; "leaky_relu" has slope 0.2.
         heads_merge_type: "concat" or "mean".
         activation: Keras activation of the result.
         kernel_initializer: as for `tf_keras.layers.Dense`.
@@ -136,11 +136,11 @@ class GATv2Conv(AnyToAnyConvolutionBase):
         self._value_node = heads("value_node", with_bias=True) if self.takes_sender_node_input else None
         self._value_edge = None
         if self.takes_sender_edge_input:
-            # One bias is enough for a sum.
+            # A sum needs only one bias.
             self._value_edge = heads("value_edge", with_bias=self._value_node is None)
 
     def build(self, input_shape: Any) -> None:
-        """Makes the vector that every head compares by."""
+        """Makes the attention vector of every head."""
         self._attention = self.add_weight(
             "attention_logits",
             (self._arguments["per_head_channels"], self._arguments["num_heads"]),

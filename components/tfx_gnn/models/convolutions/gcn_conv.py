@@ -19,10 +19,10 @@ DEGREE_NORMALIZATIONS = ("none", "in", "out", "in_out", "in_in")
 class GCNConv(tf_keras.layers.Layer):
     """Sums the neighbours' states, scaled by degrees, and transforms the sum.
 
-    GCN of arXiv:1609.02907, equation 2: with `add_self_loops` and "in_out", a symmetric graph gives
-    D^-1/2 (A + I) D^-1/2 X W. Arguments and results are those of tensorflow-gnn's `GCNConv`; unlike it,
-    edges may connect two node sets, where no argument requires one. The degree is the sum of the edges' weights,
-    plus one with self-loops, and never less than one.
+    This is GCN, arXiv:1609.02907, equation 2: with `add_self_loops` and "in_out", a symmetric graph gives
+    D^-1/2 (A + I) D^-1/2 X W. Arguments and results are those of tensorflow-gnn's `GCNConv`. Unlike there,
+    edges may connect two node sets, unless an argument requires a single one. The degree is the sum of edge weights,
+    plus one with self-loops, and at least one.
 
     Shapes: states [num_senders, any] of a scalar graph; result [num_receivers, units].
 
@@ -32,22 +32,23 @@ class GCNConv(tf_keras.layers.Layer):
         activation: Keras activation of the result.
         use_bias: whether a bias is added.
         add_self_loops: whether each node also receives from itself, along an edge of weight 1; both ends of
-            the edges must be in one node set.
+            the edges must be in the same node set.
         kernel_initializer: as for `tf_keras.layers.Dense`.
         kernel_regularizer: as for `tf_keras.layers.Dense`.
-        node_feature: the states.
+        node_feature: the node feature that holds the states.
         edge_weight_feature_name: float feature of the edges, shape [num_edges] or [num_edges, 1], not
             negative; None: all weights are 1.
-        degree_normalization: what divides a message: "none"; "in": the receiver's in-degree (in the
-            direction of messages); "out": the sender's out-degree; "in_out": the square root of both;
-            "in_in": the square roots of the in-degrees of both, which need one node set.
+        degree_normalization: what messages are divided by: "none"; "in": the receiver's in-degree (in the
+            direction of messages); "out": the sender's out-degree; "in_out": the square roots of these two;
+            "in_in": the square roots of the in-degrees of both nodes, which must be in the same node set.
 
     Call args:
         graph: a scalar graph.
         edge_set_name: the edges.
 
     Raises:
-        ValueError: if there is no such normalization, or, when called, what needs one node set has two.
+        ValueError: if the normalization is unknown; when called, if an option that needs a single node set is used
+            for edges between two.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -80,7 +81,7 @@ class GCNConv(tf_keras.layers.Layer):
         if degree_normalization not in DEGREE_NORMALIZATIONS:
             raise ValueError(
                 f"`degree_normalization` must be one of {DEGREE_NORMALIZATIONS}; got {degree_normalization!r}. "
-                "That of the paper is 'in_out'."
+                "The paper uses 'in_out'."
             )
         self._units = units
         self._receiver_tag = receiver_tag
@@ -123,7 +124,7 @@ class GCNConv(tf_keras.layers.Layer):
         states = tf.cast(states, self.compute_dtype)
         weights = self._weights(graph, edge_set_name)
         sender_scale, receiver_scale = self._scales(graph, edge_set_name, weights)
-        # The sum is linear, so that the narrower of the two states is the one to sum.
+        # The sum is linear, so the narrower of the states before and after the kernel is summed.
         is_widening = self._units >= states.shape[-1]
         values = states if is_widening else self._kernel(states)
         values = values if sender_scale is None else values * sender_scale
@@ -162,7 +163,7 @@ class GCNConv(tf_keras.layers.Layer):
     def _scales(
         self, graph: GraphTensor, edge_set_name: const.EdgeSetName, weights: tf.Tensor | None
     ) -> tuple[tf.Tensor | None, tf.Tensor | None]:
-        """What multiplies states before and after the sum, each [num_nodes, 1] or None."""
+        """Returns the factors of states before and after the sum, each [num_nodes, 1] or None."""
 
         def degree(tag: const.IncidentNodeTag) -> tf.Tensor:
             counted = weights

@@ -17,7 +17,7 @@ from tfx_gnn.models.graph_normalization import GraphNormalization
 from tfx_gnn.models.message_passing import copy_to_edges, pool_edges, pool_neighbors
 from tfx_gnn.models.state_blocks import check_normalization
 
-# Statistics of a batch are none of them: padding would count.
+# No statistics over a batch: they would include padding.
 _NORMALIZATIONS: dict[str, Callable[..., tf_keras.layers.Layer]] = {
     "graph": GraphNormalization,
     "layer": LayerNormalization,
@@ -29,11 +29,11 @@ _NORMALIZATIONS: dict[str, Callable[..., tf_keras.layers.Layer]] = {
 class GINConv(tf_keras.layers.Layer):
     """Adds the neighbours' states to the own state, and transforms the sum by two layers.
 
-    GIN of arXiv:1810.00826, equation 4.1: MLP((1 + epsilon) * own + sum of neighbours), which tells
-    neighbourhoods apart that means and maxima confuse. With features of edges it is GINE of arXiv:1905.12265,
-    section 5: a neighbour's message is the ReLU of its state plus the transformed feature of the edge.
+    This is GIN, arXiv:1810.00826, equation 4.1: MLP((1 + epsilon) * own + sum of neighbours), which distinguishes
+    neighbourhoods that means and maxima confuse. With edge features it is GINE, arXiv:1905.12265,
+    section 5: a neighbour's message is the ReLU of its state plus the transformed edge feature.
 
-    Shapes: states [num_nodes, any] of a scalar graph, of one width at both ends, and edge features [num_edges,
+    Shapes: states [num_nodes, any] of a scalar graph, of the same width at both ends, and edge features [num_edges,
     any]; result [num_receivers, units].
 
     Init args:
@@ -42,18 +42,18 @@ class GINConv(tf_keras.layers.Layer):
         receiver_tag: the end of the edges that receives, `SOURCE` or `TARGET`.
         node_feature: the states.
         edge_feature: float feature of the edges; None for none.
-        epsilon: what the own state counts more than a neighbour's.
-        learn_epsilon: whether `epsilon` is where a weight begins, rather than fixed.
+        epsilon: extra weight of the own state, which counts 1 + epsilon times as much as a neighbour's.
+        learn_epsilon: whether `epsilon` is the initial value of a trained weight rather than fixed.
         activation: Keras activation of the first layer. The result has none.
-        normalization: of the result: "graph" for `GraphNormalization`; "none"; "layer", of each node by itself,
-            which hides how many neighbours there were.
+        normalization: of the result: "graph" for `GraphNormalization`; "none"; or "layer", which normalizes each
+            node by itself and so hides how many neighbours there were.
 
     Call args:
         graph: a scalar graph.
         edge_set_name: the edges.
 
     Raises:
-        ValueError: if there is no such normalization; when called, if the states at both ends differ in width.
+        ValueError: if the normalization is unknown; when called, if the states at both ends differ in width.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -105,7 +105,7 @@ class GINConv(tf_keras.layers.Layer):
         self._normalize = _NORMALIZATIONS[normalization](dtype=self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
-        """Makes the weight of the own state, if it is learned."""
+        """Makes the weight `epsilon`, if it is learned."""
         self._epsilon = self._arguments["epsilon"]
         if self._arguments["learn_epsilon"]:
             self._epsilon = self.add_weight(
@@ -152,10 +152,10 @@ class GINConv(tf_keras.layers.Layer):
 
 
 class _EdgeMessage(tf_keras.layers.Layer):
-    """ReLU of a sender's state plus a Dense layer of the edge's feature, which gets the state's width."""
+    """ReLU of a sender's state plus the edge feature, which a Dense layer brings to the state's width."""
 
     def build(self, input_shape: Any) -> None:
-        """Makes the Dense layer of the edge's feature."""
+        """Makes the Dense layer of the edge feature."""
         states, _ = input_shape
         self._of_edge = tf_keras.layers.Dense(states[-1], dtype=self.dtype_policy, name="edge")
         super().build(input_shape)

@@ -28,24 +28,24 @@ SKIPS = ("weighted", "sum", "none")
 class HGTGraphUpdate(tf_keras.layers.Layer):
     """One layer of the heterogeneous graph transformer, HGT of arXiv:2003.01332.
 
-    Keys, queries and messages are projected by node set, and compared and passed on by matrices of
-    the relation (equations 3 and 4). One softmax runs over all edges that reach a node, of all relations. The
-    update is equation 5 with a learned share of the old state, as in the authors' code and in
-    tensorflow-gnn's `HGTGraphUpdate`; a relation here may go against its edges, too.
+    Keys, queries and messages are projected per node set; matrices of the relation then transform messages and
+    compare keys with queries (equations 3 and 4). A single softmax runs over all edges that reach a node, of all
+    relations. The update is equation 5 with a learned fraction of the old state, as in the authors' code and in
+    tensorflow-gnn's `HGTGraphUpdate`. Unlike there, a relation may also run against its edges.
 
-    Shapes: a scalar graph with states [num_nodes, any] in; the same with states [num_nodes, num_heads *
-    per_head_channels] of the node sets in `node_sets` out.
+    Shapes: a scalar graph with states [num_nodes, any] in; the same graph out, with states [num_nodes, num_heads *
+    per_head_channels] for the node sets in `node_sets`.
 
     Init args:
         num_heads: number of attention heads.
-        per_head_channels: width of each.
+        per_head_channels: width of each head.
         node_sets: names of the node sets to update.
-        relations: the relations that lead to them, as `rounds_of` lists them.
-        skip: what becomes of the old state: "weighted", the new one gets a learned share of it; "sum", it is
-            added; both need states of the new width; "none".
+        relations: the relations that lead to these node sets, as listed by `rounds_of`.
+        skip: how the old state is used: "weighted" mixes it into the new state by a learned fraction; "sum" adds
+            it; "none" drops it. "weighted" and "sum" need old states as wide as the new ones.
         normalization: "layer" or "none", of the new state.
-        dropout_rate: share of the new state's values that training leaves out, in [0, 1).
-        activation: Keras activation of what a node received.
+        dropout_rate: fraction of the new state's values that training drops, in [0, 1).
+        activation: Keras activation of the sum of messages that a node receives.
         use_bias: whether projections of nodes have biases.
         kernel_initializer: as for `tf_keras.layers.Dense`.
         read_nodes_only: whether only nodes that are read out get a new state; see `next_state_where_read`.
@@ -54,8 +54,8 @@ class HGTGraphUpdate(tf_keras.layers.Layer):
         graph: a scalar graph.
 
     Raises:
-        ValueError: if there is no such skip or normalization; when called, if the old state has another width
-            than the new one, and is to be added.
+        ValueError: if `skip` or `normalization` is unknown; when called, if `skip` is not "none" and the widths of
+            old and new states differ.
 
     Example:
         >>> from tfx_gnn.models.relations import relations_of
@@ -90,7 +90,7 @@ class HGTGraphUpdate(tf_keras.layers.Layer):
         super().__init__(**kwargs)
         check_normalization(normalization)
         if skip not in SKIPS:
-            raise ValueError(f"`skip` must be one of {SKIPS}; got {skip!r}. That of the paper is 'sum'.")
+            raise ValueError(f"`skip` must be one of {SKIPS}; got {skip!r}. The paper uses 'sum'.")
         initializer = tf_keras.initializers.get(kernel_initializer)
         self._relations = tuple(Relation(*relation) for relation in relations)
         self._activation = tf_keras.activations.get(activation)
@@ -133,7 +133,7 @@ class HGTGraphUpdate(tf_keras.layers.Layer):
         self._dropout = tf_keras.layers.Dropout(dropout_rate, dtype=self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
-        """Makes the weights of relations, and the shares of old states."""
+        """Makes the weights of the relations, and the weights of the old states."""
         heads, channels = self._heads
         shape = (heads, channels, channels)
 
@@ -198,7 +198,7 @@ class HGTGraphUpdate(tf_keras.layers.Layer):
         def transformed(values: tf.Tensor, matrices: tf.Variable) -> tf.Tensor:
             return tf.matmul(values, block_diagonal(tf.cast(matrices, values.dtype)))
 
-        # Matrices are applied to nodes, of which there are fewer than edges.
+        # Matrices are applied to nodes, because there are fewer of them than edges.
         compared = to_edges(way.receiver_tag, transformed(queries, self._attention_matrices[position]))
         logits = tf.reduce_sum(self._split_heads(compared * to_edges(sender_tag, keys)), axis=-1)
         scale = tf.cast(self._priors[position], logits.dtype) / math.sqrt(self._heads[1])
@@ -211,7 +211,7 @@ class HGTGraphUpdate(tf_keras.layers.Layer):
 
     @tf.autograph.experimental.do_not_convert
     def _next_state(self, name: const.NodeSetName, inputs: tuple[tf.Tensor, list[tf.Tensor]]) -> tf.Tensor:
-        """Makes rows of the new state from the same rows of the old one and of what was received, if anything."""
+        """Computes rows of the new state from the same rows of the old state and of the messages, if any."""
         width, skip = self._heads[0] * self._heads[1], self._arguments["skip"]
         old_state, summed = inputs
         received = self._activation(tf.reshape(summed[0], [-1, width])) if summed else old_state

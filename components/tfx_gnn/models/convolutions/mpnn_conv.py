@@ -15,21 +15,22 @@ from tfx_gnn.models.message_passing import copy_to_edges, pool_edges
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class EdgeMLP(tf_keras.layers.Layer):
-    """Computes a vector for each edge from its source, its target and its own features.
+    """Computes a vector for each edge from its source, its target and its own feature.
 
-    A Dense layer of the three side by side is the sum of one of each: nodes are multiplied by the
-    matrix before they are copied to edges, of which there are many more. Where padded shapes tell that there are
-    fewer, edges are multiplied. As the update of an edge set in `GraphUpdate`, it gives edges their next state.
+    A Dense layer of the three inputs concatenated equals the sum of one Dense layer for each. So node states are
+    multiplied before they are copied to edges, of which there usually are many more; if static shapes show fewer
+    edges than nodes, they are copied first. As an edge set update in `GraphUpdate`, the layer gives edges their next
+    state.
 
     Shapes: states [num_nodes, any] at both ends and edge features [num_edges, any] of a scalar graph; result
     [num_edges, units[-1]].
 
     Init args:
         units: widths of the layers, at least one.
-        node_feature: the states of both ends; None for none.
+        node_feature: the node feature that holds the states of both ends; None for none.
         edge_feature: float feature of the edges; None for none.
         activation: Keras activation after each layer.
-        dropout_rate: share of the result's values that training leaves out, in [0, 1).
+        dropout_rate: fraction of the result's values that training drops, in [0, 1).
 
     Call args:
         graph: a scalar graph.
@@ -63,7 +64,7 @@ class EdgeMLP(tf_keras.layers.Layer):
         super().__init__(**kwargs)
         if not units or min(units) < 1 or (node_feature is None and edge_feature is None):
             raise ValueError(
-                "`units` must hold widths of at least one layer, and `node_feature` or `edge_feature` be given; got "
+                "`units` must hold the width of at least one layer, and `node_feature` or `edge_feature` be given; got "
                 f"{units!r}, {node_feature!r} and {edge_feature!r}. One layer of the states' width is a good start."
             )
         self._arguments = {
@@ -130,16 +131,16 @@ _REDUCE_TYPES = {"sum": "sum", "mean": "mean", "max": "max_no_inf", "min": "min_
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class MPNNConv(tf_keras.layers.Layer):
-    """Pools messages that a multi-layer perceptron makes of source, target and edge.
+    """Pools messages that a multi-layer perceptron computes from source, target and edge.
 
-    The message function of message passing neural networks, arXiv:1704.01212, section 2, as `EdgeMLP`
-    computes it; the node update is that of `NodeSetUpdate`. With one layer it equals a `SimpleConv` with
-    a Dense layer, at a fraction of the work.
+    `EdgeMLP` is the message function of message passing neural networks, arXiv:1704.01212, section 2; the node
+    update is left to `NodeSetUpdate`. With one layer the result equals that of a `SimpleConv` with a Dense layer,
+    at a fraction of the work.
 
     Shapes: as for `EdgeMLP`; result [num_receivers, message_units[-1]], zeros for a node without edges.
 
     Init args:
-        message_units: widths of the layers that make messages.
+        message_units: widths of the layers that compute messages.
         reduce_type: "sum", "mean", "max" or "min".
         receiver_tag: the end of the edges that receives, `SOURCE` or `TARGET`.
         node_feature: as for `EdgeMLP`.
@@ -152,7 +153,7 @@ class MPNNConv(tf_keras.layers.Layer):
         edge_set_name: the edges.
 
     Raises:
-        ValueError: if there is no such reduction, or as for `EdgeMLP`.
+        ValueError: if the reduction is unknown, or as for `EdgeMLP`.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -182,7 +183,7 @@ class MPNNConv(tf_keras.layers.Layer):
         super().__init__(**kwargs)
         if reduce_type not in _REDUCE_TYPES:
             raise ValueError(
-                f"`reduce_type` must be one of {tuple(_REDUCE_TYPES)}; got {reduce_type!r}. The paper's is 'sum'."
+                f"`reduce_type` must be one of {tuple(_REDUCE_TYPES)}; got {reduce_type!r}. The paper uses 'sum'."
             )
         self._reduce_type = reduce_type
         self._receiver_tag = receiver_tag

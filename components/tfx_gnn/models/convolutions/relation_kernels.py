@@ -10,26 +10,26 @@ import tf_keras
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class RelationKernels(tf_keras.layers.Layer):
-    """Multiplies what came along each relation by the relation's matrix, and adds the products up.
+    """Multiplies the input from each relation by the relation's matrix, and sums the products.
 
-    R-GCN, arXiv:1703.06103, section 2.2: rare relations would overfit matrices of their own, so that
-    these are combinations of a few shared ones (equation 3) or made of small blocks (equation 4).
+    As in R-GCN, arXiv:1703.06103, section 2.2: rare relations would overfit separate full matrices, so each
+    matrix can be a combination of a few shared ones (equation 3) or be made of small blocks (equation 4).
 
     Shapes: float [num_nodes, num_chosen, width] in, float [num_nodes, units] out.
 
     Init args:
-        num_relations: how many relations there are.
+        num_relations: number of relations.
         units: width of the result.
-        num_bases: how many matrices all relations share; None: each has its own.
-        num_blocks: number of blocks on the diagonal of each matrix; both widths must be multiples
-            of it. Not together with `num_bases`.
+        num_bases: number of matrices that all relations share; None: each relation has its own matrix.
+        num_blocks: number of blocks on the diagonal of each matrix, which must divide the input and output
+            widths. Cannot be combined with `num_bases`.
 
     Call args:
-        gathered: what each node received along each relation.
-        relations: positions of these relations, one for each that was gathered.
+        gathered: the inputs that each node received along the chosen relations.
+        relations: positions of the chosen relations, in the order of `gathered`.
 
     Raises:
-        ValueError: if a number is below 1, there are both decompositions, or widths do not divide.
+        ValueError: if a number is below 1, both decompositions are given, or `num_blocks` does not divide a width.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class RelationKernels(tf_keras.layers.Layer):
         super().build(input_shape)
 
     def call(self, gathered: tf.Tensor, relations: tuple[int, ...]) -> tf.Tensor:
-        """Multiplies and adds up; see the class for shapes.
+        """Multiplies and sums; see the class for shapes.
 
         Args:
             gathered: float, shape [num_nodes, num_chosen, width].
-            relations: one position, in [0, num_relations), for each that was gathered.
+            relations: positions of the chosen relations, each in [0, num_relations).
         """
         if self._arguments["num_bases"] is not None:
             coefficients = tf.cast(_chosen(self._coefficients, relations), gathered.dtype)
@@ -98,8 +98,8 @@ class RelationKernels(tf_keras.layers.Layer):
 def block_diagonal(blocks: tf.Tensor) -> tf.Tensor:
     """Puts blocks, [..., num_blocks, rows, columns], on the diagonal of matrices.
 
-    One product with such a matrix, most of it zeros, is faster than many with small blocks, and XLA compiles
-    it for CPUs in bfloat16 too, where it fails to multiply blocks.
+    One product with such a matrix, although mostly zeros, is faster than many products with small blocks. XLA
+    also compiles it in bfloat16 for CPUs, where it fails to multiply blocks.
 
     Example:
         >>> block_diagonal(tf.constant([[[1.0]], [[2.0]]])).numpy().tolist()
@@ -111,16 +111,16 @@ def block_diagonal(blocks: tf.Tensor) -> tf.Tensor:
 
 
 def glorot_matrices(shape: tuple[int, ...]) -> tf_keras.initializers.Initializer:
-    """Makes Glorot's initializer of a stack of matrices, the last two dimensions of `shape`.
+    """Makes a Glorot initializer for a stack of matrices, which are the last two dimensions of `shape`.
 
-    Keras' own takes leading dimensions for the receptive field of an image.
+    The one of Keras treats leading dimensions as the receptive field of an image.
     """
     limit = (6.0 / (shape[-2] + shape[-1])) ** 0.5
     return tf_keras.initializers.RandomUniform(-limit, limit)
 
 
 def _chosen(weights: tf.Variable, rows: tuple[int, ...]) -> tf.Tensor:
-    """Takes rows out of a weight; unlike that of `tf.gather`, the gradient is dense, as TPUs need it."""
+    """Takes rows of a weight; the gradient is dense, as TPUs need it, unlike that of `tf.gather`."""
     if rows == tuple(range(weights.shape[0])):
         return tf.convert_to_tensor(weights)
     return tf.stack([weights[row] for row in rows])

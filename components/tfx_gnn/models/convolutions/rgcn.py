@@ -1,4 +1,4 @@
-"""The relational graph convolution, R-GCN: over all edge sets, or over edges whose relation is a feature."""
+"""The relational graph convolution R-GCN, where relations are edge sets or values of an edge feature."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from tfx_gnn.models.state_blocks import NextStateFromConvolutions
 class RGCNGraphUpdate(tf_keras.layers.Layer):
     """One layer of R-GCN, arXiv:1703.06103, where each direction of each edge set is a relation.
 
-    Equation 2: the mean over the neighbours of each relation times its matrix, all added up, and
-    the own state times a matrix of the node set. The matrices of relations share their weights as the paper
-    says, so that all node sets must have states of one width.
+    It computes equation 2: the sum over relations of the neighbours' mean times the relation's matrix, plus
+    the own state times a matrix of the node set. The matrices of relations share weights as in the paper,
+    so all node sets must have states of the same width.
 
-    Shapes: a scalar graph with states [num_nodes, width] in; the same with states [num_nodes, units] of
-    the node sets in `node_sets` out.
+    Shapes: a scalar graph with states [num_nodes, width] in; the same graph out, with states [num_nodes, units] for
+    the node sets in `node_sets`.
 
     Init args:
         units: width of the new states.
         node_sets: names of the node sets to update.
-        relations: the relations that lead to them, as `rounds_of` lists them.
+        relations: the relations that lead to these node sets, as listed by `rounds_of`.
         num_bases: as for `RelationKernels`.
         num_blocks: as for `RelationKernels`.
         activation: as for `NextStateFromConvolutions`.
@@ -45,7 +45,7 @@ class RGCNGraphUpdate(tf_keras.layers.Layer):
         graph: a scalar graph.
 
     Raises:
-        ValueError: when called, if states have several widths.
+        ValueError: when called, if states have different widths.
 
     Example:
         >>> from tfx_gnn.models.relations import relations_of
@@ -86,7 +86,7 @@ class RGCNGraphUpdate(tf_keras.layers.Layer):
             "residual": residual,
             "read_nodes_only": read_nodes_only,
         }
-        # A graph without edges has no relations, and the layer then no matrices of any.
+        # A graph without edges has no relations; these kernels are then never built.
         self._kernels = RelationKernels(
             max(len(self._relations), 1),
             units,
@@ -145,7 +145,7 @@ class RGCNGraphUpdate(tf_keras.layers.Layer):
 
     @tf.autograph.experimental.do_not_convert
     def _next_state(self, name: const.NodeSetName, inputs: tuple[tf.Tensor, list[tf.Tensor]]) -> tf.Tensor:
-        """Makes the new state of rows of their old state and of their means by relation."""
+        """Computes rows of the new state from the same rows of the old state and of the means by relation."""
         old_state, means = inputs
         from_edges = {}
         if means:
@@ -163,11 +163,11 @@ class RGCNGraphUpdate(tf_keras.layers.Layer):
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class RGCNConv(tf_keras.layers.Layer):
-    """Averages neighbours for each relation, and transforms each mean by the relation's matrix.
+    """Averages the neighbours of each relation, and sums the means times the relations' matrices.
 
-    Equation 2 of R-GCN, arXiv:1703.06103, without the own state, which the next state joins
-    (`NextStateFromConvolutions`): for knowledge graphs, whose edge set has the relation as a feature.
-    Where relations are edge sets, use `RGCNGraphUpdate`. Takes memory for num_receivers * num_relations
+    This is equation 2 of R-GCN, arXiv:1703.06103, without the own state, which the next-state layer adds
+    (`NextStateFromConvolutions`). It is for knowledge graphs, whose edge set has the relation as a feature.
+    If relations are edge sets, use `RGCNGraphUpdate`. The layer needs memory for num_receivers * num_relations
     states.
 
     Shapes: states [num_senders, any] of a scalar graph; result [num_receivers, units], zeros for a node without
@@ -177,7 +177,7 @@ class RGCNConv(tf_keras.layers.Layer):
         units: width of the result.
         num_relations: number of relations.
         relation_feature: integer feature of the edges, shape [num_edges], in [0, num_relations);
-            edges with other values tell nothing.
+            edges with other values are ignored.
         num_bases: as for `RelationKernels`.
         num_blocks: as for `RelationKernels`.
         receiver_tag: the end of the edges that receives, `SOURCE` or `TARGET`.
@@ -238,7 +238,7 @@ class RGCNConv(tf_keras.layers.Layer):
         receivers = edge_set.adjacency[self._receiver_tag]
         relations = tf.cast(edge_set[self._relation_feature], receivers.dtype)
         is_known = (relations >= 0) & (relations < self._num_relations)
-        # Negative segments are left out of sums.
+        # Segment sums ignore negative segments.
         segments = tf.where(is_known, receivers * self._num_relations + relations, -1)
         receiver = graph.node_sets[edge_set.adjacency.node_set_name(self._receiver_tag)]
         num_segments = receiver.total_size * self._num_relations

@@ -19,21 +19,21 @@ _REDUCE_TYPES = {"mean": "mean", "sum": "sum", "max": "max_no_inf", "pool": "max
 class SAGEConv(tf_keras.layers.Layer):
     """Aggregates the neighbours' states and transforms the result.
 
-    GraphSAGE of arXiv:1706.02216, section 3.3, without the own state, which the next state joins
-    (`NextStateFromConvolutions`). "mean", "sum" and "max" do what tensorflow-gnn's `GraphSAGEAggregatorConv` does,
-    "pool" what its `GraphSAGEPoolingConv` does; states are transformed before they are copied to
-    edges, and with sorted edges sums and means are never copied at all.
+    This is GraphSAGE, arXiv:1706.02216, section 3.3, without the own state, which the next-state layer adds
+    (`NextStateFromConvolutions`). "mean", "sum" and "max" match tensorflow-gnn's `GraphSAGEAggregatorConv`,
+    "pool" its `GraphSAGEPoolingConv`. States are transformed before they are copied to edges, and on sorted edges
+    sums and means need no copies at all.
 
     Shapes: states [num_senders, any] of a scalar graph; result [num_receivers, units], zeros for a node without
     neighbours.
 
     Init args:
         units: width of the result.
-        aggregator: "mean", "sum", "max", or "pool": the maximum of what a layer makes of each neighbour.
-        hidden_units: width of that layer; only with "pool", by default `units`.
+        aggregator: "mean", "sum", "max", or "pool", the maximum after a layer is applied to each neighbour's state.
+        hidden_units: width of the layer of "pool", by default `units`; None for other aggregators.
         receiver_tag: the end of the edges that receives, `SOURCE` or `TARGET`.
-        sender_node_feature: the states.
-        dropout_rate: share of the senders' values that training leaves out, in [0, 1).
+        sender_node_feature: the node feature that holds the senders' states.
+        dropout_rate: fraction of the senders' state values that training drops, in [0, 1).
         activation: Keras activation of the layer of "pool".
         use_bias: whether the layer of "pool" has a bias.
 
@@ -42,7 +42,7 @@ class SAGEConv(tf_keras.layers.Layer):
         edge_set_name: the edges.
 
     Raises:
-        ValueError: if there is no such aggregator, or `hidden_units` goes with another one than "pool".
+        ValueError: if the aggregator is unknown, or `hidden_units` is given without "pool".
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -113,7 +113,7 @@ class SAGEConv(tf_keras.layers.Layer):
         states = self._dropout(tf.cast(states, self.compute_dtype))
         states = states if self._before is None else self._before(states)
         aggregator = self._arguments["aggregator"]
-        # Sums and means are linear, so that the narrower of the two states is the one to aggregate.
+        # Sums and means are linear, so the narrower of the states before and after the last layer is aggregated.
         is_narrowing = aggregator in ("mean", "sum") and self._arguments["units"] < states.shape[-1]
         values = self._after(states) if is_narrowing else states
         receiver_tag = self._arguments["receiver_tag"]

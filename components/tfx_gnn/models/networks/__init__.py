@@ -1,1 +1,1 @@
-"""Ready networks: stacks of one convolution with encoders, normalization and residuals."""
+"""Ready-made networks: each stacks one kind of convolution, with normalization and residuals, over encoded states."""

@@ -33,21 +33,21 @@ def gat_v2(
     readout_node_sets: Collection[const.NodeSetName] | None = None,
     read_nodes_only: bool = False,
 ) -> tf_keras.Sequential:
-    """Makes a graph attention network, GATv2 of arXiv:2105.14491, with attention for each relation.
+    """Makes a graph attention network, GATv2 of arXiv:2105.14491, with separate attention for each relation.
 
-    What a node attends to along each relation is put beside its own state and mixed by `state_block`, so that no
-    edge needs to lead from a node to itself.
+    The attention results of all relations are concatenated with the node's own state and mixed by `state_block`, so
+    self-loops are not needed.
 
     Args:
-        graph_spec: spec of the graph: its sets, and which edge sets have `edge_feature`.
+        graph_spec: spec of the graph; determines its sets, and which edge sets have `edge_feature`.
         units: width of the states.
-        num_layers: how far a node sees, in edges.
-        dropout_rate: share of the states' values that training leaves out, in [0, 1).
-        num_heads: number of attention heads; if concatenated, it divides `units`.
+        num_layers: number of layers, and thus of hops that a node sees.
+        dropout_rate: fraction of the state values that training drops, in [0, 1).
+        num_heads: number of attention heads; must divide `units` if heads are concatenated.
         heads_merge_type: "concat" or "mean".
         edge_dropout: as for `GATv2Conv`.
-        edge_feature: float feature of shape [num_edges, k] to take along, of the edge sets that have it.
-        activation: of attention and state.
+        edge_feature: float feature of shape [num_edges, k]; used on the edge sets that have it.
+        activation: Keras activation of attention results and states.
         normalization: as for `state_block`.
         residual: as for `gcn`.
         jumping_knowledge: as for `gcn`.
@@ -59,7 +59,7 @@ def gat_v2(
         Layer from a scalar graph to a graph, as for `gcn`.
 
     Raises:
-        ValueError: if an argument is out of range, or names what `graph_spec` lacks.
+        ValueError: if an argument is out of range, or names something that `graph_spec` lacks.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(

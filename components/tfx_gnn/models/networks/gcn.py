@@ -33,36 +33,37 @@ def gcn(
 ) -> tf_keras.Sequential:
     """Makes a graph convolutional network, arXiv:1609.02907.
 
-    Edges within a node set have self-loops, as in the paper. Where a node set has no such edges, its own
-    state gets a matrix instead; the results of all relations are added up. With one edge set and one
-    of `receiver_tags` it is the paper's network.
+    Edge sets within a node set get self-loops, as in the paper. A node set without such edges has a separate
+    matrix for its own state instead. The results of all relations are summed. With one edge set and one of
+    `receiver_tags`, this is the paper's network.
 
     Args:
-        graph_spec: spec of the graph: its sets, and which edge sets have the weight.
+        graph_spec: spec of the graph; determines its sets, and which edge sets have the weight.
         units: width of the states.
-        num_layers: how far a node sees, in edges.
-        dropout_rate: share of the states' values that training leaves out, in [0, 1).
-        edge_weight_feature_name: as for `GCNConv`, of the edge sets that have it.
+        num_layers: number of layers, and thus of hops that a node sees.
+        dropout_rate: fraction of the state values that training drops, in [0, 1).
+        edge_weight_feature_name: as for `GCNConv`; used on the edge sets that have the feature.
         degree_normalization: as for `GCNConv`.
         activation: as for `NextStateFromConvolutions`.
         normalization: as for `NextStateFromConvolutions`.
-        residual: whether old states are added to new ones where they have the same width: in all
-            layers but the first, and there if `graph_spec` says so.
-        jumping_knowledge: as for `layered_network`: whether the result is the last state or "concat", "max" or
-            "sum" of the states before and after every layer.
-        receiver_tags: ends of edges that receive: `SOURCE`, `TARGET` or both, with weights of their own.
-        readout_node_sets: names of the node sets whose last state matters; None for all. Others have the
-            last state that these need.
-        read_nodes_only: whether of these only the nodes have a last state at which an edge set "_readout/..."
-            begins; others then have zeros. `readout_node_sets` None stands for all node sets with such nodes. Faster
-            the fewer nodes are read, and the same at these.
+        residual: whether old states are added to new ones of the same width: in all layers but the first, and in
+            the first if `graph_spec` has states of width `units`.
+        jumping_knowledge: as for `layered_network`: "none" returns the last state; "concat", "max" and "sum" combine
+            the states before and after every layer.
+        receiver_tags: ends of the edges that receive messages: `SOURCE`, `TARGET` or both, each with its own weights.
+        readout_node_sets: names of the node sets whose last state matters; None for all. Other node sets are
+            updated only as far as these depend on them.
+        read_nodes_only: whether only nodes where an edge set "_readout/..." begins get a last state; other nodes of
+            their node sets get zeros. If `readout_node_sets` is None, it then means all node sets with such nodes.
+            The nodes that are read get the same result; the fewer they are, the faster.
 
     Returns:
-        Layer from a scalar graph, whose node sets have "hidden_state", to the graph with new ones, float
-        [num_nodes, units]. Auxiliary sets, whose names begin with "_", take no part.
+        Layer that maps a scalar graph, whose node sets have "hidden_state", to the graph with new states, float
+        [num_nodes, units], or wider for `jumping_knowledge="concat"`. Auxiliary sets, whose names begin with "_", are
+        ignored.
 
     Raises:
-        ValueError: if an argument is out of range, or names what `graph_spec` lacks.
+        ValueError: if an argument is out of range, or names something that `graph_spec` lacks.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(

@@ -33,26 +33,26 @@ def gin(
     readout_node_sets: Collection[const.NodeSetName] | None = None,
     read_nodes_only: bool = False,
 ) -> tf_keras.Sequential:
-    """Makes a graph isomorphism network, GIN of arXiv:1810.00826, or GINE of arXiv:1905.12265 with features of edges.
+    """Makes a graph isomorphism network, GIN of arXiv:1810.00826, or with edge features GINE of arXiv:1905.12265.
 
-    Each relation has a `GINConv`, own state included, and their results are added up. With one edge set and
-    one of `receiver_tags` it is the papers' network. Node sets that receive no messages have a matrix for their
+    Each relation has its own `GINConv`, which includes the own state; the results are summed. With one edge set and
+    one of `receiver_tags`, this is the papers' network. A node set that receives no messages has a matrix for its
     own state.
 
     Args:
-        graph_spec: spec of the graph: its sets, and which edge sets have `edge_feature`. The first states of
-            connected node sets have one width.
+        graph_spec: spec of the graph; determines its sets, and which edge sets have `edge_feature`. The first states
+            of connected node sets must have the same width.
         units: width of the states.
-        num_layers: how far a node sees, in edges.
-        dropout_rate: share of the states' values that training leaves out, in [0, 1).
+        num_layers: number of layers, and thus of hops that a node sees.
+        dropout_rate: fraction of the state values that training drops, in [0, 1).
         hidden_units: as for `GINConv`.
         epsilon: as for `GINConv`.
         learn_epsilon: as for `GINConv`.
-        edge_feature: float feature of shape [num_edges, k] to take along, of the edge sets that have it.
-        activation: of the layers within a convolution and of the states.
+        edge_feature: float feature of shape [num_edges, k]; used on the edge sets that have it.
+        activation: Keras activation inside convolutions and of the states.
         normalization: as for `GINConv`.
         residual: as for `gcn`.
-        jumping_knowledge: as for `gcn`; GIN's paper reads whole graphs by the sum of "concat".
+        jumping_knowledge: as for `gcn`; the GIN paper uses "concat", and sums the result over each graph.
         receiver_tags: as for `gcn`.
         readout_node_sets: as for `gcn`.
         read_nodes_only: as for `gcn`.
@@ -61,7 +61,7 @@ def gin(
         Layer from a scalar graph to a graph, as for `gcn`.
 
     Raises:
-        ValueError: if an argument is out of range, or names what `graph_spec` lacks.
+        ValueError: if an argument is out of range, or names something that `graph_spec` lacks.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(

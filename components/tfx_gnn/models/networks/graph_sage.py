@@ -31,17 +31,17 @@ def graph_sage(
     readout_node_sets: Collection[const.NodeSetName] | None = None,
     read_nodes_only: bool = False,
 ) -> tf_keras.Sequential:
-    """Makes a GraphSAGE network, arXiv:1706.02216, algorithm 1, with an aggregator for each relation.
+    """Makes a GraphSAGE network, arXiv:1706.02216, algorithm 1, with one aggregator per relation.
 
     Args:
-        graph_spec: spec of the graph: its sets.
+        graph_spec: spec of the graph; determines its sets.
         units: width of the states.
-        num_layers: how far a node sees, in edges.
-        dropout_rate: share of the states' values that training leaves out, in [0, 1).
+        num_layers: number of layers, and thus of hops that a node sees.
+        dropout_rate: fraction of the state values that training drops, in [0, 1).
         aggregator: as for `SAGEConv`.
         hidden_units: as for `SAGEConv`.
         activation: as for `NextStateFromConvolutions`.
-        normalization: as for `NextStateFromConvolutions`; the paper's is "l2".
+        normalization: as for `NextStateFromConvolutions`; the paper uses "l2".
         residual: as for `gcn`.
         jumping_knowledge: as for `gcn`.
         receiver_tags: as for `gcn`.
@@ -52,7 +52,7 @@ def graph_sage(
         Layer from a scalar graph to a graph, as for `gcn`.
 
     Raises:
-        ValueError: if an argument is out of range, or names what `graph_spec` lacks.
+        ValueError: if an argument is out of range, or names something that `graph_spec` lacks.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(

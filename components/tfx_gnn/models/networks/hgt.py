@@ -31,15 +31,15 @@ def hgt(
     """Makes a heterogeneous graph transformer, HGT of arXiv:2003.01332.
 
     Args:
-        graph_spec: spec of the graph: its sets, and the widths of states if they are there.
+        graph_spec: spec of the graph; determines its sets, and the widths of states if it has states.
         units: width of the states, a multiple of `num_heads`.
-        num_layers: how far a node sees, in edges.
-        dropout_rate: share of the states' values that training leaves out, in [0, 1).
+        num_layers: number of layers, and thus of hops that a node sees.
+        dropout_rate: fraction of the state values that training drops, in [0, 1).
         num_heads: number of attention heads.
         activation: as for `HGTGraphUpdate`.
         normalization: as for `HGTGraphUpdate`.
-        skip: as for `HGTGraphUpdate`, in all layers but the first, and there if `graph_spec` says that the
-            states have the width `units` already.
+        skip: as for `HGTGraphUpdate`; used in all layers but the first, and in the first if `graph_spec` has states of
+            width `units`.
         jumping_knowledge: as for `gcn`.
         receiver_tags: as for `gcn`.
         readout_node_sets: as for `gcn`.
@@ -49,7 +49,7 @@ def hgt(
         Layer from a scalar graph to a graph, as for `gcn`.
 
     Raises:
-        ValueError: if an argument is out of range, or names what `graph_spec` lacks.
+        ValueError: if an argument is out of range, or names something that `graph_spec` lacks.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(

@@ -1,4 +1,4 @@
-"""A stack of layers with a readout of the last state, or of all states."""
+"""A stack of layers that returns the last state, or a combination of all states."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMBINATIONS: dict[str, Callable[[list[tf.Tensor]], tf.Tensor]] = {
     "sum": tf.add_n,
 }
 JUMPING_KNOWLEDGE = ("none", *_COMBINATIONS)
-"""What becomes of the states of all layers; "none": the last one counts."""
+"""How the states of all layers are combined; "none" returns the last state."""
 
 
 def layered_network(
@@ -35,25 +35,25 @@ def layered_network(
     readout_node_sets: Collection[const.NodeSetName] | None = None,
     read_nodes_only: bool = False,
 ) -> tf_keras.Sequential:
-    """Makes a network of one layer a round.
+    """Makes a network with one layer per round.
 
     Args:
         graph_spec: as for `rounds_of`.
-        layer: makes the layer of a round, from a scalar graph to the graph with new states.
+        layer: makes the layer of a round, which maps a scalar graph to the graph with new states.
         name: name of the network.
-        units: width of the states that a layer makes.
+        units: width of the states that each layer returns.
         num_layers: as for `rounds_of`.
-        jumping_knowledge: "none": the states of the last layer are the result. "concat", "max" or "sum": as
-            for `JumpingKnowledge`.
+        jumping_knowledge: "none" returns the states of the last layer; "concat", "max" and "sum" combine all states,
+            as for `JumpingKnowledge`.
         receiver_tags: as for `rounds_of`.
         readout_node_sets: as for `rounds_of`.
         read_nodes_only: as for `rounds_of`.
 
     Returns:
-        Layer from a scalar graph to a graph.
+        Layer that maps a scalar graph to the graph with new states.
 
     Raises:
-        ValueError: if an argument is out of range, or names what `graph_spec` lacks.
+        ValueError: if an argument is out of range, or names something that `graph_spec` lacks.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -69,7 +69,7 @@ def layered_network(
     if jumping_knowledge not in JUMPING_KNOWLEDGE:
         raise ValueError(
             f"`jumping_knowledge` must be one of {JUMPING_KNOWLEDGE}; got {jumping_knowledge!r}. "
-            "Whole graphs are often told apart best with 'concat'."
+            "For graph-level tasks, 'concat' is often best."
         )
     plans = rounds_of(
         graph_spec,
@@ -89,23 +89,23 @@ def layered_network(
 class JumpingKnowledge(tf_keras.layers.Layer):
     """Runs layers one after another, and combines all states of a node into one.
 
-    Jumping knowledge of arXiv:1806.03536, section 4; with the first state among them as in equation 4.2 of
-    GIN, arXiv:1810.00826. A readout then still sees local information beside that of distant nodes.
+    This is jumping knowledge, arXiv:1806.03536, section 4, including the first state as in equation 4.2 of GIN,
+    arXiv:1810.00826. A readout then sees local information as well as that from distant nodes.
 
-    Shapes: a scalar graph with states [num_nodes, any] in; the same out, where node sets in `node_sets` have
-    [num_nodes, sum of the widths of all their states] for "concat", else [num_nodes, units].
+    Shapes: a scalar graph with states [num_nodes, any] in and out. The combined states have shape
+    [num_nodes, sum of the widths of all states] for "concat", else [num_nodes, units].
 
     Init args:
-        layers: from a scalar graph to the graph with new states, at least one.
-        node_sets: names of the node sets whose states are combined; others have their last one.
-        combination: "concat" side by side, first state first; "max" or "sum" of each value, for which all states
-            must have one width.
+        layers: layers that map a scalar graph to the graph with new states; at least one.
+        node_sets: names of the node sets whose states are combined; other node sets keep their last state.
+        combination: "concat" joins the states side by side, the first state first; "max" and "sum" are elementwise,
+            and need states of the same width.
 
     Call args:
         graph: a scalar graph.
 
     Raises:
-        ValueError: when called, if states have several widths where they must have one.
+        ValueError: when called, if "max" or "sum" is to combine states of different widths.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -152,8 +152,8 @@ class JumpingKnowledge(tf_keras.layers.Layer):
         widths = [state.shape[-1] for state in states]
         if self._combination != "concat" and len(set(widths)) > 1:
             raise ValueError(
-                f"`jumping_knowledge` must be 'concat' or 'none' where states have several widths; got "
-                f"{self._combination!r} for node set {name!r} with widths {widths}, the first state's first. "
+                f"`jumping_knowledge` must be 'concat' or 'none' if states have different widths; got "
+                f"{self._combination!r} for node set {name!r} with widths {widths}, in the order of layers. "
                 "Give it a Dense layer of the width `units` first, or choose 'concat'."
             )
         return _COMBINATIONS[self._combination]([tf.cast(state, self.compute_dtype) for state in states])
@@ -169,7 +169,7 @@ class JumpingKnowledge(tf_keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> JumpingKnowledge:
-        """Makes the layer from what `get_config` returned.
+        """Rebuilds the layer from the result of `get_config`.
 
         Args:
             config: the config.

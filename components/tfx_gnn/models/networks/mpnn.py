@@ -33,19 +33,19 @@ def mpnn(
     readout_node_sets: Collection[const.NodeSetName] | None = None,
     read_nodes_only: bool = False,
 ) -> tf_keras.Sequential:
-    """Makes a message passing neural network, arXiv:1704.01212, with messages for each relation.
+    """Makes a message passing neural network, arXiv:1704.01212, with separate messages for each relation.
 
     Args:
-        graph_spec: spec of the graph: its sets, and which edge sets have `edge_feature`.
+        graph_spec: spec of the graph; determines its sets, and which edge sets have `edge_feature`.
         units: width of the states.
-        num_layers: how far a node sees, in edges.
-        dropout_rate: share of the values of messages and states that training leaves out, in [0, 1).
-        message_units: widths of the layers that make messages; empty: one of width `units`.
+        num_layers: number of layers, and thus of hops that a node sees.
+        dropout_rate: fraction of the values of messages and states that training drops, in [0, 1).
+        message_units: widths of the layers that compute messages; empty for one layer of width `units`.
         reduce_type: as for `MPNNConv`.
-        edge_feature: float feature of shape [num_edges, k] to take along, of the edge sets that have it.
-        update_edges: whether each layer first gives edges a new "hidden_state" of width `units`, which messages
-            are then made of.
-        activation: of messages and states.
+        edge_feature: float feature of shape [num_edges, k]; used on the edge sets that have it.
+        update_edges: whether each layer first gives edges a new "hidden_state" of width `units`, and computes
+            messages from it.
+        activation: Keras activation of messages and states.
         normalization: as for `state_block`.
         residual: as for `gcn`.
         jumping_knowledge: as for `gcn`.
@@ -57,7 +57,7 @@ def mpnn(
         Layer from a scalar graph to a graph, as for `gcn`.
 
     Raises:
-        ValueError: if an argument is out of range, or names what `graph_spec` lacks.
+        ValueError: if an argument is out of range, or names something that `graph_spec` lacks.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -87,7 +87,7 @@ def mpnn(
 
     def layer(plan: Round) -> tf_keras.layers.Layer:
         def edge_update(edge_set_name: const.EdgeSetName) -> EdgeMLP:
-            # What this layer reads, the one before has written.
+            # Only the first layer reads the raw feature; each later one reads what the layer before it wrote.
             feature = const.HIDDEN_STATE if plan.position else raw_feature(edge_set_name)
             return EdgeMLP([units], edge_feature=feature, activation=activation, dropout_rate=dropout_rate)
 

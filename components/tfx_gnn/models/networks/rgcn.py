@@ -35,18 +35,18 @@ def rgcn(
 ) -> tf_keras.Sequential:
     """Makes a relational graph convolutional network, R-GCN of arXiv:1703.06103.
 
-    A relation is a direction of an edge set; or, for a knowledge graph whose edges have the relation as a
-    feature, a value of that feature in one direction.
+    A relation is one direction of an edge set. In a knowledge graph whose edges have the relation as a feature, it
+    is one value of that feature in one direction.
 
     Args:
-        graph_spec: spec of the graph: its sets.
+        graph_spec: spec of the graph; determines its sets.
         units: width of the states.
-        num_layers: how far a node sees, in edges.
-        dropout_rate: share of the states' values that training leaves out, in [0, 1).
+        num_layers: number of layers, and thus of hops that a node sees.
+        dropout_rate: fraction of the state values that training drops, in [0, 1).
         num_bases: as for `RelationKernels`.
         num_blocks: as for `RelationKernels`.
-        relation_feature: integer feature, in [0, num_relations), that every edge set has; None: edge sets
-            are the relations, and all node sets have states of one width.
+        relation_feature: integer feature with values in [0, num_relations), which every edge set must have. None: edge
+            sets are the relations, and all node sets must have states of the same width.
         num_relations: number of values of `relation_feature`; 0 without it.
         activation: as for `NextStateFromConvolutions`.
         normalization: as for `NextStateFromConvolutions`.
@@ -60,7 +60,7 @@ def rgcn(
         Layer from a scalar graph to a graph, as for `gcn`.
 
     Raises:
-        ValueError: if an argument is out of range, or names what `graph_spec` lacks.
+        ValueError: if an argument is out of range, or names something that `graph_spec` lacks.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(

@@ -1,4 +1,4 @@
-"""The objectives of classification and regression, whose labels are features of seeds or of graphs."""
+"""The objectives of classification and regression, whose labels are features of seeds or graphs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class LabelObjective(Objective):
-    """What objectives of single tasks have in common: one label feature, whose place says how to part it off."""
+    """Base of the objectives with one label feature, whose place defines how it is split off."""
 
     def __init__(self, task: Task, place: LabelPlace) -> None:
         self.task = task
@@ -34,20 +34,20 @@ class LabelObjective(Objective):
         self.readout_key = place.readout_key
 
     def check_budget(self, budget: SizeConstraints, spec: GraphTensorSpec) -> None:
-        """Demands what the place of the label does; see `Objective`."""
+        """Runs the check of the label's place; see `Objective`."""
         self._place.check_budget(budget, spec)
 
     def without_labels(self, spec: GraphTensorSpec) -> GraphTensorSpec:
-        """Removes the label, which may be missing already; see `Objective`."""
+        """Removes the label, which may already be missing; see `Objective`."""
         return self._place.without_label(spec)
 
     def labels_only(self, spec: GraphTensorSpec) -> GraphTensorSpec:
-        """Keeps the label and where it lies; see `Objective`."""
+        """Keeps only the label and the place that holds it; see `Objective`."""
         return self._place.label_only(spec)
 
 
 class ClassObjective(LabelObjective):
-    """One class a row; see `Objective`."""
+    """Objective with one class per row; see `Objective`."""
 
     def __init__(
         self,
@@ -64,21 +64,21 @@ class ClassObjective(LabelObjective):
         self._class_weights = _class_weights(task, self.class_names, summary)
 
     def check_spec(self, spec: GraphTensorSpec) -> None:
-        """Demands an int64 class index; see `Objective`."""
+        """Requires an int64 class index; see `Objective`."""
         label = self._place.label_spec(spec)
         if not isinstance(label, tf.TensorSpec) or label.dtype != tf.int64 or label.shape.rank != 1:
             raise ValueError(
-                f"`task` must name a class index, int64 with one value a readout; got {label.dtype.name} of shape "
-                f"{shape_in_words(label.shape)} in {self._place.label_feature!r}. Make it by "
+                f"`task` must name a class index, int64 with one value per readout; got {label.dtype.name} of shape "
+                f"{shape_in_words(label.shape)} in {self._place.label_feature!r}. Make it with "
                 "tft.compute_and_apply_vocabulary."
             )
 
     def split_off_labels(self, graph: GraphTensor) -> tuple[GraphTensor, tf.Tensor]:
-        """Parts a graph from its class indices, int64 [rows]."""
+        """Splits the class indices, int64 [rows], off a graph."""
         return self._place.split_off(graph)
 
     def counts(self, labels: tf.Tensor, graph: GraphTensor, is_real_component: tf.Tensor) -> tf.Tensor:
-        """Counts real graphs whose class is known, bool [rows]."""
+        """Returns which rows are of real graphs and have a known class, bool [rows]."""
         return self._place.by_row(graph, is_real_component) & self._is_known(labels)
 
     def weights(self, labels: tf.Tensor) -> tf.Tensor:
@@ -95,16 +95,16 @@ class ClassObjective(LabelObjective):
         return tf.where(self._is_known(labels), labels, tf.zeros_like(labels))
 
     def check_output(self, output: Any, graph: GraphTensor) -> None:
-        """Demands logits, [rows, num_classes]."""
+        """Requires logits, [rows, num_classes]."""
         check_tensor_output(
             output,
             [self._place.num_rows(graph), self.num_classes],
             form="[num_readouts, num_classes]",
-            advice="Read out the seeds, and end with one unit a class.",
+            advice="Read out the seeds, and end with one unit per class.",
         )
 
     def loss(self) -> tf_keras.losses.Loss:
-        """Makes the cross entropy of logits."""
+        """Makes the cross-entropy loss of the logits."""
         return SmoothedCrossEntropy(self._label_smoothing, name="cross_entropy")
 
     def weighted_metrics(self) -> list[tf_keras.metrics.Metric]:
@@ -113,12 +113,12 @@ class ClassObjective(LabelObjective):
 
     def output_layers(self, *, embeddings_name: str = "embeddings", output_name: str = "logits") -> OutputLayers:
         """Makes readout and one Dense layer; see `Objective`."""
-        # Logits of half precision would make a poor loss.
+        # Logits in half precision would make the loss imprecise.
         head = tf_keras.layers.Dense(self.num_classes, dtype=tf.float32, name=output_name)
         return OutputLayers(self._place.readout_layer(embeddings_name), head)
 
     def served_outputs(self, output: tf.Tensor, graph: GraphTensor) -> dict[str, tf.Tensor]:
-        """Answers logits, probabilities, and the most probable class with its probability."""
+        """Returns logits, probabilities, and the most probable class with its probability."""
         logits = tf.cast(output, tf.float32)
         probabilities = tf.nn.softmax(logits)
         return {
@@ -158,7 +158,7 @@ def _class_weights(
     class_names: Sequence[bytes],
     summary: LabelSummary | Mapping[str, LabelSummary] | None,
 ) -> npt.NDArray[np.float32] | None:
-    """float32 [num_classes]; None as long as counts are missing."""
+    """Returns the class weights, float32 [num_classes]; None if they depend on label counts that are not given."""
     weights = np.ones(len(class_names), np.float32)
     if isinstance(task.class_weights, dict):
         names = [name.decode() for name in class_names]
@@ -178,15 +178,15 @@ def _class_weights(
 
 
 class RegressionObjective(LabelObjective):
-    """One or more numbers a row; see `Objective`.
+    """Objective with one or more numbers per row; see `Objective`.
 
-    Three units meet here. Data holds labels as `preprocessing_fn` left them. With `standardize`, labels
-    that have been split off, loss and the model's output are in standard deviations of the training
-    split. Metrics and answers are in the label's own unit, before any of this.
+    There are three units. The data holds labels as `preprocessing_fn` left them. With `standardize`, the labels that
+    `split_off_labels` returns, the loss and the model's output are in standard deviations of the training split.
+    Metrics and served outputs are in the label's own unit, before any scaling.
 
     Attributes:
-        mean: of each output, the label's value that a model's output of 0 means.
-        std: of each output, what a difference of 1 in a model's output means.
+        mean: for each output, the label value that a model output of 0 stands for.
+        std: for each output, the label difference that a difference of 1 in the model output stands for.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class RegressionObjective(LabelObjective):
         super().__init__(task, place)
         self._num_outputs = task.num_outputs
         self._loss = task.loss
-        # The transform has scaled such numbers to other ones.
+        # If the transform has scaled the label, these numbers no longer occur.
         self._missing_values = () if task.mean else task.missing_values
         self._standardizes = task.standardize and isinstance(summary, LabelSummary)
         self.mean = task.mean or (0.0,) * task.num_outputs
@@ -209,25 +209,25 @@ class RegressionObjective(LabelObjective):
         if isinstance(summary, LabelSummary):
             if task.standardize:
                 self.mean = summary.mean
-                # A label that never changes is told by its mean alone.
+                # A constant label has std 0; its mean alone describes it.
                 self.std = tuple(std if std > 0.0 else 1.0 for std in summary.std)
             else:
                 self._center = summary.mean
 
     def check_spec(self, spec: GraphTensorSpec) -> None:
-        """Demands a float32 label, [rows] or [rows, num_outputs]; see `Objective`."""
+        """Requires a float32 label, [rows] or [rows, num_outputs]; see `Objective`."""
         label = self._place.label_spec(spec)
         shapes = [[None, self._num_outputs], *([[None]] if self._num_outputs == 1 else [])]
         fits = isinstance(label, tf.TensorSpec) and label.dtype == tf.float32
         if not (fits and label.shape.rank and [None, *label.shape[1:]] in shapes):
             raise ValueError(
-                f"`task` must name a float32 label with {self._num_outputs} values a readout; got {label.dtype.name} "
-                f"of shape {shape_in_words(label.shape)} in {self._place.label_feature!r}. Cast it in "
-                "`preprocessing_fn`, or set `num_outputs`."
+                f"`task` must name a float32 label with {self._num_outputs} values per readout; got "
+                f"{label.dtype.name} of shape {shape_in_words(label.shape)} in {self._place.label_feature!r}. Cast it "
+                "in `preprocessing_fn`, or set `num_outputs`."
             )
 
     def split_off_labels(self, graph: GraphTensor) -> tuple[GraphTensor, tf.Tensor]:
-        """Parts a graph from its labels, float32 [rows, num_outputs]; NaN for missing ones."""
+        """Splits the labels, float32 [rows, num_outputs], off a graph; NaN marks missing labels."""
         graph, label = self._place.split_off(graph)
         label = tf.reshape(label, [label.shape[0] or tf.shape(label)[0], self._num_outputs])
         for missing in self._missing_values:
@@ -237,11 +237,11 @@ class RegressionObjective(LabelObjective):
         return graph, label
 
     def counts(self, labels: tf.Tensor, graph: GraphTensor, is_real_component: tf.Tensor) -> tf.Tensor:
-        """Counts finite labels of real graphs, bool [rows, num_outputs]."""
+        """Returns which labels are finite and of real graphs, bool [rows, num_outputs]."""
         return self._place.by_row(graph, is_real_component)[:, tf.newaxis] & tf.math.is_finite(labels)
 
     def weights(self, labels: tf.Tensor) -> tf.Tensor:
-        """Weighs all alike, float32 [rows, num_outputs]."""
+        """Weights all labels equally, float32 [rows, num_outputs]."""
         if self._lacks_summary:
             raise ValueError(
                 "`summary` must be given where labels are to be standardised; got None. Look at the labels of the "
@@ -254,16 +254,16 @@ class RegressionObjective(LabelObjective):
         return tf.where(tf.math.is_finite(labels), labels, tf.zeros_like(labels))
 
     def check_output(self, output: Any, graph: GraphTensor) -> None:
-        """Demands numbers, [rows, num_outputs]."""
+        """Requires numbers, [rows, num_outputs]."""
         check_tensor_output(
             output,
             [self._place.num_rows(graph), self._num_outputs],
             form="[num_readouts, num_outputs]",
-            advice="Read out the seeds or graphs, and end with one unit an output.",
+            advice="Read out the seeds or graphs, and end with one unit per output.",
         )
 
     def loss(self) -> tf_keras.losses.Loss:
-        """Makes the loss of each number."""
+        """Makes the elementwise loss."""
         return ElementwiseRegressionLoss(self._loss, name=self._loss)
 
     def weighted_metrics(self) -> list[tf_keras.metrics.Metric]:
@@ -276,6 +276,6 @@ class RegressionObjective(LabelObjective):
         return OutputLayers(self._place.readout_layer(embeddings_name), head)
 
     def served_outputs(self, output: tf.Tensor, graph: GraphTensor) -> dict[str, tf.Tensor]:
-        """Answers numbers in the label's own unit, [rows, num_outputs]."""
+        """Returns numbers in the label's own unit, [rows, num_outputs]."""
         own = tf.cast(output, tf.float32) * tf.constant(self.std, tf.float32) + tf.constant(self.mean, tf.float32)
         return {model_interface.PREDICTION_OUTPUT: own}

@@ -21,21 +21,22 @@ from tfx_gnn.models.tasks.task import READOUT_NODE_SET, check_pooling
 
 _PieceSpec = TypeVar("_PieceSpec", ContextSpec, NodeSetSpec)
 
-# Of no nodes, all of them make zeros.
+# All of these return zeros for a component without nodes.
 _REDUCTIONS = {"mean": "mean", "sum": "sum", "max": "max_no_inf"}
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class GraphReadout(tf_keras.layers.Layer):
-    """Pools the states of all nodes of each graph, one node set beside the other.
+    """Pools the states of all nodes of each graph, and concatenates the results of the node sets.
 
-    Auxiliary node sets, whose names begin with "_", and those without the feature take no part.
+    Auxiliary node sets, whose names begin with "_", and node sets without the feature are ignored.
 
-    Shapes: a scalar graph in; out float [num_components, sum over node sets, in alphabetical order, and
-    over ways of pooling of state width]. A component without nodes, such as padding, gets zeros.
+    Shapes: a scalar graph in; out float [num_components, width], the results of the node sets side by side in
+    alphabetical order, each as wide as its states times the number of poolings. A component without nodes, such as
+    padding, gets zeros.
 
     Args:
-        pooling: "mean", "sum", "max", or several of them with "|" between.
+        pooling: "mean", "sum", "max", or several of them joined by "|".
         feature_name: node feature to pool, float [num_nodes, units].
         **kwargs: arguments of `tf_keras.layers.Layer`.
     """
@@ -55,7 +56,7 @@ class GraphReadout(tf_keras.layers.Layer):
             graph: scalar graph.
 
         Returns:
-            One row a component.
+            One row per component.
 
         Raises:
             ValueError: if no node set has the feature.
@@ -69,21 +70,21 @@ class GraphReadout(tf_keras.layers.Layer):
         if not pooled:
             raise ValueError(
                 f"`graph` must have a node set with feature {self._feature_name!r}; got node sets "
-                f"{sorted(graph.node_sets)} without. Let the network give nodes a state first."
+                f"{sorted(graph.node_sets)} without it. Let the network give nodes a state first."
             )
         return pooled[0] if len(pooled) == 1 else tf.concat(pooled, axis=-1)
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal layer."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "pooling": self._pooling, "feature_name": self._feature_name}
 
 
 class LabelPlace(abc.ABC):
-    """Where a label feature lies.
+    """Where a label feature is stored.
 
     Attributes:
-        label_feature: its name.
-        readout_key: equal for places of which the same values are read out.
+        label_feature: name of the feature.
+        readout_key: equal for places that read out the same values.
     """
 
     readout_key: str
@@ -92,11 +93,11 @@ class LabelPlace(abc.ABC):
         self.label_feature = label_feature
 
     def label_spec(self, spec: GraphTensorSpec) -> tf.TypeSpec:
-        """Finds the label in the spec of a graph."""
+        """Returns the spec of the label in the spec of a graph."""
         features = self._features(spec)
         if features is None or self.label_feature not in features:
             raise ValueError(
-                f"`task` must name a label of {self.description}; got {self.label_feature!r}, where there are "
+                f"`task` must name a label of {self.description}; got {self.label_feature!r}, but found "
                 f"{sorted(features) if features is not None else 'no such node set'}. {self._advice} Keep it in "
                 "`preprocessing_fn`."
             )
@@ -106,7 +107,7 @@ class LabelPlace(abc.ABC):
     @property
     @abc.abstractmethod
     def description(self) -> str:
-        """The place, as messages name it."""
+        """The name of the place in error messages."""
 
     @property
     @abc.abstractmethod
@@ -121,19 +122,19 @@ class LabelPlace(abc.ABC):
 
     @abc.abstractmethod
     def without_label(self, spec: GraphTensorSpec) -> GraphTensorSpec:
-        """Describes a graph without the label, which may be missing already."""
+        """Removes the label from the spec of a graph; it may already be missing."""
 
     @abc.abstractmethod
     def label_only(self, spec: GraphTensorSpec) -> GraphTensorSpec:
-        """Describes a graph with nothing but the label."""
+        """Returns the spec of a graph with only the label."""
 
     @abc.abstractmethod
     def split_off(self, graph: GraphTensor) -> tuple[GraphTensor, tf.Tensor]:
-        """Parts a graph from its label."""
+        """Splits the label off a graph."""
 
     @abc.abstractmethod
     def num_rows(self, graph: GraphTensor) -> int | None:
-        """Counts the predictions for a graph, if that is static."""
+        """Returns the number of predictions for a graph; None if it is not static."""
 
     @abc.abstractmethod
     def by_row(self, graph: GraphTensor, values: tf.Tensor) -> tf.Tensor:
@@ -141,17 +142,21 @@ class LabelPlace(abc.ABC):
 
     @abc.abstractmethod
     def readout_layer(self, name: str) -> Callable[[GraphTensor], tf.Tensor]:
-        """Makes the Keras layer from a graph with hidden states to [rows, units]."""
+        """Makes the Keras layer that maps a graph with hidden states to [rows, units]."""
 
 
 class ReadoutLabels(LabelPlace):
-    """Labels of `_readout`, with one node an example, tied to the seed by `_readout/seed`."""
+    """Labels of node set `_readout`.
+
+    The budget check and the readout layer expect one node per example, connected to the seed by
+    `_readout/seed`; the objective of links replaces both.
+    """
 
     readout_key = "seed"
 
     @property
     def description(self) -> str:
-        """The place, as messages name it."""
+        """The name of the place in error messages."""
         return f"node set {READOUT_NODE_SET!r}"
 
     @property
@@ -163,22 +168,22 @@ class ReadoutLabels(LabelPlace):
         return None if readout is None else readout.features_spec
 
     def check_budget(self, budget: SizeConstraints, spec: GraphTensorSpec) -> None:
-        """Demands one readout node, and one edge to it, in each component of a padded batch.
+        """Requires one readout node, and one edge to it, in each component of a padded batch.
 
-        A padding component has a readout node, as every example has; it needs its edge
-        to some padding node, or the readout of a padded batch is not complete.
+        A padding component has a readout node, as every example does. Without an edge from some
+        padding node to it, the readout of a padded batch is incomplete.
         """
         sizes = readout_sizes(budget, spec)
         least = dict(budget.min_nodes_per_component).get(READOUT_NODE_SET, 0)
         if least != 1 or set(sizes.values()) != {budget.total_num_components}:
             raise ValueError(
-                f"`size_constraints_dir` must hold a budget with one {READOUT_NODE_SET!r} node a component, and one "
+                f"`size_constraints_dir` must hold a budget with one {READOUT_NODE_SET!r} node per component, and one "
                 f"edge to it; got {sizes} for {budget.total_num_components} components, at least {least} nodes each. "
                 "Learn it from examples with one readout."
             )
 
     def without_label(self, spec: GraphTensorSpec) -> GraphTensorSpec:
-        """Describes a graph without the label, which may be missing already."""
+        """Removes the label from the spec of a graph; it may already be missing."""
         node_sets = dict(spec.node_sets_spec)
         readout = node_sets[READOUT_NODE_SET]
         features = {name: feature for name, feature in readout.features_spec.items() if name != self.label_feature}
@@ -186,18 +191,18 @@ class ReadoutLabels(LabelPlace):
         return GraphTensorSpec.from_piece_specs(spec.context_spec, node_sets, dict(spec.edge_sets_spec))
 
     def label_only(self, spec: GraphTensorSpec) -> GraphTensorSpec:
-        """Describes a graph with nothing but `_readout` and the label."""
+        """Returns the spec of a graph with only `_readout` and the label."""
         readout = spec.node_sets_spec[READOUT_NODE_SET]
         kept = _with_features(readout, {self.label_feature: readout.features_spec[self.label_feature]})
         return GraphTensorSpec.from_piece_specs(_with_features(spec.context_spec, {}), {READOUT_NODE_SET: kept}, {})
 
     def split_off(self, graph: GraphTensor) -> tuple[GraphTensor, tf.Tensor]:
-        """Parts a graph from its label, [num_readouts, ...]."""
+        """Splits the label, [num_readouts, ...], off a graph."""
         label = graph.node_sets[READOUT_NODE_SET][self.label_feature]
         return graph.remove_features(node_sets={READOUT_NODE_SET: [self.label_feature]}), label
 
     def num_rows(self, graph: GraphTensor) -> int | None:
-        """Counts `_readout` nodes, if that is static."""
+        """Returns the number of `_readout` nodes; None if it is not static."""
         rows: int | None = graph.spec.node_sets_spec[READOUT_NODE_SET].total_size
         return rows
 
@@ -221,7 +226,7 @@ class ContextLabels(LabelPlace):
 
     @property
     def description(self) -> str:
-        """The place, as messages name it."""
+        """The name of the place in error messages."""
         return "the context"
 
     @property
@@ -232,25 +237,25 @@ class ContextLabels(LabelPlace):
         return spec.context_spec.features_spec
 
     def check_budget(self, budget: SizeConstraints, spec: GraphTensorSpec) -> None:
-        """Any budget will do: each component has a context."""
+        """Accepts any budget: each component has a context."""
 
     def without_label(self, spec: GraphTensorSpec) -> GraphTensorSpec:
-        """Describes a graph without the label, which may be missing already."""
+        """Removes the label from the spec of a graph; it may already be missing."""
         return without_context_features(spec, [self.label_feature])
 
     def label_only(self, spec: GraphTensorSpec) -> GraphTensorSpec:
-        """Describes a graph with nothing but the label."""
+        """Returns the spec of a graph with only the label."""
         context = spec.context_spec
         features = {self.label_feature: context.features_spec[self.label_feature]}
         return GraphTensorSpec.from_piece_specs(_with_features(context, features), {}, {})
 
     def split_off(self, graph: GraphTensor) -> tuple[GraphTensor, tf.Tensor]:
-        """Parts a graph from its label, [num_components, ...]."""
+        """Splits the label, [num_components, ...], off a graph."""
         label = graph.context[self.label_feature]
         return graph.remove_features(context=[self.label_feature]), label
 
     def num_rows(self, graph: GraphTensor) -> int | None:
-        """Counts components, if that is static."""
+        """Returns the number of components; None if it is not static."""
         rows: int | None = graph.spec.total_num_components
         return rows
 
@@ -265,7 +270,7 @@ class ContextLabels(LabelPlace):
 
 
 def readout_sizes(budget: SizeConstraints, spec: GraphTensorSpec) -> dict[str, Any]:
-    """Lists the sizes of `_readout` and of the edge sets to it in a padded batch; None where the budget has none."""
+    """Returns the padded sizes of `_readout` and of the edge sets to it; None for sizes that the budget lacks."""
     sizes = {READOUT_NODE_SET: budget.total_num_nodes.get(READOUT_NODE_SET)}
     for name in spec.edge_sets_spec:
         if name.startswith(f"{READOUT_NODE_SET}/"):
@@ -280,7 +285,7 @@ def readout_components(graph: GraphTensor) -> tf.Tensor:
 
 
 def without_context_features(spec: GraphTensorSpec, feature_names: Collection[const.FieldName]) -> GraphTensorSpec:
-    """Describes a graph without features of the context, which may be missing already."""
+    """Removes context features from the spec of a graph; they may already be missing."""
     context = spec.context_spec
     features = {name: feature for name, feature in context.features_spec.items() if name not in feature_names}
     return GraphTensorSpec.from_piece_specs(
@@ -289,5 +294,5 @@ def without_context_features(spec: GraphTensorSpec, feature_names: Collection[co
 
 
 def _with_features(piece: _PieceSpec, features: dict[str, Any]) -> _PieceSpec:
-    """Describes a node set or the context with other features and the same sizes."""
+    """Returns the spec of a node set or context with other features and the same sizes."""
     return type(piece).from_field_specs(features_spec=features, sizes_spec=piece.sizes_spec)

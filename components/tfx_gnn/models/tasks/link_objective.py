@@ -34,7 +34,7 @@ TARGET_EDGE_SET = f"{READOUT_NODE_SET}/target"
 
 
 class LinkObjective(LabelObjective):
-    """A score a candidate pair; see `Objective`."""
+    """Objective with one score per candidate pair; see `Objective`."""
 
     def __init__(self, task: LinkPrediction) -> None:
         super().__init__(task, ReadoutLabels(task.label_feature))
@@ -44,7 +44,7 @@ class LinkObjective(LabelObjective):
         self.input_features = (task.relation_feature,) if task.relation_feature else ()
 
     def check_spec(self, spec: GraphTensorSpec) -> None:
-        """Demands an int64 label, and the relation if there is one, of candidates tied to both ends."""
+        """Requires an int64 label, the relation if there is one, and edge sets to both ends of each pair."""
         label = self._place.label_spec(spec)
         features = {self._task.label_feature: label}
         if self._task.relation_feature:
@@ -52,35 +52,35 @@ class LinkObjective(LabelObjective):
         for name, feature in features.items():
             if not isinstance(feature, tf.TensorSpec) or feature.dtype != tf.int64 or feature.shape.rank != 1:
                 raise ValueError(
-                    f"`task` must name int64 features with one value a candidate; got {feature.dtype.name} of shape "
+                    f"`task` must name int64 features with one value per candidate; got {feature.dtype.name} of shape "
                     f"{shape_in_words(feature.shape)} in {name!r}. Cast it in `preprocessing_fn`, or look it up "
                     "in a vocabulary."
                 )
         missing = sorted({SOURCE_EDGE_SET, TARGET_EDGE_SET} - set(spec.edge_sets_spec))
         if missing:
             raise ValueError(
-                f"`task` must have candidates tied to both ends of each pair; got no edge sets {missing}. Sample by a "
-                "plan with `seed_edge_set`."
+                f"`task` must have candidates connected to both ends of each pair; got no edge sets {missing}. Sample "
+                "with a plan that has `seed_edge_set`."
             )
 
     def check_budget(self, budget: SizeConstraints, spec: GraphTensorSpec) -> None:
-        """Demands one edge of each kind for each candidate of a padded batch."""
+        """Requires one edge of each kind for each candidate of a padded batch."""
         sizes = readout_sizes(budget, spec)
         if None in sizes.values() or len(set(sizes.values())) != 1:
             raise ValueError(
                 f"`size_constraints_dir` must hold a budget with as many edges to {READOUT_NODE_SET!r} as nodes; got "
-                f"{sizes}. Learn it from examples whose candidates are tied to both ends."
+                f"{sizes}. Learn it from examples whose candidates are connected to both ends."
             )
 
     def split_off_labels(self, graph: GraphTensor) -> tuple[GraphTensor, tf.Tensor]:
-        """Parts a graph from its labels, int64 [candidates, 2]: see `candidate_groups`."""
+        """Splits the labels, int64 [candidates, 2], off a graph; see `candidate_groups`."""
         graph, label = self._place.split_off(graph)
         sizes = graph.node_sets[READOUT_NODE_SET].sizes
         starts = tf.gather(tf.cumsum(sizes, exclusive=True), readout_components(graph))
         return graph, tf.stack([label, tf.cast(starts, tf.int64)], axis=1)
 
     def counts(self, labels: tf.Tensor, graph: GraphTensor, is_real_component: tf.Tensor) -> tf.Tensor:
-        """Counts candidates of real graphs that take part; for softmax true pairs alone; bool [candidates]."""
+        """Returns which candidates count, bool [candidates]: true and false pairs, for softmax only true pairs."""
         candidates = Candidates.of(labels)
         is_real = self._place.by_row(graph, is_real_component)
         if self._task.loss == "softmax":
@@ -88,15 +88,15 @@ class LinkObjective(LabelObjective):
         return is_real & (candidates.is_true | candidates.is_false)
 
     def weights(self, labels: tf.Tensor) -> tf.Tensor:
-        """Weighs all alike, float32 [candidates]."""
+        """Weights all candidates equally, float32 [candidates]."""
         return tf.ones_like(labels[:, 0], tf.float32)
 
     def safe_labels(self, labels: tf.Tensor) -> tf.Tensor:
-        """Returns labels as they are: losses know candidates that take no part."""
+        """Returns the labels unchanged: the losses ignore candidates that are neither true nor false."""
         return labels
 
     def check_output(self, output: Any, graph: GraphTensor) -> None:
-        """Demands scores, [candidates]."""
+        """Requires scores, [candidates]."""
         check_tensor_output(
             output,
             [self._place.num_rows(graph)],
@@ -105,14 +105,15 @@ class LinkObjective(LabelObjective):
         )
 
     def loss(self) -> tf_keras.losses.Loss:
-        """Makes the cross entropy of candidates, or of true pairs among them."""
+        """Makes the cross entropy of each candidate, or of each true pair among the candidates."""
         kind = CandidateSoftmax if self._task.loss == "softmax" else CandidateSigmoid
         return kind(self._task.label_smoothing)
 
     def weighted_metrics(self) -> list[tf_keras.metrics.Metric]:
-        """Makes MRR and hits@k among the candidates of each example, and AUC and average precision over all.
+        """Makes the link metrics.
 
-        Beside them, the number of true pairs that have no rank.
+        They are MRR and hits@k among the candidates of each example, AUC and average precision over all candidates,
+        and the number of true pairs without a rank.
         """
         hits = [HitsAt(k) for k in self._task.hits_at]
         return [MeanReciprocalRank(), *hits, CandidateAuc("ROC"), CandidateAuc("PR"), UnrankedPairs()]
@@ -120,7 +121,7 @@ class LinkObjective(LabelObjective):
     def output_layers(self, *, embeddings_name: str = "embeddings", output_name: str = "scores") -> OutputLayers:
         """Makes the readout of both ends and the layer that scores them; see `Objective`.
 
-        Scores of half precision would make many ties.
+        Scores are float32: half precision would make many ties.
         """
         says_no = self._task.loss == "sigmoid"
         kinds: dict[str, Callable[[], Callable[..., tf.Tensor]]] = {
@@ -136,7 +137,7 @@ class LinkObjective(LabelObjective):
         )
 
     def served_outputs(self, output: tf.Tensor, graph: GraphTensor) -> dict[str, tf.Tensor]:
-        """Answers scores, [n, max candidates], minus infinity behind the last one; and how many there are."""
+        """Returns scores, [n, max candidates], with minus infinity after the last one, and numbers of candidates."""
         sizes = graph.node_sets[READOUT_NODE_SET].sizes
         return {
             model_interface.SCORES_OUTPUT: pad_candidates(tf.cast(output, tf.float32), sizes, float("-inf")),
@@ -147,7 +148,7 @@ class LinkObjective(LabelObjective):
 class PairReadout(tf.Module):
     """Reads the states of both ends of each candidate, and its relation if there is one.
 
-    The two Keras layers that read are named `source_<name>` and `target_<name>`.
+    The two Keras layers that return the embeddings are named `source_<name>` and `target_<name>`.
     """
 
     def __init__(self, relation_feature: str, *, name: str, projects: bool) -> None:
@@ -171,7 +172,7 @@ class PairReadout(tf.Module):
 
 
 def _end_layers(key: str, *, name: str, projects: bool) -> list[tf_keras.layers.Layer]:
-    """Makes the layers from a graph to the embeddings of one end; the last has the name."""
+    """Makes the layers that map a graph to the embeddings of one end; the last one has the name."""
     if not projects:
         return [StructuredReadout(key, name=f"{key}_{name}")]
     return [StructuredReadout(key), StateProjection(name=f"{key}_{name}")]

@@ -1,4 +1,4 @@
-"""Several objectives as one, with dicts by task name."""
+"""An objective that combines several objectives in dicts by task name."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class MultiObjective(Objective):
         return dict(self._parts)
 
     def check_spec(self, spec: GraphTensorSpec) -> None:
-        """Checks what every part demands."""
+        """Runs the check of every part."""
         for part in self._parts.values():
             part.check_spec(spec)
 
     def check_budget(self, budget: SizeConstraints, spec: GraphTensorSpec) -> None:
-        """Checks what every part demands."""
+        """Runs the check of every part."""
         for part in self._parts.values():
             part.check_budget(budget, spec)
 
@@ -62,7 +62,7 @@ class MultiObjective(Objective):
         return GraphTensorSpec.from_piece_specs(context_spec, node_sets, {})
 
     def split_off_labels(self, graph: GraphTensor) -> tuple[GraphTensor, dict[str, tf.Tensor]]:
-        """Parts a graph from the labels of all parts."""
+        """Splits off the labels of all parts."""
         labels = {}
         for name, part in self._parts.items():
             graph, labels[name] = part.split_off_labels(graph)
@@ -71,23 +71,23 @@ class MultiObjective(Objective):
     def counts(
         self, labels: Mapping[str, tf.Tensor], graph: GraphTensor, is_real_component: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """Tells it for every part."""
+        """Returns which labels of every part count."""
         return {name: part.counts(labels[name], graph, is_real_component) for name, part in self._parts.items()}
 
     def weights(self, labels: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Tells it for every part."""
+        """Returns the label weights of every part."""
         return {name: part.weights(labels[name]) for name, part in self._parts.items()}
 
     def safe_labels(self, labels: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Replaces them for every part."""
+        """Returns the safe labels of every part."""
         return {name: part.safe_labels(labels[name]) for name, part in self._parts.items()}
 
     def check_output(self, output: Any, graph: GraphTensor) -> None:
-        """Demands a dict with the output of every part."""
+        """Requires a dict with the output of every part."""
         if not isinstance(output, Mapping) or set(output) != set(self._parts):
             got = sorted(output) if isinstance(output, Mapping) else str(type(output))
             raise ValueError(
-                f"`model_fn` must return a model with a dict of outputs by the names of its tasks, "
+                f"`model_fn` must return a model with a dict of outputs by task name, "
                 f"{sorted(self._parts)}; got {got}. End it with `objective.output_layer()`, or return such a dict."
             )
         for name, part in self._parts.items():
@@ -102,14 +102,15 @@ class MultiObjective(Objective):
         return {name: part.weighted_metrics() for name, part in self._parts.items()}
 
     def compile_arguments(self) -> dict[str, Any]:
-        """Makes losses and metrics, and the weights of the losses."""
+        """Makes the losses, metrics and loss weights."""
         loss_weights = {name: self._loss_weights.get(name, 1.0) for name in self._parts}
         return {**super().compile_arguments(), "loss_weights": loss_weights}
 
     def output_layer(self, *, embeddings_name: str = "embeddings") -> MultiOutputLayers:
-        """Makes the layers of every part; parts that read out alike share the readout.
+        """Makes the layers of every part; parts with the same readout share it.
 
-        If all do, it has the name that is asked for; if not, that of the first part of its kind comes before it.
+        A single readout is named `embeddings_name`. If there are several, each is named
+        "<name of its first part>_<embeddings_name>".
         """
         keys = {part.readout_key for part in self._parts.values()}
         shared: dict[str, OutputLayers] = {}
@@ -122,7 +123,7 @@ class MultiObjective(Objective):
         return MultiOutputLayers(layers)
 
     def served_outputs(self, output: Mapping[str, tf.Tensor], graph: GraphTensor) -> dict[str, tf.Tensor]:
-        """Answers what every part does, with its name and "/" before."""
+        """Returns the served outputs of every part, prefixed by its name and "/"."""
         return {
             f"{name}/{key}": value
             for name, part in self._parts.items()

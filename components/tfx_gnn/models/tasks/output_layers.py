@@ -1,4 +1,4 @@
-"""The output layers of a model, and checks of what it ends with."""
+"""The output layers of a model, and checks of its outputs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 
 
 class OutputLayers(tf.Module):
-    """Applies a readout and what makes the output of it, each a layer of its own of a functional model.
+    """Applies a readout and then a head, as separate layers of a functional model.
 
-    One Keras layer around both would hide the readout, whose values are the embeddings. A
-    subclassed model that has this as an attribute finds its variables.
+    A single Keras layer around both would hide the readout, whose values are the embeddings. A
+    subclassed model tracks the variables if it has this module as an attribute.
 
     Attributes:
-        readout: from a scalar graph to embeddings.
-        head: from embeddings to the output.
+        readout: maps a scalar graph to embeddings.
+        head: maps embeddings to the output.
     """
 
     def __init__(self, readout: Callable[[GraphTensor], Any], head: Callable[[Any], tf.Tensor]) -> None:
@@ -32,7 +32,7 @@ class OutputLayers(tf.Module):
 
 
 class MultiOutputLayers(tf.Module):
-    """Applies the layers of several tasks, by name, to one graph; each readout once."""
+    """Applies the layers of several tasks to one graph, running each readout once; outputs are by task name."""
 
     def __init__(self, layers: Mapping[str, OutputLayers]) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class MultiOutputLayers(tf.Module):
 
 
 def check_tensor_output(output: Any, shape: Sequence[int | None], *, form: str, advice: str) -> None:
-    """Checks that an output of a model is a float tensor of a static shape, for which errors have words, `form`."""
+    """Checks that a model output is a float tensor of a static shape, which errors describe by `form`."""
     expected = tf.TensorShape(shape)
     if not isinstance(output, tf.Tensor):
         got = str(type(output))
@@ -68,7 +68,7 @@ def check_tensor_output(output: Any, shape: Sequence[int | None], *, form: str, 
 
 
 def shape_in_words(shape: tf.TensorShape) -> str:
-    """Writes a shape whose first dimension is the number of predictions, with words for what is not static.
+    """Formats a shape whose first dimension is the number of predictions, with words for sizes that are not static.
 
     Example:
         >>> shape_in_words(tf.TensorShape([None, 2])), shape_in_words(tf.TensorShape([8, None]))

@@ -1,6 +1,6 @@
-"""What a task is: what is predicted, and the interface to what computes it.
+"""The interfaces of a task, which says what is predicted, and of an objective, which computes it.
 
-Needs no TensorFlow, so that options load fast.
+Imports no TensorFlow, so that options load fast.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ READOUT_NODE_SET = "_readout"
 
 
 Vocabulary = Callable[[str], Sequence[bytes]]
-"""From the `vocab_filename` of a vocabulary to its entries by index."""
+"""Maps the `vocab_filename` of a vocabulary to its entries in index order."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelSummary:
-    """Labels of one task in one split.
+    """Statistics of the labels of one task in one split.
 
     Attributes:
-        num_labels: labels, known or not: one an example, for links one a candidate pair, and one
-            for each target of a regression.
-        num_counted: those that loss and metrics count: known, and for the softmax over candidates true pairs alone.
-        class_counts: for tasks of classes, examples of each class; for links, false and true pairs.
-        mean: for regressions, mean of each target over its known labels, 0 where there is none.
-        std: for regressions, standard deviation of each target over its known labels, 0 where there is none.
-        minimum: for regressions, the least known label of each target; infinity where there is none.
-        maximum: for regressions, the greatest; minus infinity where there is none.
+        num_labels: number of labels, known or not: one per example; for links, one per candidate pair;
+            for regressions, one per target and example.
+        num_counted: number of labels that loss and metrics count: known labels, or for the softmax over candidates
+            only true pairs.
+        class_counts: for classifications, number of examples of each class; for links, of false and true pairs.
+        mean: for regressions, mean of each target over its known labels; 0 if there are none.
+        std: for regressions, standard deviation of each target over its known labels; 0 if there are none.
+        minimum: for regressions, smallest known label of each target; infinity if there are none.
+        maximum: for regressions, largest known label of each target; minus infinity if there are none.
     """
 
     num_labels: int
@@ -52,15 +53,15 @@ class LabelSummary:
 
     @property
     def num_missing(self) -> int:
-        """Labels that do not count."""
+        """Number of labels that do not count."""
         return self.num_labels - self.num_counted
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task(abc.ABC):
-    """What a model is trained to predict: names and numbers, nothing that computes.
+    """What a model is trained to predict, as plain data without computation.
 
-    A task travels as JSON; `objective` makes what trainers, exports and evaluators work with.
+    A task is passed on as JSON; `objective` makes the object that trainers, exports and evaluators use.
 
     Example:
         >>> from tfx_gnn.models import NodeClassification
@@ -72,7 +73,7 @@ class Task(abc.ABC):
     """
 
     reads_context: ClassVar[bool] = False
-    """Whether the label is a feature of the context, and not of `_readout`."""
+    """Whether the label is a feature of the context rather than of `_readout`."""
 
     @abc.abstractmethod
     def objective(
@@ -80,12 +81,12 @@ class Task(abc.ABC):
         vocabulary: Vocabulary | None = None,
         summary: LabelSummary | Mapping[str, LabelSummary] | None = None,
     ) -> Objective:
-        """Makes what computes labels, loss, metrics and answers of this task.
+        """Makes the object that computes labels, loss, metrics and served outputs of this task.
 
         Args:
-            vocabulary: gives the entries of a vocabulary of the transform; None where no class has a name.
-            summary: what the training split's labels are, for MultiTask by name; needed where the
-                task asks for class weights by counts or for standardised labels, and only to train.
+            vocabulary: returns the entries of a vocabulary of the transform; None if no class has a name.
+            summary: label statistics of the training split, for MultiTask by task name; needed only for training,
+                and only if the task has balanced class weights or standardised labels.
 
         Returns:
             The objective.
@@ -96,11 +97,11 @@ class Task(abc.ABC):
 
 
 class Objective(abc.ABC):
-    """How a task is computed.
+    """Computes the labels, loss, metrics and served outputs of a task.
 
-    Labels, weights and a model's output are a tensor each, or for MultiTask a dict of such by
-    the names of its tasks. "Rows" are what has one prediction: a `_readout` node, or the
-    context of a graph. Shapes by task:
+    Labels, weights and a model's output are one tensor each, or for MultiTask a dict of tensors by
+    task name. Each row belongs to one prediction: for a `_readout` node, or for the context of a
+    graph. Shapes by task:
 
     | task | labels | weights, counts | model's output |
     |---|---|---|---|
@@ -108,15 +109,15 @@ class Objective(abc.ABC):
     | NodeRegression, GraphRegression | float32 [rows, num_outputs] | [rows, num_outputs] | [rows, num_outputs] |
     | LinkPrediction | int64 [rows, 2] | [rows] | scores (logits), [rows] |
 
-    The second column of link labels is the row at which the candidates of the same example begin:
-    losses and metrics see labels, not graphs.
+    The second column of link labels is the row at which the candidates of the same example begin,
+    because losses and metrics see labels, not graphs.
 
     Attributes:
         task: what is predicted.
-        class_names: names of the classes by index; empty if the answer is no class.
-        num_classes: number of classes; 2 (false and true) for links, 0 if the answer is no class.
-        input_features: features of `_readout` that the answer is computed from, so that requests must have them.
-        readout_key: equal for single tasks that read the same values out of a graph.
+        class_names: names of the classes by index; empty if no class is predicted.
+        num_classes: number of classes; 2 (false and true) for links, 0 if no class is predicted.
+        input_features: features of `_readout` that the output is computed from, so requests must have them.
+        readout_key: equal for single tasks that read the same values from a graph.
 
     Example:
         >>> from tfx_gnn.models import GraphRegression
@@ -140,7 +141,7 @@ class Objective(abc.ABC):
 
     @property
     def parts(self) -> Mapping[str, Objective]:
-        """The objectives of a MultiTask by name; for other tasks, this one by the name ""."""
+        """The objectives of a MultiTask by name; for other tasks, this objective under the name ""."""
         return {"": self}
 
     @abc.abstractmethod
@@ -151,7 +152,8 @@ class Objective(abc.ABC):
             spec: spec of one transformed graph, labels included.
 
         Raises:
-            ValueError: if a label is missing or of the wrong dtype or shape, or edges to `_readout` are.
+            ValueError: if a label is missing or has the wrong dtype or shape, or if an edge set to `_readout` is
+                missing.
         """
 
     @abc.abstractmethod
@@ -159,7 +161,7 @@ class Objective(abc.ABC):
         """Checks that batches padded to a budget can be read out.
 
         Args:
-            budget: sizes of a padded batch.
+            budget: padding budget, the size constraints of a padded batch.
             spec: spec of one transformed graph.
 
         Raises:
@@ -168,29 +170,29 @@ class Objective(abc.ABC):
 
     @abc.abstractmethod
     def without_labels(self, spec: GraphTensorSpec) -> GraphTensorSpec:
-        """Describes a graph as a request gives it: it tells no label.
+        """Returns the spec of a graph as it is in a request, without labels.
 
         Args:
             spec: spec of one graph, raw or transformed, with or without labels.
 
         Returns:
-            The spec without labels; original ids are still in it.
+            The spec without labels; original ids are kept.
         """
 
     @abc.abstractmethod
     def labels_only(self, spec: GraphTensorSpec) -> GraphTensorSpec:
-        """Describes the part of a graph that tells its labels.
+        """Returns the spec of the part of a graph that holds its labels.
 
         Args:
             spec: spec of one transformed graph, labels included.
 
         Returns:
-            Spec of a graph for `split_off_labels`, with as little as that needs.
+            Spec of a graph with only what `split_off_labels` needs.
         """
 
     @abc.abstractmethod
     def split_off_labels(self, graph: GraphTensor) -> tuple[GraphTensor, Any]:
-        """Parts a transformed graph into what a model may see and what it shall predict.
+        """Splits a transformed graph into the input of a model and the labels that it predicts.
 
         Args:
             graph: scalar graph with labels, any number of components, padded or not.
@@ -201,84 +203,84 @@ class Objective(abc.ABC):
 
     @abc.abstractmethod
     def counts(self, labels: Any, graph: GraphTensor, is_real_component: tf.Tensor) -> Any:
-        """Tells which labels count in loss and metrics.
+        """Returns which labels count in loss and metrics.
 
         Args:
             labels: as `split_off_labels` returns them.
-            graph: the graph that they are of.
+            graph: the graph of the labels.
             is_real_component: bool [num_components]; False for padding.
 
         Returns:
-            bool, one for each weight: the label is known (a class in range, a number that is
-            finite), and its component is not padding.
+            bool, one per weight: whether the label is known (a class in range, a finite number), and
+            its component is not padding.
         """
 
     @abc.abstractmethod
     def weights(self, labels: Any) -> Any:
-        """Tells how much each label weighs in training.
+        """Returns the weight of each label in training.
 
-        Evaluation counts all alike, as it does for `class_weight` of Keras.
+        Evaluation weights all labels equally, as Keras does for `class_weight`.
 
         Args:
-            labels: as `split_off_labels` returns them; unknown ones may be among them.
+            labels: as `split_off_labels` returns them; may include unknown labels.
 
         Returns:
-            float32, one for each weight: the weight of the class, 1 without such.
+            float32, the class weight of each label; 1 without class weights.
         """
 
     @abc.abstractmethod
     def safe_labels(self, labels: Any) -> Any:
-        """Replaces labels that no loss can be computed of.
+        """Replaces labels for which no loss can be computed.
 
         Args:
             labels: as `split_off_labels` returns them.
 
         Returns:
-            Labels of the same shape that give a finite loss; those that count are as they were.
+            Labels of the same shape that give a finite loss; labels that count are unchanged.
         """
 
     @abc.abstractmethod
     def check_output(self, output: Any, graph: GraphTensor) -> None:
-        """Checks what a model answers.
+        """Checks the output of a model.
 
         Args:
             output: what the model returned for the graph.
             graph: the graph.
 
         Raises:
-            ValueError: if its structure, dtype or shape is not that of this task.
+            ValueError: if the output's structure, dtype or shape does not fit this task.
         """
 
     @abc.abstractmethod
     def loss(self) -> Any:
-        """Makes the Keras loss of labels and output; a dict for MultiTask."""
+        """Makes the Keras loss; a dict of losses for MultiTask."""
 
     @abc.abstractmethod
     def weighted_metrics(self) -> Any:
-        """Makes the Keras metrics: a list, or a dict of lists for MultiTask. Weight 0 leaves a row out."""
+        """Makes the Keras metrics: a list, or a dict of lists for MultiTask. They ignore rows of weight 0."""
 
     def compile_arguments(self) -> dict[str, Any]:
-        """Makes what a model is compiled with: `loss`, `weighted_metrics` and for MultiTask `loss_weights`."""
+        """Makes the arguments of `Model.compile`: `loss`, `weighted_metrics` and for MultiTask `loss_weights`."""
         return {"loss": self.loss(), "weighted_metrics": self.weighted_metrics()}
 
     def output_layer(self, *, embeddings_name: str = "embeddings") -> OutputLayers | MultiOutputLayers:
-        """Makes the layers that end a model.
+        """Makes the final layers of a model.
 
-        The readout, whose values are the embeddings, is a Keras layer of its own with a name, so that
-        a functional model can be cut behind it. Links have two, `source_<name>` and `target_<name>`. Tasks of a
-        MultiTask that read out alike share theirs; if not all do, the name of a task is put before.
+        The readout, whose values are the embeddings, is a separate Keras layer with a name, so that a
+        functional model can be cut after it. Links have two such layers, `source_<name>` and `target_<name>`. Tasks of
+        a MultiTask with the same readout share it; if there are several readouts, a task name precedes each name.
 
         Args:
-            embeddings_name: name of that layer.
+            embeddings_name: name of the readout layer.
 
         Returns:
-            tf.Module that maps a scalar graph whose node sets have "hidden_state", float
-            [num_nodes, units], to the output, float32.
+            tf.Module that maps a scalar graph, whose node sets have "hidden_state", float
+            [num_nodes, units], to the float32 output.
         """
         return self.output_layers(embeddings_name=embeddings_name)
 
     def output_layers(self, *, embeddings_name: str = "embeddings", output_name: str = "output") -> OutputLayers:
-        """Makes readout and head of a single task.
+        """Makes the readout and the head of a single task.
 
         Args:
             embeddings_name: as for `output_layer`.
@@ -291,24 +293,24 @@ class Objective(abc.ABC):
 
     @abc.abstractmethod
     def served_outputs(self, output: Any, graph: GraphTensor) -> dict[str, tf.Tensor]:
-        """Turns a model's output into answers.
+        """Turns a model's output into a served response.
 
         Args:
             output: what the model returned for the graph.
             graph: scalar graph without padding.
 
         Returns:
-            By the names of `tfx_gnn.serving.model_interface`, tensors of shape [num_components, ...].
-            MultiTask puts "<name of the task>/" before them.
+            Tensors of shape [num_components, ...] by the names in `tfx_gnn.serving.model_interface`.
+            MultiTask puts "<name of the task>/" before each name.
         """
 
 
 POOLINGS = ("mean", "sum", "max")
-"""How states of nodes become one of their graph."""
+"""Ways to pool the node states of a graph."""
 
 
 def check_pooling(pooling: str) -> None:
-    """Checks how states of nodes become one of their graph."""
+    """Checks that `pooling` is one of `POOLINGS`, or several of them joined by "|"."""
     parts = pooling.split("|")
     if not set(parts) <= set(POOLINGS) or len(set(parts)) < len(parts):
         raise ValueError(

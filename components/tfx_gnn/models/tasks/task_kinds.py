@@ -1,4 +1,4 @@
-"""All prediction tasks: names and numbers. Needs no TensorFlow, so that options load fast."""
+"""All prediction tasks, as plain data. Imports no TensorFlow, so that options load fast."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 BALANCED = "balanced"
-"""Class weights that give all classes of the training split the same sum of weights."""
+"""Class weights that give every class of the training split the same total weight."""
 
 
 SCORINGS = ("dot", "hadamard", "distmult")
@@ -26,13 +26,13 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 def _check_feature_name(field: str, value: object, advice: str) -> None:
-    """Checks that a field can be the name of a feature or of a vocabulary; `advice` says what to do otherwise."""
+    """Checks that a field can name a feature or a vocabulary; `advice` ends the error message."""
     if not isinstance(value, str) or not value or value.startswith("#"):
         raise ValueError(f"`{field}` must be a name that does not begin with '#'; got {value!r}. {advice}")
 
 
 def _check_choice(field: str, value: object, choices: Sequence[str]) -> None:
-    """Checks that a field is one of a few words."""
+    """Checks that a field is one of the allowed words."""
     if value not in choices:
         raise ValueError(f"`{field}` must be one of {list(choices)}; got {value!r}. Choose one of these.")
 
@@ -44,7 +44,7 @@ def _check_label_smoothing(share: float) -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Classification(Task):
-    """What both classifications have in common; they say where the label lies."""
+    """The fields of both classification tasks; the subclasses define where the label is."""
 
     label_feature: str
     class_vocabulary: str = ""
@@ -59,19 +59,19 @@ class _Classification(Task):
             _check_feature_name("class_vocabulary", self.class_vocabulary, advice)
         if self.num_classes < 0 or (self.num_classes and self.class_vocabulary) or self.num_classes == 1:
             raise ValueError(
-                "`num_classes` must be at least 2, and only where no vocabulary tells it; got "
+                "`num_classes` must be at least 2, and set only if there is no vocabulary; got "
                 f"num_classes={self.num_classes} and class_vocabulary={self.class_vocabulary!r}. Give one of them."
             )
         weights = self.class_weights
         if isinstance(weights, str):
             if weights not in ("", BALANCED):
                 raise ValueError(
-                    f"`class_weights` must be 'balanced', or a weight for each class; got {weights!r}. Leave it out "
+                    f"`class_weights` must be 'balanced', or map class names to weights; got {weights!r}. Leave it out "
                     "for equal weights."
                 )
         elif not all(isinstance(name, str) and 0.0 < weight < float("inf") for name, weight in weights.items()):
             raise ValueError(
-                f"`class_weights` must be positive numbers by names of classes; got {weights!r}. Leave examples out "
+                f"`class_weights` must map class names to positive numbers; got {weights!r}. Leave examples out "
                 "of the splits to give them no weight."
             )
         _check_label_smoothing(self.label_smoothing)
@@ -79,21 +79,21 @@ class _Classification(Task):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NodeClassification(_Classification):
-    """One class for the seed node of each subgraph.
+    """Predicts one class for the seed node of each subgraph.
 
     Every example has exactly one node in node set `_readout`, which carries the
-    label and is tied to the seed by edge set `_readout/seed`.
+    label and is connected to the seed by edge set `_readout/seed`.
 
     Attributes:
-        label_feature: feature of `_readout`. In raw examples the class itself, string or
-            integer; after the transform its index, int64 in [0, number of classes).
-        class_vocabulary: `vocab_filename` of the `tft.compute_and_apply_vocabulary` that
-            made the index; the served model turns indices back into classes by it. Empty where the
-            label is an integer in [0, num_classes) as it stands.
-        num_classes: number of classes, at least 2, where there is no vocabulary.
-        class_weights: "" for equal weights; "balanced" for n / (k * n_c) where n_c of the n training
+        label_feature: feature of `_readout`. In raw examples it is the class itself, string or
+            integer; after the transform it is the class index, int64 in [0, number of classes).
+        class_vocabulary: `vocab_filename` of the `tft.compute_and_apply_vocabulary` call that
+            makes the index; the served model uses the vocabulary to turn indices back into class names. Empty if
+            the label already is an integer in [0, num_classes).
+        num_classes: number of classes, at least 2; set only if there is no vocabulary.
+        class_weights: "" for equal weights; "balanced" for n / (k * n_c), where n_c of the n training
             labels are of class c and k classes occur; or weights by class name, 1 for classes that are not named.
-        label_smoothing: share of the target that all classes have in equal parts, in [0, 1).
+        label_smoothing: fraction of the target that is spread evenly over all classes, in [0, 1).
 
     Example:
         >>> task = NodeClassification(label_feature="topic", class_vocabulary="topics", class_weights={"law": 3.0})
@@ -111,7 +111,7 @@ class NodeClassification(_Classification):
         vocabulary: Vocabulary | None = None,
         summary: LabelSummary | Mapping[str, LabelSummary] | None = None,
     ) -> Objective:
-        """Makes what computes this task; see `Task`."""
+        """Makes the objective of this task; see `Task`."""
         from tfx_gnn.models.tasks.label_objectives import ClassObjective
         from tfx_gnn.models.tasks.label_places import ReadoutLabels
 
@@ -120,16 +120,15 @@ class NodeClassification(_Classification):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GraphClassification(_Classification):
-    """One class for each graph.
+    """Predicts one class for each graph.
 
     Attributes:
-        label_feature: feature of the context; as for NodeClassification.
+        label_feature: feature of the context; otherwise as for NodeClassification.
         class_vocabulary: as for NodeClassification.
         num_classes: as for NodeClassification.
         class_weights: as for NodeClassification.
         label_smoothing: as for NodeClassification.
-        pooling: how the states of all nodes become one of the graph: "mean", "sum", "max", or several of them
-            with "|" between.
+        pooling: how the node states of a graph are pooled: "mean", "sum", "max", or several of them joined by "|".
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -157,7 +156,7 @@ class GraphClassification(_Classification):
         vocabulary: Vocabulary | None = None,
         summary: LabelSummary | Mapping[str, LabelSummary] | None = None,
     ) -> Objective:
-        """Makes what computes this task; see `Task`."""
+        """Makes the objective of this task; see `Task`."""
         from tfx_gnn.models.tasks.label_objectives import ClassObjective
         from tfx_gnn.models.tasks.label_places import ContextLabels
 
@@ -167,7 +166,7 @@ class GraphClassification(_Classification):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Regression(Task):
-    """What both regressions have in common; they say where the label lies."""
+    """The fields of both regression tasks; the subclasses define where the label is."""
 
     label_feature: str
     num_outputs: int = 1
@@ -192,40 +191,40 @@ class _Regression(Task):
         if (self.mean or self.std) and not len(self.mean) == len(self.std) == self.num_outputs:
             raise ValueError(
                 f"`mean` and `std` must hold one number for each of {self.num_outputs} outputs; got {self.mean} and "
-                f"{self.std}. Give those that `preprocessing_fn` scaled the label by, or none."
+                f"{self.std}. Give the numbers that `preprocessing_fn` scaled the label by, or none."
             )
         if not all(math.isfinite(mean) and 0.0 < std < math.inf for mean, std in zip(self.mean, self.std, strict=True)):
             raise ValueError(
-                f"`mean` and `std` must be finite, and `std` positive; got {self.mean} and {self.std}. Give those that "
-                "`preprocessing_fn` scaled the label by."
+                f"`mean` and `std` must be finite, and `std` positive; got {self.mean} and {self.std}. Give the "
+                "numbers that `preprocessing_fn` scaled the label by."
             )
         if self.standardize and self.mean:
             raise ValueError(
-                f"`standardize` must be False where the transform has scaled the label by `mean` and `std`; got "
-                f"{self.mean} and {self.std} beside it. Leave one of them out."
+                f"`standardize` must be False if the transform has scaled the label by `mean` and `std`; got "
+                f"{self.mean} and {self.std} as well. Leave one of them out."
             )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NodeRegression(_Regression):
-    """Numbers for the seed node of each subgraph.
+    """Predicts numbers for the seed node of each subgraph.
 
     Every example has exactly one node in node set `_readout`, which carries the
-    label and is tied to the seed by edge set `_readout/seed`. A label that is NaN is missing and
-    does not count; with several outputs, the others of the example do.
+    label and is connected to the seed by edge set `_readout/seed`. A NaN label is missing and does
+    not count; with several outputs, the other labels of the example still count.
 
     Attributes:
         label_feature: float32 feature of `_readout`, one number or a vector of `num_outputs`.
         num_outputs: how many numbers are predicted.
         loss: "mse", "mae", or "huber" (quadratic up to an error of 1, linear beyond).
-        standardize: whether the model learns (label - mean) / std, by mean and standard deviation of the
-            training split. Metrics and the served model answer in the label's own unit.
-        mean: what `preprocessing_fn` subtracted from the label, one number an output, for the
-            served model to answer in the unit before it; empty if it did not scale the label.
-        std: what `preprocessing_fn` divided by then.
-        missing_values: numbers that stand for a missing label in tables and raw examples, which cannot hold NaN.
-            Evaluation leaves them out, and so does training, unless `mean` and `std` say that the label was scaled:
-            `preprocessing_fn` must then have made NaN of them.
+        standardize: whether the model learns (label - mean) / std, with the mean and standard deviation of the
+            training split. Metrics and served responses are in the label's own unit.
+        mean: what `preprocessing_fn` subtracted from the label, one number per output, so that the
+            served model can respond in the original unit; empty if the label was not scaled.
+        std: what `preprocessing_fn` then divided the label by, one number per output.
+        missing_values: numbers that mark a missing label in tables and raw examples, which cannot hold NaN.
+            Evaluation ignores these labels. So does training, unless `mean` and `std` say that the label was scaled:
+            then `preprocessing_fn` must have replaced them by NaN.
 
     Example:
         >>> from tfx_gnn.models.tasks import LabelSummary
@@ -241,7 +240,7 @@ class NodeRegression(_Regression):
         vocabulary: Vocabulary | None = None,
         summary: LabelSummary | Mapping[str, LabelSummary] | None = None,
     ) -> Objective:
-        """Makes what computes this task; see `Task`."""
+        """Makes the objective of this task; see `Task`."""
         from tfx_gnn.models.tasks.label_objectives import RegressionObjective
         from tfx_gnn.models.tasks.label_places import ReadoutLabels
 
@@ -250,7 +249,7 @@ class NodeRegression(_Regression):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GraphRegression(_Regression):
-    """Numbers for each graph.
+    """Predicts numbers for each graph.
 
     Attributes:
         label_feature: float32 feature of the context, one number or a vector of `num_outputs`.
@@ -260,8 +259,8 @@ class GraphRegression(_Regression):
         mean: as for NodeRegression.
         std: as for NodeRegression.
         missing_values: as for NodeRegression.
-        pooling: how the states of all nodes become one of the graph: "mean", "sum", "max", or several of them
-            with "|" between. Use "sum" for a quantity that grows with the graph.
+        pooling: how the node states of a graph are pooled: "mean", "sum", "max", or several of them joined by "|".
+            Use "sum" for a quantity that grows with the graph.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -288,7 +287,7 @@ class GraphRegression(_Regression):
         vocabulary: Vocabulary | None = None,
         summary: LabelSummary | Mapping[str, LabelSummary] | None = None,
     ) -> Objective:
-        """Makes what computes this task; see `Task`."""
+        """Makes the objective of this task; see `Task`."""
         from tfx_gnn.models.tasks.label_objectives import RegressionObjective
         from tfx_gnn.models.tasks.label_places import ContextLabels
 
@@ -297,31 +296,31 @@ class GraphRegression(_Regression):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LinkPrediction(Task):
-    """A score for each candidate pair of nodes.
+    """Predicts a score for each candidate pair of nodes.
 
-    The `_readout` nodes of an example are its candidates, tied to both ends of each pair by
-    edge sets `_readout/source` and `_readout/target`. A sampling plan with negatives makes such
-    examples: the true pair, and some drawn beside it.
+    The `_readout` nodes of an example are its candidates. Edge sets `_readout/source` and
+    `_readout/target` connect each candidate to the two ends of its pair. A sampling plan with negatives makes such
+    examples: each has the true pair and some negatives.
 
     Attributes:
         label_feature: int64 feature of `_readout`: 1 for a true pair, 0 for a false one. Any other number
-            leaves the candidate out of losses and of rankings, as "filtered" rankings do with other true pairs.
+            excludes the candidate from losses and rankings, as "filtered" rankings exclude other true pairs.
         scoring: how two states become a score: "dot", their inner product; "hadamard", a network
-            over their product element by element; "distmult", their inner product weighed by a
+            over their elementwise product; "distmult", their inner product weighted by a
             vector of the relation (arXiv:1412.6575).
         relation_feature: for "distmult" with several relations, the int64 feature of `_readout` with the
-            relation's number. Requests must have it, too.
-        num_relations: numbers of relations lie in [0, num_relations); 1 without `relation_feature`.
-        hidden_units: for "hadamard", widths of hidden layers between the product and the score; none
-            makes the score a weighted sum.
-        projects_states: whether each end gets a linear map of its own between its state and the score. What
-            comes out of it is the embedding.
+            relation number. Requests must have it, too.
+        num_relations: number of relations; relation numbers are in [0, num_relations). 1 without `relation_feature`.
+        hidden_units: for "hadamard", widths of the hidden layers between product and score; if empty, the
+            score is a weighted sum.
+        projects_states: whether each end gets its own linear map between state and score. The result of the
+            map is then the embedding.
         loss: "sigmoid", cross entropy of each candidate by itself; or "softmax", cross entropy
-            of the true pair among all candidates of its example, for which every example counts once a true pair.
-        label_smoothing: share of the target that goes in equal parts to both answers ("sigmoid") or to all
+            of the true pair among all candidates of its example, where an example counts once per true pair.
+        label_smoothing: fraction of the target that is spread evenly over true and false ("sigmoid") or over all
             candidates ("softmax"), in [0, 1).
-        hits_at: ranks for which the metrics have the share of true pairs that reach them. A true pair without a
-            false one in its example has no rank: metrics count it as `unranked_pairs` and leave it out.
+        hits_at: ranks k for which a metric gives the fraction of true pairs with rank k or better. A true pair
+            without a negative in its example has no rank: it is counted as `unranked_pairs` and otherwise left out.
 
     Example:
         >>> task = LinkPrediction(scoring="distmult", relation_feature="relation", num_relations=5, loss="softmax")
@@ -352,14 +351,14 @@ class LinkPrediction(Task):
             _check_feature_name("relation_feature", self.relation_feature, "Name the number of the relation.")
         if self.relation_feature and self.scoring != "distmult":
             raise ValueError(
-                f"`relation_feature` must be empty but for scoring='distmult'; got {self.relation_feature!r} for "
+                f"`relation_feature` must be empty unless scoring='distmult'; got {self.relation_feature!r} for "
                 f"{self.scoring!r}. Leave it out, or choose distmult."
             )
         if self.num_relations < 1 or (self.num_relations > 1) != bool(self.relation_feature):
             raise ValueError(
                 "`num_relations` must be at least 2 with `relation_feature` and 1 without; got "
-                f"{self.num_relations} and {self.relation_feature!r}. Count the relations, and name the feature that "
-                "tells them apart."
+                f"{self.num_relations} and {self.relation_feature!r}. Count the relations, and name the feature with "
+                "the relation number."
             )
         if min(self.hidden_units, default=1) < 1 or (self.hidden_units and self.scoring != "hadamard"):
             raise ValueError(
@@ -375,7 +374,7 @@ class LinkPrediction(Task):
         vocabulary: Vocabulary | None = None,
         summary: LabelSummary | Mapping[str, LabelSummary] | None = None,
     ) -> Objective:
-        """Makes what computes this task; see `Task`."""
+        """Makes the objective of this task; see `Task`."""
         from tfx_gnn.models.tasks.link_objective import LinkObjective
 
         return LinkObjective(self)
@@ -383,13 +382,13 @@ class LinkPrediction(Task):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MultiTask(Task):
-    """Tasks by name; labels, outputs, losses and metrics are dicts by the same names.
+    """Several tasks by name; labels, outputs, losses and metrics are dicts with the same names.
 
     Attributes:
-        tasks: two tasks or more, none of them a MultiTask. A task that reads one `_readout` node an
-            example and one that reads several do not go together.
-        loss_weights: by name, what a task's loss is multiplied by before all are added; 1 for
-            those that are not named.
+        tasks: two or more tasks, none of them a MultiTask. A task that reads one `_readout` node per
+            example cannot be combined with a task that reads several.
+        loss_weights: factors, by task name, by which losses are multiplied before they are summed; 1
+            for tasks that are not named.
 
     Example:
         >>> task = MultiTask(
@@ -420,7 +419,7 @@ class MultiTask(Task):
                 )
             if not isinstance(task, Task) or isinstance(task, MultiTask):
                 raise ValueError(
-                    f"`tasks` must hold single tasks; got {task!r} by the name {name!r}. Put all tasks in one dict."
+                    f"`tasks` must hold single tasks; got {task!r} under the name {name!r}. Put all tasks in one dict."
                 )
         labels = [(task.reads_context, getattr(task, "label_feature", "")) for task in self.tasks.values()]
         if len(set(labels)) < len(labels):
@@ -440,7 +439,7 @@ class MultiTask(Task):
         vocabulary: Vocabulary | None = None,
         summary: LabelSummary | Mapping[str, LabelSummary] | None = None,
     ) -> Objective:
-        """Makes what computes these tasks; see `Task`."""
+        """Makes the objective of these tasks; see `Task`."""
         from tfx_gnn.models.tasks.multi_objective import MultiObjective
 
         summaries = summary if isinstance(summary, Mapping) else {}
@@ -458,6 +457,6 @@ TASK_KINDS: dict[str, type[Task]] = {
     "node_classification": NodeClassification,
     "node_regression": NodeRegression,
 }
-"""Every task by the name that JSON and the command line have for it."""
+"""Every task by the name that JSON and the command line use for it."""
 
 register_kinds(Task, TASK_KINDS, default="node_classification")

@@ -408,7 +408,7 @@ def test_same_seed_gives_the_same_weights(ended):
         (
             {"task": NodeClassification(label_feature="size", class_vocabulary="color")},
             ValueError,
-            r"must name a label of node set '_readout'; got 'size', where there are \['color'\]",
+            r"must name a label of node set '_readout'; got 'size', but found \['color'\]",
         ),
         (
             {"task": NodeClassification(label_feature="color", class_vocabulary="colour")},

@@ -24,12 +24,12 @@ def test_options_are_json_and_back():
     [
         (lambda: EmbeddingOptions(rows=-1), "`rows` must be at least 0; got -1"),
         (lambda: EmbeddingOptions(combiner="max"), "`combiner` must be one of"),
-        (lambda: EmbeddingOptions(hashed=True), "`rows` must be at least 1 for what is hashed"),
+        (lambda: EmbeddingOptions(hashed=True), "`rows` must be at least 1 if `hashed` is set"),
         (lambda: FeatureEncoderOptions(units=0), "`units` must be at least 1"),
         (lambda: FeatureEncoderOptions(dropout_rate=1.0), r"`dropout_rate` must be in \[0, 1\); got 1.0"),
         (
             lambda: FeatureEncoderOptions(numeric="user.age"),
-            "`numeric` must be a list of names; got the text 'user.age'",
+            "`numeric` must be a list of names; got the string 'user.age'",
         ),
         (
             lambda: FeatureEncoderOptions(numeric=["user.age"], ignored=["nodes/user.age"]),

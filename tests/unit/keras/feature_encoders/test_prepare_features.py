@@ -95,12 +95,12 @@ def test_every_feature_without_an_encoding_is_named():
         )
 
     for problem in (
-        "'nodes/user.cty' is no feature that is encoded",
-        "'nodes/user.age' is a float, which is no category",
+        "'nodes/user.cty' is not an encoded feature",
+        "'nodes/user.age' is a float, which cannot be a category",
         "'nodes/user.city' has no known number of categories",
-        "'nodes/user.tags' is a string, which is no number",
+        "'nodes/user.tags' is a string, which cannot be a number",
         "'context/year' has no known number of categories",
-        "'shared/a' is a table of different (rows, oov_rows, units): [(3, 1, 16), (4, 1, 16)]",
+        "'shared/a' is a table with different (rows, oov_rows, units): [(3, 1, 16), (4, 1, 16)]",
     ):
         assert problem in str(error.value)
 
@@ -117,7 +117,7 @@ def test_every_feature_without_an_encoding_is_named():
             "dtype: DT_INT64 shape { dim { size: 2 } dim { size: 3 } }",
             r"'nodes/more.x' has shape \(None, 2, 3\): categ",
         ),
-        ("dtype: DT_STRING", "'nodes/more.x' is a string without a number of `rows`"),
+        ("dtype: DT_STRING", "'nodes/more.x' is a string, but has no number of `rows`"),
     ],
 )
 def test_shapes_without_an_encoding_are_named(feature, message):

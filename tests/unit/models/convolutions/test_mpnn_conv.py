@@ -60,7 +60,7 @@ def test_edges_alone_can_be_the_message(small):
 
 
 def test_wrong_arguments_are_refused():
-    with pytest.raises(ValueError, match="`units` must hold widths of at least one layer"):
+    with pytest.raises(ValueError, match="`units` must hold the width of at least one layer"):
         EdgeMLP([])
     with pytest.raises(ValueError, match="`reduce_type` must be one of"):
         MPNNConv([1], "prod")

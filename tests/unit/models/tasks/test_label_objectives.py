@@ -97,15 +97,15 @@ def test_graph_that_has_no_class_index_is_refused(seeds):
     for task, message in (
         (
             NodeClassification(label_feature="hue", num_classes=2),
-            r"label of node set '_readout'; got 'hue', where there",
+            r"label of node set '_readout'; got 'hue', but found",
         ),
         (
             GraphClassification(label_feature="hue", num_classes=2),
-            r"of the context; got 'hue', where there are \['energy'",
+            r"of the context; got 'hue', but found \['energy'",
         ),
         (
             NodeClassification(label_feature="price", num_classes=2),
-            "class index, int64 with one value a readout; got float",
+            "class index, int64 with one value per readout; got float",
         ),
     ):
         with pytest.raises(ValueError, match=message):
@@ -251,8 +251,8 @@ def test_a_first_look_needs_no_summary_and_training_does(seeds):
 @pytest.mark.parametrize(
     ("task", "got"),
     [
-        (GraphRegression(label_feature="energy"), r"with 1 values a readout; got float32 of shape \[3, 2\]"),
-        (GraphRegression(label_feature="energy", num_outputs=3), "with 3 values a readout; got float32"),
+        (GraphRegression(label_feature="energy"), r"with 1 values per readout; got float32 of shape \[3, 2\]"),
+        (GraphRegression(label_feature="energy", num_outputs=3), "with 3 values per readout; got float32"),
         (GraphRegression(label_feature="kind"), "got int64 of shape"),
         (NodeRegression(label_feature="mass"), "of node set '_readout'; got 'mass'"),
     ],

@@ -108,7 +108,7 @@ def test_graph_without_candidates_is_refused(pairs, seeds):
 
     for task, graph, message in (
         (LINKS, seeds, "label of node set '_readout'; got 'label'"),
-        (LinkPrediction(label_feature="price"), seeds, "int64 features with one value a candidate; got float32"),
+        (LinkPrediction(label_feature="price"), seeds, "int64 features with one value per candidate; got float32"),
         (LinkPrediction(label_feature="color"), seeds, r"got no edge sets \['_readout/source', '_readout/target'\]"),
         (
             LinkPrediction(scoring="distmult", relation_feature="kind", num_relations=2),

@@ -75,7 +75,7 @@ def test_answers_bear_the_names_of_their_tasks(seeds):
 @pytest.mark.parametrize(
     ("output", "message"),
     [
-        (tf.zeros([3, 3]), r"dict of outputs by the names of its tasks, \['color', 'energy', 'price'\]; got <class"),
+        (tf.zeros([3, 3]), r"dict of outputs by task name, \['color', 'energy', 'price'\]; got <class"),
         ({"color": tf.zeros([3, 3])}, r"got \['color'\]"),
         (
             {"color": tf.zeros([3, 2]), "price": tf.zeros([3, 1]), "energy": tf.ones([3, 2])},
@@ -92,5 +92,5 @@ def test_output_that_lacks_a_task_is_refused(seeds, output, message):
 def test_budget_must_do_for_every_task(seeds):
     budget = SizeConstraints(4, {"item": 9, "_readout": 5}, {"_readout/seed": 5}, {"_readout": 1})
 
-    with pytest.raises(ValueError, match="one '_readout' node a component"):
+    with pytest.raises(ValueError, match="one '_readout' node per component"):
         TASK.objective().check_budget(budget, seeds.spec)

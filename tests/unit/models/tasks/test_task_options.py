@@ -29,10 +29,10 @@ def test_name_that_is_no_feature_is_refused(name: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        (NodeClassification, {"class_vocabulary": "y", "num_classes": 3}, "`num_classes` must be at least 2, and only"),
+        (NodeClassification, {"class_vocabulary": "y", "num_classes": 3}, "`num_classes` must be at least 2, and set"),
         (NodeClassification, {"num_classes": 1}, "got num_classes=1 and class_vocabulary=''"),
-        (NodeClassification, {"num_classes": 2, "class_weights": "equal"}, "must be 'balanced', or a weight for each"),
-        (NodeClassification, {"num_classes": 2, "class_weights": {"0": 0.0}}, "must be positive numbers by names"),
+        (NodeClassification, {"num_classes": 2, "class_weights": "equal"}, "must be 'balanced', or map class names"),
+        (NodeClassification, {"num_classes": 2, "class_weights": {"0": 0.0}}, "map class names to positive numbers"),
         (GraphClassification, {"num_classes": 2, "label_smoothing": 1.0}, r"must lie in \[0, 1\); got 1.0"),
         (
             GraphClassification,
@@ -43,11 +43,11 @@ def test_name_that_is_no_feature_is_refused(name: str, value: Any) -> None:
         (NodeRegression, {"loss": "rmse"}, r"`loss` must be one of \['mse', 'mae', 'huber'\]; got 'rmse'"),
         (NodeRegression, {"mean": (1.0,)}, "`mean` and `std` must hold one number for each of 1 outputs"),
         (NodeRegression, {"mean": (1.0,), "std": (0.0,)}, "must be finite, and `std` positive"),
-        (GraphRegression, {"mean": (1.0,), "std": (2.0,), "standardize": True}, "`standardize` must be False where"),
+        (GraphRegression, {"mean": (1.0,), "std": (2.0,), "standardize": True}, "`standardize` must be False if"),
         (GraphRegression, {"pooling": "min"}, "`pooling` must be one of"),
         (LinkPrediction, {"scoring": "cosine"}, "`scoring` must be one of"),
         (LinkPrediction, {"loss": "mse"}, "`loss` must be one of"),
-        (LinkPrediction, {"relation_feature": "r", "num_relations": 2}, "must be empty but for scoring='distmult'"),
+        (LinkPrediction, {"relation_feature": "r", "num_relations": 2}, "must be empty unless scoring='distmult'"),
         (LinkPrediction, {"scoring": "distmult", "relation_feature": "r"}, "at least 2 with `relation_feature`"),
         (LinkPrediction, {"scoring": "distmult", "num_relations": 2}, "and 1 without; got 2 and ''"),
         (LinkPrediction, {"hidden_units": (3,)}, "only for scoring='hadamard'; got"),
@@ -66,7 +66,7 @@ def test_options_that_mean_nothing_are_refused(kind: type, options: dict[str, An
     [
         ({"tasks": {"a": SECTION}}, r"must hold at least two tasks; got \['a'\]"),
         ({"tasks": {"a b": SECTION, "c": PRICE}}, "letters, digits and underscores; got 'a b'"),
-        ({"tasks": {"a": SECTION, "b": "c"}}, "must hold single tasks; got 'c' by the name 'b'"),
+        ({"tasks": {"a": SECTION, "b": "c"}}, "must hold single tasks; got 'c' under the name 'b'"),
         ({"tasks": {"a": SECTION, "b": SECTION}}, r"must have a label each; got \['section', 'section'\]"),
         ({"tasks": {"a": SECTION, "b": PRICE}, "loss_weights": {"c": 1.0}}, r"by names among \['a', 'b'\]"),
         ({"tasks": {"a": SECTION, "b": PRICE}, "loss_weights": {"a": 0.0}}, "must be positive numbers"),
