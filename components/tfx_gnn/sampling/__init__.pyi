@@ -1,6 +1,6 @@
 from tfx_gnn.sampling.beam.index.build import IndexOptions as IndexOptions
 from tfx_gnn.sampling.beam.index.build import build_index as build_index
-from tfx_gnn.sampling.beam.rounds.sampling_pipeline import sample_with_beam as sample_with_beam
+from tfx_gnn.sampling.beam.sampling_pipeline import sample_with_beam as sample_with_beam
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler as InMemorySampler
 from tfx_gnn.sampling.engine.seeds import Seeds as Seeds
 from tfx_gnn.sampling.examples.seed_selection import make_seeds as make_seeds
