@@ -4,8 +4,8 @@ from tfx_gnn.models.convolutions.gin_conv import GINConv as GINConv
 from tfx_gnn.models.convolutions.hgt_update import HGTGraphUpdate as HGTGraphUpdate
 from tfx_gnn.models.convolutions.mpnn_conv import EdgeMLP as EdgeMLP
 from tfx_gnn.models.convolutions.mpnn_conv import MPNNConv as MPNNConv
-from tfx_gnn.models.convolutions.rgcn import RGCNConv as RGCNConv
-from tfx_gnn.models.convolutions.rgcn import RGCNGraphUpdate as RGCNGraphUpdate
+from tfx_gnn.models.convolutions.rgcn_conv import RGCNConv as RGCNConv
+from tfx_gnn.models.convolutions.rgcn_conv import RGCNGraphUpdate as RGCNGraphUpdate
 from tfx_gnn.models.convolutions.sage_conv import SAGEConv as SAGEConv
 from tfx_gnn.models.graph_normalization import GraphNormalization as GraphNormalization
 from tfx_gnn.models.identity_features import ForgetIdentity as ForgetIdentity
