@@ -47,7 +47,7 @@ def parse_example(
             is a scalar or has the shape of one item, and is used for every item of the example.
         trusted: whether `serialized` is known to be what a protobuf library writes. Reading then
             takes about half the time. Other bytes, of clients or of encoders of one's own, are read as protobuf
-            defines them by default, but for two things named in `tfx_gnn.graph.codec.example_bytes`;
+            defines them by default, but for two things named in `tfx_gnn.graph.codec.canonical_bytes`;
             trusted ones may be refused although they are legal, and
             damaged ones may end the process. Of no effect without `validate`.
 

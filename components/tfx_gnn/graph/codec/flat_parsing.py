@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfx_gnn.graph.codec import example_layout, parsing_checks
-from tfx_gnn.graph.codec.example_bytes import canonical_examples
+from tfx_gnn.graph.codec.canonical_bytes import canonical_examples
 from tfx_gnn.graph.codec.example_layout import SetLayout
 from tfx_gnn.graph.codec.flat_graphs import EdgeEnds, FlatField, FlatGraphs, FlatSet, SizeTable, repeat_values
 from tfx_gnn.graph.graph_constants import NODES, FieldSpec
