@@ -27,7 +27,7 @@ from tfx_gnn.io import options_json
 from tfx_gnn.models.tasks import Objective
 from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.model_interface import ServedTask, write_served_task
-from tfx_gnn.training.export.request_parts import RequestForm, by_example, finite_checks
+from tfx_gnn.training.export.request_checks import RequestForm, by_example, finite_checks
 from tfx_gnn.training.export.unsafe_operations import check_operations
 from tfx_gnn.transform.application import SavedGraphTransform
 from tfx_gnn.transform.transform_layer import transform_graph_tensor, without_reserved_features

@@ -24,7 +24,7 @@ from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
 from tfx_gnn.models.tasks import Objective
 from tfx_gnn.serving import model_interface
 from tfx_gnn.training.data.input_pipeline import LabelledBatch
-from tfx_gnn.training.export.request_parts import RequestForm
+from tfx_gnn.training.export.request_checks import RequestForm
 
 TRAINING_REFERENCE_DIR = model_interface.TRAINING_REFERENCE_FOLDER
 """Folder of the SavedModel in a model run."""
