@@ -24,7 +24,7 @@ from tfx_gnn.io.disk_sync import sync_path
 from tfx_gnn.io.fingerprint import fingerprint_text
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.serving.prediction import HIDDEN
-from tfx_gnn.serving.request_refusals import plain_message
+from tfx_gnn.serving.refusal_messages import plain_message
 
 GRAPH_SCHEMA_FILE = "graph_schema.pbtxt"
 _SCHEMA_SUFFIX = ".pbtxt"

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfx_gnn.serving import model_interface
-from tfx_gnn.serving.request_refusals import explain_refusal, parsed_keys, plain_message
+from tfx_gnn.serving.refusal_messages import explain_refusal, parsed_keys, plain_message
 
 _Outputs = Mapping[str, npt.NDArray[Any]]
 
