@@ -31,7 +31,7 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 
 from tfx_gnn.distribution.sharding import AUTO, DATA, FILE, OFF, Sharding, choose_sharding, num_input_pipelines
-from tfx_gnn.distribution.strategies import is_tpu_strategy
+from tfx_gnn.distribution.strategy_kinds import is_multi_worker_strategy, is_parameter_server_strategy, is_tpu_strategy
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 
 DatasetFunction = Callable[[tf.distribute.InputContext], tf.data.Dataset]
@@ -135,11 +135,11 @@ def distribute(strategy: tf.distribute.Strategy, dataset_fn: DatasetFunction) ->
     def checked_fn(context: tf.distribute.InputContext) -> tf.data.Dataset:
         dataset = dataset_fn(context)
         check_dataset(dataset, strategy)
-        if context.num_input_pipelines > 1 and isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        if context.num_input_pipelines > 1 and is_multi_worker_strategy(strategy):
             _check_can_be_empty(dataset)
         return dataset
 
-    if not isinstance(strategy, tf.distribute.ParameterServerStrategy):
+    if not is_parameter_server_strategy(strategy):
         return strategy.distribute_datasets_from_function(checked_fn)
 
     @tf.function(autograph=False)
@@ -203,7 +203,7 @@ def distribute_batches(
         ValueError: if the elements are no batches, the dataset is not made for several processes, or the
             strategy's workers are not in step.
     """
-    if isinstance(strategy, tf.distribute.ParameterServerStrategy):
+    if is_parameter_server_strategy(strategy):
         raise ValueError(
             "`strategy` must have workers in step to part batches among them; got ParameterServerStrategy. Use "
             "`tfx_gnn.distribution.distribute`, with a function that makes the dataset of one worker."

@@ -19,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.distribution.strategy_kinds import is_parameter_server_strategy
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.io import options_json
 from tfx_gnn.models.tasks import READOUT_NODE_SET
@@ -153,7 +154,7 @@ class NonfiniteSearch:
         step, and nothing is known but the position.
         """
         position = self._end_of_epoch(position)
-        if isinstance(self._strategy, tf.distribute.ParameterServerStrategy):
+        if is_parameter_server_strategy(self._strategy):
             return NonfiniteCause(position=position, found_again=False, tensor="", example_ids=()), ""
         if not position.step_in_epoch:
             weight = first_nonfinite_weight(self._model)
