@@ -81,7 +81,7 @@ def make_strategy(options: StrategyOptions) -> tf.distribute.Strategy:
 
     Returns:
         The strategy; under "multi_worker_mirrored" always the same one for the same `TF_CONFIG`. Under
-        "parameter_server" this process must be the chief; workers and parameter servers call `cluster.serve` instead.
+        "parameter_server" this process must be the chief; workers and parameter servers call `serve` instead.
 
     Raises:
         ValueError: if a device, `TF_CONFIG`, or a task in it is missing, `TF_CONFIG` names processes that the
@@ -190,7 +190,7 @@ def _parameter_server(num_partitions: int) -> tf.distribute.Strategy:
     if role.task_type != CHIEF:
         raise ValueError(
             f"`{TF_CONFIG}` must name the chief where a strategy is made; got task {role.task_type!r} {role.task_id}. "
-            "Call `serve(cluster_role())` there."
+            "Call `tfx_gnn.distribution.serve(cluster_role())` there."
         )
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver(rpc_layer="grpc")
     partitioner = LargeTablePartitioner(num_partitions or role.num_ps)
