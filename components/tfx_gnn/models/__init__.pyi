@@ -1,3 +1,4 @@
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET as READOUT_NODE_SET
 from tfx_gnn.models.convolutions.gat_v2_conv import GATv2Conv as GATv2Conv
 from tfx_gnn.models.convolutions.gcn_conv import GCNConv as GCNConv
 from tfx_gnn.models.convolutions.gin_conv import GINConv as GINConv
@@ -30,7 +31,6 @@ from tfx_gnn.models.relational_update import NeighborMean as NeighborMean
 from tfx_gnn.models.relational_update import relational_graph_update as relational_graph_update
 from tfx_gnn.models.state_blocks import NextStateFromConvolutions as NextStateFromConvolutions
 from tfx_gnn.models.state_blocks import state_block as state_block
-from tfx_gnn.models.tasks.task import READOUT_NODE_SET as READOUT_NODE_SET
 from tfx_gnn.models.tasks.task import Objective as Objective
 from tfx_gnn.models.tasks.task import Task as Task
 from tfx_gnn.models.tasks.task_kinds import GraphClassification as GraphClassification

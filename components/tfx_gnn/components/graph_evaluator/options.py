@@ -12,8 +12,8 @@ from tfx_gnn.components.graph_evaluator.ranking import RankingMeasure
 from tfx_gnn.components.graph_evaluator.regression import RegressionMeasure
 from tfx_gnn.components.graph_evaluator.slices import check_slice_keys
 from tfx_gnn.components.graph_evaluator.thresholds import normalize_thresholds
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.models.tasks import (
-    READOUT_NODE_SET,
     GraphClassification,
     GraphRegression,
     LinkPrediction,

@@ -10,6 +10,7 @@ from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.proto.sampling_spec_pb2 import RANDOM_UNIFORM, RANDOM_WEIGHTED, TOP_K, SamplingOp, SamplingSpec
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.io.text_files import describe_mistake
 from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET, Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
@@ -24,7 +25,7 @@ _STRATEGIES = {
     RANDOM_WEIGHTED: "weighted",
 }
 _OF_THE_SPEC = ("hops", "expands_seed_again")
-_READOUT_ENDS = ("_readout/source", "_readout/target")
+_READOUT_ENDS = (f"{READOUT_NODE_SET}/source", f"{READOUT_NODE_SET}/target")
 
 
 def read_sampling_spec(path: str) -> SamplingSpec:

@@ -20,9 +20,9 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.distribution.strategy_kinds import is_parameter_server_strategy
+from tfx_gnn.graph.reserved_names import ID_NAME, READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.io import options_json
-from tfx_gnn.models.tasks import READOUT_NODE_SET
 from tfx_gnn.training.checkpoints.checkpoints import TrainingCheckpoints
 from tfx_gnn.training.data.input_pipeline import training_weights
 from tfx_gnn.training.data.padded_batches import PaddedBatch
@@ -35,7 +35,6 @@ NONFINITE_BATCH_DIR = "nonfinite_batch"
 
 _CAUSE_FILE = "cause.json"
 _BATCHES_DIR = "batches"
-_ID = "#id"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -346,14 +345,14 @@ def example_ids(batch: PaddedBatch) -> dict[str, list[Any]]:
     """
     graph, is_real = batch.graph, batch.is_real
     found: dict[str, list[Any]] = {}
-    if _ID in graph.context.features:
-        found["context"] = _plain(tf.boolean_mask(graph.context[_ID], is_real))
+    if ID_NAME in graph.context.features:
+        found["context"] = _plain(tf.boolean_mask(graph.context[ID_NAME], is_real))
     for name, edge_set in graph.edge_sets.items():
         source = graph.node_sets[edge_set.adjacency.source_name]
-        if name.startswith(f"{READOUT_NODE_SET}/") and _ID in source.features:
+        if name.startswith(f"{READOUT_NODE_SET}/") and ID_NAME in source.features:
             # Padding comes after all that is real.
             num_real = tf.reduce_sum(tf.boolean_mask(edge_set.sizes, is_real))
-            found[name] = _plain(tf.gather(source[_ID], edge_set.adjacency.source[:num_real]))
+            found[name] = _plain(tf.gather(source[ID_NAME], edge_set.adjacency.source[:num_real]))
     return found
 
 
