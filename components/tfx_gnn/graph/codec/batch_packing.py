@@ -188,7 +188,7 @@ class ExampleItems:
 
     def __init__(self, spec: GraphTensorSpec, prefix: str | None, demands: dict[str, Any]) -> None:
         """Looks up where sizes are stored."""
-        self._layouts = list(example_layout.set_layouts(spec, prefix))[1:]
+        self._layouts = list(example_layout.piece_keys(spec, prefix))[1:]
         num_components = [example_layout.piece_spec(spec, layout).sizes_spec.shape[0] for layout in self._layouts]
         # What a set without `#size` has: zeros for components that there must be.
         self._features = {
