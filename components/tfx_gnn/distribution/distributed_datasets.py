@@ -36,8 +36,10 @@ from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 
 DatasetFunction = Callable[[tf.distribute.InputContext], tf.data.Dataset]
 
+PYTHON_OPS = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
+"""Operations of TensorFlow that call back into Python, by their types in a graph."""
+
 _READERS = frozenset({"TFRecordDataset", "TFRecordDatasetV2", "TextLineDataset", "FixedLengthRecordDatasetV2"})
-_PYTHON_OPS = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
 # Operations that draw from a generator which each process has for itself; Stateless* ones take a seed as input.
 _STATEFUL_RANDOM_OPS = frozenset(
     {
@@ -253,7 +255,7 @@ def dataset_contents(dataset: tf.data.Dataset) -> DatasetContents:
         reads_files=reads_files,
         num_files=_num_files(graph) if reads_files else None,
         random_ops=tuple(sorted(ops & _STATEFUL_RANDOM_OPS)),
-        python_ops=tuple(sorted(ops & _PYTHON_OPS)),
+        python_ops=tuple(sorted(ops & PYTHON_OPS)),
     )
 
 
