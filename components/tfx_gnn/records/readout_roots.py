@@ -13,7 +13,7 @@ from tfx_gnn.graph.reserved_names import READOUT_NODE_SET, SHADOW_PREFIX
 from tfx_gnn.records.example_batches import ExampleBatch, flat_index, item_splits
 from tfx_gnn.records.graph_layout import GraphLayout
 from tfx_gnn.records.value_hashes import Hashes, hash_values
-from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET
+from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED
 
 READOUT_PREFIX = f"{const.NODES}/{READOUT_NODE_SET}"
 _ROOT_EDGES = f"{READOUT_NODE_SET}/"
@@ -44,13 +44,13 @@ class RootSets:
         shadowed = found.get(SEED, "").removeprefix(SHADOW_PREFIX)
         if found.get(SEED, "").startswith(SHADOW_PREFIX) and f"{const.EDGES}/{shadowed}" in layout.set_by_prefix:
             edges = layout.set_by_prefix[f"{const.EDGES}/{shadowed}"]
-            return RootSets(node_sets={SOURCE: edges.source, TARGET: edges.target}, shadowed=shadowed)
+            return RootSets(node_sets={ROOT_SOURCE: edges.source, ROOT_TARGET: edges.target}, shadowed=shadowed)
         return RootSets(node_sets=found)
 
     @property
     def are_pairs(self) -> bool:
         """Whether examples are about pairs of nodes."""
-        return {SOURCE, TARGET} <= set(self.node_sets)
+        return {ROOT_SOURCE, ROOT_TARGET} <= set(self.node_sets)
 
     def without_id(self, layout: GraphLayout) -> list[str]:
         """Node sets of roots whose nodes cannot be distinguished because they have no "#id"."""
@@ -95,8 +95,8 @@ def read_roots(batch: ExampleBatch, roots: RootSets, layout: GraphLayout) -> Rea
     shadowed = layout.set_by_prefix[f"{const.EDGES}/{roots.shadowed}"]
     nodes = {}
     for root, key, node_set in (
-        (SOURCE, shadowed.source_key, shadowed.source),
-        (TARGET, shadowed.target_key, shadowed.target),
+        (ROOT_SOURCE, shadowed.source_key, shadowed.source),
+        (ROOT_TARGET, shadowed.target_key, shadowed.target),
     ):
         ends = flat_index(batch, key, node_set)
         is_edge = (edges >= 0) & (edges < len(ends))

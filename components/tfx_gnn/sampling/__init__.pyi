@@ -7,9 +7,9 @@ from tfx_gnn.sampling.examples.seed_selection import make_seeds as make_seeds
 from tfx_gnn.sampling.examples.subgraph_examples import subgraph_dataset as subgraph_dataset
 from tfx_gnn.sampling.plan.edge_ranks import rank_edges as rank_edges
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples as GraphLevelExamples
+from tfx_gnn.sampling.plan.hop import ROOT_SOURCE as ROOT_SOURCE
+from tfx_gnn.sampling.plan.hop import ROOT_TARGET as ROOT_TARGET
 from tfx_gnn.sampling.plan.hop import SEED as SEED
-from tfx_gnn.sampling.plan.hop import SOURCE as SOURCE
-from tfx_gnn.sampling.plan.hop import TARGET as TARGET
 from tfx_gnn.sampling.plan.hop import Hop as Hop
 from tfx_gnn.sampling.plan.plan import Negatives as Negatives
 from tfx_gnn.sampling.plan.plan import SamplingPlan as SamplingPlan
