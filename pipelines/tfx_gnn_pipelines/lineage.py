@@ -10,7 +10,7 @@ from ml_metadata import metadata_store
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from tfx_gnn.components.graph_pusher.stage import forget_push
-from tfx_gnn.io.commit_journal import remove_output
+from tfx_gnn.io.leftovers import remove_output
 
 _RUN_CONTEXT = "pipeline_run"
 _NODE_CONTEXT = "node"

@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tfx_gnn.cli import arguments
-from tfx_gnn.tables.table_access import SCHEMA_FILE, TableAccess
+from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE
+from tfx_gnn.tables.table_access import TableAccess
 
 if TYPE_CHECKING:
     from tfx_gnn.components.subgraph_example_gen.stage import ExampleGenReport
@@ -78,7 +79,7 @@ def sample(
             rich_help_panel=_ROWS,
         ),
     ] = None,
-    schema_file: arguments.SchemaFile = SCHEMA_FILE,
+    schema_file: arguments.SchemaFile = GRAPH_SCHEMA_FILE,
     allow_outside_files: arguments.AllowOutsideFiles = False,
     max_record_mib: arguments.MaxRecordMib = 16,
     execution: Annotated[
@@ -221,7 +222,7 @@ def schema(
     schema_file: Annotated[
         str,
         typer.Option(help="Name of the graph schema file next to the splits, if there is one.", metavar="FILE"),
-    ] = SCHEMA_FILE,
+    ] = GRAPH_SCHEMA_FILE,
     beam_args: arguments.BeamArgs = None,
 ) -> None:
     """Check the examples and write the schema of their graphs."""

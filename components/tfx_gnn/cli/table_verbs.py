@@ -11,7 +11,8 @@ from rich.text import Text
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.errors import flags_of, name_flags
-from tfx_gnn.tables.table_access import SCHEMA_FILE, TableAccess
+from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE
+from tfx_gnn.tables.table_access import TableAccess
 
 if TYPE_CHECKING:
     from tfx_gnn.datasets.debian import DebianReport
@@ -78,7 +79,7 @@ def infer_schema_verb(
         list[str] | None,
         _column_option("--target-column", "Column with the ids of edges' targets, if not `target` or `#target`"),
     ] = None,
-    schema_file: arguments.SchemaFile = SCHEMA_FILE,
+    schema_file: arguments.SchemaFile = GRAPH_SCHEMA_FILE,
     allow_outside_files: arguments.AllowOutsideFiles = False,
     max_record_mib: arguments.MaxRecordMib = 16,
 ) -> None:
@@ -133,7 +134,7 @@ def check_tables_verb(
             show_default=False,
         ),
     ] = "",
-    schema_file: arguments.SchemaFile = SCHEMA_FILE,
+    schema_file: arguments.SchemaFile = GRAPH_SCHEMA_FILE,
     allow_outside_files: arguments.AllowOutsideFiles = False,
     max_record_mib: arguments.MaxRecordMib = 16,
 ) -> None:

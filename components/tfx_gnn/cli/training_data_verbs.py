@@ -9,9 +9,10 @@ import typer
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
+from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.io.plain_console import PlainConsole
 from tfx_gnn.io.quiet_libraries import quiet_first_compilation
-from tfx_gnn.tables.table_access import SCHEMA_FILE, TableAccess
+from tfx_gnn.tables.table_access import TableAccess
 
 if TYPE_CHECKING:
     from tfx_gnn.records.size_constraints_file import SizeConstraintsFile
@@ -81,7 +82,7 @@ def transform(
     max_dropped_share: Annotated[
         float | None, typer.Option(help="As for `sample`.", show_default=False, rich_help_panel=_TABLES)
     ] = None,
-    schema_file: arguments.SchemaFile = SCHEMA_FILE,
+    schema_file: arguments.SchemaFile = GRAPH_SCHEMA_FILE,
     allow_outside_files: arguments.AllowOutsideFiles = False,
     max_record_mib: arguments.MaxRecordMib = 16,
     earlier_examples_dirs: Annotated[

@@ -52,6 +52,8 @@ from tfx_gnn.components.subgraph_example_gen.stage import ExampleGenReport as Ex
 from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples as generate_subgraph_examples
 from tfx_gnn.distribution.strategies import StrategyOptions as StrategyOptions
 from tfx_gnn.io.options_json import to_json as to_json
+from tfx_gnn.tables.row_rules import RowRules as RowRules
+from tfx_gnn.tables.table_access import TableAccess as TableAccess
 from tfx_gnn.training.loop.summary import TrainingSummary as TrainingSummary
 from tfx_gnn.training.options import BatchingOptions as BatchingOptions
 from tfx_gnn.training.options import CheckpointOptions as CheckpointOptions

@@ -12,10 +12,8 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import FULL, Feature, GraphSchema, Metadata
+from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.graph.schema import schema_validation
-
-SCHEMA_FILE = "graph_schema.pbtxt"
-"""Name of the schema in a folder of tables."""
 
 _ROWS_PER_GROUP = 1 << 16  # number of rows that one worker reads at once
 _HEADER = (
@@ -101,7 +99,7 @@ def write_tables_folder(output_dir: str, graph: DescribedGraph) -> None:
         pq.write_table(table, sink, compression="zstd", row_group_size=_ROWS_PER_GROUP)
         _write(os.path.join(output_dir, filename), sink.getvalue().to_pybytes())
     text: str = text_format.MessageToString(graph_schema_of(graph))
-    _write(os.path.join(output_dir, SCHEMA_FILE), (_HEADER + text).encode())
+    _write(os.path.join(output_dir, GRAPH_SCHEMA_FILE), (_HEADER + text).encode())
 
 
 def _write(path: str, data: bytes) -> None:

@@ -15,6 +15,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfx_gnn.distribution.strategy_kinds import is_multi_worker_strategy
+
 TF_CONFIG = "TF_CONFIG"
 CHIEF, WORKER, PS = "chief", "worker", "ps"
 _TASK_TYPES = (CHIEF, WORKER, PS)
@@ -156,7 +158,7 @@ def is_true_on_any_worker(strategy: tf.distribute.Strategy, *, is_true_here: boo
 
     Under a single-process strategy it returns `is_true_here`.
     """
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+    if not is_multi_worker_strategy(strategy):
         return is_true_here
     return sum_over_replicas(strategy)(float(is_true_here)) > 0.0
 
@@ -166,7 +168,7 @@ def barrier(strategy: tf.distribute.Strategy) -> None:
 
     Raises `tf.errors.OpError` if another worker has exited.
     """
-    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+    if is_multi_worker_strategy(strategy):
         sum_over_replicas(strategy)(0.0)
 
 

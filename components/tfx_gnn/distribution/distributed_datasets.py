@@ -31,13 +31,15 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 
 from tfx_gnn.distribution.sharding import AUTO, DATA, FILE, OFF, Sharding, choose_sharding, num_input_pipelines
-from tfx_gnn.distribution.strategies import is_tpu_strategy
+from tfx_gnn.distribution.strategy_kinds import is_multi_worker_strategy, is_parameter_server_strategy, is_tpu_strategy
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 
 DatasetFunction = Callable[[tf.distribute.InputContext], tf.data.Dataset]
 
+PYTHON_OPS = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
+"""Operations of TensorFlow that call back into Python, by their types in a graph."""
+
 _READERS = frozenset({"TFRecordDataset", "TFRecordDatasetV2", "TextLineDataset", "FixedLengthRecordDatasetV2"})
-_PYTHON_OPS = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
 # Operations that draw from a generator local to the process; Stateless* operations take a seed as input instead.
 _STATEFUL_RANDOM_OPS = frozenset(
     {
@@ -135,11 +137,11 @@ def distribute(strategy: tf.distribute.Strategy, dataset_fn: DatasetFunction) ->
     def checked_fn(context: tf.distribute.InputContext) -> tf.data.Dataset:
         dataset = dataset_fn(context)
         check_dataset(dataset, strategy)
-        if context.num_input_pipelines > 1 and isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        if context.num_input_pipelines > 1 and is_multi_worker_strategy(strategy):
             _check_can_be_empty(dataset)
         return dataset
 
-    if not isinstance(strategy, tf.distribute.ParameterServerStrategy):
+    if not is_parameter_server_strategy(strategy):
         return strategy.distribute_datasets_from_function(checked_fn)
 
     @tf.function(autograph=False)
@@ -203,7 +205,7 @@ def distribute_batches(
         ValueError: if the elements are not batches, the dataset is not suitable for several processes, or
             the strategy is asynchronous.
     """
-    if isinstance(strategy, tf.distribute.ParameterServerStrategy):
+    if is_parameter_server_strategy(strategy):
         raise ValueError(
             "`strategy` must be synchronous to split batches among its workers; got ParameterServerStrategy. Use "
             "`tfx_gnn.distribution.distribute`, with a function that makes the dataset of one worker."
@@ -253,7 +255,7 @@ def dataset_contents(dataset: tf.data.Dataset) -> DatasetContents:
         reads_files=reads_files,
         num_files=_num_files(graph) if reads_files else None,
         random_ops=tuple(sorted(ops & _STATEFUL_RANDOM_OPS)),
-        python_ops=tuple(sorted(ops & _PYTHON_OPS)),
+        python_ops=tuple(sorted(ops & PYTHON_OPS)),
     )
 
 

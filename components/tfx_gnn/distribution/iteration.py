@@ -25,6 +25,7 @@ import tensorflow as tf
 
 from tfx_gnn.distribution.distributed_datasets import choose_dataset_sharding, distribute_batches
 from tfx_gnn.distribution.sharding import DATA, num_input_pipelines
+from tfx_gnn.distribution.strategy_kinds import is_multi_worker_strategy
 
 
 def make_steps(
@@ -209,7 +210,7 @@ def _one(element: tuple[Any, ...]) -> Any:
 
 def _of_all_replicas(strategy: tf.distribute.Strategy, values: Any) -> list[tf.Tensor]:
     """Returns the rows of each replica, gathered from all workers."""
-    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+    if is_multi_worker_strategy(strategy):
         return [strategy.gather(values, axis=0)]
     return list(strategy.experimental_local_results(values))
 

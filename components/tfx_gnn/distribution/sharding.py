@@ -14,7 +14,7 @@ from typing import TypeVar
 import tensorflow as tf
 
 from tfx_gnn.distribution.cluster import cluster_role
-from tfx_gnn.distribution.strategies import is_tpu_strategy
+from tfx_gnn.distribution.strategy_kinds import is_multi_worker_strategy, is_tpu_strategy
 
 AUTO, FILE, DATA, OFF = "auto", "file", "data", "off"
 SHARDINGS = (AUTO, FILE, DATA, OFF)
@@ -48,7 +48,7 @@ def num_input_pipelines(strategy: tf.distribute.Strategy) -> int:
         It is also 1 under ParameterServerStrategy, which is asynchronous: TensorFlow gives all its workers
         the same input context.
     """
-    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+    if is_multi_worker_strategy(strategy):
         return cluster_role().num_workers
     if is_tpu_strategy(strategy):
         return int(strategy.extended.num_hosts)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import tensorflow as tf
 
 from tfx_gnn.distribution.cluster import CHIEF, TF_CONFIG, cluster_role
+from tfx_gnn.distribution.strategy_kinds import is_multi_worker_strategy, is_parameter_server_strategy
 from tfx_gnn.io.option_groups import grouped_option
 
 DEFAULT, ONE_DEVICE, MIRRORED = "default", "one_device", "mirrored"
@@ -20,11 +21,6 @@ STRATEGIES_OF_ONE_PROCESS = (DEFAULT, ONE_DEVICE, MIRRORED)
 STRATEGIES = (*STRATEGIES_OF_ONE_PROCESS, MULTI_WORKER_MIRRORED, PARAMETER_SERVER, TPU)
 MIN_PARTITION_ELEMENTS = 128 * 1024
 """Minimum number of elements in each part of a table that is divided among parameter servers."""
-
-
-# Looked up at import time, because a test may replace the first one with another strategy.
-_TPU_STRATEGIES = (tf.distribute.TPUStrategy, tf.distribute.experimental.TPUStrategy)
-_STRATEGIES_OF_PROCESSES = (tf.distribute.MultiWorkerMirroredStrategy, tf.distribute.ParameterServerStrategy)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -85,7 +81,7 @@ def make_strategy(options: StrategyOptions) -> tf.distribute.Strategy:
 
     Returns:
         The strategy. For "multi_worker_mirrored", calls with the same `TF_CONFIG` return the same strategy. For
-        "parameter_server", this process must be the chief; workers and parameter servers call `cluster.serve` instead.
+        "parameter_server", this process must be the chief; workers and parameter servers call `serve` instead.
 
     Raises:
         ValueError: if a device, `TF_CONFIG`, or a task in it is missing, `TF_CONFIG` names processes that the
@@ -103,7 +99,11 @@ def make_strategy(options: StrategyOptions) -> tf.distribute.Strategy:
         return _parameter_server(options.num_parameter_partitions)
     if options.kind == TPU:
         return _tpu(options.tpu)
-    return tf.distribute.get_strategy()
+    if options.kind == DEFAULT:
+        return tf.distribute.get_strategy()
+    raise NotImplementedError(
+        f"`make_strategy` must make each of {list(STRATEGIES)}; got {options.kind!r}. Write down how."
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,7 +151,8 @@ def _known_devices(names: Sequence[str]) -> list[str]:
 def _check_alone(kind: str) -> None:
     """Refuses several unconnected processes: each would train on its own, and only one would write outputs."""
     role = cluster_role()
-    if not role.is_alone and not isinstance(tf.distribute.get_strategy(), _STRATEGIES_OF_PROCESSES):
+    scope = tf.distribute.get_strategy()
+    if not (role.is_alone or is_multi_worker_strategy(scope) or is_parameter_server_strategy(scope)):
         sizes = {name: len(tasks) for name, tasks in role.cluster.items()}
         raise ValueError(
             f"`{TF_CONFIG}` must not name other processes for strategy {kind!r}, which trains in one; got {sizes}. "
@@ -189,7 +190,7 @@ def _parameter_server(num_partitions: int) -> tf.distribute.Strategy:
     if role.task_type != CHIEF:
         raise ValueError(
             f"`{TF_CONFIG}` must name the chief where a strategy is made; got task {role.task_type!r} {role.task_id}. "
-            "Call `serve(cluster_role())` in this process instead."
+            "Call `tfx_gnn.distribution.serve(cluster_role())` in this process instead."
         )
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver(rpc_layer="grpc")
     partitioner = LargeTablePartitioner(num_partitions or role.num_ps)
@@ -221,8 +222,3 @@ def _before_tensorflow_starts(kind: str) -> Iterator[None]:
         raise ValueError(
             f"`strategy` {kind!r} must be made before TensorFlow runs its first operation; got: {error} Make it first."
         ) from error
-
-
-def is_tpu_strategy(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether steps run on TPUs; input then runs on hosts that do not run the user's Python code."""
-    return isinstance(strategy, _TPU_STRATEGIES)

@@ -13,14 +13,9 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 
-from tfx_gnn.io.commit_journal import (
-    commit_folders,
-    partial_path,
-    remove_partial_folders,
-    roll_back_unfinished,
-    sweep_beside,
-)
+from tfx_gnn.io.commit_journal import commit_folders, roll_back_unfinished
 from tfx_gnn.io.disk_sync import sync_path
+from tfx_gnn.io.leftovers import partial_path, remove_partial_folders, sweep_beside
 from tfx_gnn.io.owned_files import check_own_folder
 from tfx_gnn.io.process_lock import has_locks, process_lock
 

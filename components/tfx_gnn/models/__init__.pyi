@@ -1,11 +1,12 @@
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET as READOUT_NODE_SET
 from tfx_gnn.models.convolutions.gat_v2_conv import GATv2Conv as GATv2Conv
 from tfx_gnn.models.convolutions.gcn_conv import GCNConv as GCNConv
 from tfx_gnn.models.convolutions.gin_conv import GINConv as GINConv
 from tfx_gnn.models.convolutions.hgt_update import HGTGraphUpdate as HGTGraphUpdate
 from tfx_gnn.models.convolutions.mpnn_conv import EdgeMLP as EdgeMLP
 from tfx_gnn.models.convolutions.mpnn_conv import MPNNConv as MPNNConv
-from tfx_gnn.models.convolutions.rgcn import RGCNConv as RGCNConv
-from tfx_gnn.models.convolutions.rgcn import RGCNGraphUpdate as RGCNGraphUpdate
+from tfx_gnn.models.convolutions.rgcn_conv import RGCNConv as RGCNConv
+from tfx_gnn.models.convolutions.rgcn_conv import RGCNGraphUpdate as RGCNGraphUpdate
 from tfx_gnn.models.convolutions.sage_conv import SAGEConv as SAGEConv
 from tfx_gnn.models.graph_normalization import GraphNormalization as GraphNormalization
 from tfx_gnn.models.identity_features import ForgetIdentity as ForgetIdentity
@@ -30,7 +31,6 @@ from tfx_gnn.models.relational_update import NeighborMean as NeighborMean
 from tfx_gnn.models.relational_update import relational_graph_update as relational_graph_update
 from tfx_gnn.models.state_blocks import NextStateFromConvolutions as NextStateFromConvolutions
 from tfx_gnn.models.state_blocks import state_block as state_block
-from tfx_gnn.models.tasks.task import READOUT_NODE_SET as READOUT_NODE_SET
 from tfx_gnn.models.tasks.task import Objective as Objective
 from tfx_gnn.models.tasks.task import Task as Task
 from tfx_gnn.models.tasks.task_kinds import GraphClassification as GraphClassification

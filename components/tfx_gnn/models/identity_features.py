@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
-from tfx_gnn.models.tasks import READOUT_NODE_SET
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")

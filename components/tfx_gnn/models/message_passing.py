@@ -23,7 +23,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.broadcasting import broadcast_node_to_edges
 from tfx_gnn.graph.ops.neighbors import pool_neighbors_to_node
 from tfx_gnn.graph.ops.pooling import pool_edges_to_node
-from tfx_gnn.graph.ops.readout_structure import READOUT
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.keras.layer_arguments import as_layer
 from tfx_gnn.keras.layers.graph_update import GraphUpdate, NodeSetUpdate
@@ -87,8 +87,8 @@ def next_state_where_read(
     readouts = read_node_sets(graph.spec)
     if node_set_name not in readouts:
         raise ValueError(
-            f'`graph` must have edge sets "{READOUT}/..." from each node set whose nodes are read; got none from '
-            f"{node_set_name!r}, only {readouts}. Compute the next state of all its nodes."
+            f'`graph` must have edge sets "{READOUT_NODE_SET}/..." from each node set whose nodes are read; got none '
+            f"from {node_set_name!r}, only {readouts}. Compute the next state of all its nodes."
         )
     read = tf.concat([graph.edge_sets[name].adjacency[const.SOURCE] for name in readouts[node_set_name]], axis=0)
     node_set = graph.node_sets[node_set_name]

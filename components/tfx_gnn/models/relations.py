@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.ops.readout_structure import READOUT
 from tfx_gnn.graph.ops.tags import reverse_tag
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 
@@ -98,8 +98,9 @@ def rounds_of(
         raise ValueError(f"`node_sets` must name node sets among {known}; got {chosen}. Auxiliary sets have no state.")
     if read_nodes_only and not set(chosen) <= set(read):
         raise ValueError(
-            f'`readout_node_sets` must be read out by edge sets "{READOUT}/..." where `read_nodes_only` is set; got '
-            f"{chosen}, and such edges begin in {read}. Leave the others out, or set `read_nodes_only` to False."
+            f'`readout_node_sets` must be read out by edge sets "{READOUT_NODE_SET}/..." where `read_nodes_only` is '
+            f"set; got {chosen}, and such edges begin in {read}. Leave the others out, or set `read_nodes_only` to "
+            "False."
         )
     relations = relations_of(graph_spec, receiver_tags)
     needed = set(chosen)
@@ -138,6 +139,6 @@ def read_node_sets(graph_spec: GraphTensorSpec) -> dict[const.NodeSetName, list[
     """Maps each node set that is read out to the edge sets "_readout/..." that begin there."""
     readouts: dict[const.NodeSetName, list[const.EdgeSetName]] = {}
     for name, spec in sorted(graph_spec.edge_sets_spec.items()):
-        if name.startswith(f"{READOUT}/"):
+        if name.startswith(f"{READOUT_NODE_SET}/"):
             readouts.setdefault(spec.adjacency_spec.source_name, []).append(name)
     return readouts

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.ops.readout_structure import READOUT
 from tfx_gnn.graph.proto import graph_schema_pb2
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.records.example_batches import (
     FLOATS,
     INTS,
@@ -86,7 +86,7 @@ class BatchChecker:
     ) -> BatchChecker:
         """Makes the checker for a schema; `_readout` is required if the schema has it."""
         layout = graph_layout(schema)
-        readouts = [prefix for prefix in (f"{const.NODES}/{READOUT}",) if prefix in layout.set_by_prefix]
+        readouts = [prefix for prefix in (f"{const.NODES}/{READOUT_NODE_SET}",) if prefix in layout.set_by_prefix]
         unknown = sorted(set(required_sets) - set(layout.set_by_prefix))
         if unknown:
             raise ValueError(

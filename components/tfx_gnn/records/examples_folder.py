@@ -20,14 +20,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import tensorflow as tf
 
+from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.io.disk_sync import sync_path
 from tfx_gnn.io.fingerprint import fingerprint_text
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.io.text_files import check_regular_file
 from tfx_gnn.serving.prediction import HIDDEN
-from tfx_gnn.serving.request_refusals import plain_message
+from tfx_gnn.serving.refusal_messages import plain_message
 
-GRAPH_SCHEMA_FILE = "graph_schema.pbtxt"
 _SCHEMA_SUFFIX = ".pbtxt"
 _SPLIT_PREFIX = "Split-"
 _RECORDS_SUFFIX = ".gz"

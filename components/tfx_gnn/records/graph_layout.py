@@ -16,9 +16,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto import graph_schema_pb2
-
-ID_NAME = "#id"
-"""Feature with the original identity of a node or an edge."""
+from tfx_gnn.graph.reserved_names import ID_NAME
 
 CONTEXT_PREFIX = const.CONTEXT
 

@@ -9,15 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.ops.readout_structure import READOUT
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET, SHADOW_PREFIX
 from tfx_gnn.records.example_batches import ExampleBatch, flat_index, item_splits
 from tfx_gnn.records.graph_layout import GraphLayout
 from tfx_gnn.records.value_hashes import Hashes, hash_values
-from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET
+from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED
 
-READOUT_PREFIX = f"{const.NODES}/{READOUT}"
-_ROOT_EDGES = f"{READOUT}/"
-_SHADOW = "_shadow/"
+READOUT_PREFIX = f"{const.NODES}/{READOUT_NODE_SET}"
+_ROOT_EDGES = f"{READOUT_NODE_SET}/"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,18 +37,20 @@ class RootSets:
         found = {
             one_set.name.removeprefix(_ROOT_EDGES): one_set.source
             for one_set in layout.sets
-            if one_set.set_type == const.EDGES and one_set.name.startswith(_ROOT_EDGES) and one_set.target == READOUT
+            if one_set.set_type == const.EDGES
+            and one_set.name.startswith(_ROOT_EDGES)
+            and one_set.target == READOUT_NODE_SET
         }
-        shadowed = found.get(SEED, "").removeprefix(_SHADOW)
-        if found.get(SEED, "").startswith(_SHADOW) and f"{const.EDGES}/{shadowed}" in layout.set_by_prefix:
+        shadowed = found.get(SEED, "").removeprefix(SHADOW_PREFIX)
+        if found.get(SEED, "").startswith(SHADOW_PREFIX) and f"{const.EDGES}/{shadowed}" in layout.set_by_prefix:
             edges = layout.set_by_prefix[f"{const.EDGES}/{shadowed}"]
-            return RootSets(node_sets={SOURCE: edges.source, TARGET: edges.target}, shadowed=shadowed)
+            return RootSets(node_sets={ROOT_SOURCE: edges.source, ROOT_TARGET: edges.target}, shadowed=shadowed)
         return RootSets(node_sets=found)
 
     @property
     def are_pairs(self) -> bool:
         """Whether examples are about pairs of nodes."""
-        return {SOURCE, TARGET} <= set(self.node_sets)
+        return {ROOT_SOURCE, ROOT_TARGET} <= set(self.node_sets)
 
     def without_id(self, layout: GraphLayout) -> list[str]:
         """Node sets of roots whose nodes cannot be distinguished because they have no "#id"."""
@@ -90,12 +91,12 @@ def read_roots(batch: ExampleBatch, roots: RootSets, layout: GraphLayout) -> Rea
         nodes = {root: _read_root(batch, root, node_set, splits) for root, node_set in roots.node_sets.items()}
         return ReadoutRoots(examples=examples, nodes=nodes)
     # The nodes of a shadow set are the edges of the set that it shadows, in their order.
-    edges = _read_root(batch, SEED, f"{_SHADOW}{roots.shadowed}", splits)
+    edges = _read_root(batch, SEED, f"{SHADOW_PREFIX}{roots.shadowed}", splits)
     shadowed = layout.set_by_prefix[f"{const.EDGES}/{roots.shadowed}"]
     nodes = {}
     for root, key, node_set in (
-        (SOURCE, shadowed.source_key, shadowed.source),
-        (TARGET, shadowed.target_key, shadowed.target),
+        (ROOT_SOURCE, shadowed.source_key, shadowed.source),
+        (ROOT_TARGET, shadowed.target_key, shadowed.target),
     ):
         ends = flat_index(batch, key, node_set)
         is_edge = (edges >= 0) & (edges < len(ends))
@@ -116,7 +117,7 @@ def node_hashes(batch: ExampleBatch, node_set: str, layout: GraphLayout) -> Hash
 def _read_root(batch: ExampleBatch, root: str, node_set: str, splits: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     prefix = f"{const.EDGES}/{_ROOT_EDGES}{root}"
     sources = flat_index(batch, f"{prefix}.{const.SOURCE_NAME}", node_set)
-    targets = flat_index(batch, f"{prefix}.{const.TARGET_NAME}", READOUT)
+    targets = flat_index(batch, f"{prefix}.{const.TARGET_NAME}", READOUT_NODE_SET)
     nodes = np.full(int(splits[-1]), -1)
     nodes[targets] = sources
     return nodes

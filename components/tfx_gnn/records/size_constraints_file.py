@@ -13,6 +13,7 @@ import tensorflow as tf
 
 import tfx_gnn
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints
+from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.io import options_json
 from tfx_gnn.io.fingerprint import fingerprint_files
 from tfx_gnn.io.text_files import parse_json
@@ -316,7 +317,7 @@ def fingerprint_examples(examples_dir: str, splits: Sequence[str] = ()) -> str:
 def fingerprint_graph_schema(graph_schema_dir: str) -> str:
     """Fingerprints the graph schema in a folder, or a schema file; the file's name does not count."""
     path = examples_folder.graph_schema_path(graph_schema_dir)
-    return fingerprint_files([path], base_name=examples_folder.GRAPH_SCHEMA_FILE)
+    return fingerprint_files([path], base_name=GRAPH_SCHEMA_FILE)
 
 
 def _format_version(data: bytes, path: str) -> object:

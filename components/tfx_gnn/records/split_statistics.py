@@ -22,14 +22,14 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 from tfx_bsl import sketches
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.ops.readout_structure import READOUT
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.records.example_batches import BYTES, FLOATS, Column, ExampleBatch, flat_index
 from tfx_gnn.records.examples_folder import split_dir
 from tfx_gnn.records.graph_layout import GraphLayout, SetLayout
 
 STATISTICS_FILE = "FeatureStats.pb"
 
-_READOUT_EDGES = f"{const.EDGES}/{READOUT}/"
+_READOUT_EDGES = f"{const.EDGES}/{READOUT_NODE_SET}/"
 _OUT, _IN = "out_degree", "in_degree"
 _QUANTILE_ERROR = 0.01
 _MANY_VALUES = 1 << 32

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tfx_gnn.io.text_files import check_regular_file
 from tfx_gnn.serving import model_interface
-from tfx_gnn.serving.request_refusals import explain_refusal, parsed_keys, plain_message
+from tfx_gnn.serving.refusal_messages import explain_refusal, parsed_keys, plain_message
 
 _Outputs = Mapping[str, npt.NDArray[Any]]
 

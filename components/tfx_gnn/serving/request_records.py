@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfx_gnn.graph.graph_constants import EDGES, NODES
-from tfx_gnn.graph.ops.readout_structure import READOUT
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.serving.model_interface import NUM_CANDIDATES_OUTPUT, SCORES_OUTPUT, read_served_task
 
 FINITE, NONFINITE, REFUSED, WRONG_SHAPE = "finite", "not finite", "refused", "wrong shape"
@@ -44,7 +44,7 @@ def label_keys(records: Sequence[bytes], saved_model_dir: str) -> list[str]:
     if served is not None:
         return sorted(served.label_keys)
     keys = {key for record in records for key in tf.train.Example.FromString(record).features.feature}
-    prefix = f"nodes/{READOUT}."
+    prefix = f"nodes/{READOUT_NODE_SET}."
     return sorted(key for key in keys if key.startswith(prefix) and not key.startswith(f"{prefix}#"))
 
 

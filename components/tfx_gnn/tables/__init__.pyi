@@ -6,4 +6,6 @@ from tfx_gnn.tables.graph_tables import TablesCheck as TablesCheck
 from tfx_gnn.tables.graph_tables import check_tables as check_tables
 from tfx_gnn.tables.graph_tables import read_tables as read_tables
 from tfx_gnn.tables.graph_tables import read_tables_schema as read_tables_schema
+from tfx_gnn.tables.row_rules import RowRules as RowRules
 from tfx_gnn.tables.schema_inference import infer_schema as infer_schema
+from tfx_gnn.tables.table_access import TableAccess as TableAccess

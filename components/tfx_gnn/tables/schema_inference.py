@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow.core.framework import types_pb2
 
-from tfx_gnn.graph.ops.readout_structure import READOUT
 from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, Feature, GraphSchema, Metadata, NodeSet
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
 from tfx_gnn.tables.column_types import is_list, list_lengths
 from tfx_gnn.tables.data_files import format_of_name, resolve_table_files
@@ -270,10 +270,10 @@ def _check_names(
     target_columns: Mapping[str, str],
 ) -> None:
     for name in (*node_tables, *edge_tables):
-        if get_aux_type_prefix(name) == READOUT:
+        if get_aux_type_prefix(name) == READOUT_NODE_SET:
             raise ValueError(
-                f"`{'node_tables' if name in node_tables else 'edge_tables'}` must not name a set {READOUT}, which is "
-                f"what labels are read out from; got {name!r}. Give the set another name."
+                f"`{'node_tables' if name in node_tables else 'edge_tables'}` must not name a set {READOUT_NODE_SET}, "
+                f"which is what labels are read out from; got {name!r}. Give the set another name."
             )
     for name, (source, target, _) in edge_tables.items():
         for node_set in (source, target):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import Final
 
-SCHEMA_FILE: Final = "graph_schema.pbtxt"
-"""File of a tables folder that declares the tables next to it."""
+from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE
 
 _MAX_MIB = 1024  # Arrow counts the bytes of a block of text in a signed 32-bit integer
 
@@ -27,7 +25,7 @@ class TableAccess:
             it applies to the average record of a row group, before dictionary decoding.
     """
 
-    schema_file: str = SCHEMA_FILE
+    schema_file: str = GRAPH_SCHEMA_FILE
     allow_outside_files: bool = False
     max_record_mib: int = 16
 
@@ -35,7 +33,7 @@ class TableAccess:
         if not isinstance(self.schema_file, str) or not self.schema_file:
             raise ValueError(
                 f"`schema_file` must name a file of the tables folder; got {self.schema_file!r}. "
-                f"Leave it out for {SCHEMA_FILE}."
+                f"Leave it out for {GRAPH_SCHEMA_FILE}."
             )
         if not isinstance(self.allow_outside_files, bool):
             raise TypeError(

@@ -10,8 +10,9 @@ from typing import Literal, Protocol
 import pyarrow as pa
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import BigQuery
+from tfx_gnn.graph.reserved_names import ID_NAME
 
-ID_FEATURE = "#id"
+ID_FEATURE = ID_NAME
 """Feature with the original id of a node, or the row of an edge in its table."""
 
 SOURCE_KEY = "#source"

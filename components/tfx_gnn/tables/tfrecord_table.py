@@ -14,7 +14,7 @@ import pyarrow as pa
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from tfx_gnn.graph.codec.example_bytes import canonical_examples
+from tfx_gnn.graph.codec.canonical_bytes import canonical_examples
 from tfx_gnn.tables import row_rules
 from tfx_gnn.tables.data_files import TableBytes, is_gzip, open_table_bytes
 from tfx_gnn.tables.row_rules import show_value

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import re
 
+from tfx_gnn.distribution.distributed_datasets import PYTHON_OPS
+
 RULES = {
     "static_shape": "the shape of the input is not known when the step is compiled",
     "input_dtype": "the input has values that a TPU does not hold",
@@ -38,7 +40,7 @@ BOUND_LOOPS = "Give tf.while_loop maximum_iterations, a Python int, or loop over
 """What to do about a loop without a bound, of which a gradient is taken."""
 
 _HOST_ONLY = (
-    (r"(Eager)?PyFunc(Stateless)?", "Write it with TensorFlow's operations, or do it in the input pipeline."),
+    ("|".join(sorted(PYTHON_OPS)), "Write it with TensorFlow's operations, or do it in the input pipeline."),
     (r"Print(V2)?|StringFormat", "Leave tf.print out of the step; what shall be seen can be returned as a metric."),
     (
         r"Write\w*Summary|\w*SummaryWriter\w*",

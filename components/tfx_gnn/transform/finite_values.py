@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tfx_gnn.graph.reserved_names import ID_NAME
 from tfx_gnn.records.example_batches import describe_item_id
 from tfx_gnn.records.examples_folder import RecordFile, place_of
-from tfx_gnn.records.graph_layout import ID_NAME, SetLayout
+from tfx_gnn.records.graph_layout import SetLayout
 
 _LOG = logging.getLogger(__name__)
 

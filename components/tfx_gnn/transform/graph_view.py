@@ -15,11 +15,12 @@ from typing import Any, Generic, TypeVar
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.reserved_names import ID_NAME
 from tfx_gnn.graph.tensor.adjacency import Adjacency
 from tfx_gnn.graph.tensor.fields import row_indices
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
-from tfx_gnn.records.graph_layout import CONTEXT_PREFIX, ID_NAME, GraphLayout, SetLayout
+from tfx_gnn.records.graph_layout import CONTEXT_PREFIX, GraphLayout, SetLayout
 
 _FEATURE_DTYPES = (tf.int64, tf.float32, tf.string)
 _Set = TypeVar("_Set", bound="ItemsView")

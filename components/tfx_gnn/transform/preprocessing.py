@@ -10,13 +10,12 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_transform as tft
 
+from tfx_gnn.distribution.distributed_datasets import PYTHON_OPS
 from tfx_gnn.records.graph_layout import GraphLayout
 from tfx_gnn.transform.graph_view import GraphView, graph_view_from_ragged, ragged_from_graph_view
 
 GraphPreprocessingFn = Callable[[GraphView], GraphView]
 TensorPreprocessingFn = Callable[[Mapping[str, tf.RaggedTensor]], dict[str, tf.RaggedTensor]]
-
-_PYTHON_OPS = {"EagerPyFunc", "PyFunc", "PyFuncStateless"}
 
 
 def tensor_preprocessing_fn(preprocessing_fn: GraphPreprocessingFn, layout: GraphLayout) -> TensorPreprocessingFn:
@@ -118,7 +117,7 @@ def _check_needs_no_python(outputs: Mapping[str, tf.RaggedTensor]) -> None:
         return
     graph = tensor.graph.as_graph_def()
     nodes = itertools.chain(graph.node, *(function.node_def for function in graph.library.function))
-    found = sorted({node.name for node in nodes if node.op in _PYTHON_OPS})
+    found = sorted({node.name for node in nodes if node.op in PYTHON_OPS})
     if found:
         raise ValueError(
             "`preprocessing_fn` must consist of TensorFlow operations; got calls to Python, such as tf.py_function, "

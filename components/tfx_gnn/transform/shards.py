@@ -16,7 +16,7 @@ import tensorflow as tf
 from apache_beam import pvalue
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.codec.example_bytes import canonical_examples
+from tfx_gnn.graph.codec.canonical_bytes import canonical_examples
 from tfx_gnn.graph.tensor.fields import row_indices
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.example_batches import splits_of

@@ -24,8 +24,8 @@ import tensorflow as tf
 from apache_beam.metrics import Metrics
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.ops.readout_structure import READOUT
-from tfx_gnn.records.graph_layout import ID_NAME, FeatureColumn, GraphLayout, SetLayout
+from tfx_gnn.graph.reserved_names import ID_NAME, READOUT_NODE_SET
+from tfx_gnn.records.graph_layout import FeatureColumn, GraphLayout, SetLayout
 from tfx_gnn.records.value_hashes import Hashes, by_bucket
 from tfx_gnn.sampling.random_choice import hash_ids, mix
 from tfx_gnn.tables.bigquery_table import bigquery_blocks
@@ -340,7 +340,7 @@ def _as_row(values: pa.Array | None, row_type: pa.DataType) -> pa.Array:
 
 
 def _check_made_while_sampling(one_set: SetLayout, tables_dir: str, tables: Collection[str]) -> None:
-    if not one_set.name.startswith(READOUT):
+    if not one_set.name.startswith(READOUT_NODE_SET):
         raise ValueError(
             f"`tables_dir` must have a table of every set that statistics are taken of; got {sorted(tables)} in "
             f"{tables_dir!r}, without {one_set.label}. Give the tables that the examples were sampled from."

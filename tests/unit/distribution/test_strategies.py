@@ -7,12 +7,8 @@ import json
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.distribution.strategies import (
-    LargeTablePartitioner,
-    StrategyOptions,
-    is_tpu_strategy,
-    make_strategy,
-)
+from tfx_gnn.distribution import strategies
+from tfx_gnn.distribution.strategies import LargeTablePartitioner, StrategyOptions, make_strategy
 
 
 @pytest.mark.parametrize(
@@ -48,7 +44,13 @@ def test_a_process_alone_gets_its_strategy(options, name, monkeypatch):
 
     assert type(strategy).__name__ == name
     assert strategy.num_replicas_in_sync == 1
-    assert not is_tpu_strategy(strategy)
+
+
+def test_a_kind_that_nothing_makes_is_refused(monkeypatch):
+    monkeypatch.setattr(strategies, "STRATEGIES", (*strategies.STRATEGIES, "ring"))
+
+    with pytest.raises(NotImplementedError, match=r"must make each of \['default', .*'ring'\]; got 'ring'"):
+        make_strategy(StrategyOptions(kind="ring"))
 
 
 @pytest.mark.parametrize("devices", [("GPU:7",), ("CPU:0", "CPU:0")])

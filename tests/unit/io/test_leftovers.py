@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tfx_gnn.io.atomic_folder import atomic_folder, held_outputs
-from tfx_gnn.io.commit_journal import (
-    COMMIT_MARK,
-    PARTIAL_MARK,
+from tfx_gnn.io.commit_journal import COMMIT_MARK, PARTIAL_MARK
+from tfx_gnn.io.disk_sync import sync_path, sync_tree
+from tfx_gnn.io.leftovers import (
     RESUMABLE,
     partial_folders,
     partial_path,
@@ -18,7 +18,6 @@ from tfx_gnn.io.commit_journal import (
     remove_partial_folders,
     sweep_beside,
 )
-from tfx_gnn.io.disk_sync import sync_path, sync_tree
 
 DEAD = f"process 1 on {socket.gethostname()} since 2026-01-02 03:04:05"
 

@@ -9,9 +9,6 @@ from typing import Any
 import tfx_gnn
 from tfx_gnn.components.graph_evaluator.measures import SINGLE_TASK, EvaluationSums, ExampleSums, Measure, Quality
 from tfx_gnn.components.graph_evaluator.slices import largest_and_smallest
-from tfx_gnn.components.graph_evaluator.thresholds import Verdict, check_thresholds
-
-Thresholds = Mapping[str, Mapping[str, float]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -161,41 +158,3 @@ def count_without_label(sums: EvaluationSums, task: str) -> int:
     """Counts the examples of both splits that lack a label."""
     parts: list[ExampleSums | None] = [sums.evaluated.get((task, "", "")), sums.baselines.get(task)]
     return sum(part.num_without_label for part in parts if part is not None)
-
-
-def check_task_thresholds(
-    measure: Measure,
-    evaluation: TaskEvaluation,
-    task: str,
-    *,
-    thresholds: Thresholds,
-    slices: Mapping[str, Mapping[str, SliceEvaluation]],
-    slice_thresholds: Thresholds,
-    min_slice_examples: int,
-) -> list[Verdict]:
-    """Holds one task to its bounds: one verdict a bound, but for slices only the bounds that are missed.
-
-    The main metric must also be better than the baseline's, unless `thresholds` say by how much. `slice_thresholds`
-    apply to slices of at least `min_slice_examples` labelled examples.
-    """
-    quality = evaluation.quality
-    main = next((name for name in measure.main_metrics if name in quality.metrics), measure.main_metrics[0])
-    bounds: dict[str, Any] = {main: {"gain": 0.0}}
-    for name, of_metric in thresholds.items():
-        bounds[name] = {**bounds.get(name, {}), **of_metric}
-    of_task = [f"task {task!r}"] if task != SINGLE_TASK else []
-    found = check_thresholds(
-        bounds, quality.metrics, quality.baseline, baseline_name=evaluation.baseline_name, place=", ".join(of_task)
-    )
-    for feature, by_value in slices.items():
-        for value, one_slice in by_value.items():
-            if one_slice.num_examples >= min_slice_examples:
-                of_slice = check_thresholds(
-                    slice_thresholds,
-                    one_slice.quality.metrics,
-                    one_slice.quality.baseline,
-                    baseline_name=evaluation.baseline_name,
-                    place=", ".join([*of_task, f"{feature} = {value!r}"]),
-                )
-                found += [verdict for verdict in of_slice if not verdict.passed]
-    return found

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.models.tasks import READOUT_NODE_SET
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 
 Array = npt.NDArray[Any]
 

@@ -11,9 +11,9 @@ from tfx_gnn.components.graph_evaluator.measures import SINGLE_TASK, Measure
 from tfx_gnn.components.graph_evaluator.ranking import RankingMeasure
 from tfx_gnn.components.graph_evaluator.regression import RegressionMeasure
 from tfx_gnn.components.graph_evaluator.slices import check_slice_keys
-from tfx_gnn.components.graph_evaluator.thresholds import normalize_thresholds
+from tfx_gnn.components.graph_evaluator.thresholds import full_metric_name, normalize_thresholds
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.models.tasks import (
-    READOUT_NODE_SET,
     GraphClassification,
     GraphRegression,
     LinkPrediction,
@@ -95,10 +95,10 @@ class GraphEvaluatorOptions:
             if getattr(self, name) < least:
                 raise ValueError(f"`{name}` must be at least {least}; got {getattr(self, name)}. Give a count.")
         check_slice_keys(self.slices)
-        self._check_thresholds()
+        self._normalize_thresholds()
         self._check_known_links()
 
-    def _check_thresholds(self) -> None:
+    def _normalize_thresholds(self) -> None:
         measures = self.measures()
         if not any(isinstance(measure, ClassificationMeasure) for measure in measures.values()):
             for name in ("min_accuracy_over_majority", "min_accuracy", "min_macro_f1"):
@@ -134,11 +134,6 @@ class GraphEvaluatorOptions:
         if isinstance(self.task, MultiTask):
             return {name: _measure(part, f"{name}/") for name, part in sorted(self.task.tasks.items())}
         return {SINGLE_TASK: _measure(self.task, "")}
-
-
-def full_metric_name(task: str, metric: str) -> str:
-    """Name of a metric of one of several tasks; a task alone has no name."""
-    return f"{task}.{metric}" if task else metric
 
 
 def _measure(task: Task, output_prefix: str) -> Measure:

@@ -30,7 +30,7 @@ from tfx_gnn.components.graph_evaluator.measures import (
     feature_values,
     model_output,
 )
-from tfx_gnn.models.tasks import READOUT_NODE_SET
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.serving import model_interface
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.schema_layouts import seeds_layout

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from tfx_gnn.components.graph_evaluator.measures import as_text, feature_values
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.models.tasks import READOUT_NODE_SET
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 
 NO_VALUE = "(none)"
 """Slice of the examples that lack the feature."""

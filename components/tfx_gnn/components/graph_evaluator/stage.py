@@ -5,23 +5,21 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import tensorflow as tf
 
-from tfx_gnn.components.graph_evaluator.classification import ClassificationMeasure
 from tfx_gnn.components.graph_evaluator.evaluation_pipeline import gather_sums
 from tfx_gnn.components.graph_evaluator.evaluation_report import (
     GraphEvaluation,
-    check_task_thresholds,
     count_without_label,
     evaluate_slices,
     evaluate_task,
 )
 from tfx_gnn.components.graph_evaluator.measures import EvaluationSums, Measure
-from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions, full_metric_name
+from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 from tfx_gnn.components.graph_evaluator.ranking import KnownLinks
 from tfx_gnn.components.graph_evaluator.slices import check_slices_are_of_seeds
+from tfx_gnn.components.graph_evaluator.thresholds import check_task_thresholds
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.io.fingerprint import fingerprint_folders
@@ -111,15 +109,7 @@ def _evaluate(
         tasks[name] = evaluate_task(
             measure, sums, name, baseline_split=options.baseline_split, slices=slices, num_slices=options.num_slices
         )
-        verdicts += check_task_thresholds(
-            measure,
-            tasks[name],
-            name,
-            thresholds=_thresholds_of(name, measure, options),
-            slices=slices,
-            slice_thresholds=_of_task(options.slice_thresholds, name, measure),
-            min_slice_examples=options.min_slice_examples,
-        )
+        verdicts += check_task_thresholds(name, measure, tasks[name], slices=slices, options=options)
     return GraphEvaluation(
         split=options.split,
         tasks=tasks,
@@ -152,21 +142,3 @@ def _check_labels(
                 f"`examples_dir` must hold labelled examples of split {split!r}; got none in {examples_dir!r}. "
                 "Choose another split or make the examples again."
             )
-
-
-def _thresholds_of(task: str, measure: Measure, options: GraphEvaluatorOptions) -> dict[str, dict[str, float]]:
-    """Bounds of one task, with those that have options of their own."""
-    bounds: dict[str, dict[str, float]] = {}
-    if isinstance(measure, ClassificationMeasure):
-        bounds["accuracy"] = {"gain": options.min_accuracy_over_majority}
-        for name, least in (("accuracy", options.min_accuracy), ("macro_f1", options.min_macro_f1)):
-            if least > 0.0:
-                bounds[name] = {**bounds.get(name, {}), "min": least}
-    for name, of_metric in _of_task(options.thresholds, task, measure).items():
-        bounds[name] = {**bounds.get(name, {}), **of_metric}
-    return bounds
-
-
-def _of_task(thresholds: Mapping[str, Any], task: str, measure: Measure) -> dict[str, dict[str, float]]:
-    by_name = {full_metric_name(task, metric): metric for metric in measure.metrics}
-    return {by_name[name]: bounds for name, bounds in thresholds.items() if name in by_name}

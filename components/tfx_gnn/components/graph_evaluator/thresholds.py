@@ -5,7 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from tfx_gnn.components.graph_evaluator.classification import ClassificationMeasure
+from tfx_gnn.components.graph_evaluator.evaluation_report import SliceEvaluation, TaskEvaluation
+from tfx_gnn.components.graph_evaluator.measures import SINGLE_TASK, Measure
+
+if TYPE_CHECKING:
+    from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
+
+Thresholds = Mapping[str, Mapping[str, float]]
 
 ERRORS = frozenset({"rmse", "mae"})
 """Metrics that are better when smaller."""
@@ -51,6 +60,11 @@ def shown_metric(name: str) -> str:
     return _SHOWN.get(name, name)
 
 
+def full_metric_name(task: str, metric: str) -> str:
+    """Name of a metric of one of several tasks; a task alone has no name."""
+    return f"{task}.{metric}" if task else metric
+
+
 def normalize_thresholds(
     option: str, thresholds: Mapping[str, Any], metrics: Collection[str]
 ) -> dict[str, dict[str, float]]:
@@ -75,7 +89,7 @@ def normalize_thresholds(
 
 
 def check_thresholds(
-    thresholds: Mapping[str, Mapping[str, float]],
+    thresholds: Thresholds,
     values: Mapping[str, float],
     baseline: Mapping[str, float],
     *,
@@ -108,6 +122,67 @@ def check_thresholds(
                 )
             verdicts.append(Verdict(passed=passed, sentence=f"{shown} {value:.4f} {words}"))
     return verdicts
+
+
+def check_task_thresholds(
+    task: str,
+    measure: Measure,
+    evaluation: TaskEvaluation,
+    *,
+    slices: Mapping[str, Mapping[str, SliceEvaluation]],
+    options: GraphEvaluatorOptions,
+) -> list[Verdict]:
+    """Holds one task to its bounds: one verdict a bound, but for slices only the bounds that are missed.
+
+    The main metric must also be better than the baseline's, unless `thresholds` say by how much. `slice_thresholds`
+    apply to slices of at least `min_slice_examples` labelled examples.
+    """
+    quality = evaluation.quality
+    main = next((name for name in measure.main_metrics if name in quality.metrics), measure.main_metrics[0])
+    of_task = [f"task {task!r}"] if task != SINGLE_TASK else []
+    found = check_thresholds(
+        _task_thresholds(task, measure, main, options),
+        quality.metrics,
+        quality.baseline,
+        baseline_name=evaluation.baseline_name,
+        place=", ".join(of_task),
+    )
+    slice_thresholds = _of_task(options.slice_thresholds, task, measure)
+    for feature, by_value in slices.items():
+        for value, one_slice in by_value.items():
+            if one_slice.num_examples >= options.min_slice_examples:
+                of_slice = check_thresholds(
+                    slice_thresholds,
+                    one_slice.quality.metrics,
+                    one_slice.quality.baseline,
+                    baseline_name=evaluation.baseline_name,
+                    place=", ".join([*of_task, f"{feature} = {value!r}"]),
+                )
+                found += [verdict for verdict in of_slice if not verdict.passed]
+    return found
+
+
+def _task_thresholds(task: str, measure: Measure, main: str, options: GraphEvaluatorOptions) -> Thresholds:
+    """Bounds of one task: that of its main metric, those that have options of their own, and `thresholds`."""
+    bounds: dict[str, dict[str, float]] = {main: {"gain": 0.0}}
+
+    def add(name: str, of_metric: Mapping[str, float]) -> None:
+        bounds[name] = {**bounds.get(name, {}), **of_metric}
+
+    if isinstance(measure, ClassificationMeasure):
+        add("accuracy", {"gain": options.min_accuracy_over_majority})
+        for name, least in (("accuracy", options.min_accuracy), ("macro_f1", options.min_macro_f1)):
+            if least > 0.0:
+                add(name, {"min": least})
+    for name, of_metric in _of_task(options.thresholds, task, measure).items():
+        add(name, of_metric)
+    return bounds
+
+
+def _of_task(thresholds: Thresholds, task: str, measure: Measure) -> Thresholds:
+    """The bounds of the metrics of one task, by the names that these have within it."""
+    by_name = {full_metric_name(task, metric): metric for metric in measure.metrics}
+    return {by_name[name]: bounds for name, bounds in thresholds.items() if name in by_name}
 
 
 def _metric(name: str) -> str:

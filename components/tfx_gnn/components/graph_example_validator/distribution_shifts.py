@@ -16,7 +16,8 @@ import numpy.typing as npt
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.records.graph_layout import ID_NAME, GraphLayout
+from tfx_gnn.graph.reserved_names import ID_NAME
+from tfx_gnn.records.graph_layout import GraphLayout
 
 DRIFT = "drift"
 SKEW = "skew"

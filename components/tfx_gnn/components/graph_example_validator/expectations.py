@@ -17,7 +17,7 @@ from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.records.batch_check import BatchChecker
 from tfx_gnn.records.graph_layout import GraphLayout, SetLayout
 from tfx_gnn.records.readout_roots import READOUT_PREFIX, RootSets
-from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET
+from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED
 from tfx_gnn.sampling.plan.plan import LABEL_FEATURE, SamplingPlan
 
 
@@ -209,7 +209,7 @@ def _check_pairs_are_known(
             f"{dict(roots.node_sets)}. Write `#id` and the edge sets '_readout/source' and '_readout/target', or "
             "promise nothing."
         )
-    ends = (roots.node_sets[SOURCE], roots.node_sets[TARGET])
+    ends = (roots.node_sets[ROOT_SOURCE], roots.node_sets[ROOT_TARGET])
     if seed_edge_set:
         forward = _edge_set("seed_edge_set", seed_edge_set, layout)
         if ends != (forward.source, forward.target):

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from tfx_gnn.components.graph_example_validator.split_leaks import SeedsOfBatch
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.records.graph_layout import ID_NAME, FeatureColumn, GraphLayout
+from tfx_gnn.graph.reserved_names import ID_NAME
+from tfx_gnn.records.graph_layout import FeatureColumn, GraphLayout
 from tfx_gnn.records.readout_roots import READOUT_PREFIX, RootSets
 from tfx_gnn.records.value_hashes import Hashes, Rows, group_equal, hash_items, hash_values
 from tfx_gnn.sampling.random_choice import mix

@@ -20,7 +20,7 @@ from tfx_gnn.records.findings import MAX_PLACES, Findings, Place
 from tfx_gnn.records.graph_layout import GraphLayout
 from tfx_gnn.records.readout_roots import ReadoutRoots, RootSets, node_hashes
 from tfx_gnn.records.value_hashes import Hashes, Rows, first_of_equal, hash_pairs
-from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET
+from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED
 from tfx_gnn.sampling.random_choice import mix
 
 SEED_IN_TWO_SPLITS = "seed_in_two_splits"
@@ -112,11 +112,13 @@ def make_leak_rows(seeds: SeedsOfBatch, rules: LeakRules, split: str, shard: int
             parts.append((_NODES, _SIGHTING, hashes[node_set], _owners(seeds.batch, f"{const.NODES}/{node_set}")))
     if rules.shown_edge_sets and hashes:
         if rank:
-            parts.append((_PAIRS, _CLAIM, hash_pairs(ids[SOURCE], ids[TARGET]), examples))
+            parts.append((_PAIRS, _CLAIM, hash_pairs(ids[ROOT_SOURCE], ids[ROOT_TARGET]), examples))
         if not is_last:
             for name, is_reverse in rules.shown_edge_sets:
                 first, second, owners = _pairs(seeds.batch, name, rules, is_reverse=is_reverse)
-                source_hashes, target_hashes = (hashes[rules.roots.node_sets[root]] for root in (SOURCE, TARGET))
+                source_hashes, target_hashes = (
+                    hashes[rules.roots.node_sets[root]] for root in (ROOT_SOURCE, ROOT_TARGET)
+                )
                 parts.append((_PAIRS, _SIGHTING, hash_pairs(source_hashes[first], target_hashes[second]), owners))
     rows = [
         _rows(family, role, mix(keys ^ np.uint64(family)), seeds.batch.numbers[owners], rank, shard)
@@ -130,9 +132,9 @@ def find_supervision_in_examples(
 ) -> None:
     """Finds pairs that are to be predicted and are edges of the very same example."""
     whole = seeds.counts
-    num_targets = item_splits(seeds.batch, f"{const.NODES}/{rules.roots.node_sets[TARGET]}")[-1] + 1
+    num_targets = item_splits(seeds.batch, f"{const.NODES}/{rules.roots.node_sets[ROOT_TARGET]}")[-1] + 1
     # A pair as one integer: `num_targets` exceeds the index of every target.
-    pairs = seeds.roots.nodes[SOURCE][whole] * num_targets + seeds.roots.nodes[TARGET][whole]
+    pairs = seeds.roots.nodes[ROOT_SOURCE][whole] * num_targets + seeds.roots.nodes[ROOT_TARGET][whole]
     for name, is_reverse in rules.shown_edge_sets:
         first, second, _ = _pairs(seeds.batch, name, rules, is_reverse=is_reverse)
         is_shown = np.isin(pairs, first * num_targets + second)

@@ -23,11 +23,12 @@ from tfx_gnn.components.graph_example_validator.label_copies import ColumnCounts
 from tfx_gnn.components.graph_example_validator.label_homophily import EdgeAgreement
 from tfx_gnn.components.graph_example_validator.split_leaks import LeakRules, SeedsOfBatch
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.reserved_names import ID_NAME
 from tfx_gnn.records.batch_check import DANGLING_EDGE, BatchChecker, file_name
 from tfx_gnn.records.example_batches import ExampleBatch, ExampleDecoder, group_records
 from tfx_gnn.records.examples_folder import RecordFile, read_records
 from tfx_gnn.records.findings import MAX_PLACES, Findings, Place, merge_findings
-from tfx_gnn.records.graph_layout import ID_NAME, GraphLayout
+from tfx_gnn.records.graph_layout import GraphLayout
 from tfx_gnn.records.readout_roots import READOUT_PREFIX, ReadoutRoots, read_roots
 from tfx_gnn.records.split_statistics import SplitSummary, to_dataset_statistics
 from tfx_gnn.records.summary_pass import make_pipeline, take_merged, write_one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tfx_gnn.records import examples_folder
+from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -17,4 +17,4 @@ class GraphSchemaGenOptions:
     """
 
     splits: tuple[str, ...] = ()
-    schema_file: str = examples_folder.GRAPH_SCHEMA_FILE
+    schema_file: str = GRAPH_SCHEMA_FILE

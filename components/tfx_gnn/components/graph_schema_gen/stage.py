@@ -14,6 +14,7 @@ from tfx_gnn.components.graph_example_validator.checks import CHECKS
 from tfx_gnn.components.graph_schema_gen.options import GraphSchemaGenOptions
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto import graph_schema_pb2
+from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.graph.schema import schema_validation
 from tfx_gnn.io.atomic_folder import atomic_folders
@@ -101,7 +102,7 @@ def generate_graph_schema(
 def _schema_beside(examples_dir: str, schema_file: str) -> graph_schema_pb2.GraphSchema | None:
     path = os.path.join(examples_dir, schema_file)
     if not tf.io.gfile.exists(path):
-        if schema_file != examples_folder.GRAPH_SCHEMA_FILE:
+        if schema_file != GRAPH_SCHEMA_FILE:
             raise ValueError(
                 f"`schema_file` must name a file beside the splits; got {schema_file!r}, which {examples_dir!r} does "
                 "not hold. Correct the name."

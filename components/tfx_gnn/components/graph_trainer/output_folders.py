@@ -30,9 +30,10 @@ from tfx_gnn.io.atomic_folder import (
     rename_to,
     resolve_outputs,
 )
-from tfx_gnn.io.commit_journal import PARTIAL_MARK, RESUMABLE, partial_folders, remove_partial_folders, sweep_beside
+from tfx_gnn.io.commit_journal import PARTIAL_MARK
 from tfx_gnn.io.disk_sync import sync_tree
 from tfx_gnn.io.fingerprint import fingerprint_folders
+from tfx_gnn.io.leftovers import RESUMABLE, partial_folders, remove_partial_folders, sweep_beside
 from tfx_gnn.io.owned_files import check_own_folder
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.io.whole_files import copy_files, write_whole

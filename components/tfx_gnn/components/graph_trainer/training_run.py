@@ -18,6 +18,7 @@ from tfx_gnn.components.graph_trainer.output_folders import LOGS_DIR, OutputSize
 from tfx_gnn.components.graph_trainer.progress import InputScalars, TrainingProgress
 from tfx_gnn.components.graph_trainer.training_report import write_training_report
 from tfx_gnn.distribution.cluster import ClusterRole
+from tfx_gnn.distribution.strategy_kinds import is_parameter_server_strategy
 from tfx_gnn.io import options_json
 from tfx_gnn.io.option_groups import flat_values
 from tfx_gnn.io.whole_files import copy_files
@@ -283,6 +284,6 @@ def _load_weights(model: tf_keras.Model, prefix: str) -> None:
 
 
 def _checkpoint_options(model: tf_keras.Model) -> tf.train.CheckpointOptions:
-    is_served = isinstance(model.distribute_strategy, tf.distribute.ParameterServerStrategy)
+    is_served = is_parameter_server_strategy(model.distribute_strategy)
     # Parameter servers may see other disks.
     return tf.train.CheckpointOptions(experimental_io_device="/job:chief" if is_served else None)

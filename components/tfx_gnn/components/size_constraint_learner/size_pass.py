@@ -24,7 +24,7 @@ from tfx_gnn.components.size_constraint_learner.size_summary import (
     write_summary,
 )
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.ops.readout_structure import READOUT
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.fields import row_indices
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.records.examples_folder import RecordFile, place_of
@@ -34,7 +34,7 @@ _READ_BATCH = 1024
 #: Graphs that are summed up at once.
 _BLOCK = 1 << 17
 _MAX_SIZE = 2**31 - 1
-_SEED_EDGES = f"{READOUT}/seed"
+_SEED_EDGES = f"{READOUT_NODE_SET}/seed"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class SliceKeys:
         """Finds the keys; none if `label_feature` is empty."""
         if not label_feature:
             return SliceKeys()
-        readout = spec.node_sets_spec.get(READOUT)
+        readout = spec.node_sets_spec.get(READOUT_NODE_SET)
         features = dict(readout.features_spec) if readout is not None else {}
         found: Any = features.get(label_feature)
         if not isinstance(found, tf.TensorSpec) or not found.dtype.is_integer or found.shape.rank != 1:
@@ -66,13 +66,13 @@ class SliceKeys:
                 f"{label_feature!r}, where `_readout` has {kinds}. Let the transform number the classes, and name that "
                 "feature."
             )
-        label_key = f"{const.NODES}/{READOUT}.{label_feature}"
+        label_key = f"{const.NODES}/{READOUT_NODE_SET}.{label_feature}"
         if _SEED_EDGES not in spec.edge_sets_spec:
             return SliceKeys(label_key=label_key)
         seed_set = spec.edge_sets_spec[_SEED_EDGES].adjacency_spec.source_name
         end_keys = []
         for name, edge_set in spec.edge_sets_spec.items():
-            if not name.startswith(f"{READOUT}/"):
+            if not name.startswith(f"{READOUT_NODE_SET}/"):
                 ends = edge_set.adjacency_spec
                 end_keys += [f"{const.EDGES}/{name}.#source"] * (ends.source_name == seed_set)
                 end_keys += [f"{const.EDGES}/{name}.#target"] * (ends.target_name == seed_set)

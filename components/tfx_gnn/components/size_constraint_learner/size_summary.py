@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.batching.size_constraints import SetKey, SizeConstraints, SizeRule
-from tfx_gnn.graph.ops.readout_structure import READOUT
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 
 
@@ -47,7 +47,9 @@ class SizeColumns:
         rule = SizeRule.from_constraints(spec, nothing)
         ends = list(zip(rule.edge_positions.tolist(), rule.end_positions.tolist(), strict=True))
         readouts = tuple(
-            column for column, (kind, name) in enumerate(rule.sets) if kind == const.NODES and name.startswith(READOUT)
+            column
+            for column, (kind, name) in enumerate(rule.sets)
+            if kind == const.NODES and name.startswith(READOUT_NODE_SET)
         )
         return SizeColumns(
             sets=rule.sets,

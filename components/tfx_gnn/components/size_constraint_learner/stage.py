@@ -15,7 +15,7 @@ from tfx_gnn.components.size_constraint_learner.packing_budget import learn_pack
 from tfx_gnn.components.size_constraint_learner.size_pass import SliceKeys, summarize_sizes
 from tfx_gnn.components.size_constraint_learner.size_report import write_size_report
 from tfx_gnn.components.size_constraint_learner.size_summary import SAMPLE_SIZE, SizeColumns, SizeSummary
-from tfx_gnn.graph.ops.readout_structure import READOUT
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.io import options_json
@@ -158,7 +158,7 @@ def _check_summary(summary: SizeSummary, examples_dir: str, options: SizeConstra
 def _check_schema(summary: SizeSummary, columns: SizeColumns, examples_dir: str, graph_schema_dir: str) -> None:
     """Refuses a schema of other examples: a set that these lack has no `#size`, so it looks empty."""
     maxima = np.max([split.maxima for split in summary.splits.values()], axis=0)
-    is_sampled = np.asarray([not name.startswith(READOUT) for _, name in columns.sets], bool)
+    is_sampled = np.asarray([not name.startswith(READOUT_NODE_SET) for _, name in columns.sets], bool)
     if is_sampled.any() and not maxima[is_sampled].any():
         raise ValueError(
             f"`graph_schema_dir` must describe the examples; got {graph_schema_dir!r}, whose sets "

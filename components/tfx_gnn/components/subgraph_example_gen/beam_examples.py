@@ -18,7 +18,7 @@ from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.sampling.beam.graph_level_pipeline import write_graph_level_examples_with_beam
 from tfx_gnn.sampling.beam.index.build import IndexOptions, build_index
 from tfx_gnn.sampling.beam.index.reader import GraphIndex
-from tfx_gnn.sampling.beam.rounds.sampling_pipeline import sample_with_beam
+from tfx_gnn.sampling.beam.sampling_pipeline import sample_with_beam
 from tfx_gnn.sampling.examples.seed_selection import splits_with_seeds
 from tfx_gnn.sampling.examples.shard_log import ShardLog
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples

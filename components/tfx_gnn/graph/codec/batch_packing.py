@@ -189,7 +189,7 @@ class ExampleItems:
 
     def __init__(self, spec: GraphTensorSpec, prefix: str | None, demands: dict[str, Any]) -> None:
         """Looks up where sizes are stored."""
-        self._layouts = list(example_layout.set_layouts(spec, prefix))[1:]
+        self._layouts = list(example_layout.piece_keys(spec, prefix))[1:]
         num_components = [example_layout.piece_spec(spec, layout).sizes_spec.shape[0] for layout in self._layouts]
         # A set without `#size` has size 0 in each component, if their number is static.
         self._features = {

@@ -33,7 +33,7 @@ from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SetLayout:
+class PieceKeys:
     """The fields of one piece of a graph and their keys.
 
     Attributes:
@@ -51,12 +51,12 @@ class SetLayout:
     index_keys: dict[int, str]
 
 
-def set_layouts(graph: Any, prefix: str | None) -> Iterator[SetLayout]:
-    """Yields the layouts of the context, each node set and each edge set of a graph or its spec."""
+def piece_keys(graph: Any, prefix: str | None) -> Iterator[PieceKeys]:
+    """Yields the tf.Example keys of the context, each node set and each edge set of a graph or its spec."""
     start = prefix or ""
     is_spec = isinstance(graph, GraphTensorSpec)
     context = graph.context_spec if is_spec else graph.context
-    yield SetLayout(
+    yield PieceKeys(
         set_type=CONTEXT,
         set_name="",
         size_key="",
@@ -70,7 +70,7 @@ def set_layouts(graph: Any, prefix: str | None) -> Iterator[SetLayout]:
             base = f"{start}{set_type}/{name}."
             if set_type == EDGES:
                 _check_simple_adjacency(name, piece.adjacency_spec if is_spec else piece.adjacency)
-            yield SetLayout(
+            yield PieceKeys(
                 set_type=set_type,
                 set_name=name,
                 size_key=f"{base}{SIZE_NAME}",
@@ -178,7 +178,7 @@ def get_io_spec(
     def add(key: str, field_spec: FieldSpec, default: Any = None) -> None:
         features[key] = _io_feature(key, field_spec, spec.indices_dtype, validate, default)
 
-    for layout in set_layouts(spec, prefix):
+    for layout in piece_keys(spec, prefix):
         piece = piece_spec(spec, layout)
         if layout.size_key:
             add(layout.size_key, piece.sizes_spec, 0)
@@ -189,7 +189,7 @@ def get_io_spec(
     return features
 
 
-def piece_spec(spec: GraphTensorSpec, layout: SetLayout) -> Any:
+def piece_spec(spec: GraphTensorSpec, layout: PieceKeys) -> Any:
     """Returns the spec of the piece that `layout` describes."""
     if layout.set_type == CONTEXT:
         return spec.context_spec

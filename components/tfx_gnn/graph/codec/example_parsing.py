@@ -48,7 +48,7 @@ def parse_example(
         trusted: whether `serialized` is known to come from a protobuf library. Reading then takes
             about half the time. By default, any bytes, such as those of clients or custom encoders,
             are read as protobuf defines them, except for two cases described in
-            `tfx_gnn.graph.codec.example_bytes`. With `trusted=True`, unusual but legal bytes may be
+            `tfx_gnn.graph.codec.canonical_bytes`. With `trusted=True`, unusual but legal bytes may be
             refused, and damaged bytes may crash the process. Has no effect without `validate`.
 
     Returns:

@@ -40,7 +40,7 @@ def write_example(graph: GraphTensor, prefix: str | None = None) -> tf.train.Exa
         ['edges/edges.#size', 'edges/edges.#source', 'edges/edges.#target']
     """
     example = tf.train.Example()
-    for layout in example_layout.set_layouts(graph, prefix):
+    for layout in example_layout.piece_keys(graph, prefix):
         piece: Any
         if layout.set_type == CONTEXT:
             piece = graph.context

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfx_gnn.graph.codec import example_layout
-from tfx_gnn.graph.codec.example_layout import SetLayout
+from tfx_gnn.graph.codec.example_layout import PieceKeys
 from tfx_gnn.graph.codec.parsing_checks import assert_indices
 from tfx_gnn.graph.graph_constants import Field, FieldSpec
 from tfx_gnn.graph.tensor import fields
@@ -233,7 +233,7 @@ class FlatSet:
         indices: SOURCE and TARGET to node indices, of the index dtype.
     """
 
-    layout: SetLayout
+    layout: PieceKeys
     spec: Any
     component_splits: tf.Tensor
     table: SizeTable

@@ -21,8 +21,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfx_gnn.graph.codec import example_layout, parsing_checks
-from tfx_gnn.graph.codec.example_bytes import canonical_examples
-from tfx_gnn.graph.codec.example_layout import SetLayout
+from tfx_gnn.graph.codec.canonical_bytes import canonical_examples
+from tfx_gnn.graph.codec.example_layout import PieceKeys
 from tfx_gnn.graph.codec.flat_graphs import EdgeEnds, FlatField, FlatGraphs, FlatSet, SizeTable, repeat_values
 from tfx_gnn.graph.graph_constants import NODES, FieldSpec
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
@@ -70,7 +70,7 @@ class _Reader:
         self._spec = spec
         self._trusted = trusted
         self._fills = {f"{prefix}{key}": fill for key, fill in fills.items()}
-        self._layouts = list(example_layout.set_layouts(spec, prefix))
+        self._layouts = list(example_layout.piece_keys(spec, prefix))
         self._set_specs = [example_layout.piece_spec(spec, layout) for layout in self._layouts[1:]]
         self._num_components = [piece.sizes_spec.shape[0] for piece in self._set_specs]
         self._static_num_examples = serialized.shape[0]
@@ -188,7 +188,7 @@ class _Reader:
                 self._by_vector.append((flat_set.component_splits, splits, flat_set.layout.size_key))
         return FlatSet(layout=layout, spec=spec, component_splits=splits, table=table)
 
-    def _component_splits_of_features(self, layout: SetLayout) -> tf.Tensor:
+    def _component_splits_of_features(self, layout: PieceKeys) -> tf.Tensor:
         """Derives the number of components from a context feature, for graphs without sets."""
         for name, key in layout.features.items():
             field_spec = self._spec.context_spec[name]
@@ -364,7 +364,7 @@ def _fill_lengths(parsed: tf.RaggedTensor, expected: tf.Tensor) -> tuple[tf.Tens
 def _default_fills(spec: GraphTensorSpec, default_values: Mapping[str, Any] | None) -> dict[str, _DefaultFill]:
     """Checks default values against the spec of the graph; keys have no prefix, as in "nodes/paper.label"."""
     field_specs: dict[str, FieldSpec] = {}
-    for layout in example_layout.set_layouts(spec, None):
+    for layout in example_layout.piece_keys(spec, None):
         piece = example_layout.piece_spec(spec, layout)
         for name, key in layout.features.items():
             field_specs[key] = piece[name]

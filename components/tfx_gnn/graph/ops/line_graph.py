@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.batching.size_checks import num_items_of
-from tfx_gnn.graph.ops.readout_structure import READOUT
 from tfx_gnn.graph.ops.tags import reverse_tag
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.adjacency import Adjacency, HyperAdjacency
 from tfx_gnn.graph.tensor.fields import component_indices
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor, get_aux_type_prefix
@@ -176,7 +176,7 @@ def _original_ends(adjacency: HyperAdjacency) -> tuple[tuple[const.NodeSetName, 
 
 
 def _is_readout(set_name: const.SetName) -> bool:
-    return get_aux_type_prefix(set_name) == READOUT
+    return get_aux_type_prefix(set_name) == READOUT_NODE_SET
 
 
 def _original_name(node_set_name: const.NodeSetName) -> const.NodeSetName:

@@ -9,12 +9,12 @@ import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.readout_structure import (
-    READOUT,
     index_checks,
     readout_edge_set_names,
     shadowed_edge_set,
 )
 from tfx_gnn.graph.ops.tags import check_one_feature
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.adjacency import Adjacency
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
@@ -29,7 +29,7 @@ def structured_readout(
     key: str,
     *,
     feature_name: const.FieldName,
-    readout_node_set: const.NodeSetName = READOUT,
+    readout_node_set: const.NodeSetName = READOUT_NODE_SET,
     validate: bool = True,
 ) -> const.Field:
     """Reads a feature from the nodes, or edges, that the readout structure selects.
@@ -91,7 +91,7 @@ def structured_readout_into_feature(
     new_feature_name: const.FieldName | None = None,
     remove_input_feature: bool = False,
     overwrite: bool = False,
-    readout_node_set: const.NodeSetName = READOUT,
+    readout_node_set: const.NodeSetName = READOUT_NODE_SET,
     validate: bool = True,
 ) -> GraphTensor:
     """Reads a feature like `structured_readout` and stores it on the readout node set.
@@ -227,7 +227,7 @@ def add_readout_from_first_node(
     key: str,
     *,
     node_set_name: const.NodeSetName,
-    readout_node_set: const.NodeSetName = READOUT,
+    readout_node_set: const.NodeSetName = READOUT_NODE_SET,
 ) -> GraphTensor:
     """Adds a readout structure that reads the first node of each graph component.
 
@@ -284,7 +284,7 @@ def context_readout_into_feature(
     new_feature_name: const.FieldName | None = None,
     remove_input_feature: bool = False,
     overwrite: bool = False,
-    readout_node_set: const.NodeSetName = READOUT,
+    readout_node_set: const.NodeSetName = READOUT_NODE_SET,
 ) -> GraphTensor:
     """Copies a context feature to the readout node set, which has one node per component.
 

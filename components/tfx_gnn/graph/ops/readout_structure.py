@@ -15,21 +15,19 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET, SHADOW_PREFIX
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.run_time_checks import after_checks
 from tfx_gnn.graph.tensor.symbolic_calls import becomes_keras_layer
 
-READOUT = "_readout"
-_SHADOW_PREFIX = "_shadow/"
-
 
 def validate_graph_tensor_spec_for_readout(
     graph_spec: GraphTensorSpec,
     required_keys: Sequence[str] | None = None,
     *,
-    readout_node_set: const.NodeSetName = READOUT,
+    readout_node_set: const.NodeSetName = READOUT_NODE_SET,
 ) -> None:
     """Checks that a type of graph has a well-formed readout structure.
 
@@ -59,7 +57,7 @@ def validate_graph_tensor_for_readout(
     graph: GraphTensor,
     required_keys: Sequence[str] | None = None,
     *,
-    readout_node_set: const.NodeSetName = READOUT,
+    readout_node_set: const.NodeSetName = READOUT_NODE_SET,
 ) -> GraphTensor:
     """Checks that a graph has a well-formed readout structure, node indices included.
 
@@ -101,7 +99,7 @@ def readout_edge_set_names(
 
 def shadowed_edge_set(source_name: const.NodeSetName) -> const.EdgeSetName | None:
     """Returns the edge set that a "_shadow/..." node set stands for; None for other node sets."""
-    return source_name[len(_SHADOW_PREFIX) :] if source_name.startswith(_SHADOW_PREFIX) else None
+    return source_name[len(SHADOW_PREFIX) :] if source_name.startswith(SHADOW_PREFIX) else None
 
 
 def index_checks(
@@ -143,7 +141,7 @@ def index_checks(
 
 
 def _check_readout_node_set(graph_spec: GraphTensorSpec, readout_node_set: const.NodeSetName) -> None:
-    if not re.fullmatch(READOUT + r"(:[a-zA-Z0-9_]+)?", readout_node_set):
+    if not re.fullmatch(READOUT_NODE_SET + r"(:[a-zA-Z0-9_]+)?", readout_node_set):
         raise ValueError(
             "Malformed name of readout_node_set. Expected '_readout' or '_readout:'+tag, where tag consists of "
             f"letters, digits and underscores; got '{readout_node_set}'."

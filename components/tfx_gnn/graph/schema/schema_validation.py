@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.ops.readout_structure import READOUT, validate_graph_tensor_spec_for_readout
+from tfx_gnn.graph.ops.readout_structure import validate_graph_tensor_spec_for_readout
 from tfx_gnn.graph.proto import graph_schema_pb2 as schema_pb2
+from tfx_gnn.graph.reserved_names import ID_NAME, READOUT_NODE_SET
 from tfx_gnn.graph.schema.schema_io import iter_features
 from tfx_gnn.graph.schema.schema_spec import (
     SUPPORTED_DTYPES,
@@ -21,7 +22,6 @@ from tfx_gnn.graph.schema.schema_spec import (
 _logger = logging.getLogger(__name__)
 
 # Samplers store the original ID of a node or edge under this name.
-_ID_NAME = "#id"
 
 
 class ValidationError(ValueError):
@@ -127,7 +127,7 @@ def _check_feature_names(schema: schema_pb2.GraphSchema) -> None:
         place = f"Feature '{feature_name}' from {set_type} set '{set_name}'"
         if feature_name in reserved_by_the_wire[set_type]:
             raise ValidationError(f"{place} is reserved. The tf.Example layout needs this name: rename the feature.")
-        if feature_name != _ID_NAME and re.fullmatch(const.RESERVED_FEATURE_NAME_PATTERN, feature_name):
+        if feature_name != ID_NAME and re.fullmatch(const.RESERVED_FEATURE_NAME_PATTERN, feature_name):
             _logger.error("%s should not start with '#': such names are reserved. Rename the feature.", place)
 
 
@@ -163,7 +163,7 @@ def _check_context_references(schema: schema_pb2.GraphSchema) -> None:
 
 def _check_readout(schema: schema_pb2.GraphSchema, readout_node_sets: Sequence[const.NodeSetName] | None) -> None:
     if readout_node_sets is None:
-        readout_node_sets = [READOUT] if READOUT in schema.node_sets else []
+        readout_node_sets = [READOUT_NODE_SET] if READOUT_NODE_SET in schema.node_sets else []
     if not readout_node_sets:
         return
     spec = create_graph_spec_from_schema_pb(schema)

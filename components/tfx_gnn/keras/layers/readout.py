@@ -13,7 +13,7 @@ from tfx_gnn.graph.ops.readout import (
     structured_readout,
     structured_readout_into_feature,
 )
-from tfx_gnn.graph.ops.readout_structure import READOUT
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.keras.layer_arguments import agreed, required
@@ -244,7 +244,7 @@ class StructuredReadout(tf_keras.layers.Layer):
         key: str | None = None,
         *,
         feature_name: const.FieldName = const.HIDDEN_STATE,
-        readout_node_set: const.NodeSetName = READOUT,
+        readout_node_set: const.NodeSetName = READOUT_NODE_SET,
         validate: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -321,7 +321,7 @@ class StructuredReadoutIntoFeature(tf_keras.layers.Layer):
         new_feature_name: const.FieldName | None = None,
         remove_input_feature: bool = False,
         overwrite: bool = False,
-        readout_node_set: const.NodeSetName = READOUT,
+        readout_node_set: const.NodeSetName = READOUT_NODE_SET,
         validate: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -391,7 +391,7 @@ class AddReadoutFromFirstNode(tf_keras.layers.Layer):
         key: str,
         *,
         node_set_name: const.NodeSetName,
-        readout_node_set: const.NodeSetName = READOUT,
+        readout_node_set: const.NodeSetName = READOUT_NODE_SET,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

@@ -8,7 +8,7 @@ import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.models.convolutions.rgcn import RGCNConv, RGCNGraphUpdate
+from tfx_gnn.models.convolutions.rgcn_conv import RGCNConv, RGCNGraphUpdate
 from tfx_gnn.models.message_passing import convolution_update
 from tfx_gnn.models.networks.layered_network import layered_network
 from tfx_gnn.models.relations import BOTH_DIRECTIONS, Relation, Round

@@ -1,6 +1,6 @@
 """Prediction tasks."""
 
-from tfx_gnn.models.tasks.task import READOUT_NODE_SET, LabelSummary, Objective, Task
+from tfx_gnn.models.tasks.task import LabelSummary, Objective, Task
 from tfx_gnn.models.tasks.task_kinds import (
     TASK_KINDS,
     GraphClassification,
@@ -12,7 +12,6 @@ from tfx_gnn.models.tasks.task_kinds import (
 )
 
 __all__ = [
-    "READOUT_NODE_SET",
     "TASK_KINDS",
     "GraphClassification",
     "GraphRegression",

@@ -12,12 +12,13 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints
 from tfx_gnn.graph.ops.pooling import pool_nodes_to_context
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.fields import component_indices
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.piece_specs import ContextSpec, NodeSetSpec
 from tfx_gnn.keras.layers.readout import StructuredReadout
-from tfx_gnn.models.tasks.task import READOUT_NODE_SET, check_pooling
+from tfx_gnn.models.tasks.task import check_pooling
 
 _PieceSpec = TypeVar("_PieceSpec", ContextSpec, NodeSetSpec)
 

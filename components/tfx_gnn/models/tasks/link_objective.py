@@ -9,6 +9,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.keras.layers.readout import Readout, StructuredReadout
@@ -23,7 +24,6 @@ from tfx_gnn.models.tasks.label_places import (
     readout_sizes,
 )
 from tfx_gnn.models.tasks.output_layers import OutputLayers, check_tensor_output, shape_in_words
-from tfx_gnn.models.tasks.task import READOUT_NODE_SET
 from tfx_gnn.serving import model_interface
 
 if TYPE_CHECKING:

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from tfx_gnn.models.tasks.output_layers import MultiOutputLayers, OutputLayers
 
 
-READOUT_NODE_SET = "_readout"
-"""Node set with one node for each prediction about nodes or pairs of nodes; it carries the labels."""
-
-
 Vocabulary = Callable[[str], Sequence[bytes]]
 """Maps the `vocab_filename` of a vocabulary to its entries in index order."""
 
@@ -66,8 +62,8 @@ class Task(abc.ABC):
     Example:
         >>> from tfx_gnn.models import NodeClassification
         >>> task = NodeClassification(label_feature="topic", num_classes=3)
-        >>> task.reads_context, READOUT_NODE_SET
-        (False, '_readout')
+        >>> task.reads_context
+        False
         >>> task.objective().class_names
         (b'0', b'1', b'2')
     """

@@ -8,8 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.io.option_kinds import register_kinds
-from tfx_gnn.models.tasks.task import READOUT_NODE_SET, Task, Vocabulary, check_pooling
+from tfx_gnn.models.tasks.task import Task, Vocabulary, check_pooling
 
 if TYPE_CHECKING:
     from tfx_gnn.models.tasks.task import LabelSummary, Objective

@@ -27,7 +27,7 @@ from tfx_gnn.sampling.engine.block_result import (
 )
 from tfx_gnn.sampling.engine.edge_choice import AllowedNodes, EdgeRequests, FoundEdges
 from tfx_gnn.sampling.engine.sampled_subgraphs import HopCounts
-from tfx_gnn.sampling.plan.hop import INDUCED_PREFIX, SOURCE, TARGET, Hop
+from tfx_gnn.sampling.plan.hop import INDUCED_PREFIX, ROOT_SOURCE, ROOT_TARGET, Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan, hop_ends, reached_node_sets, root_node_sets
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def hidden_pairs(plan: SamplingPlan, hop: Hop, seeds: Seeds) -> tuple[_Integers,
     if not hides_read_out_pairs(plan, hop.edge_set):
         return None
     subgraphs = np.repeat(np.arange(seeds.num_subgraphs), np.diff(seeds.readout_splits))
-    sources, targets = seeds.readout_nodes[SOURCE], seeds.readout_nodes[TARGET]
+    sources, targets = seeds.readout_nodes[ROOT_SOURCE], seeds.readout_nodes[ROOT_TARGET]
     is_forward = hop.direction == "forward"
     starts, ends = [], []
     if hop.edge_set == plan.seed_edge_set:
@@ -206,11 +206,11 @@ class BlockSampling:
         if self._plan.keeps_seed_edge:
             self._edges[self._plan.seed_edge_set].append(
                 BlockEdges(
-                    subgraphs=self._roots[SOURCE].subgraphs,
+                    subgraphs=self._roots[ROOT_SOURCE].subgraphs,
                     rows=self._seeds.rows,
                     copies=np.zeros(self._seeds.num_subgraphs, np.int64),
-                    sources=self._roots[SOURCE].nodes,
-                    targets=self._roots[TARGET].nodes,
+                    sources=self._roots[ROOT_SOURCE].nodes,
+                    targets=self._roots[ROOT_TARGET].nodes,
                 )
             )
         return BlockResult(

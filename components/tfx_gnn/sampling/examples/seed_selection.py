@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from tfx_gnn.sampling.engine.negatives import PairLookup, choose_negatives, order_drawable_nodes
 from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.plan.edge_ranks import rank_limit
-from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET
+from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED
 from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets
 from tfx_gnn.sampling.plan.seed_splits import (
     UNUSED,
@@ -56,9 +56,9 @@ _Rows = npt.NDArray[np.int64]
 _Codes = npt.NDArray[np.uint64]
 
 
-_KEYS = {SEED: ID_FEATURE, SOURCE: SOURCE_KEY, TARGET: TARGET_KEY}
+_KEYS = {SEED: ID_FEATURE, ROOT_SOURCE: SOURCE_KEY, ROOT_TARGET: TARGET_KEY}
 # A seed that names an unknown node is counted like an edge with an unknown source.
-_RULES = {SEED: DANGLING_SOURCE, SOURCE: DANGLING_SOURCE, TARGET: DANGLING_TARGET}
+_RULES = {SEED: DANGLING_SOURCE, ROOT_SOURCE: DANGLING_SOURCE, ROOT_TARGET: DANGLING_TARGET}
 _ARROW_TYPES = {"int64": pa.int64(), "float32": pa.float32(), "string": pa.large_string()}
 
 
@@ -127,7 +127,7 @@ def make_seeds(
     candidates = _find_candidates(tables, plan, seed_table, rules or RowRules())
     sets = root_node_sets(plan, tables.schema)
     codes = {root: hash_ids(tables.node_tables[sets[root]].ids)[rows] for root, rows in candidates.nodes.items()}
-    keys = pair_keys(codes[SOURCE], codes[TARGET]) if plan.is_link_plan else next(iter(codes.values()))
+    keys = pair_keys(codes[ROOT_SOURCE], codes[ROOT_TARGET]) if plan.is_link_plan else next(iter(codes.values()))
     split_codes = _split_codes(plan, codes, candidates.columns)
     is_passed_only = _is_message_passing_only(plan, codes, split_codes)
     num_unused = int((split_codes == UNUSED).sum())
@@ -217,7 +217,7 @@ def _find_candidates(tables: GraphTables, plan: SamplingPlan, seed_table: Table 
     if plan.is_link_plan:
         edges = tables.edge_tables[plan.seed_edge_set]
         return _Candidates(
-            nodes={SOURCE: edges.sources, TARGET: edges.targets},
+            nodes={ROOT_SOURCE: edges.sources, ROOT_TARGET: edges.targets},
             rows=edges.rows,
             columns=edge_split_columns(plan, plan.seed_edge_set, edges),
             times=_times(plan, edges.features),
@@ -329,8 +329,8 @@ def _split_codes(plan: SamplingPlan, codes: Mapping[str, _Codes], columns: Split
         return node_split_codes(plan.splits, codes=codes[plan.root_names[0]], columns=columns)
     return edge_split_codes(
         plan.splits,
-        source_codes=codes[SOURCE],
-        target_codes=codes[TARGET],
+        source_codes=codes[ROOT_SOURCE],
+        target_codes=codes[ROOT_TARGET],
         columns=columns,
         is_symmetric=plan.seed_edge_set in plan.reverse_edge_sets,
     )
@@ -342,7 +342,7 @@ def _is_message_passing_only(
     if not plan.splits.disjoint_train_share:
         return np.zeros(len(split_codes), np.bool_)
     is_symmetric = plan.seed_edge_set in plan.reverse_edge_sets
-    keys = pair_keys(codes[SOURCE], codes[TARGET], is_symmetric=is_symmetric)
+    keys = pair_keys(codes[ROOT_SOURCE], codes[ROOT_TARGET], is_symmetric=is_symmetric)
     return (split_codes == 0) & ~supervision_only(plan.splits, keys)
 
 
@@ -359,7 +359,7 @@ def _make_split(
     readout_splits = np.arange(len(chosen) + 1, dtype=np.int64)
     labels = None
     if drawer is not None:
-        nodes, readout_splits, labels = drawer.draw(keys[chosen], nodes[SOURCE], nodes[TARGET])
+        nodes, readout_splits, labels = drawer.draw(keys[chosen], nodes[ROOT_SOURCE], nodes[ROOT_TARGET])
     has_ranks = plan.is_link_plan or plan.splits.visibility == "inductive"
     return Seeds(
         keys=keys[chosen],
@@ -409,7 +409,7 @@ class _NegativeDrawer:
         labels = np.zeros(is_readout.shape, np.int8)
         labels[:, 0] = 1
         return (
-            {SOURCE: np.repeat(sources, counts), TARGET: np.insert(nodes, 0, targets, axis=1)[is_readout]},
+            {ROOT_SOURCE: np.repeat(sources, counts), ROOT_TARGET: np.insert(nodes, 0, targets, axis=1)[is_readout]},
             np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
             labels[is_readout],
         )

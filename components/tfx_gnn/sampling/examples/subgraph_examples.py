@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph.codec.example_parsing import parse_single_example
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.engine.sampled_subgraphs import SampledReadouts, SampledSubgraphs
@@ -20,7 +21,6 @@ from tfx_gnn.sampling.plan.hop import SEED
 from tfx_gnn.sampling.plan.plan import LABEL_FEATURE, SamplingPlan
 from tfx_gnn.sampling.plan.subgraph_schema import (
     READOUT_EDGE_SET,
-    READOUT_NODE_SET,
     make_subgraph_schema,
     readout_edge_set,
     shadow_node_set,

@@ -9,10 +9,10 @@ from typing import Literal
 SEED = "seed"
 """Name of the root of a node plan: the seed node itself."""
 
-SOURCE = "source"
+ROOT_SOURCE = "source"
 """Name of a root of a link plan: the source of the seed pair."""
 
-TARGET = "target"
+ROOT_TARGET = "target"
 """Name of a root of a link plan: the target of the seed pair, and of each negative pair."""
 
 INDUCED_PREFIX = "induced/"
@@ -89,7 +89,7 @@ class Hop:
             )
         if len(set(self.inputs)) != len(self.inputs):
             raise ValueError(f"`inputs` must name each hop once; got {self.inputs!r}{place}. Remove the repetition.")
-        if self.name in (SEED, SOURCE, TARGET):
+        if self.name in (SEED, ROOT_SOURCE, ROOT_TARGET):
             raise ValueError(
                 f"`name` must not be {self.name!r}, which means a root; got it{place}. Choose another name."
             )
@@ -124,7 +124,7 @@ def name_hops(hops: Iterable[Hop]) -> tuple[Hop, ...]:
     """Names each unnamed hop; refuses repeated names."""
     hops = tuple(hops)
     given = [hop.name for hop in hops if hop.name]
-    taken = {SEED, SOURCE, TARGET, *given}
+    taken = {SEED, ROOT_SOURCE, ROOT_TARGET, *given}
     if len(set(given)) != len(given):
         repeated = sorted({name for name in given if given.count(name) > 1})
         raise ValueError(f"`hops` must have different names; got {repeated} more than once. Rename one of each.")

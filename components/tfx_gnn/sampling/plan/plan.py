@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET, Hop, name_hops
+from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED, Hop, name_hops
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ class SamplingPlan:
     @property
     def root_names(self) -> tuple[str, ...]:
         """Names of the roots: ("seed",) of a node plan, ("source", "target") of a link plan."""
-        return (SOURCE, TARGET) if self.is_link_plan else (SEED,)
+        return (ROOT_SOURCE, ROOT_TARGET) if self.is_link_plan else (SEED,)
 
     @property
     def edge_set_names(self) -> tuple[str, ...]:
@@ -393,7 +393,7 @@ def root_node_sets(plan: SamplingPlan, schema: GraphSchema) -> dict[str, str]:
     if not plan.is_link_plan:
         return {SEED: plan.seed_node_set}
     edge_set = schema.edge_sets[plan.seed_edge_set]
-    return {SOURCE: edge_set.source, TARGET: edge_set.target}
+    return {ROOT_SOURCE: edge_set.source, ROOT_TARGET: edge_set.target}
 
 
 def hop_ends(hop: Hop, schema: GraphSchema) -> tuple[str, str]:

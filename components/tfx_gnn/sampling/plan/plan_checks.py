@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from tfx_gnn.graph.reserved_names import ID_NAME
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan, check_known, hop_ends, reached_node_sets, root_node_sets
 from tfx_gnn.sampling.plan.seed_splits import split_time_feature, tables_with_splits
@@ -152,7 +153,7 @@ def _check_features(plan: SamplingPlan, schema: GraphSchema) -> None:
     seed_features = _seed_features(plan, schema)
     # A pair from a seed table need not be an edge, so it has no edge features.
     of_seed_set = () if plan.is_link_plan and plan.seed_table else seed_features
-    known = {*of_seed_set, *plan.seed_table_features} - {"#id"}
+    known = {*of_seed_set, *plan.seed_table_features} - {ID_NAME}
     for name in plan.label_features:
         check_known("label_features", name, known, f" for {plan.seed_set!r}")
         if name in plan.seed_table_features and name in seed_features:

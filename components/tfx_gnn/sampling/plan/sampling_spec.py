@@ -10,8 +10,9 @@ from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.proto.sampling_spec_pb2 import RANDOM_UNIFORM, RANDOM_WEIGHTED, TOP_K, SamplingOp, SamplingSpec
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.io.text_files import describe_mistake
-from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET, Hop
+from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED, Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.plan_checks import check_plan
 
@@ -24,7 +25,7 @@ _STRATEGIES = {
     RANDOM_WEIGHTED: "weighted",
 }
 _OF_THE_SPEC = ("hops", "expands_seed_again")
-_READOUT_ENDS = ("_readout/source", "_readout/target")
+_READOUT_ENDS = (f"{READOUT_NODE_SET}/source", f"{READOUT_NODE_SET}/target")
 
 
 def read_sampling_spec(path: str) -> SamplingSpec:
@@ -146,7 +147,7 @@ def _seeds(
             f"schema has them; got {edge_set!r} with the node sets {sorted(ends)} for {place}. "
             "Make a SamplingPlan by hand for pairs of two node sets."
         )
-    return operation.op_name, (SOURCE, TARGET), {}
+    return operation.op_name, (ROOT_SOURCE, ROOT_TARGET), {}
 
 
 def _ordered(operations: Sequence[SamplingOp], seed_name: str) -> list[SamplingOp]:
@@ -162,10 +163,10 @@ def _ordered(operations: Sequence[SamplingOp], seed_name: str) -> list[SamplingO
                 f"`op_name` must be different for every operation; got {name!r} again in sampling_ops[{position}]. "
                 "Rename one of them and what refers to it."
             )
-        if name in (SEED, SOURCE, TARGET):
+        if name in (SEED, ROOT_SOURCE, ROOT_TARGET):
             raise ValueError(
-                f"`op_name` must be none of {[SEED, SOURCE, TARGET]}, which mean roots in a plan; got {name!r} in "
-                f"sampling_ops[{position}]. Rename the operation and what refers to it."
+                f"`op_name` must be none of {[SEED, ROOT_SOURCE, ROOT_TARGET]}, which mean roots in a plan; got "
+                f"{name!r} in sampling_ops[{position}]. Rename the operation and what refers to it."
             )
     for operation in operations:
         place = f"sampling op {operation.op_name!r}"

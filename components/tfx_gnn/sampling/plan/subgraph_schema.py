@@ -7,13 +7,11 @@ from collections.abc import Collection
 import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import SUBGRAPH, EdgeSet, Feature, GraphSchema, NodeSet
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET, SHADOW_PREFIX
 from tfx_gnn.sampling.plan.hop import SEED
 from tfx_gnn.sampling.plan.plan import LABEL_FEATURE, SamplingPlan, reached_node_sets, root_node_sets
 from tfx_gnn.sampling.plan.plan_checks import check_plan
 from tfx_gnn.tables.table_layout import ID_FEATURE
-
-READOUT_NODE_SET = "_readout"
-"""Auxiliary node set with one node per readout; it carries the labels."""
 
 READOUT_EDGE_SET = f"{READOUT_NODE_SET}/{SEED}"
 """Auxiliary edge set from each seed to its `_readout` node."""
@@ -28,7 +26,7 @@ def readout_edge_set(key: str) -> str:
 
 def shadow_node_set(edge_set: str) -> str:
     """Names the auxiliary node set that stands for the edges of a set where they are read out."""
-    return f"_shadow/{edge_set}"
+    return f"{SHADOW_PREFIX}{edge_set}"
 
 
 def make_subgraph_schema(tables_schema: GraphSchema, plan: SamplingPlan) -> GraphSchema:

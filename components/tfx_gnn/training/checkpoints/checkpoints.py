@@ -29,6 +29,7 @@ import tensorflow as tf
 import tf_keras
 
 import tfx_gnn
+from tfx_gnn.distribution.strategy_kinds import is_multi_worker_strategy, is_parameter_server_strategy
 from tfx_gnn.io import options_json
 from tfx_gnn.io.process_lock import has_locks, process_lock
 from tfx_gnn.training.checkpoints.resumable_state import PackedStates, ResumableState
@@ -169,7 +170,7 @@ class TrainingCheckpoints:
 
     def _check_agreement(self, position: TrainingPosition | None) -> None:
         """Checks that all synchronous workers resume from the same position."""
-        if not isinstance(self._strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        if not is_multi_worker_strategy(self._strategy):
             return
         step = -1 if position is None else position.global_step
         here = self._strategy.run(lambda: tf.constant([step], tf.int64))
@@ -376,7 +377,7 @@ def _owner(file: str) -> str:
 
 def _io_device(strategy: tf.distribute.Strategy) -> str | None:
     """Returns the coordinator's device under parameter servers, which may see no shared storage."""
-    return "/job:chief" if isinstance(strategy, tf.distribute.experimental.ParameterServerStrategy) else None
+    return "/job:chief" if is_parameter_server_strategy(strategy) else None
 
 
 def _is_full_disk(error: BaseException) -> bool:

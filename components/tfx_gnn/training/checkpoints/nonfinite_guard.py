@@ -18,9 +18,10 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.distribution.strategy_kinds import is_parameter_server_strategy
+from tfx_gnn.graph.reserved_names import ID_NAME, READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.io import options_json
-from tfx_gnn.models.tasks import READOUT_NODE_SET
 from tfx_gnn.training.checkpoints.checkpoints import TrainingCheckpoints
 from tfx_gnn.training.data.input_pipeline import training_weights
 from tfx_gnn.training.data.padded_batches import PaddedBatch
@@ -34,7 +35,6 @@ NONFINITE_BATCH_DIR = "nonfinite_batch"
 
 _CAUSE_FILE = "cause.json"
 _BATCHES_DIR = "batches"
-_ID = "#id"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -188,7 +188,7 @@ class NonfiniteSearch:
         repeated and only the position is known.
         """
         position = self._end_of_epoch(position)
-        if isinstance(self._strategy, tf.distribute.ParameterServerStrategy):
+        if is_parameter_server_strategy(self._strategy):
             return NonfiniteCause(position=position, found_again=False, tensor="", example_ids=()), ""
         if not position.step_in_epoch:
             weight = first_nonfinite_weight(self._model)
@@ -214,7 +214,7 @@ class NonfiniteSearch:
         Every process reads the whole split, as weights of all of them may be needed.
         """
         # Under parameter servers this process evaluates alone.
-        is_served = isinstance(self._strategy, tf.distribute.ParameterServerStrategy)
+        is_served = is_parameter_server_strategy(self._strategy)
         strategy = tf.distribute.get_strategy() if is_served else self._strategy
         first_computed = _FirstComputed(self._model, strategy, training=False)
         for batch in self._evaluation_batches():
@@ -416,14 +416,14 @@ def example_ids(batch: PaddedBatch) -> dict[str, list[Any]]:
     """
     graph, is_real = batch.graph, batch.is_real
     found: dict[str, list[Any]] = {}
-    if _ID in graph.context.features:
-        found["context"] = _plain(tf.boolean_mask(graph.context[_ID], is_real))
+    if ID_NAME in graph.context.features:
+        found["context"] = _plain(tf.boolean_mask(graph.context[ID_NAME], is_real))
     for name, edge_set in graph.edge_sets.items():
         source = graph.node_sets[edge_set.adjacency.source_name]
-        if name.startswith(f"{READOUT_NODE_SET}/") and _ID in source.features:
+        if name.startswith(f"{READOUT_NODE_SET}/") and ID_NAME in source.features:
             # Padding comes after all real items.
             num_real = tf.reduce_sum(tf.boolean_mask(edge_set.sizes, is_real))
-            found[name] = _plain(tf.gather(source[_ID], edge_set.adjacency.source[:num_real]))
+            found[name] = _plain(tf.gather(source[ID_NAME], edge_set.adjacency.source[:num_real]))
     return found
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfx_gnn.distribution.cluster import sum_over_replicas
+from tfx_gnn.distribution.strategy_kinds import is_multi_worker_strategy
 from tfx_gnn.training.loop.training_loop import TrainingPosition
 
 
@@ -48,7 +49,7 @@ class StopSignal:
         self._watch: _SignalWatch | None = None
         self._num_watched = 0
         self._total: Callable[[float], float] | None = None
-        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        if is_multi_worker_strategy(strategy):
             self._total = sum_over_replicas(strategy)
 
     def __enter__(self) -> StopSignal:

@@ -10,8 +10,9 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfx_gnn.graph.codec.example_parsing import parse_and_merge
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.models.tasks import READOUT_NODE_SET, LabelSummary, Objective
+from tfx_gnn.models.tasks import LabelSummary, Objective
 from tfx_gnn.records.examples_folder import RecordFile, place_of
 
 

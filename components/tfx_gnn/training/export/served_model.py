@@ -27,7 +27,7 @@ from tfx_gnn.models.candidate_groups import pad_candidates
 from tfx_gnn.models.tasks import READOUT_NODE_SET, Objective
 from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.model_interface import ServedTask, write_served_task
-from tfx_gnn.training.export.request_parts import RequestForm, finite_checks
+from tfx_gnn.training.export.request_checks import RequestForm, finite_checks
 from tfx_gnn.training.export.unsafe_operations import check_operations
 from tfx_gnn.transform.application import SavedGraphTransform
 from tfx_gnn.transform.transform_layer import transform_graph_tensor, without_reserved_features

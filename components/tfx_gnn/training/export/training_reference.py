@@ -14,7 +14,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.codec.example_bytes import canonical_examples
+from tfx_gnn.graph.codec.canonical_bytes import canonical_examples
 from tfx_gnn.graph.codec.example_parsing import parse_and_merge
 from tfx_gnn.graph.codec.flat_tensors import graph_to_flat_tensors
 from tfx_gnn.graph.tensor.adjacency import Adjacency
@@ -24,7 +24,7 @@ from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
 from tfx_gnn.models.tasks import Objective
 from tfx_gnn.serving import model_interface
 from tfx_gnn.training.data.input_pipeline import LabelledBatch
-from tfx_gnn.training.export.request_parts import RequestForm
+from tfx_gnn.training.export.request_checks import RequestForm
 
 TRAINING_REFERENCE_DIR = model_interface.TRAINING_REFERENCE_FOLDER
 """Folder of this SavedModel in a model run."""

@@ -24,6 +24,7 @@ import tf_keras
 from tfx_gnn.distribution.cluster import cluster_role
 from tfx_gnn.distribution.distributed_datasets import distribute
 from tfx_gnn.distribution.flat_elements import flatten_elements
+from tfx_gnn.distribution.strategy_kinds import is_parameter_server_strategy
 from tfx_gnn.training.data import input_pipeline
 from tfx_gnn.training.data.input_pipeline import NUM_COUNTS, TrainingBatch, expected_steps, weights_of_global_mean
 from tfx_gnn.training.data.replica_input import (
@@ -280,7 +281,7 @@ class Evaluation:
         labelled: Any,
         num_pipelines: int,
     ) -> None:
-        if isinstance(strategy, tf.distribute.ParameterServerStrategy):
+        if is_parameter_server_strategy(strategy):
             strategy = tf.distribute.get_strategy()
         self._num_steps = expected_steps(budgets.evaluation, budgets.num_eval_examples, strategy.num_replicas_in_sync)
         self._steps = ReplicaSteps(strategy, model, make_test_step(model))
@@ -312,7 +313,7 @@ def training_steps(
 ) -> EpochSteps:
     """Makes the steps of a training; under parameter servers an epoch has exactly `steps_per_epoch` of them."""
     step = make_train_step(model, strategy)
-    if isinstance(strategy, tf.distribute.ParameterServerStrategy):
+    if is_parameter_server_strategy(strategy):
         steps_per_join = options.checkpoints.every_steps or steps_per_epoch
         return CoordinatedSteps(
             strategy, model, step, data, steps_per_epoch=steps_per_epoch, steps_per_join=steps_per_join

@@ -140,7 +140,7 @@ def draw_features(spec, rng):
             }[stored]
         features[key] = (KINDS[stored], [choose() for _ in range(count)])
 
-    for layout in example_layout.set_layouts(spec, None):
+    for layout in example_layout.piece_keys(spec, None):
         piece = example_layout.piece_spec(spec, layout)
         if layout.size_key:
             indices = piece.adjacency_spec[0] if layout.index_keys else None

@@ -12,7 +12,7 @@ import pytest
 
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.summary_pass import make_pipeline
-from tfx_gnn.sampling.beam.rounds.sampling_pipeline import sample_with_beam
+from tfx_gnn.sampling.beam.sampling_pipeline import sample_with_beam
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.engine.sampled_subgraphs import SubgraphStatisticsBuilder
 from tfx_gnn.sampling.engine.seeds import shard_bounds

@@ -33,12 +33,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import tensorflow as tf
 
+from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE, ID_NAME
+
 FORMAT_VERSION = 1
 """Version of the format; folders of other versions cannot be read."""
 
 CODE = "#code"
 """Column of node tables: code of the node, uint64 viewed as int64. Rows ascend by the uint64 value."""
-ID = "#id"
+ID = ID_NAME
 """Column of node tables: original id."""
 NODE = "#node"
 """Column of edge tables: code of the node that an edge is looked up by."""
@@ -72,7 +74,6 @@ RESERVED = frozenset(
 """All columns that are not features. A feature may begin with # too: TF-GNN's weights are `#weight`."""
 
 _INFO_FILE = "index.json"
-_SCHEMA_FILE = "graph_schema.pbtxt"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -179,7 +180,7 @@ def table_file(index_dir: str, table: str, partition: int) -> str:
 
 def schema_file(index_dir: str) -> str:
     """Returns the path of the graph schema of the tables."""
-    return os.path.join(index_dir, _SCHEMA_FILE)
+    return os.path.join(index_dir, GRAPH_SCHEMA_FILE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from tfx_gnn.sampling.engine.block_sampling import BlockSampling
 from tfx_gnn.sampling.engine.edge_choice import EdgeRequests, FoundEdges, merge_scored
 from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.plan import edge_ranks
-from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET, Hop
+from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED, Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 
 _MAX_RANGES = 2**31
@@ -31,7 +31,7 @@ _SPLIT_SHIFT = 40  # above `_MAX_RANGES`, so that no two blocks share a number
 _RUNS_OF_SHARD = 16  # so that many workers can start at once
 _MAX_RUN = 64
 _MAX_SCORED_EDGES = 1 << 20
-_ROOT_COLUMNS = {SEED: files.CODE, SOURCE: files.SOURCE, TARGET: files.TARGET}
+_ROOT_COLUMNS = {SEED: files.CODE, ROOT_SOURCE: files.SOURCE, ROOT_TARGET: files.TARGET}
 
 _Integers = npt.NDArray[np.int64]
 

@@ -18,7 +18,7 @@ from tfx_gnn.sampling.beam.index.partitions import (
 from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex
 from tfx_gnn.sampling.engine.edge_choice import expand_ranges
 from tfx_gnn.sampling.engine.negatives import DrawableNodes, order_drawable_nodes
-from tfx_gnn.sampling.plan.hop import TARGET
+from tfx_gnn.sampling.plan.hop import ROOT_TARGET
 from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets
 from tfx_gnn.sampling.random_choice import hash_ids, hash_integers, mix
 
@@ -156,7 +156,7 @@ class DrawablePartition:
 
     def __init__(self, index: GraphIndex, plan: SamplingPlan, partition: int) -> None:
         assert plan.negatives is not None
-        nodes = index.load_nodes(root_node_sets(plan, index.schema)[TARGET], partition)
+        nodes = index.load_nodes(root_node_sets(plan, index.schema)[ROOT_TARGET], partition)
         weights = None
         if plan.negatives.distribution == "in_degree":
             weights = index.load_in_degrees(plan.seed_edge_set, partition)

@@ -38,7 +38,7 @@ from tfx_gnn.sampling.beam.rounds.negative_answers import (
 )
 from tfx_gnn.sampling.beam.rounds.round_steps import ANSWERS, FORWARDED, REQUESTS, STATES, IndexStep
 from tfx_gnn.sampling.engine.negatives import accept_candidates, draw_numbers
-from tfx_gnn.sampling.plan.hop import SOURCE, TARGET
+from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET
 from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, root_node_sets
 
 _Integers = npt.NDArray[np.int64]
@@ -78,7 +78,7 @@ class NegativeState:
 
     def ask_groups(self, num_partitions: int) -> dict[int, GroupRequests]:
         """Returns requests for the groups of the true targets, by partition of the targets."""
-        targets = self.seeds.seeds.readout_nodes[TARGET].view(np.uint64)
+        targets = self.seeds.seeds.readout_nodes[ROOT_TARGET].view(np.uint64)
         return {
             partition: GroupRequests(positions=at, nodes=targets[at])
             for partition, at in _by_partition(partition_of_codes(targets, num_partitions))
@@ -136,7 +136,7 @@ class NegativeState:
         assert self.can_draw is not None
         size = self.negatives.num_per_positive * self.negatives.num_draws
         positions = np.flatnonzero(np.repeat(self.can_draw, size))
-        sources = self.seeds.seeds.readout_nodes[SOURCE].view(np.uint64)[positions // size]
+        sources = self.seeds.seeds.readout_nodes[ROOT_SOURCE].view(np.uint64)[positions // size]
         asked = PairRequests(positions=positions, sources=sources, targets=self.nodes[positions])
         return {
             partition: asked.take(at) for partition, at in _by_partition(partition_of_codes(sources, num_partitions))
@@ -156,7 +156,7 @@ class NegativeState:
         seeds = self.seeds.seeds
         shape = seeds.num_subgraphs, self.negatives.num_per_positive, self.negatives.num_draws
         candidates, is_edge = self.nodes.view(np.int64).reshape(shape), self.is_edge.reshape(shape)
-        sources, targets = seeds.readout_nodes[SOURCE], seeds.readout_nodes[TARGET]
+        sources, targets = seeds.readout_nodes[ROOT_SOURCE], seeds.readout_nodes[ROOT_TARGET]
         accepted = accept_candidates(
             candidates,
             can_draw=self.can_draw,
@@ -175,8 +175,8 @@ class NegativeState:
             seeds,
             readout_splits=np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
             readout_nodes={
-                SOURCE: np.repeat(sources, counts),
-                TARGET: np.insert(chosen[:, :, 0], 0, targets, axis=1)[is_readout],
+                ROOT_SOURCE: np.repeat(sources, counts),
+                ROOT_TARGET: np.insert(chosen[:, :, 0], 0, targets, axis=1)[is_readout],
             },
             readout_labels=labels[is_readout],
         )
@@ -215,7 +215,7 @@ class StartNegatives(IndexStep):
 
     def _totals_of_all(self) -> GroupTotals:
         info = self._index.info
-        target_set = root_node_sets(self._plan, self._index.schema)[TARGET]
+        target_set = root_node_sets(self._plan, self._index.schema)[ROOT_TARGET]
         counts = info.tables[node_table(target_set)].num_rows
         if self._plan.negatives and self._plan.negatives.distribution == "in_degree":
             counts = info.in_degree_totals[self._plan.seed_edge_set]
@@ -331,7 +331,7 @@ class AcceptPairs(IndexStep):
         state.accept_pairs(answers)
         schema = self._index.schema
         roots = root_node_sets(self._plan, schema)
-        seeds = state.finish(has_one_node_set=roots[SOURCE] == roots[TARGET])
+        seeds = state.finish(has_one_node_set=roots[ROOT_SOURCE] == roots[ROOT_TARGET])
         yield from self.ask_of(start_block(seeds, self._plan, schema, state.sampling_seed))
 
 

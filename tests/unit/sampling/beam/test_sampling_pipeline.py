@@ -7,7 +7,7 @@ import tensorflow as tf
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.sampling.beam.index.build import IndexOptions, build_index
-from tfx_gnn.sampling.beam.rounds.sampling_pipeline import sample_with_beam
+from tfx_gnn.sampling.beam.sampling_pipeline import sample_with_beam
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.examples.seed_selection import make_seeds, seed_table_layout
 from tfx_gnn.sampling.examples.shard_log import ShardLog

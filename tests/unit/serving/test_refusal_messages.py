@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.serving.request_refusals import explain_refusal, feature_in_words, plain_message
+from tfx_gnn.serving.refusal_messages import explain_refusal, feature_in_words, plain_message
 
 NODE = "{{function_node __inference_signature_wrapper_3}} "
 TAIL = "\n\t [[{{function_node __inference_2}}{{node ParseExample}}]] [Op:__inference_signature_wrapper_3]"

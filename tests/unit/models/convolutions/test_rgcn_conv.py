@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph.graph_constants import SOURCE, TARGET
 from tfx_gnn.models.convolutions.relation_kernels import RelationKernels, block_diagonal
-from tfx_gnn.models.convolutions.rgcn import RGCNConv, RGCNGraphUpdate
+from tfx_gnn.models.convolutions.rgcn_conv import RGCNConv, RGCNGraphUpdate
 from tfx_gnn.models.relations import relations_of
 
 

@@ -10,11 +10,12 @@ import tensorflow as tf
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.codec.flat_tensors import graph_flat_tensor_specs, graph_to_flat_tensors
 from tfx_gnn.graph.ops.readout import structured_readout
+from tfx_gnn.graph.reserved_names import ID_NAME, READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.piece_specs import NodeSetSpec
 from tfx_gnn.models.candidate_groups import pad_candidates
-from tfx_gnn.models.tasks import READOUT_NODE_SET, Objective
+from tfx_gnn.models.tasks import Objective
 from tfx_gnn.models.tasks.label_places import without_context_features
 from tfx_gnn.serving import model_interface
 
@@ -22,7 +23,6 @@ from tfx_gnn.serving import model_interface
 #: request any number; with 64 units, the state of this many nodes takes 256 MiB.
 MAX_NODES_WITHOUT_FEATURES = 2**20
 
-_ID = "#id"
 _SEED, _SOURCE, _TARGET = "seed", "source", "target"
 
 
@@ -97,7 +97,7 @@ class RequestForm:
         examples the result is empty.
         """
         if not self.roots:
-            ids = raw.context.features.get(_ID)
+            ids = raw.context.features.get(ID_NAME)
             return {} if ids is None else {model_interface.ID_OUTPUT: ids}
         names = {
             _SEED: model_interface.ID_OUTPUT,
@@ -164,7 +164,7 @@ def _roots(objective: Objective) -> tuple[str, ...]:
 
 def _ids(raw: GraphTensor, root: str) -> tf.Tensor | None:
     try:
-        ids: tf.Tensor = structured_readout(raw, root, feature_name=_ID)
+        ids: tf.Tensor = structured_readout(raw, root, feature_name=ID_NAME)
     except KeyError:
         return None
     return ids

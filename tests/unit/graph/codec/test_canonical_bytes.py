@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints
-from tfx_gnn.graph.codec.example_bytes import canonical_examples
+from tfx_gnn.graph.codec.canonical_bytes import canonical_examples
 from tfx_gnn.graph.codec.example_parsing import (
     parse_and_merge,
     parse_example,

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import tfx_gnn
-from tfx_gnn.training.export.request_parts import MAX_NODES_WITHOUT_FEATURES, RequestForm
+from tfx_gnn.training.export.request_checks import MAX_NODES_WITHOUT_FEATURES, RequestForm
 
 
 def _graph(sizes, features=None):

@@ -1,0 +1,20 @@
+"""Names of sets, features and files that mean the same wherever a graph is read or written.
+
+Needs no TensorFlow, so that options and commands load fast.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+ID_NAME: Final = "#id"
+"""Feature with the original identity of a node, an edge or a graph."""
+
+READOUT_NODE_SET: Final = "_readout"
+"""Node set with one node for each prediction about nodes or pairs of nodes; it carries the labels."""
+
+SHADOW_PREFIX: Final = "_shadow/"
+"""Begins the name of the auxiliary node set that stands for the edges of a set where they are read out."""
+
+GRAPH_SCHEMA_FILE: Final = "graph_schema.pbtxt"
+"""File with the graph schema of the tables or the tf.Examples beside it."""
