@@ -19,12 +19,13 @@ import tf_keras
 
 from tfx_gnn.graph.codec.example_parsing import parse_and_merge
 from tfx_gnn.graph.codec.flat_tensors import graph_flat_tensor_specs, graph_from_flat_tensors, graph_to_flat_tensors
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.run_time_checks import assert_constraints
 from tfx_gnn.io import options_json
 from tfx_gnn.models.candidate_groups import pad_candidates
-from tfx_gnn.models.tasks import READOUT_NODE_SET, Objective
+from tfx_gnn.models.tasks import Objective
 from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.model_interface import ServedTask, write_served_task
 from tfx_gnn.training.export.request_checks import RequestForm, finite_checks
