@@ -91,7 +91,7 @@ def test_budgets_know_the_data_they_were_learned_from(learn, tmp_path):
 
 def test_several_components_in_an_example_are_refused(learn, tmp_path):
     with pytest.raises(
-        ValueError, match=r"one `#size` a set; got others in graphs-00001-of-00002.gz \(split 'train'\)"
+        ValueError, match=r"one `#size` per set; got others in graphs-00001-of-00002.gz \(split 'train'\)"
     ):
         learn({"train": [[sizes(4, 3)], [{"nodes/a.#size": [4, 5]}]]})
     assert [path.name for path in tmp_path.iterdir()] == ["examples"]
