@@ -94,7 +94,7 @@ _NEEDS_CONSTANT = (
 _DYNAMIC = (
     (
         r"Where",
-        "Weight rows by the mask, or use tf.where with three arguments, not with one; avoid tf.boolean_mask.",
+        "Keep all rows and weight them by the mask, or use tf.where with three arguments, not one or tf.boolean_mask.",
     ),
     (r"Unique\w*", _COUNT_OR_NUMBER),
     (

@@ -36,7 +36,7 @@ class ClassMetrics:
     """Quality on one class.
 
     Attributes:
-        precision: fraction of correct predictions among those of the class, in [0, 1]; 0 if there are none.
+        precision: fraction of correct ones among the predictions of the class, in [0, 1]; 0 if there are none.
         recall: fraction of the class's examples that are predicted correctly, in [0, 1]; 0 if there are none.
         f1: harmonic mean of precision and recall, in [0, 1]; 0 if both are 0.
         support: examples of the class.

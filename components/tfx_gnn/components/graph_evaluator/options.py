@@ -29,7 +29,7 @@ class GraphEvaluatorOptions:
     """What to measure, and what a model must reach to be blessed.
 
     A model must always beat the baseline: a classifier the majority class in accuracy, a regressor the mean in RMSE,
-    and a link predictor a random order in MRR (or in ROC AUC, if there are no negatives ranked against each positive).
+    and a link predictor a random order in MRR (or in ROC AUC, if no positive has negatives in its own example).
 
     Attributes:
         label_feature: feature of node set `_readout` with the true class, string or integer. Use it for node
@@ -90,7 +90,7 @@ class GraphEvaluatorOptions:
                 raise ValueError(f"`{name}` must not be empty; got ''. Name a split of the examples.")
         for name in ("min_accuracy_over_majority", "min_accuracy", "min_macro_f1"):
             if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"`{name}` must lie in [0, 1]; got {getattr(self, name)}. Give a share, not percent.")
+                raise ValueError(f"`{name}` must lie in [0, 1]; got {getattr(self, name)}. Give a fraction.")
         for name, least in (("max_examples_without_label", 0), ("num_slices", 1), ("min_slice_examples", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"`{name}` must be at least {least}; got {getattr(self, name)}. Give a count.")

@@ -44,8 +44,8 @@ class SkewReport:
             floats are divided by the example's largest value if that is above 1.
         one_by_one: outputs served in batches against outputs of the same examples served one by one,
             for some of the examples.
-        num_other_labels: examples whose most probable class differs between training and serving; for all other
-            examples, the outputs include the class names.
+        num_other_labels: examples whose most probable class differs between training and serving. For all other
+            examples, class names are compared as one of the outputs.
         num_other_labels_one_by_one: the same between batches and single requests.
         out_of_domain: responses to requests with values that no table had, by feature and value.
         tfx_gnn_version: version of this library.

@@ -192,7 +192,7 @@ class OutputFolders:
             raise FileExistsError(
                 f"`model_run_dir` must be absent, empty or the output of this same training next to its model; got "
                 f"{self._run!r}, an output {found}. Name other folders, or remove {self._model!r} and {self._run!r} "
-                "to train anew."
+                "to train again."
             )
         check_absent_or_empty(self._model, name="model_dir")
         check_absent_or_empty(self._run, name="model_run_dir")

@@ -136,7 +136,7 @@ class Training:
         served.save(saved_model_dir)
         if warmup_records:
             write_warmup_requests(saved_model_dir, without_labels(warmup_records, saved_model_dir))
-        # Evaluation's batches, not training's: they include all examples, and padding is the same.
+        # Evaluation's batches, not training's: every example fits them, and padding is the same.
         budget = setup.budgets.evaluation
         preprocess = functools.partial(input_pipeline.evaluation_batch, labelled=setup.labelled, budget=budget)
         self._exporters.training_reference(
@@ -201,7 +201,7 @@ class Training:
             checkpoint_dir=checkpoint_dir,
             every_steps=options.checkpoints.every_steps,
             writes=self._role.is_chief,
-            # A failed run has no output folder, so its findings go beside the checkpoints.
+            # A failed run has no output folder, so its findings go next to the checkpoints.
             run_dir=checkpoint_dir,
             say=progress.say,
         )

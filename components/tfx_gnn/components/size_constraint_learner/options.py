@@ -49,7 +49,7 @@ class SizeConstraintLearnerOptions:
         ratios = self.success_ratios
         if any(not 0 < ratio < 1 for ratio in ratios) or len(set(ratios)) < len(ratios):
             raise ValueError(
-                f"`success_ratios` must be different shares above 0 and below 1; got {ratios}. For batches that all "
+                f"`success_ratios` must be different fractions above 0 and below 1; got {ratios}. For batches that all "
                 "fit, take the tight budget or packing."
             )
         if not self.train_split or (self.splits and self.train_split not in self.splits):
@@ -59,7 +59,7 @@ class SizeConstraintLearnerOptions:
             )
         for name, share in (("warn_slice_loss", self.warn_slice_loss), ("max_slice_loss", self.max_slice_loss)):
             if not 0 <= share <= 1:
-                raise ValueError(f"`{name}` must lie in [0, 1]; got {share}. Give a share of graphs.")
+                raise ValueError(f"`{name}` must lie in [0, 1]; got {share}. Give a fraction of graphs.")
         if self.class_vocabulary and not self.label_feature:
             raise ValueError(
                 f"`class_vocabulary` must come with `label_feature`; got {self.class_vocabulary!r} alone. Name the "

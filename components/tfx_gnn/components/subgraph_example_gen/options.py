@@ -60,7 +60,7 @@ class SubgraphExampleGenOptions:
             raise ValueError(f"`sampling_seed` must be in [0, 2**63); got {self.sampling_seed}. Choose another number.")
         if not 1 <= self.num_shards <= _MAX_SHARDS:
             raise ValueError(
-                f"`num_shards` must be in [1, {_MAX_SHARDS}]; got {self.num_shards}. Use 1 for a single file a split."
+                f"`num_shards` must be in [1, {_MAX_SHARDS}]; got {self.num_shards}. Use 1 for a single file per split."
             )
         if self.execution not in ("in_memory", "beam"):
             raise ValueError(

@@ -172,7 +172,7 @@ ONE_NODE = {"nodes/a.#size": [1], "nodes/a.x": [1.0]}
         ),
         (
             [{"nodes/a.#size": [1], "nodes/a.x": [1.0], "nodes/a.x.d3": [1, 0]}],
-            "got 2 row lengths for each row in 'nodes/a.x.d3', which tells 2 dimensions",
+            "got 2 row lengths for each row in 'nodes/a.x.d3', which implies 2 dimensions",
         ),
     ],
 )
