@@ -1,6 +1,6 @@
-"""The steps of a pipeline: each as a TFX component, its options, and the same step as a function on folders.
+"""The pipeline steps. Each comes as a TFX component, its options, and a function that does the same work on folders.
 
-TFX is imported where a component is used; options and functions do without it.
+TFX is imported only when a component is used. Options and functions do not need it.
 """
 
 from __future__ import annotations

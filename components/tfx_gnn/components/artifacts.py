@@ -1,8 +1,8 @@
-"""Artifact types of this library, and where its components write in TFX's standard artifacts.
+"""Artifact types of this library, and the properties that its components set on TFX's standard artifacts.
 
 Kubeflow reads a custom type's name as an import path with exactly one dot, so
-these classes resolve at the top of the package, and it cannot carry declared
-properties, so there are none.
+these classes are exported at the top of the package. Kubeflow cannot carry declared
+properties, so the types declare none.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ PAYLOAD_FORMAT_PROPERTY = "payload_format"
 FILE_FORMAT_PROPERTY = "file_format"
 """Custom property of Examples that tells stock components how to open a file."""
 BLESSED_PROPERTY = "blessed"
-"""Custom property with a verdict."""
+"""Custom property that holds the verdict."""
 
 
 class ExamplesBlessingArtifact(artifact.Artifact):
-    """The verdict on examples: whether they may be trained on.
+    """The verdict on whether examples may be used for training.
 
     File structure:
         `BLESSED` or `NOT_BLESSED`: empty file.
@@ -42,21 +42,21 @@ class GraphSchemaArtifact(artifact.Artifact):
 
 
 class SizeConstraintsArtifact(artifact.Artifact):
-    """Padding budgets of a batch of graphs.
+    """Padding budgets for a batch of graphs: size constraints in TF-GNN's terms.
 
     File structure:
         `size_constraints.json`: the budgets by name, with the options and the
-        fingerprints of the data that they were learned from.
+        fingerprints of the data from which they were learned.
     """
 
     TYPE_NAME = "tfx_gnn.SizeConstraintsArtifact"
 
 
 class SkewReportArtifact(artifact.Artifact):
-    """What the same examples look like in training and in serving.
+    """The differences between what training and serving make of the same examples.
 
     File structure:
-        `skew.json`: every feature with its largest difference and where that is.
+        `skew.json`: every feature with its largest difference and the place where it occurs.
     """
 
     TYPE_NAME = "tfx_gnn.SkewReportArtifact"
@@ -78,7 +78,7 @@ def sort_by_span(examples: Sequence[artifact.Artifact]) -> list[artifact.Artifac
 
 
 def optional_uri(artifacts: Sequence[artifact.Artifact] | None) -> str:
-    """Returns the folder of an optional input, or an empty text if it has no artifact."""
+    """Returns the folder of an optional input, or an empty string if it has no artifact."""
     return artifact_utils.get_single_uri(list(artifacts)) if artifacts else ""
 
 

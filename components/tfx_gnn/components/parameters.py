@@ -1,9 +1,9 @@
 """Converts options to TFX execution parameters and back, in the same way for every component.
 
-An option that is an int, a float or a str is a parameter of that type; one of
-any other type is one JSON string. Options of groups are parameters by their
-flat names. Parameters that are not options (the
-fingerprints below) exist so that caching sees what a name does not tell.
+An option of type int, float or str becomes a parameter of that type; an option of
+any other type becomes a JSON string. Grouped options become parameters under their
+flat names. The fingerprint parameters below are not options: they exist so that caching
+notices changes that a name alone does not show.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tfx_gnn.io.option_groups import flat_options, flat_values, from_flat
 from tfx_gnn.io.user_code import fingerprint_function
 
 LIBRARY_VERSION = "library_version"
-"""Parameter of every component: a new version of this library computes anew."""
+"""Parameter of every component: a new version of this library invalidates cached results."""
 CODE_FINGERPRINT = "code_fingerprint"
-"""Parameter of components that run the user's code: edited code computes anew."""
+"""Parameter of components that run the user's code: edited code invalidates cached results."""
 TABLES_FINGERPRINT = "tables_fingerprint"
-"""Parameter of the component that reads tables: edited tables compute anew."""
+"""Parameter of components that read tables: edited tables invalidate cached results."""
 
 _MAX_EXACT_INT = 2**53
 _SCALARS: tuple[type, ...] = (int, float, str)
@@ -35,7 +35,7 @@ _Spec = TypeVar("_Spec", bound=ComponentSpec)
 
 
 def wire_types(options_class: type) -> dict[str, type]:
-    """Tells the type that each option has as a TFX parameter, by flat name; str also stands for JSON."""
+    """Returns each option's type as a TFX parameter, by flat name; str is also used for JSON."""
     return {name: hint if hint in _SCALARS else str for name, hint in flat_options(options_class).items()}
 
 
@@ -47,7 +47,7 @@ def execution_parameters(options_class: type, *more: str) -> dict[str, Execution
 
 
 def to_exec_properties(options: object) -> dict[str, int | float | str]:
-    """Writes options as parameter values; equal options give equal values."""
+    """Converts options to parameter values; equal options give equal values."""
     values: dict[str, int | float | str] = {}
     given = flat_values(options)
     hints = flat_options(type(options))
@@ -63,14 +63,14 @@ def to_exec_properties(options: object) -> dict[str, int | float | str]:
 
 
 def from_exec_properties(options_class: type[_Options], exec_properties: Mapping[str, Any]) -> _Options:
-    """Reads the options that `to_exec_properties` wrote; other names are ignored."""
+    """Restores the options that `to_exec_properties` wrote and ignores all other names."""
     hints = flat_options(options_class)
     values: dict[str, Any] = {}
     for name, kind in wire_types(options_class).items():
         if name not in exec_properties:
             raise ValueError(
                 f"`exec_properties` must hold {name!r} of {options_class.__name__}; got {sorted(exec_properties)}. "
-                "Compile the pipeline again with the library's version that runs it."
+                "Compile the pipeline again with the version of the library that runs it."
             )
         value = exec_properties[name]
         values[name] = (
@@ -89,10 +89,10 @@ def fill_spec(
 ) -> _Spec:
     """Builds a component's spec from channels and options.
 
-    Output channels are made from the types that the spec declares, but for outputs that are given as None.
-    `arguments` are input channels, values of parameters that are not options, and those Nones. `code` is the option
-    that names the user's function. `runtime_parameters` maps an option to the parameter that gives its value when a
-    compiled pipeline is run; only Kubeflow and Vertex have such.
+    Output channels are created from the types that the spec declares, except for outputs given as None.
+    `arguments` holds the input channels, the values of parameters that are not options, and those Nones. `code` names
+    the option that holds the user's function. `runtime_parameters` maps an option to the parameter that sets its value
+    when a compiled pipeline runs; only Kubeflow and Vertex have runtime parameters.
     """
     values: dict[str, Any] = to_exec_properties(options)
     values[LIBRARY_VERSION] = tfx_gnn.__version__
@@ -113,9 +113,9 @@ def fill_spec(
 
 
 def check_code_is_unchanged(reference: str, exec_properties: Mapping[str, Any]) -> None:
-    """Refuses to run user code other than the code that the pipeline was built with.
+    """Refuses to run user code that differs from the code that the pipeline was built with.
 
-    Results are cached under the fingerprint of that code; other code would leave its results under a wrong name.
+    Results are cached under that code's fingerprint, so results of other code would be cached under the wrong key.
     """
     expected, found = exec_properties[CODE_FINGERPRINT], fingerprint_function(reference)
     if found != expected:

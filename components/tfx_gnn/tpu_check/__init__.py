@@ -1,4 +1,4 @@
-"""What a TPU would refuse in a training step, found without one."""
+"""Finds, without a TPU, what would keep a training step from running on one."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Checks without a TPU that a training step runs on one.
+"""Checks, without a TPU, that a training step can run on one.
 
-Running a step through XLA on a CPU proves too little: it takes data types that TPUs lack, and reads
-shapes from the values of the one batch that it is given. Four steps find what a TPU would refuse:
-inputs must be static and numeric; every operation, those of functions, loops and branches included,
-must have a kernel of XLA and a data type of TPUs; the step must lower to HLO from the specs of its inputs
-alone; and the HLO must not hold a dimension of which only an upper bound is known.
+Running a step through XLA on a CPU proves too little: XLA for CPUs accepts data types that TPUs lack, and reads
+shapes from the values of the one batch that it is given. The check therefore has four parts:
+inputs must be static and numeric; every operation, including those in functions, loops and branches,
+must have an XLA kernel and a data type that TPUs support; the step must lower to HLO from the specs of its inputs
+alone; and the HLO must not hold a dimension for which only an upper bound is known.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LARGE_CONSTANT_BYTES = 2**24
 """Constants above this size, 16 MiB, are reported."""
 
 _OF_UNKNOWN_SIZE = frozenset({"Where", "Unique", "UniqueV2", "DynamicPartition"})
-"""Operations whose results are of unknown size whatever they are given."""
+"""Operations whose results always have an unknown size, whatever their inputs."""
 
 
 def check_step(
@@ -45,20 +45,20 @@ def check_step(
 ) -> tuple[TpuProblem, ...]:
     """Finds what would keep a step from running on a TPU.
 
-    The step is traced, not run, with its variables on the CPU. What it makes when it is first called, such as the
-    slots of an optimizer or metrics, it makes. Lowering, which comes last, is only tried on steps that have
-    no other problem, and stops at the first that it meets: after a fix, check again.
+    The step is traced, not run, with its variables on the CPU. Objects that the step creates in its first call, such
+    as the slots of an optimizer or metrics, are created. Lowering, the last part, is only tried on steps that have
+    no other problem, and stops at the first problem: after a fix, check again.
 
     Args:
         step: function or tf.function of the arguments that `specs` describe.
-        specs: nests of `tf.TensorSpec`, `GraphTensorSpec` and other type specs, one an argument.
-        module: model whose layers name the places of problems.
-        own_variables: variables that were made in the scope of the strategy; others that the step uses are
-            problems. Looked at after the step was traced. None to let all be.
+        specs: nests of `tf.TensorSpec`, `GraphTensorSpec` and other type specs, one per argument.
+        module: model whose layers locate problems.
+        own_variables: variables that were created in the scope of the strategy; any other variable that the step uses
+            is a problem. The collection is read after the step was traced. None to skip this check.
 
     Returns:
-        The problems in the order of the step; the result is empty if a TPU would run it. Those with
-        `blocks=False` make it slow only.
+        The problems in the order of the step; empty if a TPU would run it. Problems with
+        `blocks=False` only make it slow.
     """
     specs = tuple(specs)
     problems = list(_problems_of_inputs(specs))
@@ -69,7 +69,7 @@ def check_step(
         convert = called_in_context(step, tf.__internal__.autograph.control_status_ctx())
         return convert(*tf.nest.pack_sequence_as(specs, flat, expand_composites=True))
 
-    # The call inside of a call: only then XLA leaves out, as it does in a run, what no result needs.
+    # A call inside a call: only then does XLA drop unneeded operations, as it does in a real run.
     inner = tf.function(flat_step)
     function = tf.function(inner.__call__, jit_compile=True, autograph=False)
     concrete = function.get_concrete_function(*flat_specs)
@@ -128,15 +128,15 @@ def _problems_of_operations(graph: StepGraph) -> Iterator[TpuProblem]:
     for op in graph.operations:
         is_alright = xla.is_known(op.type) and not graph.has_branches_of_other_shapes(op)
         if graph.calls_functions(op) and is_alright:
-            # What is called is looked at itself.
+            # The operations of the called functions are checked on their own.
             continue
         is_computed = op.inputs and not op.op_def.is_stateful
         if op.type == "Const" or (is_computed and all(tensor.op in from_constants for tensor in op.inputs)):
-            # The compiler knows the value, and computes it once.
+            # The compiler knows the value and computes it once.
             from_constants.add(op)
         for rule, fix in _broken_rules(op, graph, from_constants):
             layer, where = graph.place(op)
-            # What an operation breaks, its gradient breaks again, and those that take its result.
+            # A problem of an operation repeats in its gradient and in operations that use its result.
             key = (layer, where) if graph.is_of_gradient(op) else (rule, layer, where)
             if key not in seen:
                 seen |= {(rule, layer, where), (layer, where)}
@@ -163,22 +163,22 @@ def _broken_rules(
     elif op.type != "Placeholder" and op not in from_constants:
         dtype = xla.refused_dtype(op)
         handed_on = any(tensor.dtype in xla.REFUSED_DTYPES for tensor in op.inputs if tensor.op not in from_constants)
-        # A gradient has the type of what it is the gradient of.
+        # A gradient has the same type as its forward value.
         if dtype is not None and not handed_on and not graph.is_of_gradient(op):
             yield "dtype", advise_on_refused_dtype(dtype.name)
     elif op.type == "Const" and _num_bytes(op.outputs[0]) > LARGE_CONSTANT_BYTES:
-        yield "large_constant", "Hold the values in a tf.Variable that is not trained, or give them with the batch."
+        yield "large_constant", "Hold the values in a tf.Variable that is not trained, or pass them with the batch."
 
 
 def _hands_text_on(op: tf.Operation) -> bool:
-    """Tells whether an operation merely hands on a text of another operation of the step, which is reported itself."""
+    """Tells whether an operation only passes on a string from another operation, which is reported itself."""
     if op.type != "Identity" or op.inputs[0].dtype != tf.string:
         return False
     return op.inputs[0].op.type not in ("Placeholder", "Const")
 
 
 def _grows_an_empty_list(op: tf.Operation, graph: StepGraph) -> bool:
-    """Newer releases of XLA lower writing to a list without room, and lose what is written."""
+    """Newer releases of XLA lower writes to a list without space, and lose the written values."""
     if op.type != "TensorListSetItem" or not op.get_attr("resize_if_index_out_of_bounds"):
         return False
     made = (source for source in graph.sources(op) if source.type == "TensorListReserve")
@@ -190,7 +190,7 @@ def _problems_of_variables(concrete: Any, graph: StepGraph, own: Collection[tf.V
     for variable in sorted(concrete.graph.variables, key=lambda variable: variable.name):
         if variable.ref() not in known:
             layer, where = graph.first_use(variable)
-            fix = "Make all variables and layers inside of `model_fn`, not when its module is imported."
+            fix = "Create all variables and layers inside `model_fn`, not when its module is imported."
             yield TpuProblem(
                 rule="foreign_variable",
                 op=variable.name,
@@ -215,7 +215,7 @@ def _problems_of_lowering(function: Any, specs: Sequence[tf.TensorSpec], graph: 
             lost.append(result)
         else:
             bounded[op] = result.shape
-    # Others take their unknown size from what they are given.
+    # All others get their unknown size from their inputs.
     origins = [
         op
         for op in bounded

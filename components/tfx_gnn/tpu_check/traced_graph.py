@@ -1,6 +1,6 @@
-"""All operations of a traced step, those of loops, branches and functions included, with their origin.
+"""All operations of a traced step, including those in loops, branches and functions, with their origin.
 
-This is the one file that follows TensorFlow's private links from an operation to the functions
+This is the only file that follows TensorFlow's private links from an operation to the functions
 that it calls; they are the same in TensorFlow 2.16 and 2.21.
 """
 
@@ -22,9 +22,10 @@ _LIBRARIES = ("tensorflow", "tf_keras", "tfx_gnn")
 
 
 class StepGraph:
-    """The operations of a traced function that its results, or its effects, depend on.
+    """The operations on which the results or effects of a traced function depend.
 
-    Frames of the source file `boundary`, and those outside of them, belong to the caller that traced the step.
+    Stack frames in the source file `boundary`, and the frames outside of them, belong to the caller that traced the
+    step.
     """
 
     def __init__(self, concrete: Any, module: tf.Module | None, boundary: str) -> None:
@@ -44,7 +45,7 @@ class StepGraph:
                     self._forward_scopes.setdefault(scope, op)
 
     def find(self, name: str, op_type: str = "") -> tf.Operation | None:
-        """Finds an operation by the name that XLA gives it, perhaps behind those of the calls that lead to it."""
+        """Finds an operation by XLA's name for it, which may be prefixed with the calls that lead to it."""
         parts = name.split("/")
         for start in range(len(parts)):
             op = self._by_name.get("/".join(parts[start:]))
@@ -53,9 +54,9 @@ class StepGraph:
         return None
 
     def place(self, op: tf.Operation) -> tuple[str, str]:
-        """Tells who made an operation: layer or function, and "file:line", as in `TpuProblem`.
+        """Returns what created an operation: layer or function, and "file:line", as in `TpuProblem`.
 
-        For an operation of a gradient: who made the operation that it is the gradient of.
+        For an operation of a gradient, this is what created the corresponding forward operation.
         """
         op = self._forward(op)
         function, where = self._frame(op)
@@ -70,13 +71,13 @@ class StepGraph:
         front: list[tf.Operation] = [op]
         while front:
             front = [source for one in front for source in self._direct_sources(one) if source not in seen]
-            # One list may name an operation twice.
+            # An operation may occur several times.
             front = list(dict.fromkeys(front))
             seen.update(front)
             yield from front
 
     def origin_of_gradient(self, op: tf.Operation) -> tf.Operation | None:
-        """Finds the forward operation whose gradient arrives at an operation outside of the gradient's computation."""
+        """Finds the forward operation whose gradient reaches an operation outside of the gradient's computation."""
         if self.is_of_gradient(op):
             return None
         for source in self.sources(op):
@@ -85,7 +86,7 @@ class StepGraph:
         return None
 
     def first_use(self, variable: tf.Variable) -> tuple[str, str]:
-        """Tells who first uses a variable, as `place` does."""
+        """Returns what first uses a variable, in the form of `place`."""
         argument = self._captures.get(id(variable.handle))
         for op in self.operations:
             for tensor in op.inputs if op.type != "Placeholder" and op not in self._bodies else ():
@@ -102,7 +103,7 @@ class StepGraph:
         return op in self._bodies
 
     def has_branches_of_other_shapes(self, op: tf.Operation) -> bool:
-        """Tells whether an operation is a branch whose result has another static shape in another case."""
+        """Tells whether an operation is a branch whose cases return different static shapes."""
         if op.type not in _BRANCHES:
             return False
         results = zip(*(body.outputs for body in self._bodies.get(op, ())), strict=True)
@@ -125,7 +126,7 @@ class StepGraph:
             found += [tensor.op for tensor in body.outputs]
         caller = self._callers.get(op.graph) if op.type == "Placeholder" else None
         if caller is not None:
-            # A condition comes before the arguments of its branches.
+            # For a branch, the condition precedes the arguments of its cases.
             skipped = len(caller.inputs) - len(op.graph.inputs)
             found += [
                 caller.inputs[position + skipped].op
@@ -153,7 +154,7 @@ class StepGraph:
         return ""
 
     def _frame(self, op: tf.Operation | None) -> tuple[str, str]:
-        """Function and "file:line" of the innermost line of the user's, else of a library's above TensorFlow."""
+        """Function and "file:line" of the innermost line of user code, else of a library other than TensorFlow."""
         of_package = of_library = ("", "")
         while op is not None:
             for frame in reversed(op.traceback or ()):
@@ -163,7 +164,7 @@ class StepGraph:
                 library = _library_of(frame.filename)
                 if library is None:
                     return frame.name, line
-                # What is installed may be the user's, too.
+                # Installed packages may be the user's, too.
                 if library == "installed":
                     of_package = of_package if of_package[1] else (frame.name, line)
                 elif library not in ("tensorflow", "python"):
@@ -177,7 +178,7 @@ def _parts(module: tf.Module) -> Iterable[tf.Module]:
 
 
 def _live_operations(graph: Any) -> list[tf.Operation]:
-    """Operations of one function that its results or effects need: the others are never compiled."""
+    """Operations that a function's results or effects need; other operations are never compiled."""
     wanted = [tensor.op for tensor in graph.outputs] + list(graph.control_outputs)
     live = set(wanted)
     while wanted:
@@ -199,7 +200,7 @@ def _called_graphs(op: tf.Operation) -> Iterator[Any]:
 
 
 def _library_of(filename: str) -> str | None:
-    """Names the library that a source file belongs to; None for the user's own."""
+    """Names the library that a source file belongs to; None for user code."""
     if filename.startswith("<") or "__autograph_generated_file" in filename:
         return "python"
     for name in _LIBRARIES:

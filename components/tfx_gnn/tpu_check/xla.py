@@ -1,8 +1,8 @@
-"""What XLA compiles for a TPU: its operations by data type, and the HLO that it lowers a traced step to.
+"""What XLA compiles for a TPU: the supported operations by data type, and the HLO of a traced step.
 
-TensorFlow's packages have no compiler for TPUs. They have XLA's for CPUs, which registers the same
-kernels but for one filter, and a TPU lacks some of its data types. This is the one file that reads
-TensorFlow's table of kernels, a private module; its form is the same in TensorFlow 2.16 and 2.21.
+TensorFlow's packages do not include the compiler for TPUs. They include XLA for CPUs, which registers the same
+kernels except for one filter; in addition, a TPU lacks some of its data types. This is the only file that reads
+TensorFlow's table of kernels, a private module; its format is the same in TensorFlow 2.16 and 2.21.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tfx_gnn.io.quiet_libraries import hidden_stderr
 _DEVICE = "XLA_CPU_JIT"
 
 REFUSED_DTYPES = (tf.float64, tf.complex128, tf.string)
-"""Data types that operations on a TPU may not make. 64-bit integers are slow, and fine."""
+"""Data types that operations on a TPU must not produce. 64-bit integers are slow, but allowed."""
 
 _KEEP_STRINGS = frozenset({"Const", "Assert"})
-"""Operations that the compiler for TPUs lets have strings: it drops assertions, messages and all."""
+"""Operations for which the TPU compiler accepts strings: it drops assertions together with their messages."""
 
 _METADATA = re.compile(r'metadata=\{op_type="([^"]*)" op_name="([^"]*)"')
 _BOUNDED = re.compile(r"\[([^\]]*<=[^\]]*)\]")
@@ -36,9 +36,9 @@ _NODES = re.compile(r"(?:\{\{(?:function_)?node |\[\[)([^\s\]{}]+)")
 
 
 def has_kernel(op: tf.Operation) -> bool:
-    """Tells whether XLA can compile an operation of this type, with its data types.
+    """Tells whether XLA can compile an operation with its type and data types.
 
-    One that stands for an argument of a function counts as compilable.
+    Placeholders, which represent function arguments, count as compilable.
     """
     if op.type == "Placeholder":
         return True
@@ -46,12 +46,12 @@ def has_kernel(op: tf.Operation) -> bool:
 
 
 def is_known(op_type: str) -> bool:
-    """Tells whether XLA can compile operations of this type, with some data types."""
+    """Tells whether XLA can compile operations of this type, at least with some data types."""
     return op_type in _kernels()
 
 
 def refused_dtype(op: tf.Operation) -> tf.DType | None:
-    """Finds the first data type of an operation's results that TPUs do not have."""
+    """Finds the first data type among an operation's results that TPUs lack."""
     for output in op.outputs:
         if output.dtype in REFUSED_DTYPES and not (output.dtype == tf.string and op.type in _KEEP_STRINGS):
             return output.dtype
@@ -69,9 +69,9 @@ def _allows(constraints: Mapping[str, frozenset[int]], op: tf.Operation) -> bool
 
 @functools.lru_cache(maxsize=1)
 def _kernels() -> dict[str, list[dict[str, frozenset[int]]]]:
-    """Allowed data types by attribute, of each kernel of each type of operation."""
+    """Allowed data types by attribute, for each kernel of each operation type."""
     with hidden_stderr(show_on_error=False), tf.device("CPU"):
-        # XLA registers its kernels when it compiles for the first time, and says so natively.
+        # XLA registers its kernels when it first compiles, and logs this natively.
         tf.function(lambda: tf.zeros([]), jit_compile=True, autograph=False)()
     table: dict[str, list[dict[str, frozenset[int]]]] = {}
     for kernel in kernels.get_all_registered_kernels().kernel:
@@ -88,28 +88,28 @@ class LoweringError(Exception):
         super().__init__(message)
         constant = _NEEDS_CONSTANT.search(message)
         self.input_index: int | None = int(constant[1]) if constant else None
-        """Input that must be known at compile time, of the operation named; None if that is not what is wrong."""
+        """Input of the named operation that must be known at compile time; None if that is not the problem."""
         self.op_names: tuple[str, ...] = (constant[2],) if constant else tuple(_NODES.findall(message))
-        """Names of the operation that XLA stopped at, and of those that call it; some may be XLA's own."""
+        """Names of the operation at which XLA stopped, and of those that call it; some may be internal to XLA."""
         self.is_unbounded_loop: bool = "requires a fixed tensor list size" in message
-        """Whether a list keeps something of each round of a loop whose number of rounds has no bound."""
+        """Whether a list keeps a value of each iteration of a loop whose number of iterations is unbounded."""
         self.change: str = _changed_shape(message)
-        """What becomes of which shape in a round of a loop, such as "f32[6,4] -> f32[12,4]"; "" if that is not it."""
+        """How a shape changes in an iteration, such as "f32[6,4] -> f32[12,4]"; "" if that is not the problem."""
 
     @property
     def summary(self) -> str:
-        """The first line of what XLA said."""
+        """The first line of XLA's message."""
         text = str(self).removeprefix("Failed getting HLO text: ").strip("'\" ")
         return text.partition("\n")[0].strip()
 
 
 @dataclasses.dataclass(frozen=True)
 class BoundedResult:
-    """A value of which XLA knows only how large it is at most.
+    """A value for whose size XLA knows only an upper bound.
 
     Attributes:
-        op_type: type of the operation that makes it.
-        op_name: its name.
+        op_type: type of the operation that produces it.
+        op_name: name of that operation.
         shape: dimensions as XLA writes them, such as "<=24, 2".
     """
 
@@ -127,13 +127,13 @@ def _changed_shape(message: str) -> str:
 
 
 def lower(function: Any, specs: Sequence[tf.TensorSpec]) -> str:
-    """Lowers a function to HLO as text, not optimized, from the specs of its arguments alone.
+    """Lowers a function to unoptimized HLO text, from the specs of its arguments alone.
 
-    Values are left out with intent: XLA would take shapes from them that no other batch has. Variables
+    Values are withheld on purpose: XLA would read shapes from them that hold for no other batch. Variables
     that the function uses must be on the CPU.
     """
     generate = function.experimental_get_compiler_ir(*specs)
-    # Named: without a name TensorFlow finds the device by drawing a random number, which moves the generator on.
+    # The device is named: otherwise TensorFlow finds it by drawing a random number, which advances the generator.
     device = tf.config.list_logical_devices("CPU")[0].name
     with warnings.catch_warnings(), hidden_stderr(show_on_error=False):
         warnings.filterwarnings("ignore", message="device_name is being deprecated")

@@ -1,6 +1,6 @@
 """How classifications are measured: by metrics from a confusion matrix.
 
-Counts merge by addition, so they can be gathered on many machines; the figures
+Counts merge by addition, so they can be gathered on many machines. The metrics
 equal scikit-learn's on the same predictions.
 """
 
@@ -25,10 +25,10 @@ from tfx_gnn.components.graph_evaluator.measures import (
 from tfx_gnn.serving import model_interface
 
 UNLABELLED = ""
-"""Stands for the class of an example that has none."""
+"""Marks an example without a class."""
 
 ConfusionCounts = Mapping[tuple[str, str], int]
-"""How many examples have a (true class, predicted class)."""
+"""Number of examples by (true class, predicted class)."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,9 +36,9 @@ class ClassMetrics:
     """Quality on one class.
 
     Attributes:
-        precision: right ones among those predicted to be of the class, in [0, 1]; 0 if there are none.
-        recall: right ones among those of the class, in [0, 1]; 0 if there are none.
-        f1: harmonic mean of both, in [0, 1]; 0 if both are 0.
+        precision: fraction of correct ones among the predictions of the class, in [0, 1]; 0 if there are none.
+        recall: fraction of the class's examples that are predicted correctly, in [0, 1]; 0 if there are none.
+        f1: harmonic mean of precision and recall, in [0, 1]; 0 if both are 0.
         support: examples of the class.
     """
 
@@ -54,9 +54,9 @@ class ClassificationMetrics:
 
     Attributes:
         num_examples: examples that were counted.
-        accuracy: share of right predictions, in [0, 1].
-        macro_f1: mean of the classes' f1, in [0, 1]; every class that occurs as truth
-            or as prediction counts once.
+        accuracy: fraction of correct predictions, in [0, 1].
+        macro_f1: unweighted mean of the classes' f1, in [0, 1], over all classes that occur as truth
+            or as prediction.
         balanced_accuracy: mean recall of the classes that occur as truth, in [0, 1].
         per_class: class name to its metrics, in alphabetical order.
     """
@@ -69,7 +69,7 @@ class ClassificationMetrics:
 
 
 def classification_metrics(confusion: ConfusionCounts) -> ClassificationMetrics:
-    """Computes the quality of predictions from counts above 0, at least one."""
+    """Computes metrics from counts above 0, at least one."""
     if not confusion:
         raise ValueError("`confusion` must count at least one example; got none. Evaluate a split that has examples.")
     support: dict[str, int] = {}
@@ -92,23 +92,23 @@ def classification_metrics(confusion: ConfusionCounts) -> ClassificationMetrics:
 
 
 def always_predicting(class_name: str, support: Mapping[str, int]) -> ConfusionCounts:
-    """Counts what a classifier would do that always says `class_name`."""
+    """Counts the outcomes of a classifier that always predicts `class_name`."""
     return {(true_class, class_name): count for true_class, count in support.items() if count}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassCounts(ExampleSums):
-    """Predictions of a classifier, counted.
+    """Confusion counts of a classifier's predictions.
 
     Attributes:
-        confusion: how many examples have a (true class, predicted class).
+        confusion: number of examples by (true class, predicted class).
     """
 
     confusion: ConfusionCounts
 
     @classmethod
     def of(cls, truth: Iterable[str], predicted: Iterable[str]) -> ClassCounts:
-        """Counts predictions; examples whose true class is `UNLABELLED` are counted apart."""
+        """Counts predictions; examples whose true class is `UNLABELLED` are counted separately."""
         pairs = list(zip(truth, predicted, strict=True))
         labelled = [pair for pair in pairs if pair[0] != UNLABELLED]
         return cls(
@@ -117,13 +117,13 @@ class ClassCounts(ExampleSums):
 
     @classmethod
     def from_json(cls, plain: Sequence[Any]) -> ClassCounts:
-        """Reads what `to_json` wrote."""
+        """Restores what `to_json` wrote."""
         num_without_label, *triples = plain
         confusion = Counter({(true, predicted): count for true, predicted, count in triples})
         return cls(num_examples=confusion.total(), num_without_label=num_without_label, confusion=confusion)
 
     def to_json(self) -> list[Any]:
-        """Writes the counts in alphabetical order."""
+        """Converts the counts to lists, in alphabetical order."""
         return [self.num_without_label, *([*pair, count] for pair, count in sorted(self.confusion.items()))]
 
     def merged_with(self, other: ClassCounts) -> ClassCounts:
@@ -144,7 +144,7 @@ class ClassCounts(ExampleSums):
 
 
 def most_frequent_class(support: Mapping[str, int]) -> str:
-    """Finds the majority class; of several, the first in the alphabet."""
+    """Finds the majority class; ties go to the first in alphabetical order."""
     return min(support, key=lambda name: (-support[name], name))
 
 
@@ -159,11 +159,11 @@ def _class_metrics(right: int, predicted: int, support: int) -> ClassMetrics:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassificationMeasure(Measure):
-    """One class an example; the baseline always says the most frequent class of a split.
+    """One class per example; the baseline always predicts the most frequent class of a split.
 
     Attributes:
         label_key: key of the true class in a raw tf.Example, one string or integer.
-        output_prefix: begins the names of this task's outputs.
+        output_prefix: prefix of the names of this task's outputs.
     """
 
     label_key: str
@@ -180,14 +180,14 @@ class ClassificationMeasure(Measure):
         return ("accuracy", "macro_f1", "balanced_accuracy")
 
     def truth(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> Array:
-        """Reads the classes as text, as the served label writes them; objects, shape [n]."""
+        """Reads the classes as text in the form of the served label; an object array, shape [n]."""
         classes = np.full([len(examples)], UNLABELLED, object)
         for position, (features, place) in enumerate(zip(examples, places, strict=True)):
             kind, values = feature_values(features, self.label_key)
             if len(values) > 1 or kind == "float_list":
                 raise ValueError(
-                    f"`label_feature` must be one string or integer an example; got {list(values[:3])!r} in "
-                    f"{self.label_key!r} of {place}. Name the label feature of a classification with one readout an "
+                    f"`label_feature` must be one string or integer per example; got {list(values[:3])!r} in "
+                    f"{self.label_key!r} of {place}. Name the label feature of a classification with one readout per "
                     "example."
                 )
             if values:
@@ -208,7 +208,7 @@ class ClassificationMeasure(Measure):
         return ClassCounts.from_json(plain)
 
     def quality(self, sums: ClassCounts, baseline: ClassCounts, split: str) -> Quality:
-        """Computes accuracy, F1 and the like, in all and for each class."""
+        """Computes accuracy, F1 and related metrics, overall and per class."""
         majority_class = most_frequent_class(baseline.support)
         found = classification_metrics(sums.confusion)
         majority = classification_metrics(always_predicting(majority_class, sums.support))

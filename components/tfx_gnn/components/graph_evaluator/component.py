@@ -1,4 +1,4 @@
-"""Contract of GraphEvaluator."""
+"""The TFX component GraphEvaluator and its specification."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ class GraphEvaluator(base_beam_component.BaseBeamComponent):
     | input | model | Model | the exported model |
     | output | evaluation | ModelEvaluation | `metrics.json` |
     | output | blessing | ModelBlessing | `BLESSED` or `NOT_BLESSED`, with the reasons |
-    | parameter | label_feature | str | label feature of the `_readout` node set, for a classification of nodes |
-    | parameter | task | JSON | what the model was trained for; in place of the label feature |
-    | parameter | split | str | split to measure on |
+    | parameter | label_feature | str | label feature of the `_readout` node set, for node classification |
+    | parameter | task | JSON | what the model was trained for; replaces the label feature |
+    | parameter | split | str | split to evaluate |
     | parameter | baseline_split | str | split whose most frequent class, or mean, is the baseline |
-    | parameter | min_accuracy_over_majority | float | gain over the baseline that a blessing takes |
-    | parameter | min_accuracy | float | accuracy that a blessing takes |
-    | parameter | min_macro_f1 | float | macro-F1 that a blessing takes |
+    | parameter | min_accuracy_over_majority | float | gain over the baseline that a blessing requires |
+    | parameter | min_accuracy | float | accuracy that a blessing requires |
+    | parameter | min_macro_f1 | float | macro-F1 that a blessing requires |
     | parameter | max_examples_without_label | int | examples that may lack a label |
-    | parameter | thresholds | JSON | bounds on any metrics that a blessing takes |
-    | parameter | slices | JSON | features by which examples are also measured apart |
-    | parameter | num_slices | int | the largest and the smallest slices of each feature that are reported |
-    | parameter | slice_thresholds | JSON | bounds that every slice must keep |
+    | parameter | thresholds | JSON | bounds on any metrics that a blessing requires |
+    | parameter | slices | JSON | features by which metrics are also broken down |
+    | parameter | num_slices | int | how many of the largest and of the smallest slices of each feature are reported |
+    | parameter | slice_thresholds | JSON | bounds that every slice must meet |
     | parameter | min_slice_examples | int | labelled examples that a slice must have for thresholds to apply |
-    | parameter | known_links | str | table of true links, left out of rankings where they are labelled false |
-    | parameter | known_link_features | JSON | columns of that table that tell links of the same ends apart |
+    | parameter | known_links | str | table of true links; negatives found in it are excluded from rankings |
+    | parameter | known_link_features | JSON | columns of that table that distinguish links between the same nodes |
     | parameter | library_version | str | version of this library |
 
     Args:
         examples: channel of Examples.
         model: channel of Model.
-        options: what to measure and what blesses.
+        options: what to measure, and what a blessing requires.
         runtime_parameters: name of a scalar option to the parameter that sets it
             when a compiled pipeline runs.
     """

@@ -1,4 +1,4 @@
-"""Scores a whole split with the exported model on Apache Beam, and sums the results."""
+"""Scores a whole split with the exported model on Apache Beam, and sums up the results."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def gather_sums(
     scratch_file: str,
     beam_args: Sequence[str],
 ) -> EvaluationSums:
-    """Runs the model over `split`, and sums up the labels of `baseline_split` for baselines that are learned.
+    """Runs the model on `split`, and sums up the labels of `baseline_split` for learned baselines.
 
-    The sums pass through `scratch_file`, in an existing folder that all workers and the caller see.
+    The sums pass through `scratch_file`, whose folder must exist and be accessible to all workers and the caller.
     """
     measures = dict(measures)
     learned = {name: measure for name, measure in measures.items() if measure.needs_baseline_split}
@@ -62,7 +62,7 @@ def gather_sums(
             >> beam.ParDo(_Evaluate(saved_model_dir, measures, slices, known_links), pvalue.AsDict(baselines))
             | "MergeEvaluated" >> beam.CombinePerKey(_merged)
         )
-        # A pipeline cannot return a value to its launcher on every runner; a file it can write.
+        # Not every runner can return a value to its launcher, but each can write a file.
         _ = (
             (
                 baselines | "LabelLines" >> beam.MapTuple(lambda task, sums: [_BASELINE, task, "", "", sums.to_json()]),
@@ -84,7 +84,7 @@ def gather_sums(
 
 
 class _Evaluate(beam.DoFn):
-    """Files of raw examples to sums by task and slice."""
+    """Turns files of raw examples into sums by task and slice."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The results of an evaluation, computed from sums over its examples, as `metrics.json`."""
+"""The results of an evaluation, computed from sums over its examples, and written as `metrics.json`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tfx_gnn.components.graph_evaluator.slices import largest_and_smallest
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SliceEvaluation:
-    """What a model is worth on a part of the examples.
+    """The model's quality on a slice of the examples.
 
     Attributes:
-        feature: what is sliced by, as the key of a tf.Example.
-        value: the value of these examples.
+        feature: key of the slicing feature in a tf.Example.
+        value: the feature's value in this slice.
         num_examples: examples with a label.
-        quality: the metrics, and those of the baseline.
+        quality: the metrics, and the baseline's.
     """
 
     feature: str
@@ -30,16 +30,16 @@ class SliceEvaluation:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskEvaluation:
-    """What a model is worth at one task.
+    """The model's quality at one task.
 
     Attributes:
         kind: "classification", "regression" or "link_prediction".
         num_examples: examples with a label.
-        num_examples_without_label: examples of the two splits that could not be counted.
-        baseline_name: what the model is compared with, in words.
-        quality: the metrics, and those of the baseline.
-        slices: the same for parts of the examples, the largest and the smallest of each feature.
-        num_slices_not_shown: by feature, how many parts there are beside.
+        num_examples_without_label: examples of the two splits that lack a label.
+        baseline_name: the baseline in words.
+        quality: the metrics, and the baseline's.
+        slices: the largest and the smallest slices of each feature.
+        num_slices_not_shown: number of further slices, by feature.
     """
 
     kind: str
@@ -53,14 +53,14 @@ class TaskEvaluation:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GraphEvaluation:
-    """What an evaluation found.
+    """Results of an evaluation.
 
     Attributes:
         split: the split that was evaluated.
-        tasks: by name, what was found for each task; a single task has the name "".
+        tasks: results by task name; a single task has the name "".
         blessed: whether every threshold is met.
-        reasons: one sentence a threshold.
-        objections: those of the thresholds that are missed.
+        reasons: one sentence per threshold.
+        objections: the sentences of the missed thresholds.
     """
 
     split: str
@@ -70,10 +70,10 @@ class GraphEvaluation:
     objections: tuple[str, ...]
 
     def report(self) -> dict[str, Any]:
-        """Puts `metrics.json` together.
+        """Assembles the contents of `metrics.json`.
 
         Returns:
-            Plain JSON. What is known of a single task stands at the top, that of several below "tasks".
+            Plain JSON. Results of a single task are at the top level, those of several tasks under "tasks".
         """
         if list(self.tasks) == [SINGLE_TASK]:
             of_tasks = _task_report(self.tasks[SINGLE_TASK])
@@ -135,7 +135,7 @@ def evaluate_task(
     slices: Mapping[str, Mapping[str, SliceEvaluation]],
     num_slices: int,
 ) -> TaskEvaluation:
-    """Puts together what is known of one task, with the `num_slices` largest and smallest slices of each feature."""
+    """Assembles the results of one task, with the `num_slices` largest and smallest slices of each feature."""
     of_all, baseline = sums.evaluated[task, "", ""], sums.baselines.get(task)
     kept: list[SliceEvaluation] = []
     num_not_shown = {}

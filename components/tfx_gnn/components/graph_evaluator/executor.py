@@ -1,4 +1,4 @@
-"""Executor of GraphEvaluator: artifacts to paths, paths to the stage."""
+"""Executor of GraphEvaluator: maps artifacts to paths and calls the stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a task is measured: sums over examples that merge by addition, and a measure that makes metrics of them."""
+"""How a task is measured: sums over examples that merge by addition, and a measure that computes metrics from them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ExampleSums(abc.ABC):
 
     Attributes:
         num_examples: examples with a label.
-        num_without_label: examples without.
+        num_without_label: examples without a label.
     """
 
     num_examples: int
@@ -35,7 +35,7 @@ class ExampleSums(abc.ABC):
 
     @abc.abstractmethod
     def to_json(self) -> list[Any]:
-        """Writes the sums as lists of numbers and names."""
+        """Converts the sums to lists of numbers and names."""
 
     @abc.abstractmethod
     def merged_with(self, other: Any) -> Any:
@@ -43,15 +43,15 @@ class ExampleSums(abc.ABC):
 
 
 SliceKey = tuple[str, str, str]
-"""Name of a task, feature that is sliced by, and its value; the two latter are "" for all examples."""
+"""Task name, slicing feature and its value; feature and value are "" for all examples."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluationSums:
-    """What the examples add up to.
+    """The sums of a whole evaluation.
 
     Attributes:
-        baselines: by name of a task, what its baseline is learned from.
+        baselines: by task name, the sums that the baseline is learned from.
         evaluated: by task and slice, the sums over the evaluated split.
     """
 
@@ -61,12 +61,12 @@ class EvaluationSums:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Quality:
-    """What a model is worth on some examples.
+    """The model's metrics on some examples, and the baseline's.
 
     Attributes:
-        metrics: metric to value; those that are not defined for these examples are missing.
-        baseline: the same of the baseline.
-        report: the metrics, their details and the baseline as a part of `metrics.json`.
+        metrics: metric to value, without metrics that are undefined for these examples.
+        baseline: the same metrics of the baseline.
+        report: the metrics, their details and the baseline, in the form of `metrics.json`.
     """
 
     metrics: dict[str, float]
@@ -78,8 +78,8 @@ class Measure(abc.ABC):
     """How one task is measured.
 
     Attributes:
-        kind: the sort of task, as `metrics.json` names it.
-        main_metrics: of these, the first that is defined must be better than the baseline's.
+        kind: the kind of task, as in `metrics.json`.
+        main_metrics: the first of these that is defined must be better than the baseline's.
         baseline_name: the baseline in words.
         needs_baseline_split: whether the baseline is learned from labels.
         label_key: key of the label in a raw tf.Example.
@@ -102,18 +102,18 @@ class Measure(abc.ABC):
         return self.label_key.removeprefix(_CONTEXT_PREFIX).removeprefix(f"nodes/{READOUT_NODE_SET}.")
 
     def labels_of(self, schema: GraphSchema) -> list[str]:
-        """Names the features of examples among which the label is to be found."""
+        """Lists the features of the set that holds the label."""
         is_of_context = self.label_key.startswith(_CONTEXT_PREFIX)
         features = schema.context.features if is_of_context else schema.node_sets[READOUT_NODE_SET].features
         return sorted(features)
 
     @abc.abstractmethod
     def truth(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> Array:
-        """Reads the labels of raw examples; `places` are for messages."""
+        """Reads the labels of raw examples; `places` is for error messages."""
 
     @abc.abstractmethod
     def sums(self, truth: Array, outputs: Mapping[str, Array], baseline: Any) -> ExampleSums:
-        """Compares the model's outputs with labels; `baseline` is what `label_sums` gave, or None."""
+        """Compares the model's outputs with labels; `baseline` is the result of `label_sums`, or None."""
 
     @abc.abstractmethod
     def label_sums(self, truth: Array) -> ExampleSums:
@@ -121,26 +121,26 @@ class Measure(abc.ABC):
 
     @abc.abstractmethod
     def sums_from_json(self, plain: Any) -> ExampleSums:
-        """Reads what `ExampleSums.to_json` wrote."""
+        """Restores what `ExampleSums.to_json` wrote."""
 
     @abc.abstractmethod
     def quality(self, sums: Any, baseline: Any, split: str) -> Quality:
-        """Computes metrics of sums over at least one labelled example; `split` is the baseline's."""
+        """Computes metrics from sums over at least one labelled example; `split` is the baseline's."""
 
 
 def feature_values(features: Mapping[str, Any], key: str) -> tuple[str, Sequence[Any]]:
-    """Reads the kind and the values of a feature of a tf.Example, both empty if it has none."""
+    """Returns the kind and the values of a feature of a tf.Example, both empty if the feature is absent."""
     kind = features[key].WhichOneof("kind") if key in features else None
     return (kind, getattr(features[key], kind).value) if kind else ("", ())
 
 
 def as_text(value: Any) -> str:
-    """Writes an id, a class or another value of a feature as text."""
+    """Converts an id, a class or another feature value to text."""
     return value.decode("utf-8", errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def model_output(outputs: Mapping[str, Array], name: str) -> Array:
-    """Takes an output of the model, which it must have."""
+    """Returns a required output of the model."""
     if name not in outputs:
         raise ValueError(
             f"`model_dir` must hold a model of this task; got no output {name!r} among {sorted(outputs)}. Name the "
@@ -150,9 +150,9 @@ def model_output(outputs: Mapping[str, Array], name: str) -> Array:
 
 
 def check_finite_output(values: Array, name: str) -> None:
-    """Refuses outputs with NaN or infinity, of which no metric can be computed."""
+    """Refuses outputs with NaN or infinity, for which metrics are undefined."""
     if not np.isfinite(values).all():
         raise ValueError(
-            f"`model_dir` must hold a model that answers finite numbers; got NaN or infinity in output {name!r}. "
+            f"`model_dir` must hold a model that returns finite numbers; got NaN or infinity in output {name!r}. "
             "Train it again, with a smaller learning rate for example."
         )

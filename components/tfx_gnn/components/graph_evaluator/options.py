@@ -28,38 +28,38 @@ from tfx_gnn.models.tasks import (
 class GraphEvaluatorOptions:
     """What to measure, and what a model must reach to be blessed.
 
-    A model must always be better than the baseline: in accuracy than the majority class, in RMSE than the mean, in
-    MRR (or, without false pairs beside the true ones, ROC AUC) than a random order.
+    A model must always beat the baseline: a classifier the majority class in accuracy, a regressor the mean in RMSE,
+    and a link predictor a random order in MRR (or in ROC AUC, if no positive has negatives in its own example).
 
     Attributes:
-        label_feature: feature of node set `_readout` with the true class, string or integer. It stands for
-            a classification of nodes; give `task` for anything else.
-        task: what the model was trained for, as the trainer has it.
+        label_feature: feature of node set `_readout` with the true class, string or integer. Use it for node
+            classification; give `task` for anything else.
+        task: what the model was trained for, as in the trainer's options.
         split: split to evaluate.
-        baseline_split: split whose most frequent class the majority baseline always
-            predicts, or whose mean; a baseline may not look at the labels that it is scored on.
-        min_accuracy_over_majority: accuracy of a classification must be greater than the baseline's by
+        baseline_split: split whose most frequent class, or mean, the baseline always predicts. A baseline must not
+            see the labels that it is scored on.
+        min_accuracy_over_majority: a classifier's accuracy must exceed the baseline's by
             more than this; at least 0.
         min_accuracy: accuracy must be at least this, in [0, 1].
         min_macro_f1: macro-F1 must be at least this, in [0, 1].
         max_examples_without_label: examples of the two splits that may lack a label;
-            with more of them the evaluation fails.
-        thresholds: bounds on any metrics: for each a number, which is the least value or, of an error, the
-            largest, or a dict with some of "min", "max" and "gain", the advantage over the baseline that it must
-            exceed, such as {"rmse": {"max": 1.3}}. Where there are several tasks, names are "<task>.<metric>".
-        slices: features by which examples are also measured apart: "context/<feature>",
-            "nodes/<set>.<feature>" for the seed's own value (the source's, of a link), "nodes/<set>.#size" or
-            "edges/<set>.#size". Strings or integers.
-        num_slices: of each of these features, so many of the largest and so many of the smallest slices are
-            reported; at least 1. Thresholds apply to all.
-        slice_thresholds: bounds that every slice must keep, in the form of `thresholds`.
+            if more do, the evaluation fails.
+        thresholds: bounds on any metrics. For each metric, either a number, which is the minimum or, for an error
+            metric, the maximum; or a dict with some of "min", "max" and "gain", the improvement over the baseline that
+            it must exceed, such as {"rmse": {"max": 1.3}}. With several tasks, names are "<task>.<metric>".
+        slices: features by which metrics are also broken down: "context/<feature>",
+            "nodes/<set>.<feature>" for the seed's own value (for a link, its source's), "nodes/<set>.#size" or
+            "edges/<set>.#size". Values must be strings or integers.
+        num_slices: how many of the largest and of the smallest slices of each feature are
+            reported, at least 1. Thresholds apply to all slices.
+        slice_thresholds: bounds that every slice must meet, in the form of `thresholds`.
         min_slice_examples: labelled examples that a slice must have for thresholds to apply, at least 1.
-        known_links: for link prediction, path of a table of true links of all splits, with columns "source" and
-            "target". Candidates that are labelled false and stand there are left out of rankings, which are
-            "filtered" then, and of areas under curves; they are counted. The ids are compared as text, so the
-            model must answer them. A pipeline's cache sees the path alone: give changed links another one.
-        known_link_features: further columns of that table, and features of `_readout` in the examples, that tell
-            links of the same ends apart, such as the relation.
+        known_links: for link prediction, path of a table with the true links of all splits, with columns "source" and
+            "target". Negatives found in this table are excluded from rankings, which are then "filtered", and from
+            areas under curves; they are counted. The ids are compared as text, so the model must return ids. A
+            pipeline's cache sees only the path: write changed links to a new path.
+        known_link_features: further columns of that table, also features of `_readout` in the examples, that
+            distinguish links between the same nodes, such as the relation.
     """
 
     label_feature: str = ""
@@ -90,7 +90,7 @@ class GraphEvaluatorOptions:
                 raise ValueError(f"`{name}` must not be empty; got ''. Name a split of the examples.")
         for name in ("min_accuracy_over_majority", "min_accuracy", "min_macro_f1"):
             if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"`{name}` must lie in [0, 1]; got {getattr(self, name)}. Give a share, not percent.")
+                raise ValueError(f"`{name}` must lie in [0, 1]; got {getattr(self, name)}. Give a fraction.")
         for name, least in (("max_examples_without_label", 0), ("num_slices", 1), ("min_slice_examples", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"`{name}` must be at least {least}; got {getattr(self, name)}. Give a count.")
@@ -124,10 +124,10 @@ class GraphEvaluatorOptions:
             )
 
     def measures(self) -> dict[str, Measure]:
-        """Tells how each task is measured.
+        """Returns how each task is measured.
 
         Returns:
-            Measures by name of the task, which is "" for a single one.
+            Measures by task name, which is "" for a single task.
         """
         if self.task is None:
             return {SINGLE_TASK: ClassificationMeasure(label_key=_readout_key(self.label_feature))}

@@ -1,11 +1,11 @@
 """How link predictions are measured: by mergeable sums of ranks and counts of scores.
 
-The rank of a true pair is its position among the false pairs of its own example, by descending score; pairs of
-equal score share their mean rank, so a model that gives all pairs one score gains nothing by their order. Other true
-pairs of the example are left out, as filtered ranks do.
+The rank of a true pair is its position among the false pairs of its own example, by descending score. Pairs with
+equal scores share their mean rank, so a model that gives all pairs the same score gains nothing from their order.
+Other true pairs of the example are ignored, as in filtered ranks.
 
-For the area under a curve, scores are rounded to 12 significant bits, so counts of any number of pairs stay small and
-those of many machines add up. Only the order of scores matters, so logits serve as well as probabilities.
+For the area under a curve, scores are rounded to 12 significant bits, so counts stay small for any number of pairs
+and can be added across machines. Only the order of scores matters, so logits work as well as probabilities.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ from tfx_gnn.tables.table_files import read_table
 from tfx_gnn.tables.table_layout import TableColumn
 
 HITS_AT = (1, 3, 10)
-"""Ranks up to which a true pair usually counts as a hit."""
+"""Usual ranks up to which a true pair counts as a hit."""
 
 LEFT_OUT = -1.0
-"""Label of a candidate that takes no part."""
+"""Label of a candidate that is excluded."""
 
 _ENDS = ("source", "target")
 _IDS = (model_interface.SOURCE_ID_OUTPUT, model_interface.TARGET_ID_OUTPUT)
 
 _DROPPED_BITS = 12
-"""Of the 23 bits of a float32 after its leading one, 11 are kept."""
+"""A float32 has 23 fraction bits; 11 of them are kept."""
 
 _Counts = npt.NDArray[np.int64]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScoreCounts:
-    """Pairs by their rounded score.
+    """Numbers of pairs by rounded score.
 
     Attributes:
-        levels: int64 array, shape [num_levels]: the scores that occur, as integers of the same order, ascending.
-        positives: int64 array, shape [num_levels]: true pairs of each score.
-        negatives: int64 array, shape [num_levels]: false pairs of each score.
+        levels: int64 array, shape [num_levels]: the scores that occur, as integers in the same order, ascending.
+        positives: int64 array, shape [num_levels]: true pairs with each score.
+        negatives: int64 array, shape [num_levels]: false pairs with each score.
     """
 
     levels: _Counts
@@ -71,7 +71,7 @@ class ScoreCounts:
     def of(cls, scores: npt.NDArray[Any], is_positive: npt.NDArray[np.bool_]) -> ScoreCounts:
         """Counts pairs by finite score, compared as float32; both arrays have shape [num_pairs]."""
         bits = np.asarray(scores, np.float32).view(np.int32).astype(np.int64)
-        # Floats as integers of the same order: those below 0 have their magnitude in the lower 31 bits.
+        # Maps floats to integers in the same order: a negative float has its magnitude in the lower 31 bits.
         ordered = np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
         rounded = (ordered + (1 << (_DROPPED_BITS - 1))) >> _DROPPED_BITS
         return _summed(rounded, is_positive.astype(np.int64), (~is_positive).astype(np.int64))
@@ -99,7 +99,7 @@ class ScoreCounts:
     def average_precision(self) -> float | None:
         """Averages the precision over the true pairs, from the highest score down; None without true pairs.
 
-        Pairs of equal score are counted at once.
+        Pairs with equal scores are counted together.
         """
         num_positives = int(self.positives.sum())
         if not num_positives:
@@ -128,11 +128,12 @@ class RankingSums(ExampleSums):
 
     Attributes:
         hits_at: ranks up to which a true pair counts as a hit.
-        num_left_out: pairs that are neither true nor false, and so count for nothing.
-        num_ranked: true pairs whose example has false pairs, too; only they can be ranked.
-        ranked: float64 array, shape [1 + number of ranks]: sums over them of 1 / rank, and of hits by `hits_at`.
-        by_chance: float64 array of the same shape: what random orders would give on average.
-        scores: all pairs by their score.
+        num_left_out: pairs that are neither true nor false, and are ignored.
+        num_ranked: true pairs whose example also has false pairs; only these can be ranked.
+        ranked: float64 array, shape [1 + number of ranks]: sums over the ranked pairs of 1 / rank, and of hits by
+            `hits_at`.
+        by_chance: float64 array of the same shape: the expected sums for random orders.
+        scores: all pairs by score.
     """
 
     hits_at: tuple[int, ...]
@@ -147,8 +148,8 @@ class RankingSums(ExampleSums):
         """Ranks the pairs of examples.
 
         `scores` are floats [num_examples, max_pairs], finite where a pair is labelled. `labels` have the same
-        shape: 1 for a true pair, 0 for a false one, NaN for padding, any other number for a pair that does not
-        count.
+        shape: 1 for a true pair, 0 for a false one, NaN for padding, any other number for a pair that is
+        ignored.
         """
         is_positive, is_negative = labels == 1, labels == 0
         rows, columns = np.nonzero(is_positive & is_negative.any(axis=1, keepdims=True))
@@ -179,7 +180,7 @@ class RankingSums(ExampleSums):
 
     @classmethod
     def from_json(cls, plain: Sequence[Any]) -> RankingSums:
-        """Reads what `to_json` wrote."""
+        """Restores what `to_json` wrote."""
         hits_at, num_examples, num_without_label, num_left_out, num_ranked, ranked, by_chance, *counts = plain
         levels, positives, negatives = (np.asarray(values, np.int64) for values in counts)
         return cls(
@@ -194,7 +195,7 @@ class RankingSums(ExampleSums):
         )
 
     def to_json(self) -> list[Any]:
-        """Writes the sums as lists of numbers."""
+        """Converts the sums to lists of numbers."""
         counts = (self.scores.levels, self.scores.positives, self.scores.negatives)
         arrays = (self.ranked, self.by_chance, *counts)
         counted = (self.num_examples, self.num_without_label, self.num_left_out, self.num_ranked)
@@ -215,14 +216,14 @@ class RankingSums(ExampleSums):
         )
 
     def metrics(self) -> dict[str, float]:
-        """Computes those of `ranking_metrics` that are defined, each in [0, 1].
+        """Computes the metrics of `ranking_metrics` that are defined, each in [0, 1].
 
-        Means of ranks need ranked pairs, and areas need both true and false ones.
+        Means of ranks need ranked pairs; areas need both true and false pairs.
         """
         return self._named(self.ranked, self.scores.roc_auc(), self.scores.average_precision())
 
     def metrics_by_chance(self) -> dict[str, float]:
-        """Computes what random orders of the same pairs give on average; of the average precision, its limit."""
+        """Computes the expected metrics of random orders of the same pairs; for average precision, its limit."""
         num_positives, num_negatives = int(self.scores.positives.sum()), int(self.scores.negatives.sum())
         share = num_positives / max(num_positives + num_negatives, 1)
         return self._named(
@@ -238,7 +239,7 @@ class RankingSums(ExampleSums):
 
 
 def _mean_reciprocals(num_candidates: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Mean of 1 / rank over all ranks of so many candidates."""
+    """Mean of 1 / rank over all ranks among `num_candidates`."""
     harmonic = np.cumsum(1.0 / np.arange(1, int(num_candidates.max(initial=0)) + 1))
     means: npt.NDArray[np.float64] = harmonic[num_candidates - 1] / num_candidates
     return means
@@ -246,12 +247,12 @@ def _mean_reciprocals(num_candidates: npt.NDArray[Any]) -> npt.NDArray[np.float6
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RankingMeasure(Measure):
-    """True and false pairs for each example, in the order of their scores; the baseline is a random order.
+    """True and false pairs per example, ordered by score; the baseline is a random order.
 
     Attributes:
-        label_key: key of the labels in raw examples; 1 is a true pair, 0 a false one, others do not count.
+        label_key: key of the labels in raw examples; 1 is a true pair, 0 a false one, other values are ignored.
         hits_at: ranks up to which a true pair counts as a hit.
-        output_prefix: begins the names of this task's outputs.
+        output_prefix: prefix of the names of this task's outputs.
     """
 
     label_key: str
@@ -269,14 +270,14 @@ class RankingMeasure(Measure):
         return ranking_metrics(self.hits_at)
 
     def truth(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> Array:
-        """Reads the labels of all pairs, float64 [n, largest number of pairs], padded by NaN."""
+        """Reads the labels of all pairs, float64 [n, largest number of pairs], padded with NaN."""
         rows = []
         for features, place in zip(examples, places, strict=True):
             kind, values = feature_values(features, self.label_key)
             if kind == "bytes_list":
                 raise ValueError(
                     f"`task` must name a label that is 1 for true pairs and 0 for false ones; got text in "
-                    f"{self.label_key!r} of {place}. Name the label feature that the sampling plan makes."
+                    f"{self.label_key!r} of {place}. Name the label feature that the sampling plan creates."
                 )
             rows.append(values)
         truth = np.full([len(rows), max(map(len, rows), default=0)], np.nan)
@@ -294,7 +295,7 @@ class RankingMeasure(Measure):
         is_answered = np.arange(truth.shape[1]) < np.asarray(counts)[:, np.newaxis]
         if is_labelled[:, width:].any() or (is_labelled & ~is_answered).any():
             raise ValueError(
-                f"`model_dir` must hold a model that scores every pair of an example; got fewer than labels in "
+                f"`model_dir` must hold a model that scores every pair of an example; got fewer scores than labels in "
                 f"output {name!r}. Name the label feature of the pairs that the model was trained on."
             )
         scores, truth = scores[:, :width], truth[:, :width]
@@ -302,7 +303,7 @@ class RankingMeasure(Measure):
         return RankingSums.of(scores, truth, self.hits_at)
 
     def label_sums(self, truth: Array) -> RankingSums:
-        """Nothing is learned from labels."""
+        """Counts labels only; the baseline learns nothing from them."""
         return RankingSums.of(np.zeros_like(truth), truth, self.hits_at)
 
     def sums_from_json(self, plain: Any) -> RankingSums:
@@ -322,12 +323,12 @@ class RankingMeasure(Measure):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KnownLinks:
-    """A table of true links, of all splits. It is read where it is asked, and kept in memory there.
+    """A table of the true links of all splits. Each worker that needs it reads it and keeps it in memory.
 
     Attributes:
-        path: table of a format that tables of graphs have, with columns "source" and "target".
-        features: columns that tell links of the same ends apart; features of `_readout` in raw examples have
-            their names.
+        path: table in one of the formats of graph tables, with columns "source" and "target".
+        features: columns that distinguish links between the same nodes; the features of `_readout` in raw examples
+            have the same names.
     """
 
     path: str
@@ -339,20 +340,20 @@ class KnownLinks:
         examples: Sequence[Mapping[str, Any]],
         outputs: Mapping[str, npt.NDArray[Any]],
     ) -> npt.NDArray[Any]:
-        """Leaves out candidates that are labelled false and known to be true.
+        """Excludes candidates that are labelled false but known to be true.
 
-        `truth` and the result are float64 [n, largest number of candidates]. The original ids of both ends must
-        be among `outputs`.
+        `truth` and the result are float64 [n, largest number of candidates]. `outputs` must include the original
+        ids of both ends.
         """
         missing = [name for name in _IDS if name not in outputs]
         if missing:
             raise ValueError(
-                f"`known_links` must be left out where a model answers no ids; got no outputs {missing}. Keep `#id` of "
+                f"`known_links` must be left out if the model returns no ids; got no outputs {missing}. Keep `#id` of "
                 "node sets in `preprocessing_fn`, and train again."
             )
         sources, targets = (outputs[name] for name in _IDS)
         marked = truth.copy()
-        # Labels without a score are refused later, where scores meet labels.
+        # Labels without a score are refused later, when scores are compared with labels.
         for row, column in zip(*np.nonzero(truth[:, : sources.shape[1]] == 0), strict=True):
             ends = as_text(sources[row, column]), as_text(targets[row, column])
             if (*ends, *self._features_of(examples[row], int(column))) in self._known:
@@ -366,8 +367,8 @@ class KnownLinks:
             _, of_candidates = feature_values(example, key)
             if column >= len(of_candidates):
                 raise ValueError(
-                    f"`known_link_features` must name features of {READOUT_NODE_SET!r} with a value a candidate; got "
-                    f"{name!r}, of which there are {len(of_candidates)}. Name what tells links of the same ends apart."
+                    f"`known_link_features` must name features of {READOUT_NODE_SET!r} with a value per candidate; got "
+                    f"{name!r} with {len(of_candidates)}. Name what distinguishes links between the same nodes."
                 )
             values.append(as_text(of_candidates[column]))
         return values

@@ -1,6 +1,6 @@
 """How regressions of one or more targets are measured, from mergeable sums.
 
-Means over targets are plain, as those of scikit-learn by default.
+Means over targets are unweighted, as by default in scikit-learn.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _Floats = npt.NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RegressionSums(ExampleSums):
-    """Sums over examples, for each target; an example whose target is unknown does not count for that target.
+    """Sums over examples, per target; an example whose target is unknown does not count for that target.
 
     Attributes:
         counts: float64 array, shape [num_targets]: examples whose target is known.
@@ -36,8 +36,8 @@ class RegressionSums(ExampleSums):
         spreads: sums of squared distances of the true values from their mean.
         squares: sums of squared errors.
         absolutes: sums of absolute errors.
-        baseline_squares: sums of squared errors of always predicting the same.
-        baseline_absolutes: sums of absolute errors of that.
+        baseline_squares: sums of squared errors of the constant baseline.
+        baseline_absolutes: sums of absolute errors of the constant baseline.
     """
 
     counts: _Floats
@@ -50,9 +50,9 @@ class RegressionSums(ExampleSums):
 
     @classmethod
     def of(cls, truth: npt.NDArray[Any], predicted: npt.NDArray[Any], constant: Sequence[float]) -> RegressionSums:
-        """Compares predictions with the truth, both [num_examples, num_targets]; NaN is unknown truth.
+        """Compares predictions with the truth, both [num_examples, num_targets]; a NaN truth is unknown.
 
-        `constant` is what the baseline always predicts, by target.
+        `constant` is what the baseline always predicts, per target.
         """
         truth = np.asarray(truth, np.float64)
         is_known = np.isfinite(truth)
@@ -80,14 +80,14 @@ class RegressionSums(ExampleSums):
 
     @classmethod
     def from_json(cls, plain: Sequence[Any]) -> RegressionSums:
-        """Reads what `to_json` wrote."""
+        """Restores what `to_json` wrote."""
         num_examples, num_without_label, *arrays = plain
         names = [field.name for field in dataclasses.fields(cls)][2:]
         values = {name: np.asarray(array, np.float64) for name, array in zip(names, arrays, strict=True)}
         return cls(num_examples=num_examples, num_without_label=num_without_label, **values)
 
     def to_json(self) -> list[Any]:
-        """Writes the sums as lists of numbers."""
+        """Converts the sums to lists of numbers."""
         names = [field.name for field in dataclasses.fields(self)][2:]
         return [self.num_examples, self.num_without_label, *(getattr(self, name).tolist() for name in names)]
 
@@ -101,7 +101,7 @@ class RegressionSums(ExampleSums):
             num_without_label=self.num_without_label + other.num_without_label,
             counts=counts,
             means=self.means + share * between,
-            # Sums of squares less the square of the sum would lose all digits of values far from 0.
+            # Subtracting the squared sum from the sum of squares would lose all digits of values far from 0.
             spreads=self.spreads + other.spreads + self.counts * share * between**2,
             squares=self.squares + other.squares,
             absolutes=self.absolutes + other.absolutes,
@@ -112,18 +112,18 @@ class RegressionSums(ExampleSums):
     def metrics(self) -> dict[str, float]:
         """Computes "rmse", "mae" and "r2" of the predictions.
 
-        They are means over the targets that are known of some example; there are none if no target is.
+        They are means over the targets that are known in some example; empty if no target is known.
         """
         return _mean_over_targets(self._by_target(self.squares, self.absolutes))
 
     def baseline_metrics(self) -> dict[str, float]:
-        """Computes the same metrics for always predicting the same."""
+        """Computes the same metrics for the constant baseline."""
         return _mean_over_targets(self._by_target(self.baseline_squares, self.baseline_absolutes))
 
     def metrics_by_target(self) -> list[dict[str, float]]:
         """Computes the quality of the predictions for each target.
 
-        Beside the names of `metrics` there is "num_examples", or that alone if it is 0.
+        Each dict has the metrics and "num_examples", or only the latter if it is 0.
         """
         counts = self.counts.astype(np.int64).tolist()
         by_target = self._by_target(self.squares, self.absolutes)
@@ -138,7 +138,7 @@ class RegressionSums(ExampleSums):
 
 
 def _r2(square: float, spread: float) -> float:
-    """Share of the spread that is explained; of equal true values, 1 if they are met and else 0."""
+    """Fraction of the variance that is explained; if all true values are equal, 1 for exact predictions, else 0."""
     if spread == 0.0:
         return float(square == 0.0)
     return 1.0 - square / spread
@@ -151,13 +151,13 @@ def _mean_over_targets(by_target: Sequence[Mapping[str, float]]) -> dict[str, fl
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RegressionMeasure(Measure):
-    """Numbers for each example; the baseline always says their mean in a split.
+    """One or more numbers per example; the baseline always predicts their mean in a split.
 
     Attributes:
         label_key: key of the true values in a raw tf.Example, `num_targets` numbers.
-        num_targets: numbers an example.
-        missing_values: numbers that stand for one that is not known.
-        output_prefix: begins the names of this task's outputs.
+        num_targets: numbers per example.
+        missing_values: numbers that mark a missing value.
+        output_prefix: prefix of the names of this task's outputs.
     """
 
     label_key: str
@@ -176,24 +176,24 @@ class RegressionMeasure(Measure):
         return ("rmse", "mae", "r2")
 
     def truth(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> Array:
-        """Reads the true values, float64 [n, num_targets]; NaN where there are none."""
+        """Reads the true values, float64 [n, num_targets]; missing values become NaN."""
         truth = np.full([len(examples), self.num_targets], np.nan)
         for position, (features, place) in enumerate(zip(examples, places, strict=True)):
             kind, values = feature_values(features, self.label_key)
             if len(values) not in (0, self.num_targets) or kind == "bytes_list":
                 raise ValueError(
-                    f"`task` must name a label of {self.num_targets} number(s) an example; got "
+                    f"`task` must name a label of {self.num_targets} number(s) per example; got "
                     f"{list(values[:3])!r} in {self.label_key!r} of {place}. Name the label feature of a regression, "
-                    "and write NaN for single values that are not known."
+                    "and write NaN for single values that are unknown."
                 )
             if values:
                 truth[position] = values
-        # Examples hold float32, in which -999.9 is another number.
+        # Examples hold float32, in which -999.9 is a different number.
         truth[np.isin(truth, np.asarray(self.missing_values, np.float32))] = np.nan
         return truth
 
     def sums(self, truth: Array, outputs: Mapping[str, Array], baseline: Any) -> RegressionSums:
-        """Sums up errors, and those of the mean of `baseline`."""
+        """Sums up the model's errors, and those of predicting the mean of `baseline`."""
         name = self.output_prefix + model_interface.PREDICTION_OUTPUT
         predicted = np.asarray(model_output(outputs, name), np.float64).reshape(truth.shape)
         check_finite_output(predicted, name)
@@ -208,7 +208,7 @@ class RegressionMeasure(Measure):
         return RegressionSums.from_json(plain)
 
     def quality(self, sums: RegressionSums, baseline: RegressionSums, split: str) -> Quality:
-        """Computes RMSE, MAE and R2, means over targets."""
+        """Computes RMSE, MAE and R2 as means over targets."""
         values, of_mean = sums.metrics(), sums.baseline_metrics()
         mean_baseline = {"mean": _means(baseline, self.num_targets), "mean_from_split": split, **of_mean}
         report: dict[str, Any] = {**values, "mean_baseline": mean_baseline}

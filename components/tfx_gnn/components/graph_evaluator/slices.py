@@ -18,9 +18,9 @@ _Slice = TypeVar("_Slice")
 
 
 def check_slice_keys(keys: Iterable[str]) -> None:
-    """Checks names of features as they are written in tf.Examples.
+    """Checks feature names, written as in tf.Examples.
 
-    They are "context/<feature>", "nodes/<set>.<feature>", "nodes/<set>.#size" or "edges/<set>.#size".
+    Valid names are "context/<feature>", "nodes/<set>.<feature>", "nodes/<set>.#size" and "edges/<set>.#size".
     """
     keys = list(keys)
     for key in keys:
@@ -37,7 +37,7 @@ def check_slice_keys(keys: Iterable[str]) -> None:
 
 
 def check_slices_are_of_seeds(keys: Iterable[str], schema: GraphSchema) -> None:
-    """Checks that features of nodes are those of seeds."""
+    """Checks that node features belong to the seed's node set."""
     roots = [schema.edge_sets[name].source for name in _ROOT_EDGE_SETS if name in schema.edge_sets]
     for key in keys:
         node_set = key.removeprefix("nodes/").rpartition(".")[0]
@@ -49,9 +49,9 @@ def check_slices_are_of_seeds(keys: Iterable[str], schema: GraphSchema) -> None:
 
 
 def slice_value(features: Mapping[str, Any], key: str, place: str) -> str:
-    """Tells which slice an example is in: the value as text, or `NO_VALUE`.
+    """Returns the slice of an example: the feature's value as text, or `NO_VALUE`.
 
-    Of a node set, the value of the seed counts; of a link, that of its source.
+    For a node feature, this is the seed's value; for a link, its source's.
     """
     kind, values = feature_values(features, key)
     if not values:
@@ -63,16 +63,16 @@ def slice_value(features: Mapping[str, Any], key: str, place: str) -> str:
     position, num_items = _position_and_items(features, key, place)
     if len(values) != num_items:
         raise ValueError(
-            f"`slices` must name features with one value an item; got {len(values)} values for {num_items} in {key!r} "
+            f"`slices` must name features with one value per item; got {len(values)} values for {num_items} in {key!r} "
             f"of {place}. Slice by another feature."
         )
     return as_text(values[position])
 
 
 def largest_and_smallest(slices: Mapping[str, tuple[int, _Slice]], keep: int) -> tuple[dict[str, _Slice], int]:
-    """Chooses the `keep` largest and the `keep` smallest slices, the largest first; also counts those left out.
+    """Chooses the `keep` largest and the `keep` smallest slices, largest first, and counts the slices left out.
 
-    `slices` maps a value to its number of examples and whatever is known of them.
+    `slices` maps a value to its number of examples and any payload.
     """
     ordered = sorted(slices, key=lambda value: (-slices[value][0], value))
     chosen = ordered if len(ordered) <= 2 * keep else [*ordered[:keep], *ordered[len(ordered) - keep :]]
@@ -80,7 +80,7 @@ def largest_and_smallest(slices: Mapping[str, tuple[int, _Slice]], keep: int) ->
 
 
 def _position_and_items(features: Mapping[str, Any], key: str, place: str) -> tuple[int, int]:
-    """Which item of its set an example is sliced by, and how many the set has."""
+    """Position of the item whose value slices an example, and the number of items in its set."""
     if key.startswith("context/") or key.endswith(".#size"):
         return 0, 1
     node_set = key.removeprefix("nodes/").rpartition(".")[0]

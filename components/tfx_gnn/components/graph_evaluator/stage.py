@@ -42,17 +42,17 @@ def evaluate_graph_model(
     options: GraphEvaluatorOptions,
     beam_args: Sequence[str] = (),
 ) -> GraphEvaluation:
-    """Runs the exported model over the raw examples of a split and blesses it if it is good enough.
+    """Runs the exported model on the raw examples of a split and blesses it if it is good enough.
 
-    What is measured is what will be served: serialized examples go in, as from a
-    client. Sums are gathered by Apache Beam, on as many machines as it is given.
+    The evaluation measures what will be served: the model gets serialized examples, as from a
+    client. Apache Beam gathers the sums, on as many machines as it is given.
 
     Args:
         examples_dir: raw examples, with labels.
         model_dir: trained model, with `Format-Serving/`.
         evaluation_dir: absent or empty folder for `metrics.json`.
         blessing_dir: absent or empty folder for `BLESSED` or `NOT_BLESSED`, and `reasons.json`.
-        options: what to measure and to require.
+        options: what to measure, and what a blessing requires.
         beam_args: command-line arguments of Apache Beam.
 
     Returns:
@@ -60,7 +60,7 @@ def evaluate_graph_model(
 
     Raises:
         ValueError: if a split is missing or has no labelled example, too many
-            examples lack a label, or a slice is of no feature of the seeds.
+            examples lack a label, or a slice is not by a feature of the seeds.
         FileNotFoundError: if `model_dir` holds no SavedModel.
     """
     saved_model_dir = resolve_saved_model(os.path.join(model_dir, MODEL_ARTIFACT_FOLDER))
@@ -88,7 +88,7 @@ def evaluate_graph_model(
         evaluation = _evaluate(sums, measures, examples_dir, options)
         with tf.io.gfile.GFile(os.path.join(evaluation_partial, METRICS_FILE), "w") as file:
             file.write(json.dumps(evaluation.report(), indent=2, allow_nan=False) + "\n")
-        # A refusal lists only the thresholds that were missed.
+        # If the model is refused, only the missed thresholds are listed.
         reasons = evaluation.reasons if evaluation.blessed else evaluation.objections
         write_blessing(
             blessing_partial,
@@ -127,11 +127,12 @@ def _check_labels(
         path = graph_schema_path(examples_dir)
         known = measure.labels_of(graph_schema_io.read_schema(path)) if tf.io.gfile.exists(path) else []
         is_known = not known or measure.label_name in known
-        remedy = "Label them" if is_known else f"Features there are {known}: name one of them"
+        remedy = "Label them" if is_known else f"Available features are {known}: name one of them"
         raise ValueError(
-            f"`examples_dir` must have a label {measure.label_name!r} on every example but "
-            f"{options.max_examples_without_label}; got {without_label} without one in splits {options.split!r} and "
-            f"{options.baseline_split!r} of {examples_dir!r}. {remedy}, or raise `max_examples_without_label`."
+            f"`examples_dir` must have a label {measure.label_name!r} on all but "
+            f"{options.max_examples_without_label} examples; got {without_label} without one in splits "
+            f"{options.split!r} and {options.baseline_split!r} of {examples_dir!r}. {remedy}, or raise "
+            "`max_examples_without_label`."
         )
     parts = {options.split: sums.evaluated.get((task, "", ""))}
     if measure.needs_baseline_split:

@@ -39,7 +39,7 @@ _IS_BETTER = {
     (False, True): "exceeds",
     (False, False): "does not exceed",
 }
-"""By whether a metric is an error, and whether it is better."""
+"""Words by (metric is an error, model is better)."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class Verdict:
     """Whether one bound is met.
 
     Attributes:
-        passed: whether it is.
+        passed: whether the bound is met.
         sentence: the metric, its value and the bound in words.
     """
 
@@ -56,7 +56,7 @@ class Verdict:
 
 
 def shown_metric(name: str) -> str:
-    """Writes the name of a metric as readers know it."""
+    """Returns the usual spelling of a metric's name, for messages."""
     return _SHOWN.get(name, name)
 
 
@@ -68,10 +68,10 @@ def full_metric_name(task: str, metric: str) -> str:
 def normalize_thresholds(
     option: str, thresholds: Mapping[str, Any], metrics: Collection[str]
 ) -> dict[str, dict[str, float]]:
-    """Brings bounds into one form: metric to a dict with some of "min", "max" and "gain".
+    """Normalizes bounds: metric to a dict with some of "min", "max" and "gain".
 
-    A number stands for the least value or, of an error, the largest. "gain" is the least advantage over the
-    baseline.
+    A plain number is a minimum or, for an error metric, a maximum. "gain" is the improvement over the
+    baseline that the metric must exceed.
     """
     checked = {}
     for name, bound in thresholds.items():
@@ -96,15 +96,16 @@ def check_thresholds(
     baseline_name: str,
     place: str = "",
 ) -> list[Verdict]:
-    """Checks metrics against bounds, as `normalize_thresholds` gives them.
+    """Checks metrics against bounds in the form of `normalize_thresholds`.
 
     A metric that could not be computed misses every bound. `place` names the slice in words; "" for all examples.
+    `evaluation_report.check_task_thresholds` adds the rule that the main metric must beat the baseline.
     """
     verdicts = []
     for name, bounds in thresholds.items():
         shown = f"{place}{place and ': '}{shown_metric(name)}"
         if name not in values:
-            verdicts.append(Verdict(passed=False, sentence=f"{shown} could not be computed of these examples"))
+            verdicts.append(Verdict(passed=False, sentence=f"{shown} could not be computed from these examples"))
             continue
         value = values[name]
         for kind, bound in bounds.items():
@@ -186,7 +187,7 @@ def _of_task(thresholds: Thresholds, task: str, measure: Measure) -> Thresholds:
 
 
 def _metric(name: str) -> str:
-    """Name of the metric without that of its task."""
+    """Strips the task's name from a metric's name."""
     return name.rpartition(".")[2]
 
 

@@ -1,4 +1,4 @@
-"""The checks of GraphExampleValidator, and the anomalies that they report, as TensorFlow Metadata writes them."""
+"""The checks of GraphExampleValidator, and the anomalies that they report, in TensorFlow Metadata's format."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MISSING_ROOT = "missing_root"
 NO_BASELINE = "no_baseline"
 
 ANOMALIES_FILE = "SchemaDiff.pb"
-"""File of a split, as TFX's ExampleValidator names it."""
+"""File name of a split's anomalies, the same as in TFX's ExampleValidator."""
 READABLE_FILE = "anomalies.json"
 
 _SEVERITY = {True: anomalies_pb2.AnomalyInfo.ERROR, False: anomalies_pb2.AnomalyInfo.WARNING}
@@ -40,11 +40,11 @@ class Check:
     """One check.
 
     Attributes:
-        summary: what is wrong when it does not pass, in a few words.
-        advice: what to do then.
-        counts: what its findings count.
-        severity: how bad it is, unless options say otherwise.
-        anomaly_type: `AnomalyInfo.Type` of TensorFlow Metadata that comes closest.
+        summary: what is wrong if the check fails, in a few words.
+        advice: what to do if it fails.
+        counts: the unit in which its findings are counted.
+        severity: the severity, unless the options override it.
+        anomaly_type: the closest `AnomalyInfo.Type` of TensorFlow Metadata.
     """
 
     summary: str
@@ -67,7 +67,7 @@ CHECKS = {
         anomaly_type=_Type.UNEXPECTED_DATA_TYPE,
     ),
     batch_check.NOT_AN_EXAMPLE: Check(
-        summary="Records are no tf.Examples",
+        summary="Records are not tf.Examples",
         advice="Write serialized tf.Examples.",
         counts="records",
         anomaly_type=_Type.UNEXPECTED_DATA_TYPE,
@@ -88,7 +88,7 @@ CHECKS = {
         anomaly_type=_Type.INVALID_FEATURE_SHAPE,
     ),
     batch_check.WRONG_NUMBER_OF_VALUES: Check(
-        summary="The number of values is not that of the items",
+        summary="The number of values does not match the number of items",
         advice="Write all values, or correct the shape in the schema.",
         anomaly_type=_Type.INVALID_FEATURE_SHAPE,
     ),
@@ -123,13 +123,13 @@ CHECKS = {
     ),
     EMPTY_SET: Check(
         summary="A declared set has no items in any example",
-        advice="Look whether the tables or the sampling plan lost it.",
+        advice="Check whether the tables or the sampling plan lost it.",
         counts="examples",
         severity=WARNING,
         anomaly_type=_Type.FEATURE_TYPE_NO_VALUES,
     ),
     MISSING_ROOT: Check(
-        summary="Readout nodes do not tell what they read from",
+        summary="Readout nodes do not show which nodes they read from",
         advice="Write an edge of each `_readout/<root>` edge set to every `_readout` node.",
     ),
     split_leaks.SEED_IN_TWO_SPLITS: Check(
@@ -138,8 +138,8 @@ CHECKS = {
         counts="seeds",
     ),
     split_leaks.UNSEEN_NODE_SHOWN: Check(
-        summary="Nodes that were promised to be unseen occur in an earlier split",
-        advice="Sample with visibility='inductive', or do not promise unseen nodes.",
+        summary="Nodes that must be unseen occur in an earlier split",
+        advice="Sample with visibility='inductive', or set `inductive` to False.",
         counts="nodes",
     ),
     split_leaks.SUPERVISION_EDGE_SHOWN: Check(
@@ -153,7 +153,7 @@ CHECKS = {
     ),
     split_leaks.SEED_NEWER: Check(
         summary="Seeds are newer than those of a later split",
-        advice="Split by time, or do not promise it.",
+        advice="Split by time, or leave `seed_time_feature` empty.",
         counts="seeds",
     ),
     split_leaks.EDGE_NEWER: Check(
@@ -167,20 +167,20 @@ CHECKS = {
     ),
     label_copies.LABEL_DETERMINED: Check(
         summary="A feature of the seed determines its label without exception",
-        advice="Exclude the feature, unless it is known of new seeds before their label is.",
+        advice="Exclude the feature, unless it is known for new seeds before their label is.",
         counts="seeds",
         severity=WARNING,
     ),
     DRIFT: Check(
         summary="The distribution differs from that of the earlier data",
-        advice="Look at both statistics; raise the threshold if the change is meant.",
+        advice="Look at both statistics; raise the threshold if the change is intended.",
         counts="",
         severity=WARNING,
         anomaly_type=_Type.COMPARATOR_L_INFTY_HIGH,
     ),
     SKEW: Check(
         summary="The distribution differs from that of the first split",
-        advice="Look at both statistics; raise the threshold if the difference is meant.",
+        advice="Look at both statistics; raise the threshold if the difference is intended.",
         counts="",
         severity=WARNING,
         anomaly_type=_Type.COMPARATOR_L_INFTY_HIGH,
@@ -198,17 +198,17 @@ CHECKS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Anomaly:
-    """A check that did not pass.
+    """A check that failed.
 
     Attributes:
-        check: its name.
+        check: name of the check.
         severity: "error" or "warning".
-        split: split in which it did not pass.
-        about: tf.Example key, set or pair of them; empty for the split as a whole.
-        num_examples: how many examples, seeds, nodes, pairs or files.
-        num_values: how many values in them; 0 if values are not counted.
-        description: all of it in words.
-        places: the first few places.
+        split: split in which it failed.
+        about: tf.Example key, set or pair of these that it concerns; empty for the split as a whole.
+        num_examples: number of examples, seeds, nodes, pairs or files that failed.
+        num_values: number of values in them that failed; 0 if values are not counted.
+        description: a full description in words.
+        places: the first few places where it failed.
     """
 
     check: str
@@ -222,12 +222,12 @@ class Anomaly:
 
     @property
     def is_error(self) -> bool:
-        """Whether examples with it are not to be trained on."""
+        """Whether the anomaly makes the examples unfit for training."""
         return self.severity == ERROR
 
 
 def make_anomaly(finding: Finding, severities: Mapping[str, str], details: str = "") -> Anomaly | None:
-    """Puts a finding in words; None if its check is off."""
+    """Describes a finding in words; None if its check is off."""
     check = CHECKS[finding.check]
     severity = severities.get(finding.check, check.severity)
     if severity == OFF:
@@ -255,7 +255,7 @@ def make_anomaly(finding: Finding, severities: Mapping[str, str], details: str =
 def write_anomalies(
     folder: str, anomalies: Sequence[Anomaly], shifts: Sequence[Shift], splits: Sequence[str], schema: schema_pb2.Schema
 ) -> None:
-    """Writes the anomalies of each split, also of those without any, and `anomalies.json` of all."""
+    """Writes the anomalies of every split, even if it has none, and `anomalies.json` for all splits."""
     for split in splits:
         of_split = [anomaly for anomaly in anomalies if anomaly.split == split]
         message = to_anomalies_proto(of_split, [shift for shift in shifts if shift.split == split], schema)
@@ -272,14 +272,14 @@ def write_anomalies(
 
 
 def _as_path(name: str) -> str:
-    """The path of one step as TensorFlow Data Validation writes it: quoted if it could be taken for several."""
+    """Writes one path step as TensorFlow Data Validation does: quoted if it could be mistaken for several steps."""
     return "'" + name.replace("'", "''") + "'" if "." in name or "'" in name else name
 
 
 def to_anomalies_proto(
     anomalies: Sequence[Anomaly], shifts: Sequence[Shift], schema: schema_pb2.Schema
 ) -> anomalies_pb2.Anomalies:
-    """Writes the anomalies of one split as TensorFlow Metadata has them, one entry for each key."""
+    """Converts the anomalies of one split to TensorFlow Metadata's message, with one entry per key."""
     message = anomalies_pb2.Anomalies(
         baseline=schema, anomaly_name_format=anomalies_pb2.Anomalies.SERIALIZED_PATH, data_missing=False
     )

@@ -1,4 +1,4 @@
-"""Contract of GraphExampleValidator."""
+"""The TFX component GraphExampleValidator and its specification."""
 
 from __future__ import annotations
 
@@ -39,34 +39,34 @@ class GraphExampleValidator(base_beam_component.BaseBeamComponent):
     | kind | name | type | meaning |
     |---|---|---|---|
     | input | examples | Examples | raw graph tf.Examples |
-    | input | graph_schema | tfx_gnn.GraphSchemaArtifact | their graph schema |
+    | input | graph_schema | tfx_gnn.GraphSchemaArtifact | schema of the examples |
     | input | baseline_statistics | ExampleStatistics | optional: statistics of earlier data, for drift |
     | output | statistics | ExampleStatistics | statistics of features and graphs, in TFDV's form |
     | output | anomalies | ExampleAnomalies | anomalies in TFDV's form, and `anomalies.json` |
     | output | blessing | tfx_gnn.ExamplesBlessingArtifact | `BLESSED` or `NOT_BLESSED`, with the reasons |
     | parameter | splits | JSON | splits to read; empty for all |
     | parameter | split_order | JSON | splits from first to last |
-    | parameter | label_features | JSON | labels of the `_readout` node set or the context |
+    | parameter | label_features | JSON | label features of the `_readout` node set or the context |
     | parameter | seed_edge_set | str | edge set whose edges are predicted |
-    | parameter | reverse_edge_sets | JSON | edge sets that hold them the other way round |
+    | parameter | reverse_edge_sets | JSON | edge sets that hold the predicted edges with reversed direction |
     | parameter | pair_label_feature | str | feature of `_readout` that is 0 for negative pairs |
     | parameter | seed_time_feature | str | feature with the time of a seed |
     | parameter | edge_time_features | JSON | feature with the time of an edge, by edge set |
-    | parameter | only_earlier_edges | JSON | whether edges of the seed's very time are refused too |
-    | parameter | inductive | JSON | whether seeds of later splits are unseen in earlier ones |
-    | parameter | required_sets | JSON | sets that every example must have |
-    | parameter | max_l_infinity_drift | float | allowed L-infinity distance to the baseline |
-    | parameter | max_jensen_shannon_drift | float | allowed Jensen-Shannon divergence to the baseline |
-    | parameter | max_l_infinity_skew | float | allowed L-infinity distance to the first split |
-    | parameter | max_jensen_shannon_skew | float | allowed Jensen-Shannon divergence to the first split |
-    | parameter | unstable_features | JSON | keys that are left out of drift and skew |
-    | parameter | severities | JSON | "error", "warning" or "off" by name of a check |
+    | parameter | only_earlier_edges | JSON | whether edges with the same time as the seed are refused too |
+    | parameter | inductive | JSON | whether seeds of later splits must be absent from earlier ones |
+    | parameter | required_sets | JSON | sets that must not be empty in any example |
+    | parameter | max_l_infinity_drift | float | largest allowed L-infinity distance to the baseline |
+    | parameter | max_jensen_shannon_drift | float | largest allowed Jensen-Shannon divergence from the baseline |
+    | parameter | max_l_infinity_skew | float | largest allowed L-infinity distance to the first split |
+    | parameter | max_jensen_shannon_skew | float | largest allowed Jensen-Shannon divergence from the first split |
+    | parameter | unstable_features | JSON | keys that are excluded from drift and skew |
+    | parameter | severities | JSON | "error", "warning" or "off", by name of the check |
     | parameter | library_version | str | version of this library |
 
     Args:
         examples: channel of Examples.
         graph_schema: channel of GraphSchemaArtifact.
-        options: what the examples are promised to be.
+        options: the guarantees to check.
         baseline_statistics: channel of ExampleStatistics, such as those of the previous span.
         runtime_parameters: name of a scalar option to the parameter that sets it
             when a compiled pipeline runs.

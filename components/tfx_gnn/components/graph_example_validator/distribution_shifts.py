@@ -1,9 +1,9 @@
-"""Drift between spans and skew between splits, of each feature.
+"""Drift between spans and skew between splits, for each feature.
 
-Both measures are those of TensorFlow Data Validation, and lie in [0, 1]: the L-infinity
-distance of the shares of categories, and the Jensen-Shannon divergence (with logarithms to
-base 2) of histograms, of those with buckets of equal count: buckets of equal width say little of
-values that pile up in one place and reach far.
+Both measures are those of TensorFlow Data Validation and lie in [0, 1]: the L-infinity
+distance of the relative frequencies of categories, and the Jensen-Shannon divergence (with logarithms to
+base 2) of histograms. The histograms have buckets of equal count: buckets of equal width reveal little about
+values that are concentrated in one place and have a long tail.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FAR = 1e150
 def distance(
     one: statistics_pb2.FeatureNameStatistics, other: statistics_pb2.FeatureNameStatistics
 ) -> tuple[anomalies_pb2.DriftSkewInfo.Measurement.Type.ValueType, float] | None:
-    """Compares a feature in two data sets; returns the measure, that of strings or that of numbers, and its value.
+    """Compares a feature in two data sets; returns the measure, depending on the feature's type, and its value.
 
     None if the feature has no values in one of them, or is a string in one and a number in the other.
     """
@@ -54,12 +54,12 @@ def distance(
 def jensen_shannon(one: statistics_pb2.Histogram, other: statistics_pb2.Histogram) -> float:
     """Computes the Jensen-Shannon divergence of two histograms, in [0, 1].
 
-    Each holds at least one value, and values are spread evenly in a bucket; buckets may differ.
+    Each histogram holds at least one value. Values are assumed to be uniform within a bucket; buckets may differ.
     """
     buckets = [_buckets(histogram) for histogram in (one, other)]
     edges = np.unique(np.concatenate([part[side] for part in buckets for side in (0, 1)]))
     parts = [np.diff(_cumulative(*part, edges)) for part in buckets]
-    # NaNs are a bucket of their own.
+    # NaNs get a bucket of their own.
     nans = np.array([one.num_nan, other.num_nan], float)
     shares = [np.append(part, nan) / (part.sum() + nan) for part, nan in zip(parts, nans, strict=True)]
     middle = (shares[0] + shares[1]) / 2
@@ -74,11 +74,11 @@ def _relative_entropy(shares: npt.NDArray[np.float64], middle: npt.NDArray[np.fl
 def _buckets(
     histogram: statistics_pb2.Histogram,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Lower and upper edges of the buckets, and how many values are in each; float64 [num_buckets]."""
-    # Statistics of other tools have buckets of infinite values, too.
+    """Lower and upper edges of the buckets, and the number of values in each; float64 [num_buckets]."""
+    # Other tools' statistics also have buckets with infinite bounds.
     low = np.clip(np.array([bucket.low_value for bucket in histogram.buckets], np.float64), -_FAR, _FAR)
     high = np.clip(np.array([bucket.high_value for bucket in histogram.buckets], np.float64), -_FAR, _FAR)
-    # A bucket of one value would have no width to spread its values in.
+    # A bucket that holds a single value would have zero width.
     width = np.where(low == high, np.maximum(np.abs(low), 1.0) * _POINT_WIDTH, 0.0)
     return low - width, high + width, np.array([bucket.sample_count for bucket in histogram.buckets], np.float64)
 
@@ -89,7 +89,7 @@ def _cumulative(
     counts: npt.NDArray[np.float64],
     points: npt.NDArray[np.float64],
 ) -> npt.NDArray[np.float64]:
-    """How many values are below each point; float64 [num_points]."""
+    """Number of values below each point; float64 [num_points]."""
     shares = np.clip((points[:, np.newaxis] - low) / (high - low), 0.0, 1.0)
     below: npt.NDArray[np.float64] = shares @ counts
     return below
@@ -116,7 +116,7 @@ Datasets = Mapping[str, statistics_pb2.DatasetFeatureStatistics]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shift:
-    """How far a feature has moved.
+    """The distance between two distributions of a feature.
 
     Attributes:
         check: `DRIFT` or `SKEW`.
@@ -124,7 +124,7 @@ class Shift:
         key: tf.Example key of the feature.
         measure: `DriftSkewInfo.Measurement.Type` of TensorFlow Metadata.
         value: distance, in [0, 1].
-        threshold: the largest distance that is allowed.
+        threshold: largest allowed distance.
     """
 
     check: str
@@ -146,7 +146,7 @@ class Shift:
 
 
 def list_comparable_keys(layout: GraphLayout, unstable: Collection[str]) -> list[str]:
-    """Lists the keys whose distributions mean something: sizes and features, not ids, node indices and row lengths."""
+    """Lists the keys with meaningful distributions: sizes and features, but not ids, node indices and row lengths."""
     keys = [one_set.size_key for one_set in layout.sets if one_set.set_type != const.CONTEXT]
     keys += [key for key, column in layout.features.items() if column.name != ID_NAME]
     return sorted(set(keys) - set(unstable))
@@ -155,9 +155,9 @@ def list_comparable_keys(layout: GraphLayout, unstable: Collection[str]) -> list
 def measure_drift(
     current: Datasets, earlier: Datasets, keys: Collection[str], thresholds: tuple[float, float]
 ) -> list[Shift]:
-    """Compares each split with the same split of earlier data, where they have it.
+    """Compares each split with the same split of earlier data, if it is there.
 
-    `thresholds` are the largest L-infinity distance and Jensen-Shannon divergence that are allowed.
+    `thresholds` are the largest allowed L-infinity distance and Jensen-Shannon divergence.
     """
     return [
         shift
@@ -170,7 +170,7 @@ def measure_drift(
 def measure_skew(current: Datasets, first: str, keys: Collection[str], thresholds: tuple[float, float]) -> list[Shift]:
     """Compares each split with the first one.
 
-    `thresholds` are the largest L-infinity distance and Jensen-Shannon divergence that are allowed.
+    `thresholds` are the largest allowed L-infinity distance and Jensen-Shannon divergence.
     """
     return [
         shift

@@ -1,4 +1,4 @@
-"""Executor of GraphExampleValidator: artifacts to paths, paths to the stage."""
+"""Executor of GraphExampleValidator: maps artifacts to paths and calls the stage."""
 
 from __future__ import annotations
 

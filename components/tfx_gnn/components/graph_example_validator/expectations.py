@@ -1,4 +1,4 @@
-"""What the sampling plan or the options say that examples contain, checked against their schema."""
+"""The guarantees that the sampling plan or the options make about examples, checked against the schema."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tfx_gnn.sampling.plan.plan import LABEL_FEATURE, SamplingPlan
 
 
 def expectations_of_plan(plan: SamplingPlan) -> GraphExampleValidatorOptions:
-    """Tells the validator what the examples of a plan are promised to be.
+    """Derives the validator's options from the sampling plan of the examples.
 
-    Promises that examples cannot be held to, as they lack the feature with a time,
-    are left out. Where a pair, or a node of a seed table, may be a seed again at another
-    time or by another edge, in another split, it is worth a warning and no error; so is
-    a split without examples where the plan allows them.
+    A guarantee that cannot be checked is left out, such as when the examples lack a time feature.
+    If a pair, or a node of a seed table, can be a seed again in another split (at another
+    time or through another edge), that is only a warning, not an error. So is a split
+    without examples, if the plan allows it.
 
     Args:
         plan: the plan that the examples are sampled by.
@@ -62,14 +62,14 @@ def _shows_only_earlier(plan: SamplingPlan) -> bool:
 
 
 def _may_recur(plan: SamplingPlan, *, has_times: bool) -> bool:
-    """Whether different seeds of different splits may look the same to the validator."""
+    """Whether different seeds in different splits may look the same to the validator."""
     if plan.splits.rule == "time":
         return not has_times and (plan.is_link_plan or plan.seed_table is not None)
     return plan.splits.rule == "column" and plan.keeps_seed_edge
 
 
 def _times(plan: SamplingPlan) -> dict[str, str] | None:
-    """The times of edges that can be compared with those of seeds; None if there are none of seeds."""
+    """Edge times that can be compared with seed times, by edge set; None if seeds have no times."""
     seed_time = plan.splits.time_feature
     excluded = plan.excluded_features.get(plan.seed_set, ())
     is_in_examples = seed_time in plan.label_features or (not plan.is_link_plan and seed_time not in excluded)
@@ -85,7 +85,7 @@ def _times(plan: SamplingPlan) -> dict[str, str] | None:
 
 
 def _left_out(plan: SamplingPlan, edge_set: str) -> set[str]:
-    """Features that edges of the set do not have in examples; labels of seed edges are at `_readout` only."""
+    """Features that the set's edges lack in examples; labels of seed edges exist at `_readout` only."""
     labels: set[str] = set()
     if edge_set in (plan.seed_edge_set, *plan.reverse_edge_sets):
         labels = set(plan.label_features) - set(plan.seed_table_features)
@@ -95,7 +95,7 @@ def _left_out(plan: SamplingPlan, edge_set: str) -> set[str]:
 def make_validation_plan(
     schema: graph_schema_pb2.GraphSchema, read_splits: Sequence[str], options: GraphExampleValidatorOptions
 ) -> ValidationPlan:
-    """Finds what to look at for the promises that were made, and checks that the schema has it."""
+    """Plans the checks of the guarantees in the options, and verifies that the schema has what they need."""
     unordered = sorted(set(read_splits) - set(options.split_order))
     if unordered:
         raise ValueError(
@@ -116,7 +116,7 @@ def make_validation_plan(
     if options.pair_label_feature:
         _check_whole_number("pair_label_feature", f"{READOUT_PREFIX}.{options.pair_label_feature}", layout)
     pair_label_key = f"{READOUT_PREFIX}.{options.pair_label_feature}" if options.pair_label_feature else ""
-    # Plans name the time of seeds among labels, to have it at the readout; it may well be a feature, too.
+    # Plans list the seed's time among the labels to have it at the readout, although it may be a feature, too.
     labels = [key for key in (_label_key(label, layout) for label in options.label_features) if key != time_key]
     is_of_nodes = labels and labels[0].startswith(READOUT_PREFIX)
     tells_homophily = is_of_nodes and list_homophilic_edge_sets(layout, roots)
@@ -157,7 +157,7 @@ def _time_key(feature: str, layout: GraphLayout, roots: RootSets) -> str:
 
 
 def _label_key(label: str, layout: GraphLayout) -> str:
-    """Key of a label: at the readout or else, where examples are whole graphs, in the context."""
+    """Key of a label: at the readout or, for whole-graph examples, in the context."""
     in_context = f"{const.CONTEXT}/{label}"
     at_readout = f"{READOUT_PREFIX}.{label}"
     if in_context in layout.features and at_readout not in layout.features:
@@ -178,7 +178,7 @@ def _check_whole_number(option: str, key: str, layout: GraphLayout) -> None:
     column = layout.features[key]
     if column.dtype != tf.int64 or column.shape:
         raise ValueError(
-            f"`{option}` must be one integer an item; got {key!r} of dtype {column.dtype.name} and shape "
+            f"`{option}` must be one integer per item; got {key!r} of dtype {column.dtype.name} and shape "
             f"{list(column.shape)}. Name a scalar integer feature."
         )
 
@@ -195,7 +195,7 @@ def _check_nodes_are_known(layout: GraphLayout, roots: RootSets) -> None:
     if SEED not in roots.node_sets or roots.without_id(layout):
         raise ValueError(
             "`inductive` must be False unless each example has a seed node with '#id'; got a graph schema with readout "
-            f"roots {dict(roots.node_sets)}. Write `#id` and the edge set '_readout/seed', or promise nothing."
+            f"roots {dict(roots.node_sets)}. Write `#id` and the edge set '_readout/seed', or set `inductive` to False."
         )
 
 
@@ -207,7 +207,7 @@ def _check_pairs_are_known(
             "`seed_edge_set` and `reverse_edge_sets` must be empty unless each example is about a pair of nodes with "
             f"'#id'; got {seed_edge_set!r}, {tuple(reverse_edge_sets)} and a graph schema with readout roots "
             f"{dict(roots.node_sets)}. Write `#id` and the edge sets '_readout/source' and '_readout/target', or "
-            "promise nothing."
+            "leave both empty."
         )
     ends = (roots.node_sets[ROOT_SOURCE], roots.node_sets[ROOT_TARGET])
     if seed_edge_set:
@@ -221,6 +221,6 @@ def _check_pairs_are_known(
         reverse = _edge_set("reverse_edge_sets", name, layout)
         if (reverse.target, reverse.source) != ends:
             raise ValueError(
-                f"`reverse_edge_sets` must join the node sets of the pairs the other way round, {ends[::-1]}; got "
+                f"`reverse_edge_sets` must join the node sets of the pairs in reverse, {ends[::-1]}; got "
                 f"{name!r} from {reverse.source!r} to {reverse.target!r}. Name reverses of the predicted edges."
             )

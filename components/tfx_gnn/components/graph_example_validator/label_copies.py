@@ -1,8 +1,8 @@
-"""Finds features of the seed that give its label away.
+"""Finds features of the seed that reveal its label.
 
-A feature is a copy of the label if both are equal, or if each value stands with one label and
-each label with one value. It determines the label if each value stands with one label only. Either
-says something only where values repeat: each repetition could have shown another label.
+A feature is a copy of the label if both are equal, or if values and labels correspond one to one.
+It determines the label if each value occurs with one label only. Both criteria mean
+something only if values repeat, because each repetition could have had another label.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LABEL_COPIED = "label_copied_into_feature"
 LABEL_DETERMINED = "label_determined_by_feature"
 
 LABEL_ROW = np.dtype([("column", "<u4"), ("value", "<u8"), ("label", "<u8"), ("count", "<i8")])
-"""How many seeds have a value of a feature and a label."""
+"""Number of seeds with a given value of a feature and a given label."""
 
 _MIN_EQUAL = 8
 _MIN_EVIDENCE = math.log(1e6)
@@ -37,11 +37,11 @@ _EDGE = "edge"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelColumn:
-    """A feature, or a part of one, that may give a label away.
+    """A feature, or a part of one, that may reveal a label.
 
     Attributes:
         label: tf.Example key of the label, at `_readout` or in the context.
-        key: tf.Example key of the feature; that of the label itself for the column of labels alone.
+        key: tf.Example key of the feature; for the label's own column, the label's key.
         root: root of the seed that has the feature, or "edge" for the seed's edge; empty for features of the
             readout and the context.
         part: position within the flattened value; -1 for the whole value.
@@ -60,14 +60,14 @@ class LabelColumn:
 
 @dataclasses.dataclass(kw_only=True)
 class ColumnCounts:
-    """How a column and a label go together.
+    """How a column and a label co-occur.
 
     Attributes:
         num_seeds: labelled seeds.
-        num_equal: of those, how many have a value that equals the label.
-        num_values: different values.
-        num_mixed: different values that stand with more than one label.
-        largest: seeds of the most frequent value.
+        num_equal: seeds whose value equals the label.
+        num_values: distinct values.
+        num_mixed: distinct values that occur with more than one label.
+        largest: seeds with the most frequent value.
     """
 
     num_seeds: int = 0
@@ -80,9 +80,9 @@ class ColumnCounts:
 def list_label_columns(
     layout: GraphLayout, roots: RootSets, labels: Sequence[str], others: Sequence[str]
 ) -> list[LabelColumn]:
-    """Lists what may give labels away, without ids and without `others`, keys that are no model input either.
+    """Lists the columns that may reveal labels, without ids and without `others`, keys that are not model inputs.
 
-    For each label its own column comes first, then features of the roots, of the seed's edge if examples hold it,
+    For each label, its own column comes first, then features of the roots, of the seed's edge if examples hold it,
     of the readout and of the context. `make_label_rows` and `find_label_copies` rely on this order.
     """
     sets = [(root, f"{const.NODES}/{node_set}") for root, node_set in sorted(roots.node_sets.items())]
@@ -105,7 +105,7 @@ def list_label_columns(
 
 
 def make_label_rows(seeds: SeedsOfBatch, columns: Sequence[LabelColumn], layout: GraphLayout) -> Rows:
-    """Pairs features and labels of the labelled seeds of a batch, as `LABEL_ROW`."""
+    """Pairs each feature with the label, for the labelled seeds of a batch, as `LABEL_ROW`."""
     label_hashes: Hashes = np.zeros(0, np.uint64)
     has_label = np.zeros(0, bool)
     items: dict[str, Hashes] = {}
@@ -128,12 +128,12 @@ def make_label_rows(seeds: SeedsOfBatch, columns: Sequence[LabelColumn], layout:
 
 
 def hash_label_rows(rows: Rows) -> Hashes:
-    """Hashes by which equal values of a column meet."""
+    """Hashes that group equal values of a column."""
     return mix(rows["value"] ^ mix(rows["column"].astype(np.uint64)))
 
 
 def reduce_label_rows(rows: Rows) -> Rows:
-    """Adds up rows of equal column, value and label."""
+    """Adds up the counts of rows with equal column, value and label."""
     ordered, starts = group_equal(rows, ("column", "value", "label"))
     reduced = ordered[starts]
     if len(starts):
@@ -142,7 +142,7 @@ def reduce_label_rows(rows: Rows) -> Rows:
 
 
 def count_label_rows(rows: Rows, num_columns: int) -> list[ColumnCounts]:
-    """Counts how columns and labels go together, from all rows of some values, reduced."""
+    """Counts how columns and labels co-occur, from all rows of some values, reduced."""
     counts = [ColumnCounts() for _ in range(num_columns)]
     ordered, starts = group_equal(rows, ("column", "value"))
     if not len(rows):
@@ -164,7 +164,7 @@ def count_label_rows(rows: Rows, num_columns: int) -> list[ColumnCounts]:
 
 
 def merge_label_counts(parts: Iterable[Sequence[ColumnCounts]]) -> list[ColumnCounts]:
-    """Adds up counts of different values, in any order."""
+    """Adds up counts of disjoint values, in any order."""
     merged: list[ColumnCounts] = []
     for part in parts:
         merged += [ColumnCounts() for _ in range(len(part) - len(merged))]
@@ -179,13 +179,13 @@ def merge_label_counts(parts: Iterable[Sequence[ColumnCounts]]) -> list[ColumnCo
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelCopy:
-    """A feature that gives a label away.
+    """A feature that reveals a label.
 
     Attributes:
         check: `LABEL_COPIED` or `LABEL_DETERMINED`.
         about: the feature.
         num_seeds: labelled seeds.
-        detail: what goes together how.
+        detail: how values and labels correspond.
     """
 
     check: str
@@ -195,7 +195,7 @@ class LabelCopy:
 
 
 def find_label_copies(columns: Sequence[LabelColumn], counts: Sequence[ColumnCounts]) -> list[LabelCopy]:
-    """Finds the columns that copy a label; a part of a feature is left out if the whole feature is there."""
+    """Finds the columns that reveal a label; parts of a feature are omitted if the whole feature is reported."""
     copies: list[LabelCopy] = []
     labels = ColumnCounts()
     for column, found in zip(columns, counts, strict=True):
@@ -217,7 +217,7 @@ def _verdict(label: str, found: ColumnCounts, labels: ColumnCounts) -> tuple[str
         return None
     if found.num_equal == found.num_seeds and found.num_seeds >= _MIN_EQUAL:
         return LABEL_COPIED, f"equals label {label!r} in all of {found.num_seeds} seeds"
-    # By chance, a repeated value shows its label again with at most the share of the most frequent label.
+    # By chance, a repeated value has its label again with at most the frequency of the most frequent label.
     num_repeated = found.num_seeds - found.num_values
     if num_repeated * -math.log(labels.largest / labels.num_seeds) < _MIN_EVIDENCE:
         return None
@@ -225,7 +225,7 @@ def _verdict(label: str, found: ColumnCounts, labels: ColumnCounts) -> tuple[str
     if found.num_values == num_labels:
         return LABEL_COPIED, f"one value for each label {label!r} and one label for each value: {words}"
     if num_repeated >= _MIN_REPEATED_SHARE * found.num_seeds:
-        return LABEL_DETERMINED, f"no value stands with two labels {label!r}: {words}"
+        return LABEL_DETERMINED, f"no value occurs with two labels {label!r}: {words}"
     return None
 
 
@@ -244,7 +244,7 @@ def _part_hashes(seeds: SeedsOfBatch, feature: FeatureColumn, column: LabelColum
 
 
 def _item_index(seeds: SeedsOfBatch, column: LabelColumn, layout: GraphLayout) -> npt.NDArray[np.int64]:
-    """int64 [num_readouts]: position of the item of each readout that has the feature."""
+    """int64 [num_readouts]: position of the item that has the feature, per readout."""
     if column.root == _EDGE:
         assert seeds.roots.edges is not None
         return seeds.roots.edges

@@ -1,7 +1,7 @@
-"""The share of edges whose ends have the same label.
+"""The fraction of edges whose ends have the same label.
 
-A label is known of nodes that are the seed of some example, whatever its split. Every edge counts
-once in a split, in however many subgraphs it is.
+A node's label is known if the node is the seed of some example, in whatever split. Every edge counts
+once per split, no matter how many subgraphs contain it.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from tfx_gnn.sampling.random_choice import mix
 END_ROW = np.dtype(
     [("node", "<u8"), ("other", "<u8"), ("label", "<u8"), ("edge_set", "<u2"), ("rank", "<u2"), ("is_edge", "?")]
 )
-"""The label of a node; or an edge at a node, to be asked for that label, with its other end and, once
-known, the label of that."""
+"""Either the label of a node, or an edge at a node whose label is to be looked up. An edge row has the edge's other end
+and, once known, that end's label."""
 
 
 @dataclasses.dataclass(kw_only=True)
 class EdgeAgreement:
-    """Edges of a set and a split with two known labels.
+    """Edges of one set and one split whose ends both have known labels.
 
     Attributes:
-        edge_set: position of the edge set among those that are looked at.
+        edge_set: position in `list_homophilic_edge_sets`.
         rank: position of the split.
-        num_edges: different edges with two known labels.
-        num_equal: of those, edges that join equal labels.
+        num_edges: distinct edges with two known labels.
+        num_equal: edges among these that join equal labels.
     """
 
     edge_set: int
@@ -58,7 +58,7 @@ def list_homophilic_edge_sets(layout: GraphLayout, roots: RootSets) -> list[str]
 
 
 def make_end_rows(seeds: SeedsOfBatch, roots: RootSets, label: str, layout: GraphLayout, rank: int) -> Rows:
-    """Tells the labels of seeds and the edges of examples, as `END_ROW`."""
+    """Returns the labels of seeds and the edges of examples, as `END_ROW`."""
     hashes = node_hashes(seeds.batch, roots.node_sets[SEED], layout)
     labels = hash_items(seeds.batch, layout.features[f"{READOUT_PREFIX}.{label}"], READOUT_PREFIX)
     whole = seeds.roots.is_whole & (len(labels) > 0)
@@ -78,17 +78,17 @@ def make_end_rows(seeds: SeedsOfBatch, roots: RootSets, label: str, layout: Grap
 
 
 def hash_end_rows(rows: Rows) -> Hashes:
-    """Hashes by which edges meet the label of their node."""
+    """Hashes that group edges with the label of their node."""
     return mix(rows["node"])
 
 
 def reduce_end_rows(rows: Rows) -> Rows:
-    """Keeps one row a label and one row an edge; of two labels of a node, one whatever the order."""
+    """Keeps one row per label and one per edge; if a node has two labels, the choice does not depend on order."""
     return first_of_equal(rows, ("is_edge", "node", "other", "edge_set", "rank"), ("label",))
 
 
 def ask_sources(rows: Rows) -> Rows:
-    """Gives edges the label of their source, and reverses them to look up the target's next.
+    """Attaches the source's label to each edge, and reverses the edges so that the target's label is looked up next.
 
     `rows` are all rows of some nodes, reduced. Edges whose source has no label are dropped.
     """
@@ -100,7 +100,7 @@ def ask_sources(rows: Rows) -> Rows:
 
 
 def ask_targets(rows: Rows) -> list[EdgeAgreement]:
-    """Compares the label of the target with that of the source, in all rows of some targets that `ask_sources` left."""
+    """Compares target labels with source labels, in all rows that `ask_sources` returned for some targets."""
     _, edges, is_known, known = _look_up(rows)
     counted = edges[is_known]
     is_equal = counted["label"] == known
@@ -117,7 +117,7 @@ def ask_targets(rows: Rows) -> list[EdgeAgreement]:
 
 
 def merge_agreements(parts: Iterable[list[EdgeAgreement]]) -> list[EdgeAgreement]:
-    """Adds up counts of different edges, in any order."""
+    """Adds up counts of disjoint edges, in any order."""
     totals: dict[tuple[int, int], EdgeAgreement] = {}
     for part in parts:
         for item in part:
@@ -129,7 +129,7 @@ def merge_agreements(parts: Iterable[list[EdgeAgreement]]) -> list[EdgeAgreement
 
 
 def _look_up(rows: Rows) -> tuple[Rows, Rows, npt.NDArray[np.bool_], Hashes]:
-    """Labels (one a node), edges, whether the node of an edge has a label (bool), and which, of those that have."""
+    """Labels (one per node), edges, whether each edge's node has a label (bool), and the labels where it does."""
     labels = first_of_equal(rows[~rows["is_edge"]], ("node",), ("label",))
     edges = rows[rows["is_edge"]]
     if not len(labels):

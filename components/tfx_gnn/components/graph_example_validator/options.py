@@ -10,37 +10,40 @@ from tfx_gnn.components.graph_example_validator.checks import CHECKS, SEVERITIES
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GraphExampleValidatorOptions:
-    """What the examples are promised to be.
+    """The guarantees that examples are checked for.
 
     Attributes:
         splits: splits to read; empty for all.
-        split_order: splits from the first, which is trained on, to the last; each split that is read is
-            named, others may be. An earlier split must not show what a later one is tested on.
-        label_features: features of `_readout`, or else of the context, that are labels; no feature of the seed
-            or the context may be a copy of one. Homophily is told of the first. `seed_time_feature` is none,
-            named here or not.
-        seed_edge_set: edge set whose edges are predicted; examples must not hold those that they, or
-            examples of a later split, are about. Leave it empty where the seed's edge is in its example on purpose,
-            or where pairs recur over time.
-        reverse_edge_sets: edge sets that hold predicted edges the other way round; they may name `seed_edge_set`
-            itself, and stand alone where examples have no edges of it.
-        pair_label_feature: integer feature of `_readout` that is 0 for negative pairs, about which nothing is
-            promised ("label" where a plan draws negatives); empty if there are none.
+        split_order: splits from the first, which is used for training, to the last. It must name every split that is
+            read and may name others. An earlier split must not reveal what a later split is tested on.
+        label_features: label features of `_readout`, or of the context if `_readout` lacks them. No feature of the
+            seed or the context may be a copy of a label. Homophily is reported for the first label.
+            `seed_time_feature` is never treated as a label, even if it is named here.
+        seed_edge_set: edge set whose edges are predicted. Examples must not hold the edges that they, or
+            examples of a later split, predict. Leave it empty if the seed's edge is in its example on purpose,
+            or if pairs recur over time.
+        reverse_edge_sets: edge sets that hold the predicted edges with reversed direction. They may include
+            `seed_edge_set` itself, and may be given without it if the examples have no edges of that set.
+        pair_label_feature: integer feature of `_readout` that is 0 for negative pairs, to which no guarantee
+            applies ("label" if the plan draws negatives); empty if there are no negatives.
         seed_time_feature: integer feature of `_readout`, of the seed node set, or of the context, with the time
-            of each seed: no seed may be newer than one of a later split. Seeds are the same if ids and times are.
-            Empty for no promise.
-        edge_time_features: by edge set, its integer feature with the time of each edge: no edge may be newer than
+            of each seed: no seed may be newer than a seed of a later split. Two seeds are the same if both their ids
+            and their times are equal. Empty to skip these checks.
+        edge_time_features: by edge set, the integer feature with the time of each edge: no edge may be newer than
             the seed. Needs `seed_time_feature`.
-        only_earlier_edges: whether edges with a time must be older than the seed: those of its very time, of
-            which the seed itself may be one, are refused too.
-        inductive: whether nodes that are seeds of a later split are unseen in earlier ones.
-        required_sets: sets, as in "nodes/paper", that must have items in every example, beside `_readout`.
-        max_l_infinity_drift: largest difference of the share of a string between the baseline and now, in [0, 1].
-        max_jensen_shannon_drift: largest Jensen-Shannon divergence of a number between them, in [0, 1].
-        max_l_infinity_skew: the same as `max_l_infinity_drift` between the first and each other split.
-        max_jensen_shannon_skew: the same as `max_jensen_shannon_drift` between them.
-        unstable_features: tf.Example keys that are left out of drift and skew; features with times always are.
-        severities: "error", "warning" or "off" by name of a check, where the default is not wanted. Errors
+        only_earlier_edges: whether edges with a time must be older than the seed. If so, edges with the same time as
+            the seed are refused too; the seed's own edge may be one of them.
+        inductive: whether nodes that are seeds of a later split must be absent from earlier splits.
+        required_sets: sets, such as "nodes/paper", that must have items in every example, in addition to `_readout`.
+        max_l_infinity_drift: largest allowed change in the relative frequency of a string value between the baseline
+            and the current data, in [0, 1].
+        max_jensen_shannon_drift: largest allowed Jensen-Shannon divergence of a numeric feature between the baseline
+            and the current data, in [0, 1].
+        max_l_infinity_skew: as `max_l_infinity_drift`, but between the first split and each other split.
+        max_jensen_shannon_skew: as `max_jensen_shannon_drift`, but between the first split and each other split.
+        unstable_features: tf.Example keys that are excluded from drift and skew. Features with times are always
+            excluded.
+        severities: "error", "warning" or "off" by name of a check, to override the default. Errors
             withhold the blessing.
     """
 

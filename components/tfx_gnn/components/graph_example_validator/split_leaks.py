@@ -1,9 +1,9 @@
-"""Finds what one split shows of another: its seeds and edges, and what is newer than it should be.
+"""Finds what one split reveals of another, and seeds and edges that are newer than they may be.
 
-Each example tells what it is about (claims: its seed, its pair) and what it shows (sightings: its
-nodes, its edges), as rows with a 64-bit hash. Rows of equal hash are compared, wherever they
-come from; an earlier split must not show what a later one claims. Where seeds have times, none may be
-newer than a seed of a later split, and no edge newer than the seed of its example.
+Each example yields claims (what it is tested on: its seed, its pair) and sightings (what it reveals: its
+nodes, its edges), as rows with a 64-bit hash. Rows with equal hashes are compared across all files:
+an earlier split must not reveal what a later split claims. If seeds have times, no seed may be
+newer than a seed of a later split, and no edge may be newer than the seed of its example.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ _CLAIM, _SIGHTING = 0, 1
 LEAK_ROW = np.dtype(
     [("key", "<u8"), ("family", "u1"), ("role", "u1"), ("rank", "<u2"), ("shard", "<i4"), ("record", "<i8")]
 )
-"""A claim or a sighting of a seed, node or pair, and where it stands; `rank` is that of the split."""
+"""A claim or a sighting of a seed, node or pair, and its place; `rank` is the position of its split."""
 
 TIME_ROW = np.dtype([("time", "<i8"), ("rank", "<u2"), ("shard", "<i4"), ("record", "<i8")])
-"""When a seed is, and where it stands."""
+"""The time of a seed, and its place."""
 
 _LATEST = np.iinfo(np.int64).max
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LeakRules:
-    """What is promised.
+    """The guarantees to check.
 
     Attributes:
         layout: keys of the schema.
         roots: where readout nodes read from.
         splits: the splits from first to last.
-        seed_edge_set: edge set of which pairs are predicted; empty if none is, or
-            examples do not have it.
-        reverse_edge_sets: edge sets that hold its edges the other way round.
+        seed_edge_set: edge set whose pairs are predicted; empty if no pairs are predicted, or
+            the examples do not have it.
+        reverse_edge_sets: edge sets that hold the edges of `seed_edge_set` with reversed direction.
         hides_nodes: whether seeds of a later split are hidden from earlier ones.
     """
 
@@ -68,22 +68,22 @@ class LeakRules:
 
     @property
     def shown_edge_sets(self) -> list[tuple[str, bool]]:
-        """Edge sets that may give pairs away, and whether they hold them the other way round."""
+        """Edge sets that may reveal pairs, and whether their edges are reversed."""
         forward = [(self.seed_edge_set, False)] if self.seed_edge_set else []
         return [*forward, *((name, True) for name in self.reverse_edge_sets)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SeedsOfBatch:
-    """What the examples of a batch are about.
+    """The seeds of the examples in a batch.
 
     Attributes:
         batch: the examples.
         roots: the roots of their readout nodes.
-        counts: bool [num_readouts]; which readouts count as seeds: not those of negative pairs, nor
-            those that lack a root.
-        times: int64 [num_readouts] of when each seed is; None if seeds have no time.
-        records: uint64 [num_examples] with a hash of each record; None unless ids are missing.
+        counts: bool [num_readouts]; which readouts count as seeds. Readouts of negative pairs and readouts
+            that lack a root do not count.
+        times: int64 [num_readouts], the time of each seed; None if seeds have no time.
+        records: uint64 [num_examples], a hash of each record; None unless ids are missing.
     """
 
     batch: ExampleBatch
@@ -94,7 +94,7 @@ class SeedsOfBatch:
 
 
 def make_leak_rows(seeds: SeedsOfBatch, rules: LeakRules, split: str, shard: int) -> Rows:
-    """Tells what examples claim and what they show, as `LEAK_ROW`."""
+    """Returns the claims and sightings of a batch's examples, as `LEAK_ROW`."""
     rank = rules.splits.index(split)
     is_last = rank == len(rules.splits) - 1
     examples = seeds.roots.examples[seeds.counts]
@@ -130,10 +130,10 @@ def make_leak_rows(seeds: SeedsOfBatch, rules: LeakRules, split: str, shard: int
 def find_supervision_in_examples(
     seeds: SeedsOfBatch, rules: LeakRules, split: str, file: str, findings: Findings
 ) -> None:
-    """Finds pairs that are to be predicted and are edges of the very same example."""
+    """Finds pairs to be predicted that are edges of their own example."""
     whole = seeds.counts
     num_targets = item_splits(seeds.batch, f"{const.NODES}/{rules.roots.node_sets[ROOT_TARGET]}")[-1] + 1
-    # A pair as one integer: `num_targets` exceeds the index of every target.
+    # Encodes a pair as one integer: `num_targets` exceeds the index of every target.
     pairs = seeds.roots.nodes[ROOT_SOURCE][whole] * num_targets + seeds.roots.nodes[ROOT_TARGET][whole]
     for name, is_reverse in rules.shown_edge_sets:
         first, second, _ = _pairs(seeds.batch, name, rules, is_reverse=is_reverse)
@@ -150,14 +150,14 @@ def find_supervision_in_examples(
 
 
 def reduce_leak_rows(rows: Rows) -> Rows:
-    """Keeps the first place of each claim and each sighting by a split."""
+    """Keeps the first place of each claim and of each sighting, by split."""
     return first_of_equal(rows, ("family", "key", "role", "rank"), ("shard", "record"))
 
 
 def compare_leak_rows(rows: Rows, rules: LeakRules, files: Mapping[tuple[str, int], str]) -> Findings:
-    """Finds what an earlier split shows and a later one claims, from all rows of some hashes, reduced.
+    """Finds what a later split claims and an earlier split reveals.
 
-    Each finding counts different seeds, nodes or pairs.
+    `rows` are all rows with some hashes, reduced. Each finding counts distinct seeds, nodes or pairs.
     """
     findings = Findings()
     for family, check in _CHECKS.items():
@@ -178,7 +178,7 @@ def compare_leak_rows(rows: Rows, rules: LeakRules, files: Mapping[tuple[str, in
 
 
 def _identities(seeds: SeedsOfBatch, ids: Mapping[str, Hashes]) -> Hashes:
-    """uint64 [num_counted]: what makes a seed the same seed: its ids and its time, or else its whole record."""
+    """uint64 [num_counted]: identity of each seed: its ids and its time or, if ids are missing, its whole record."""
     if seeds.records is not None:
         return seeds.records[seeds.roots.examples[seeds.counts]]
     keys = np.zeros(int(seeds.counts.sum()), np.uint64)
@@ -196,7 +196,7 @@ def _owners(batch: ExampleBatch, prefix: str) -> npt.NDArray[np.int64]:
 def _pairs(
     batch: ExampleBatch, name: str, rules: LeakRules, *, is_reverse: bool
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Both ends of the edges of a set as the seed edge set has them, and their examples; int64 [num_edges] each."""
+    """Edge ends in the direction of the seed edge set, and the edges' examples; int64 [num_edges] each."""
     edges = rules.layout.set_by_prefix[f"{const.EDGES}/{name}"]
     source = flat_index(batch, edges.source_key, edges.source)
     target = flat_index(batch, edges.target_key, edges.target)
@@ -204,7 +204,7 @@ def _pairs(
     return (target, source, owners) if is_reverse else (source, target, owners)
 
 
-def _rows(  # noqa: PLR0917 - one argument a field.
+def _rows(  # noqa: PLR0917 - one argument per field.
     family: int, role: int, keys: Hashes, records: npt.NDArray[np.int64], rank: int, shard: int
 ) -> Rows:
     rows = np.zeros(len(keys), LEAK_ROW)
@@ -224,13 +224,13 @@ def _places(seen: Rows, claimed: Rows, names: Sequence[str], files: Mapping[tupl
     places = []
     for there, here in zip(seen[order], claimed[order], strict=True):
         other = files[names[1], int(here["shard"])]
-        detail = f"has what record {int(here['record'])} of {other} (split {names[1]!r}) is about"
+        detail = f"contains the seed of record {int(here['record'])} of {other} (split {names[1]!r})"
         places.append(Place(file=files[names[0], int(there["shard"])], record=int(there["record"]), detail=detail))
     return places
 
 
 def make_time_rows(seeds: SeedsOfBatch, rank: int, shard: int) -> Rows:
-    """Tells when the seeds of a batch are, as `TIME_ROW`."""
+    """Returns the times of the seeds of a batch, as `TIME_ROW`."""
     assert seeds.times is not None
     rows = np.zeros(int(seeds.counts.sum()), TIME_ROW)
     rows["time"] = seeds.times[seeds.counts]
@@ -242,9 +242,9 @@ def make_time_rows(seeds: SeedsOfBatch, rank: int, shard: int) -> Rows:
 def find_newer_seeds(
     rows: Rows, earliest: Mapping[int, int], rules: LeakRules, files: Mapping[tuple[str, int], str], about: str
 ) -> Findings:
-    """Finds seeds, of one split and file, that are newer than the earliest seed of a later split.
+    """Finds seeds in rows of one split and file that are newer than the earliest seed of a later split.
 
-    `earliest` holds the time of the earliest seed by position of the split.
+    `earliest` maps the position of a split to the time of its earliest seed.
     """
     findings = Findings()
     if not len(rows):
@@ -277,7 +277,7 @@ def find_newer_edges(
 ) -> None:
     """Finds edges that are newer than the seed of their example.
 
-    With `only_earlier`, edges of the seed's very time are found, too. `place` is the split and the file's name.
+    With `only_earlier`, edges with the same time as the seed are found, too. `place` is the split and the file's name.
     """
     assert seeds.times is not None
     batch = seeds.batch

@@ -42,7 +42,7 @@ class GraphValidation:
     Attributes:
         blessed: whether no check found an error.
         anomalies: what checks found, errors first.
-        num_examples: examples of each split that keep the schema.
+        num_examples: number of examples in each split that conform to the schema.
     """
 
     blessed: bool
@@ -67,28 +67,28 @@ def validate_graph_examples(
     options: GraphExampleValidatorOptions,
     beam_args: Sequence[str] = (),
 ) -> GraphValidation:
-    """Checks graph tf.Examples and says whether they may be trained on.
+    """Checks graph tf.Examples and decides whether they may be used for training.
 
-    All examples are read, once, by Apache Beam. Examples that break the schema are counted, and left out of
-    statistics and of the comparison of splits. Statistics and anomalies have the form of TensorFlow Data
-    Validation, so its tools read and show them.
+    Apache Beam reads all examples once. Examples that violate the schema are counted, but excluded from
+    statistics and from the comparison of splits. Statistics and anomalies have the format of TensorFlow Data
+    Validation, so its tools can read and show them.
 
     Args:
         examples_dir: raw graph tf.Examples.
-        graph_schema_dir: folder of their `graph_schema.pbtxt`.
+        graph_schema_dir: folder with the `graph_schema.pbtxt` of the examples.
         statistics_dir: absent or empty folder for `Split-<name>/FeatureStats.pb`.
         anomalies_dir: absent or empty folder for `Split-<name>/SchemaDiff.pb` and `anomalies.json`.
         blessing_dir: absent or empty folder for `BLESSED` or `NOT_BLESSED`, and `reasons.json`.
         baseline_statistics_dir: statistics of earlier data, such as those of the previous span; empty if there
             are none.
-        options: what is promised.
+        options: the guarantees to check.
         beam_args: command-line arguments of Apache Beam.
 
     Returns:
         What was found, as in the files.
 
     Raises:
-        ValueError: if a split is missing or has no place in the order, or a promise is about something that
+        ValueError: if a split is missing or is not in the split order, or a guarantee names something that
             the schema does not have.
     """
     files = record_files(examples_dir, options.splits, takes_cut_off=True)

@@ -41,17 +41,17 @@ _LEAKS, _LABELS, _ENDS, _TIMES = "leaks", "labels", "ends", "times"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ValidationPlan:
-    """What the pass looks at.
+    """What the pass checks.
 
     Attributes:
-        checker: checks examples by the graph schema.
+        checker: checks examples against the graph schema.
         rules: which leaks to look for.
-        columns: what may give labels away.
+        columns: features that may reveal labels.
         known_label: feature of `_readout` whose homophily is reported; empty for none.
         pair_label_key: key of the feature that is 0 for negative pairs; empty if there are none.
         time_key: key of the feature with the time of seeds; empty if there is none.
         edge_times: feature with the time of each edge, by edge set.
-        only_earlier_edges: whether edges of the seed's very time are refused.
+        only_earlier_edges: whether edges with the same time as the seed are refused.
     """
 
     checker: BatchChecker
@@ -70,18 +70,18 @@ class ValidationPlan:
 
     @property
     def knows_seeds_by_record(self) -> bool:
-        """Whether seeds have no ids, so that only equal records, or graphs of equal id, are the same seed."""
+        """Whether seeds have no ids, so that only equal records, or graphs with equal ids, count as the same seed."""
         return not self.rules.roots.node_sets or bool(self.rules.roots.without_id(self.layout))
 
 
 @dataclasses.dataclass(kw_only=True)
 class PassPart:
-    """What is known after a part of the pass.
+    """Results of a part of the pass.
 
     Attributes:
         statistics: summaries by split.
         findings: what checks found.
-        label_counts: how features and labels go together, by position of the column.
+        label_counts: how features and labels co-occur, by position of the column.
         agreements: how many edges join equal labels.
     """
 
@@ -91,7 +91,7 @@ class PassPart:
     agreements: list[EdgeAgreement] = dataclasses.field(default_factory=list)
 
     def merge(self, other: PassPart) -> None:
-        """Takes in what is known of another part, which stays as it is."""
+        """Adds the results of another part, which is not modified."""
         for split, summary in other.statistics.items():
             self.statistics.setdefault(split, SplitSummary()).merge(summary)
         self.findings = merge_findings([self.findings, other.findings])
@@ -101,12 +101,12 @@ class PassPart:
 
 @dataclasses.dataclass(kw_only=True)
 class PassReport:
-    """What the pass found, in a form that can be written as JSON.
+    """Results of the whole pass, in a form that can be written as JSON.
 
     Attributes:
-        statistics: serialized `DatasetFeatureStatistics` in base 64, by split.
+        statistics: serialized `DatasetFeatureStatistics` in base64, by split.
         findings: what checks found.
-        label_counts: how features and labels go together, by position of the column.
+        label_counts: how features and labels co-occur, by position of the column.
     """
 
     statistics: dict[str, str]
@@ -123,8 +123,8 @@ def run_validation_pass(
 ) -> PassReport:
     """Reads all examples once; each file is one unit of work.
 
-    Memory is bounded by the size of a batch and of a bucket, see `num_buckets_for`. All workers and the caller must
-    see `scratch_dir`.
+    Memory is bounded by the size of a batch and of a bucket; see `num_buckets_for`. All workers and the caller must
+    be able to access `scratch_dir`.
     """
     path = os.path.join(scratch_dir, f"pass-{uuid.uuid4().hex}.json")
     names = {(file.split, file.shard): file_name(file) for file in files}
@@ -137,7 +137,7 @@ def run_validation_pass(
             | "Read"
             >> beam.ParDo(_ReadFile(plan, num_buckets)).with_outputs(_LEAKS, _LABELS, _ENDS, _TIMES, main="parts")
         )
-        # Merged on the workers: sketches of thousands of files would be too much for one place.
+        # Merged on the workers: the sketches of thousands of files would not fit on one machine.
         summaries = read["parts"] | "MergeFiles" >> beam.CombineGlobally(_MergeParts())
         parts = [summaries, _compare_leaks(read[_LEAKS], plan, names)]
         if plan.columns:
@@ -152,7 +152,7 @@ def run_validation_pass(
 
 
 class _ReadFile(beam.DoFn):
-    """A file to a `PassPart`, and to buckets of rows."""
+    """Turns a file into a `PassPart` and buckets of rows."""
 
     def __init__(self, plan: ValidationPlan, num_buckets: int) -> None:
         self._plan = plan
@@ -205,7 +205,7 @@ class _ReadFile(beam.DoFn):
 
 
 def _records_of(file: RecordFile, findings: Findings) -> Iterator[bytes]:
-    """The records of a file; of a damaged one, those before the damage."""
+    """Yields the records of a file; if it is damaged, those before the damage."""
     try:
         yield from read_records(file)
     except ValueError as error:
@@ -213,7 +213,7 @@ def _records_of(file: RecordFile, findings: Findings) -> Iterator[bytes]:
 
 
 def _seeds_of(batch: ExampleBatch, records: Sequence[bytes], first: int, plan: ValidationPlan) -> SeedsOfBatch:
-    """What the examples of a batch are about; an example without readout is about itself."""
+    """Finds the seeds of a batch's examples; an example without readout is its own seed."""
     if READOUT_PREFIX in plan.layout.set_by_prefix:
         roots = read_roots(batch, plan.rules.roots, plan.layout)
     else:
@@ -239,7 +239,7 @@ def _times(batch: ExampleBatch, roots: ReadoutRoots, plan: ValidationPlan) -> np
         return values
     if prefix == const.CONTEXT:
         return values[roots.examples]
-    # Index -1, of a readout without root, takes the appended 0; such readouts do not count.
+    # A readout without a root has index -1, which selects the appended 0; such readouts are not counted.
     padded = np.append(values, 0)
     (root,) = (root for root, name in plan.rules.roots.node_sets.items() if f"{const.NODES}/{name}" == prefix)
     return padded[roots.nodes[root]]
@@ -262,7 +262,7 @@ def _leak_row_keys(rows: Rows) -> npt.NDArray[np.uint64]:
 
 
 def _in_buckets(rows: Any, name: str, fold: Callable[[Iterable[Rows]], Any]) -> Any:
-    """Brings the rows of each bucket together."""
+    """Groups the rows by bucket and folds each bucket."""
     return rows | f"{name}Buckets" >> beam.GroupByKey() | f"{name}Fold" >> beam.MapTuple(lambda _, chunks: fold(chunks))
 
 
@@ -310,7 +310,7 @@ def _compare_times(rows: Any, plan: ValidationPlan, names: Mapping[tuple[str, in
 
 
 class _MergeParts(beam.CombineFn):
-    """Parts to what is known of the whole, in any order."""
+    """Merges parts, in any order, into one."""
 
     def create_accumulator(self) -> PassPart:
         return PassPart()

@@ -1,4 +1,4 @@
-"""Contract of GraphPusher."""
+"""The TFX component GraphPusher and its specification."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ class GraphPusherSpec(ComponentSpec):
 
 
 class GraphPusher(base_component.BaseComponent):
-    """Pushes a blessed model into a new version folder, after it answered real requests.
+    """Pushes a blessed model to a new version folder after it has answered real requests.
 
     | kind | name | type | meaning |
     |---|---|---|---|
     | input | model | Model | the exported model |
-    | input | blessing | ModelBlessing | what the evaluator said about it |
+    | input | blessing | ModelBlessing | the evaluator's verdict on the model |
     | input | examples | Examples | raw graph tf.Examples to verify it with |
-    | input | infra_blessing | InfraBlessing | optional: without a blessing nothing is pushed |
-    | output | pushed_model | PushedModel | copy of what was pushed; properties tell version and place |
+    | input | infra_blessing | InfraBlessing | optional: if given, only a blessed model is pushed |
+    | output | pushed_model | PushedModel | copy of the pushed model, with version and path as properties |
     | parameter | push_destination | str | folder of version folders |
     | parameter | num_verification_requests | int | requests that the model must answer |
-    | parameter | num_verification_threads | int | threads that then ask it at the same time; 0 for none |
-    | parameter | verification_seconds | float | how long they ask |
-    | parameter | warmup | JSON | whether the copy gets warm-up requests, where the model has none |
-    | parameter | refuses_nonfinite_answers | JSON | whether NaN as answer to a finite value prevents the push |
+    | parameter | num_verification_threads | int | threads that then send requests concurrently; 0 for none |
+    | parameter | verification_seconds | float | how long the threads send requests |
+    | parameter | warmup | JSON | whether to add warm-up requests to the copy if the model has none |
+    | parameter | refuses_nonfinite_answers | JSON | whether a NaN output for a finite value prevents the push |
     | parameter | library_version | str | version of this library |
 
     Args:
@@ -56,7 +56,7 @@ class GraphPusher(base_component.BaseComponent):
         examples: channel of Examples.
         push_destination: folder that a model server watches.
         options: how to verify the model.
-        infra_blessing: channel of InfraBlessing, of GraphSkewValidator or the stock InfraValidator.
+        infra_blessing: channel of InfraBlessing, from GraphSkewValidator or the stock InfraValidator.
         runtime_parameters: name of `push_destination` or of a scalar option to the
             parameter that sets it when a compiled pipeline runs.
     """

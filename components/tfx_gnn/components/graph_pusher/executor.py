@@ -1,4 +1,4 @@
-"""Executor of GraphPusher: artifacts to paths, paths to the stage."""
+"""Executor of GraphPusher: maps artifacts to paths and calls the stage."""
 
 from __future__ import annotations
 

@@ -11,15 +11,15 @@ class GraphPusherOptions:
     """How a model is checked before it is pushed.
 
     Attributes:
-        num_verification_requests: real examples that the model must answer, one by
-            one and in one batch; at least 1. Fewer are taken if there are fewer.
-        num_verification_threads: threads that then ask the model at the same time, with requests of 1 to 64 of these
+        num_verification_requests: number of real examples that the model must answer, first one by
+            one and then in one batch; at least 1. If there are fewer examples, all are used.
+        num_verification_threads: threads that then query the model concurrently, with requests of 1 to 64 of these
             examples; at least 2, or 0 for no concurrent requests.
-        verification_seconds: how long they ask; above 0.
-        warmup: whether the copy gets warm-up requests for TensorFlow Serving, made of these examples without their
-            labels, where the model has none; see `tfx_gnn.serving.warmup_requests`.
-        refuses_nonfinite_answers: whether a model is not pushed that answers finite values out of the domain, such as
-            negative counts, with NaN or infinity; else the record warns of it.
+        verification_seconds: how long the threads query the model, in seconds; above 0.
+        warmup: whether to add warm-up requests for TensorFlow Serving to the copy if the model has none. They are made
+            from these examples without their labels; see `tfx_gnn.serving.warmup_requests`.
+        refuses_nonfinite_answers: whether to refuse a model that returns NaN or infinity for finite values outside
+            the domain, such as negative counts. If not, the record warns of it.
     """
 
     num_verification_requests: int = 8
@@ -31,8 +31,8 @@ class GraphPusherOptions:
     def __post_init__(self) -> None:
         if self.num_verification_threads < 0 or self.num_verification_threads == 1:
             raise ValueError(
-                f"`num_verification_threads` must be at least 2, or 0; got {self.num_verification_threads}. What one "
-                "thread asks says nothing of several; 0 leaves concurrent requests out."
+                f"`num_verification_threads` must be at least 2, or 0; got {self.num_verification_threads}. One "
+                "thread does not test concurrency; 0 leaves concurrent requests out."
             )
         if not 0 < self.verification_seconds < math.inf:
             raise ValueError(

@@ -34,17 +34,17 @@ PUSHED_VERSION_FILE = "pushed_version.json"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PushedVersion:
-    """What a push did.
+    """The result of a push.
 
     Attributes:
-        pushed: whether a new version is there.
+        pushed: whether a new version was pushed.
         destination: folder of versions.
-        version: its number, or None if nothing was pushed.
-        path: its folder as an absolute path, or "" if nothing was pushed.
-        reason: why it was pushed or not.
-        verification_requests: what the copy had answered before it became visible.
-        out_of_domain: what it had answered to values that no table had, by feature and value.
-        warnings: finite values that it answered with NaN or infinity.
+        version: number of the version, or None if nothing was pushed.
+        path: absolute path of the version's folder, or "" if nothing was pushed.
+        reason: why the model was pushed or not.
+        verification_requests: requests that the copy answered before it became visible.
+        out_of_domain: responses to values that no table had, by feature and value.
+        warnings: finite values for which the model returned NaN or infinity.
         model_fingerprint: text that is equal for equal models, or "" if nothing was pushed.
     """
 
@@ -69,14 +69,14 @@ def push_graph_model(
     infra_blessing_dir: str = "",
     options: GraphPusherOptions,
 ) -> PushedVersion:
-    """Copies a blessed model to a serving folder, checks that very copy from outside, and makes it visible.
+    """Copies a blessed model to a serving folder, verifies that copy from another process, and makes it visible.
 
-    The version appears whole, by one rename, or not at all; existing versions are
-    never touched. A model that is not blessed is not pushed, and that is recorded.
+    The version appears as a whole, by one rename, or not at all; existing versions are
+    never modified. A model that is not blessed is not pushed, and this is recorded.
 
-    A push that was killed after its version had appeared and before that was recorded
-    finds its version again: the same call, or one that records beside the first,
-    checks and records that version and makes no second one.
+    If a push is killed after its version appeared but before the version was recorded, a retry
+    finds that version: the same call, or one whose record goes to a sibling folder,
+    verifies and records it instead of pushing a second version.
 
     Args:
         model_dir: trained model, with `Format-Serving/`.
@@ -87,16 +87,16 @@ def push_graph_model(
         pushed_model_dir: absent or empty folder for the record `pushed_version.json`.
         infra_blessing_dir: blessing of GraphSkewValidator, with `INFRA_BLESSED` or `INFRA_NOT_BLESSED`; empty to
             push without one.
-        options: how to check.
+        options: how to verify the model.
 
     Returns:
-        What was done, as in the record.
+        The result, as in the record.
 
     Raises:
-        ServingVerificationError: if the copy fails its requests; nothing is pushed.
-        FileNotFoundError: if `model_dir` holds no SavedModel or a folder of a blessing none.
-        ValueError: if no example can be had, a blessing is about something else than this model, the destination
-            is an object store, or one of destination and record lies in the other.
+        ServingVerificationError: if the copy fails verification; nothing is pushed.
+        FileNotFoundError: if `model_dir` holds no SavedModel, or a blessing folder no blessing.
+        ValueError: if there are no examples, a blessing is for another model, the destination is an
+            object store, or one of destination and record is inside the other.
     """
     saved_model_dir = os.path.join(model_dir, MODEL_ARTIFACT_FOLDER)
     if not tf.io.gfile.exists(os.path.join(saved_model_dir, SAVED_MODEL_FILE)):
@@ -105,7 +105,7 @@ def push_graph_model(
             "Point at the output of GraphTrainer."
         )
     _check_apart(pushed_model_dir, push_destination)
-    # First of all, so that a push that was killed right after it was recorded leaves nothing behind.
+    # Comes first, so that a push that was killed right after it was recorded leaves nothing behind.
     forget_recorded_versions(push_destination, _is_recorded)
     with (
         contextlib.ExitStack() as until_recorded,
@@ -142,14 +142,14 @@ def push_graph_model(
 def forget_push(pushed_model_dir: str) -> None:
     """Marks a push as not recorded, for an orchestrator that is about to remove its record.
 
-    The push that is then started again, and records beside the first, finds its version and makes no second one.
+    A retry whose record goes to a sibling folder then finds the pushed version and pushes no second one.
     """
     path = os.path.join(pushed_model_dir, PUSHED_VERSION_FILE)
     if not os.path.isfile(path):
         return
     with open(path, encoding="utf-8") as file:
         pushed = json.load(file)
-    # Records of earlier releases have no fingerprint.
+    # Records written by earlier releases have no fingerprint.
     model = pushed.get("model_fingerprint", "")
     if model and os.path.isdir(pushed["path"]):
         origin = PushOrigin(model=model, record=os.path.abspath(pushed_model_dir))
@@ -163,13 +163,13 @@ def _check_apart(pushed_model_dir: str, push_destination: str) -> None:
     record, destination = os.path.realpath(pushed_model_dir), os.path.realpath(push_destination)
     if os.path.commonpath([record, destination]) in (record, destination):
         raise ValueError(
-            f"`pushed_model_dir` must lie outside `push_destination`, and not around it; got {pushed_model_dir!r} and "
+            f"`pushed_model_dir` and `push_destination` must be outside each other; got {pushed_model_dir!r} and "
             f"{push_destination!r}. Name another folder for the record."
         )
 
 
 def _objections(blessing_dir: str, infra_blessing_dir: str, saved_model_dir: str) -> list[str]:
-    """Reasons of all blessings that are withheld, each of which must be about this model."""
+    """Reasons of all withheld blessings; checks that each blessing is for this model."""
     subject = blessing.BlessingSubject(kind="model", fingerprint=fingerprint_folders([saved_model_dir]))
     blessing.check_blessing_subject(blessing_dir, subject, argument="blessing_dir")
     if infra_blessing_dir:
@@ -217,7 +217,7 @@ def _push(
 def _verify(
     copy_dir: str, records: list[bytes], options: GraphPusherOptions
 ) -> tuple[VerificationReport, tuple[str, ...]]:
-    """Asks a copy of the model from outside; also tells which finite values it answers with NaN or infinity."""
+    """Verifies a copy of the model from another process; also returns the finite values that give NaN or infinity."""
     report = verify_saved_model(
         copy_dir,
         records,
@@ -227,8 +227,8 @@ def _verify(
     doubtful = tuple(answer.text() for answer in report.out_of_domain if answer.is_doubtful)
     if doubtful and options.refuses_nonfinite_answers:
         raise ServingVerificationError(
-            "`model_dir` must hold a model that answers values out of the domain by finite numbers; got none for "
-            f"{', '.join(doubtful)}. Clip these features in `preprocessing_fn`; it was not pushed."
+            "`model_dir` must hold a model that returns finite numbers for values outside the domain; got none for "
+            f"{', '.join(doubtful)}. Clip these features in `preprocessing_fn`; the model was not pushed."
         )
     return report, doubtful
 
@@ -244,6 +244,6 @@ def _verification_records(examples_dir: str, count: int) -> list[bytes]:
         if records := [bytes(record) for record in itertools.islice(stream, count)]:
             return records
     raise ValueError(
-        f"`examples_dir` must hold at least one example to ask the model; got none in splits {names} of "
+        f"`examples_dir` must hold at least one example to query the model with; got none in splits {names} of "
         f"{examples_dir!r}. Make the examples again."
     )

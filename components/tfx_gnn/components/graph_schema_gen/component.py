@@ -1,4 +1,4 @@
-"""Contract of GraphSchemaGen."""
+"""The TFX component GraphSchemaGen and its specification."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class GraphSchemaGenSpec(ComponentSpec):
 
 
 class GraphSchemaGen(base_beam_component.BaseBeamComponent):
-    """Checks every graph tf.Example and describes them, as a graph and as plain features.
+    """Checks every graph tf.Example and writes two schemas: one of the graphs, one of their plain features.
 
     | kind | name | type | meaning |
     |---|---|---|---|
     | input | examples | Examples | graph tf.Examples |
     | output | graph_schema | tfx_gnn.GraphSchemaArtifact | node sets, edge sets, context and their features |
-    | output | schema | Schema | the same records as plain features, for stock components |
-    | parameter | splits | JSON | splits to read; none means all |
-    | parameter | schema_file | str | name of the graph schema beside the splits, if there is one |
+    | output | schema | Schema | schema of the same records as plain features, for stock components |
+    | parameter | splits | JSON | splits to read; empty for all |
+    | parameter | schema_file | str | file name of the graph schema next to the splits, if there is one |
     | parameter | library_version | str | version of this library |
 
     Args:

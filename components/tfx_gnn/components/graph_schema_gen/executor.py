@@ -1,4 +1,4 @@
-"""Executor of GraphSchemaGen: artifacts to paths, paths to the stage."""
+"""Executor of GraphSchemaGen: maps artifacts to paths and calls the stage."""
 
 from __future__ import annotations
 

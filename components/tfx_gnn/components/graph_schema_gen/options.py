@@ -9,11 +9,11 @@ from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GraphSchemaGenOptions:
-    """What to read.
+    """Options that select what GraphSchemaGen reads.
 
     Attributes:
         splits: splits to read; empty for all.
-        schema_file: name of the graph schema beside the splits, if there is one.
+        schema_file: file name of the graph schema next to the splits, if there is one.
     """
 
     splits: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""GraphSchemaGen: infers or checks the graph schema of examples, and summarizes their features."""
+"""GraphSchemaGen: infers or checks the graph schema of examples, and derives a schema of their plain features."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from tfx_gnn.records.summary_pass import summarize_files
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema, write_tfmd_schema
 
 _DTYPE_OF_KIND = {BYTES: types_pb2.DT_STRING, INTS: types_pb2.DT_INT64, FLOATS: types_pb2.DT_FLOAT}
-_WRITE_A_SCHEMA = "Put a graph_schema.pbtxt beside the splits that says it."
-_DECISIVE = READABLE | {UNDECLARED_FEATURE}  # Values, as NaN, are checked by GraphExampleValidator.
+_WRITE_A_SCHEMA = "Put a graph_schema.pbtxt next to the splits that declares it."
+_DECISIVE = READABLE | {UNDECLARED_FEATURE}  # GraphExampleValidator checks the values themselves, such as for NaN.
 
 
 def generate_graph_schema(
@@ -50,14 +50,14 @@ def generate_graph_schema(
     options: GraphSchemaGenOptions,
     beam_args: Sequence[str] = (),
 ) -> graph_schema_pb2.GraphSchema:
-    """Checks examples against the graph schema beside them, or makes one if there is none.
+    """Checks examples against the graph schema stored next to them, or infers one if there is none.
 
-    All examples of the chosen splits are read, once, by Apache Beam.
+    Apache Beam reads all examples of the chosen splits once.
 
     Args:
-        examples_dir: graph tf.Examples, with or without `graph_schema.pbtxt` beside the splits.
+        examples_dir: graph tf.Examples, with or without `graph_schema.pbtxt` next to the splits.
         graph_schema_dir: absent or empty folder for `graph_schema.pbtxt`.
-        schema_dir: absent or empty folder for `schema.pbtxt`, the TensorFlow Metadata schema by which
+        schema_dir: absent or empty folder for `schema.pbtxt`, the TensorFlow Metadata schema with which
             StatisticsGen, ExampleValidator and tf.Transform read the same examples.
         options: what to read.
         beam_args: command-line arguments of Apache Beam.
@@ -66,8 +66,8 @@ def generate_graph_schema(
         The graph schema.
 
     Raises:
-        ValueError: if the schema is not valid, an example breaks it (the message names split, file, record,
-            key and rule), a split is missing or empty, or the data leave open what the schema should be.
+        ValueError: if the schema is invalid, an example violates it (the message names split, file, record,
+            key and rule), a split is missing or empty, or the data do not determine the schema.
     """
     files = record_files(examples_dir, options.splits)
     schema = _schema_beside(examples_dir, options.schema_file)
@@ -104,7 +104,7 @@ def _schema_beside(examples_dir: str, schema_file: str) -> graph_schema_pb2.Grap
     if not tf.io.gfile.exists(path):
         if schema_file != GRAPH_SCHEMA_FILE:
             raise ValueError(
-                f"`schema_file` must name a file beside the splits; got {schema_file!r}, which {examples_dir!r} does "
+                f"`schema_file` must name a file next to the splits; got {schema_file!r}, which {examples_dir!r} does "
                 "not hold. Correct the name."
             )
         return None
@@ -114,7 +114,7 @@ def _schema_beside(examples_dir: str, schema_file: str) -> graph_schema_pb2.Grap
 
 
 def _check_file(file: RecordFile, checker: BatchChecker) -> ExamplesSummary:
-    """Holds the examples of a file against their schema."""
+    """Checks the examples of a file against their schema."""
     summary, findings, decoder = ExamplesSummary(), Findings(), ExampleDecoder()
     num_records = 0
     for first, records in group_records(read_records(file)):
@@ -132,13 +132,13 @@ def _message(finding: Finding, file: RecordFile) -> str:
     check, place = CHECKS[finding.check], finding.places[0]
     about = f"{finding.about!r}: " if finding.about else ""
     return (
-        f"`examples_dir` must hold examples that keep the graph schema beside them; got {about}{place.detail} in "
+        f"`examples_dir` must hold examples that match the graph schema next to them; got {about}{place.detail} in "
         f"{place_of(file, place.record)}. {check.summary}. {check.advice}"
     )
 
 
 def _gather_evidence(file: RecordFile) -> ExamplesSummary:
-    """Reads off the examples of a file what their schema could be."""
+    """Collects what the examples of a file reveal about their schema."""
     summary = ExamplesSummary()
     for number, record in enumerate(read_records(file)):
         place = place_of(file, number)
@@ -162,11 +162,11 @@ def _parse(record: bytes) -> tf.train.Example:
 def _infer_graph_schema(summary: ExamplesSummary) -> graph_schema_pb2.GraphSchema:
     """Infers the schema of a data set from its summary.
 
-    Sets are those that have `#size` in some example. A feature's dtype is string, int64 or float32, its shape what
-    `#size` and row lengths leave for one item; several uniform dimensions in a row cannot be told from one, and
-    appear as one.
+    A set exists if some example has its `#size`. A feature's dtype is string, int64 or float32. Its shape is what
+    `#size` and the row lengths leave for one item. Consecutive uniform dimensions cannot be distinguished from a
+    single one and are inferred as one.
 
-    Data that leave something open or contradict themselves are refused.
+    Data that are ambiguous or contradictory are refused.
     """
     schema = graph_schema_pb2.GraphSchema()
     prefixes = sorted(key.rpartition(".")[0] for key in summary.keys if is_size_key(key))
@@ -178,8 +178,8 @@ def _infer_graph_schema(summary: ExamplesSummary) -> graph_schema_pb2.GraphSchem
             continue
         if len(node_sets) != 1:
             raise ValueError(
-                f"`examples_dir` must say which node sets edges join; got edge set {name!r} and node sets {node_sets}, "
-                f"but no graph schema. {_WRITE_A_SCHEMA}"
+                f"`examples_dir` must show which node sets edges join; got edge set {name!r} and node sets "
+                f"{node_sets}, but no graph schema. {_WRITE_A_SCHEMA}"
             )
         schema.edge_sets[name].source = schema.edge_sets[name].target = node_sets[0]
     ragged = row_length_axes(summary.keys)
@@ -187,7 +187,7 @@ def _infer_graph_schema(summary: ExamplesSummary) -> graph_schema_pb2.GraphSchem
     for key in sorted(set(summary.keys) - row_length_keys):
         feature_set_prefix = prefix_of_key(key, prefixes)
         if feature_set_prefix is None:
-            continue  # Never has a value, else the example without `#size` would have been refused.
+            continue  # It never has a value; otherwise the example without `#size` would have been refused.
         name = key[len(feature_set_prefix) + 1 :]
         _check_always_there(summary, key, feature_set_prefix)
         if name in const.RESERVED_FEATURES:
@@ -233,7 +233,7 @@ def _shape(summary: ExamplesSummary, key: str, ragged_axes: list[int]) -> list[i
         if num_uniform > 1 or (num_uniform == 0 and rows != 1):
             raise ValueError(
                 f"`examples_dir` must show the dimensions before a ragged one; got {rows} row lengths for each row in "
-                f"{length_key!r}, which tells {num_uniform} dimensions. {_WRITE_A_SCHEMA}"
+                f"{length_key!r}, which implies {num_uniform} dimensions. {_WRITE_A_SCHEMA}"
             )
         shape += [rows] * num_uniform + [-1]
     values = _only(summary.keys[key].rows_per_item, key)

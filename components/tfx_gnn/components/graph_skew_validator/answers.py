@@ -1,4 +1,4 @@
-"""Predictions by the two SavedModels: as in training, and as served."""
+"""Runs the two SavedModels: one computes outputs as in training, the other as served."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.request_records import FAILED, REFUSED, DomainAnswer, DomainRequest, answer_kind
 
 Answer = Callable[[Sequence[bytes]], dict[str, npt.NDArray[Any]]]
-"""Serialized tf.Examples to arrays by output: float64, int64, or objects for strings."""
+"""Maps serialized tf.Examples to arrays by output: float64, int64, or objects for strings."""
 
 _OUTPUT = model_interface.TRAINING_OUTPUT_PREFIX
 
@@ -25,8 +25,8 @@ _OUTPUT = model_interface.TRAINING_OUTPUT_PREFIX
 def operations_as_written() -> Iterator[None]:
     """Keeps TensorFlow from fusing operations, which depends on static shapes.
 
-    Padded batches have static shapes, and requests have not. In half precision a fused operation rounds once where
-    separate ones round twice, so all answers of a network would differ.
+    Padded batches have static shapes, but requests do not. In half precision a fused operation rounds once where
+    separate ones round twice, so all outputs of a network would differ.
     """
     fuses = tf.config.optimizer.get_experimental_options().get("remapping", True)
     tf.config.optimizer.set_experimental_options({"remapping": False})
@@ -38,11 +38,11 @@ def operations_as_written() -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingAnswer:
-    """What training sees of a batch.
+    """Training's view of a batch.
 
     Attributes:
         graph: the graph without padding.
-        outputs: the answers, and perhaps original ids, by names of `tfx_gnn.serving.model_interface`.
+        outputs: the outputs, and perhaps original ids, by the names in `tfx_gnn.serving.model_interface`.
     """
 
     graph: dict[str, npt.NDArray[Any]]
@@ -51,11 +51,11 @@ class TrainingAnswer:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingAnswers:
-    """What training sees.
+    """The training side of the comparison.
 
     Attributes:
-        answer: transformed examples, up to `batch_size`, to what is made of them.
-        batch_size: the most examples of a batch.
+        answer: maps up to `batch_size` transformed examples to training's view of them.
+        batch_size: maximum number of examples per batch.
     """
 
     answer: Callable[[Sequence[bytes]], TrainingAnswer]
@@ -64,11 +64,11 @@ class TrainingAnswers:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ServedAnswers:
-    """What a client sees.
+    """The serving side of the comparison, as a client sees it.
 
     Attributes:
-        graph: raw examples to the transformed graph.
-        predict: raw examples to predictions.
+        graph: maps raw examples to the transformed graph.
+        predict: maps raw examples to predictions.
     """
 
     graph: Answer
@@ -106,7 +106,7 @@ def load_served_answers(model_dir: str) -> ServedAnswers:
 
 
 def ask_out_of_domain(served: ServedAnswers, requests: Sequence[DomainRequest]) -> tuple[DomainAnswer, ...]:
-    """Asks an exported model for values that no table had, one request at a time, in their order."""
+    """Queries an exported model with values that no table had, one request at a time, in order."""
     answers = []
     for request in requests:
         try:
@@ -137,14 +137,14 @@ def _answer(loaded: Any, name: str, argument: str) -> Answer:
     function = loaded.signatures[name]
 
     def answer(records: Sequence[bytes]) -> dict[str, npt.NDArray[Any]]:
-        # Keeps the loaded object alive: the function fails once it is collected.
+        # Keeps the loaded object alive: the function fails once that object is garbage collected.
         assert loaded is not None
         try:
             outputs: Mapping[str, tf.Tensor] = function(
                 **{model_interface.EXAMPLES_INPUT: tf.constant(list(records), tf.string)}
             )
         except (UnicodeDecodeError, tf.errors.DataLossError) as error:
-            # TensorFlow quotes the record in its message, which Python may not decode, or says little.
+            # TensorFlow's message quotes the record, which Python may be unable to decode, or is uninformative.
             raise tf.errors.InvalidArgumentError(None, None, "a record cannot be parsed as a tf.Example") from error
         return {key: _plain(value) for key, value in outputs.items()}
 

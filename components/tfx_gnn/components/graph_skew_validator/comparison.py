@@ -1,6 +1,6 @@
-"""Compares two flat graphs of the same examples, and two answers: how many values differ, by how much, and where.
+"""Compares two flat graphs, or two sets of outputs, of the same examples: how many values differ, by how much, where.
 
-A flat graph is what `tfx_gnn.graph.codec.flat_tensors` makes of examples that were merged into one graph.
+A flat graph is the form that `tfx_gnn.graph.codec.flat_tensors` gives to examples that were merged into one graph.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ FlatGraph = Mapping[str, _Array]
 """Arrays by key: floating point numbers as float64, integers and booleans as int64, strings as objects."""
 
 PlaceOfRow = Callable[[int], tuple[str, int]]
-"""Row of an array to the example in words, and the item in it."""
+"""Maps a row of an array to its example, in words, and the item in that example."""
 
 WHOLE_BATCH = -1
-"""Stands for a row where all of them are meant."""
+"""Row number that stands for all rows."""
 
 ID_OUTPUTS = (model_interface.ID_OUTPUT, model_interface.SOURCE_ID_OUTPUT, model_interface.TARGET_ID_OUTPUT)
-"""Outputs that say whom the others are about."""
+"""Outputs that identify the nodes or pairs that the other outputs are about."""
 
 _KINDS = {np.dtype(np.float64): FLOAT, np.dtype(np.int64): INTEGER}
 _PADDING: dict[str, Any] = {FLOAT: -np.inf, INTEGER: -1, STRING: b""}
@@ -38,7 +38,7 @@ _STRUCTURE_NAMES = (_SIZE, "#source", "#target")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordPlace:
-    """Where an example is.
+    """The place of an example.
 
     Attributes:
         split: name of its split.
@@ -59,24 +59,24 @@ class RecordPlace:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FeatureSkew:
-    """One feature, or one part of the structure, in training and in serving.
+    """Differences of one feature, or one part of the structure, between training and serving.
 
     Attributes:
         key: its key in a tf.Example, such as "nodes/package.size_bytes".
         kind: "float", "integer", "string", or "structure" for sizes and the ends of edges.
-        num_values: how many values were compared.
-        num_differing: how many of them differ at all. NaN is equal to NaN.
-        num_nan: how many are NaN on both sides.
-        num_rows_of_other_length: of a ragged feature, how many rows have another number of values.
+        num_values: number of values compared.
+        num_differing: number of values that differ at all. NaN is equal to NaN.
+        num_nan: number of values that are NaN on both sides.
+        num_rows_of_other_length: number of rows of a ragged feature whose numbers of values differ.
         num_without_counterpart: values that could not be compared, because shapes, dtypes or lengths of rows
             differ in their batch.
-        largest_difference: of numbers, the largest absolute difference, infinite where one side alone is NaN
-            or infinite; of strings, 1 if any differs.
-        largest_relative_difference: of floats, the largest difference over the larger of the two.
+        largest_difference: for numbers, the largest absolute difference, infinite if only one side is NaN
+            or infinite; for strings, 1 if any differs.
+        largest_relative_difference: for floats, the largest difference divided by the larger of the two values.
         example: where the largest difference is, in words; "" if there is none.
-        item: position of the node or edge in its set in that example; -1 if it is about more than one.
+        item: position of the node or edge in its set in that example; -1 if there is no single item.
         training: the value in training, as text.
-        served: the value in serving.
+        served: the value in serving, as text.
     """
 
     key: str
@@ -94,10 +94,10 @@ class FeatureSkew:
     served: str = ""
 
     def is_within(self, max_float_difference: float) -> bool:
-        """Tells whether nothing differs, or floats by no more than the given number.
+        """Tells whether nothing differs, or only floats by no more than the given number.
 
         Args:
-            max_float_difference: largest absolute difference that is allowed between floats.
+            max_float_difference: largest allowed absolute difference between floats.
         """
         if self.num_without_counterpart or self.num_rows_of_other_length:
             return False
@@ -120,10 +120,10 @@ class FeatureSkew:
 
 
 class FeatureComparison:
-    """Adds up how one feature differs, batch by batch."""
+    """Accumulates the differences of one feature, batch by batch."""
 
     def __init__(self, key: str, kind: str) -> None:
-        """Begins with nothing compared."""
+        """Starts with nothing compared."""
         self.result = FeatureSkew(key=key, kind=kind)
 
     def add(
@@ -133,9 +133,9 @@ class FeatureComparison:
         place: PlaceOfRow,
         scale: npt.NDArray[np.float64] | None = None,
     ) -> None:
-        """Compares arrays whose rows mean the same: float64, int64 or objects, [num_rows, ...].
+        """Compares arrays with corresponding rows: float64, int64 or objects, [num_rows, ...].
 
-        Differences are divided by `scale`, broadcast to the arrays.
+        Differences are divided by `scale`, which is broadcast to the arrays.
         """
         if training.dtype != served.dtype or training.shape != served.shape:
             described = [f"{array.dtype.name}{list(array.shape)}" for array in (training, served)]
@@ -167,7 +167,7 @@ class FeatureComparison:
     def add_row_lengths(self, training: _Array, served: _Array, place: PlaceOfRow) -> None:
         """Compares the lengths of the rows of a ragged feature, int64 [num_rows] each.
 
-        Of rows inside of rows, one side may have more.
+        At inner levels of nested rows, the two sides may have different numbers of rows.
         """
         num_rows = min(len(training), len(served))
         differing = np.flatnonzero(training[:num_rows] != served[:num_rows])
@@ -180,7 +180,7 @@ class FeatureComparison:
         )
 
     def note_without_counterpart(self, described: Sequence[str], place: tuple[str, int], num_values: int) -> None:
-        """Counts values that cannot be compared; `described` says what training and serving have, in words."""
+        """Counts values that cannot be compared; `described` describes training's and serving's side in words."""
         if not self.result.example:
             self._describe(described, place)
         self.result = dataclasses.replace(
@@ -193,7 +193,7 @@ class FeatureComparison:
 
 
 class GraphComparison:
-    """Adds up how all parts of graphs differ, batch by batch.
+    """Accumulates the differences of all parts of graphs, batch by batch.
 
     Attributes:
         only_in_training: keys that serving lacks.
@@ -201,20 +201,20 @@ class GraphComparison:
     """
 
     def __init__(self) -> None:
-        """Begins with nothing compared."""
+        """Starts with nothing compared."""
         self.only_in_training: set[str] = set()
         self.only_served: set[str] = set()
         self._features: dict[str, FeatureComparison] = {}
 
     @property
     def features(self) -> tuple[FeatureSkew, ...]:
-        """What was found, by key."""
+        """The results, sorted by key."""
         return tuple(self._features[key].result for key in sorted(self._features))
 
     def compare_sizes(
         self, training: FlatGraph, served: FlatGraph, places: Sequence[RecordPlace]
     ) -> npt.NDArray[np.bool_]:
-        """Compares the sizes of all sets, graph by graph; returns bool [num_examples], True where all are equal."""
+        """Compares the sizes of all sets, graph by graph; returns bool [num_examples], True if all sizes are equal."""
         equal = np.ones(len(places), bool)
         for key in sorted(key for key in training.keys() & served.keys() if key.endswith(_SIZE)):
             self._comparison(key, STRUCTURE).add(training[key], served[key], lambda row: (places[row].text(), -1))
@@ -268,16 +268,16 @@ class GraphComparison:
 
 
 class OutputComparison:
-    """Adds up how answers differ, batch by batch.
+    """Accumulates the differences of outputs, batch by batch.
 
     Attributes:
-        only_in_first: names of outputs that only the first way has.
-        only_in_second: names of outputs that only the second way has.
+        only_in_first: names of outputs that only the first side has.
+        only_in_second: names of outputs that only the second side has.
         num_other_labels: examples whose most probable class differs.
     """
 
     def __init__(self) -> None:
-        """Begins with nothing compared."""
+        """Starts with nothing compared."""
         self.only_in_first: set[str] = set()
         self.only_in_second: set[str] = set()
         self.num_other_labels = 0
@@ -285,7 +285,7 @@ class OutputComparison:
 
     @property
     def results(self) -> tuple[FeatureSkew, ...]:
-        """What was found, by name."""
+        """The results, sorted by name."""
         return tuple(self._outputs[name].result for name in sorted(self._outputs))
 
     def compare(
@@ -294,9 +294,9 @@ class OutputComparison:
         second: Mapping[str, _Array],
         places: Sequence[RecordPlace],
     ) -> None:
-        """Compares the answers to some examples by name, each [num_examples, ...]; ids are left to others.
+        """Compares the outputs of some examples by name, each [num_examples, ...]; ids are not compared here.
 
-        Where the most probable class differs, so do logits, and the name of the class says nothing more.
+        If the most probable class differs, so do the logits, so the class name adds no information and is skipped.
         """
         self.only_in_first |= first.keys() - second.keys() - set(ID_OUTPUTS)
         self.only_in_second |= second.keys() - first.keys() - set(ID_OUTPUTS)
@@ -320,7 +320,7 @@ class OutputComparison:
 
 
 def stack_answers(answers: Sequence[Mapping[str, _Array]]) -> dict[str, _Array]:
-    """Puts the answers to single requests together, as one request for all would have given them."""
+    """Joins the responses to single requests into the response that one request for all would give."""
     together = {}
     for name in answers[0]:
         arrays = [answer[name] for answer in answers]
@@ -332,7 +332,7 @@ def stack_answers(answers: Sequence[Mapping[str, _Array]]) -> dict[str, _Array]:
 
 
 def pad_to_same_width(first: _Array, second: _Array) -> tuple[_Array, _Array]:
-    """Pads rows of two requests to the same second dimension, if they have one, as signatures do."""
+    """Pads rows of two requests to the same second dimension, if they have one, in the same way as signatures do."""
     if min(first.ndim, second.ndim) < 2:
         return first, second
     width = max(first.shape[1], second.shape[1])
@@ -348,7 +348,7 @@ def _pad(array: _Array, width: int) -> _Array:
 
 
 def _scale(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The largest value of each example, at least 1; minus infinity pads rows."""
+    """The largest value of each example, at least 1; rows are padded with minus infinity, which is ignored."""
     finite = np.where(np.isfinite(values), np.abs(values), 0.0)
     largest = finite.reshape(len(values), -1).max(axis=1, initial=1.0)
     return largest.reshape([len(values)] + [1] * (values.ndim - 1))
@@ -357,14 +357,14 @@ def _scale(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def _differences(
     training: _Array, served: _Array, differs: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Absolute and relative differences; infinite where one side alone is NaN, and 1 for strings."""
+    """Absolute and relative differences; infinite if only one side is NaN, and 1 for strings."""
     if training.dtype == object:
         return differs.astype(np.float64), differs.astype(np.float64)
     first, second = training.astype(np.float64), served.astype(np.float64)
     with np.errstate(all="ignore"):
         difference = np.abs(first - second)
         if training.dtype == np.int64:
-            # Beyond 2**53, neighbouring integers are one float.
+            # Beyond 2**53, neighboring integers become the same float.
             difference = np.maximum(difference, 1.0)
         difference = np.where(differs, np.where(np.isnan(difference), np.inf, difference), 0.0)
         relative = difference / np.where(differs, np.maximum(np.abs(first), np.abs(second)), 1.0)
@@ -390,8 +390,8 @@ def _splits_key(key: str, level: int) -> str:
 
 
 def _item_starts(key: str, graph: FlatGraph, num_items: int) -> npt.NDArray[np.int64]:
-    """Where the items of each graph begin, in the set that a feature belongs to."""
-    # A name may have dots: the set is the longest one that the key begins with, and has as many items.
+    """Start of each graph's items in the set that a feature belongs to."""
+    # Names may contain dots: the set is the longest one that prefixes the key and has the same number of items.
     owners = [size for size in graph if size.endswith(_SIZE) and key.startswith(size.removesuffix(_SIZE))]
     for owner in sorted(owners, key=len, reverse=True):
         if int(graph[owner].sum()) == num_items:

@@ -1,4 +1,4 @@
-"""Contract of GraphSkewValidator."""
+"""The TFX component GraphSkewValidator and its specification."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ class GraphSkewValidatorSpec(ComponentSpec):
 
 
 class GraphSkewValidator(base_component.BaseComponent):
-    """Checks that the exported model gets from raw examples what training got from transformed ones.
+    """Checks that the exported model computes from raw examples what training got from transformed ones.
 
     | kind | name | type | meaning |
     |---|---|---|---|
     | input | examples | Examples | raw graph tf.Examples |
-    | input | transformed_examples | Examples | what GraphTransform made of them |
+    | input | transformed_examples | Examples | the same examples after GraphTransform |
     | input | model | Model | the exported model |
-    | input | model_run | ModelRun | its model run, with the way of training |
+    | input | model_run | ModelRun | model run of the same training, which records how the model was trained |
     | output | skew | tfx_gnn.SkewReportArtifact | `skew.json`: what differs, by how much and where |
     | output | infra_blessing | InfraBlessing | `INFRA_BLESSED` or `INFRA_NOT_BLESSED`, with the reasons |
-    | parameter | splits | JSON | splits to take examples from; none means all |
-    | parameter | max_examples | int | examples of each split at most |
-    | parameter | batch_size | int | examples of a batch |
+    | parameter | splits | JSON | splits to take examples from; empty for all |
+    | parameter | max_examples | int | maximum number of examples per split |
+    | parameter | batch_size | int | examples per batch |
     | parameter | max_float_difference | float | allowed difference of floating point features |
     | parameter | max_rounding_difference | float | allowed difference of features between batches |
-    | parameter | max_output_difference | float | allowed difference of answers |
-    | parameter | refuses_nonfinite_answers | JSON | whether NaN as answer to a finite value withholds the blessing |
+    | parameter | max_output_difference | float | allowed difference of model outputs |
+    | parameter | refuses_nonfinite_answers | JSON | whether a NaN output for a finite value withholds the blessing |
     | parameter | library_version | str | version of this library |
 
     Args:
         examples: channel of Examples, before the transform.
-        transformed_examples: channel of Examples, after it.
+        transformed_examples: channel of Examples, after the transform.
         model: channel of Model.
         model_run: channel of ModelRun, of the same training.
         options: what to compare, and what difference is allowed.

@@ -7,24 +7,24 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GraphSkewValidatorOptions:
-    """What to compare, and what difference is allowed.
+    """What to compare, and how large differences may be.
 
     Attributes:
         splits: splits to take examples from; empty for all.
-        max_examples: examples that are taken of each split at most, the same number from the beginning of each of
+        max_examples: maximum number of examples to take from each split, the same number from the beginning of each of
             its files; at least 1.
-        batch_size: examples of a batch, at least 1; at most as many as in a batch of evaluation are taken.
-        max_float_difference: largest absolute difference that is allowed between floating point features, at
-            least 0, when the exported model gets the blocks of examples that GraphTransform transforms at once.
+        batch_size: examples per batch, at least 1; capped at the size of an evaluation batch.
+        max_float_difference: largest allowed absolute difference between floating point features, at least 0,
+            when the exported model gets the same blocks of examples that GraphTransform transforms at once.
             Integers, strings, sizes and the ends of edges must be equal.
-        max_rounding_difference: largest difference that is allowed between floating point features of those
-            blocks and of batches, over the value where that is above 1; at least 0. Some operations
+        max_rounding_difference: largest allowed difference between floating point features computed from those
+            blocks and from batches, at least 0; relative to the value if that is above 1. Some operations
             round differently in the middle of a tensor and at its end.
-        max_output_difference: largest difference that is allowed between floating point answers, over the largest
-            value of the example where that is above 1; at least 0. Padding changes the order in which sums are taken.
+        max_output_difference: largest allowed difference between floating point outputs, at least 0; relative to the
+            example's largest value if that is above 1. Padding changes the order in which sums are taken.
             Integers and strings must be equal.
-        refuses_nonfinite_answers: whether an answer that is NaN or infinite to a finite value out of the domain, such
-            as a negative count, withholds the blessing; else the reasons warn of it.
+        refuses_nonfinite_answers: whether a NaN or infinite output for a finite value outside the domain, such
+            as a negative count, withholds the blessing. If not, the reasons warn of it.
     """
 
     splits: tuple[str, ...] = ()

@@ -20,36 +20,36 @@ SKEW_FILE = "skew.json"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SkewReport:
-    """What the same examples look like in training and in serving.
+    """The differences between training and serving for the same examples.
 
     Attributes:
         blessed: whether nothing differs by more than is allowed.
-        reasons: sentences, whatever the verdict.
+        reasons: sentences that explain the verdict, whatever it is.
         options: what was compared, and what is allowed.
         num_examples: examples that were read, by split.
-        num_compared: of these, how many could be compared value by value.
-        batch_size: examples of a batch.
+        num_compared: examples among these that could be compared value by value.
+        batch_size: examples per batch.
         num_unanswered: examples that one of the two sides refuses.
-        num_of_another_seed: pairs of examples that are not about the same seed.
-        num_of_another_size: pairs of examples that have another number of nodes or edges.
-        first_problems: of each of the three kinds, the first in words.
+        num_of_another_seed: pairs of examples with different seeds.
+        num_of_another_size: pairs of examples with different numbers of nodes or edges.
+        first_problems: the first occurrence of each of these three problems, in words.
         ids_compared: whether the transformed examples have original ids to compare.
         only_in_training: keys that serving lacks.
         only_served: keys that training lacks.
         features: every feature, and every part of the structure, by key.
-        largest_difference: the largest of theirs.
-        rounding: floating point features of the blocks in which GraphTransform transforms against those of
-            batches. Differences are divided by the value where that is above 1.
-        outputs: answers of training against those that are served, in equal batches, by name. Differences of
-            floats are divided by the largest value of their example where that is above 1.
-        one_by_one: answers that are served in batches against those of the same examples, served one by one;
-            of some examples.
-        num_other_labels: examples whose most probable class differs between training and serving; of others, the
-            names of classes are among the answers.
-        num_other_labels_one_by_one: the same between batches and one by one.
-        out_of_domain: what comes back to requests with values that no table had, by feature and value.
+        largest_difference: the largest difference of all features.
+        rounding: floating point features computed from the blocks that GraphTransform transforms at once against those
+            computed from batches. Differences are divided by the value if that is above 1.
+        outputs: training's outputs against served outputs, in equal batches, by name. Differences of
+            floats are divided by the example's largest value if that is above 1.
+        one_by_one: outputs served in batches against outputs of the same examples served one by one,
+            for some of the examples.
+        num_other_labels: examples whose most probable class differs between training and serving. For all other
+            examples, class names are compared as one of the outputs.
+        num_other_labels_one_by_one: the same between batches and single requests.
+        out_of_domain: responses to requests with values that no table had, by feature and value.
         tfx_gnn_version: version of this library.
-        format_version: version of this form.
+        format_version: version of this format.
     """
 
     blessed: bool
@@ -78,13 +78,13 @@ class SkewReport:
 
 
 def write_skew_report(report: SkewReport, folder: str) -> None:
-    """Writes a report."""
+    """Writes a report to a folder."""
     with tf.io.gfile.GFile(os.path.join(folder, SKEW_FILE), "w") as file:
         file.write(json.dumps(_finite(dataclasses.asdict(report)), indent=2, allow_nan=False) + "\n")
 
 
 def read_skew_report(folder: str) -> SkewReport:
-    """Reads a report."""
+    """Reads a report from a folder."""
     path = os.path.join(folder, SKEW_FILE)
     if not tf.io.gfile.exists(path):
         raise FileNotFoundError(f"`folder` must hold {SKEW_FILE}; got {folder!r}. Point at an output of `skew`.")
@@ -93,7 +93,7 @@ def read_skew_report(folder: str) -> SkewReport:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinity: it is written as a text, which `float` reads."""
+    """Replaces infinity, which JSON lacks, with a string that `float` can read."""
     if isinstance(value, float) and math.isinf(value):
         return "inf"
     if isinstance(value, dict):

@@ -1,6 +1,6 @@
 """Accumulates the differences between training and serving over blocks of examples.
 
-Examples before and after the transform are read side by side, in the blocks they were transformed in.
+Examples before and after the transform are read in parallel, in the blocks in which they were transformed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ExamplePair:
         file: file of the raw example.
         record: its position there, from 0.
         raw: the raw example, serialized.
-        transformed: what became of it.
+        transformed: the transformed example, serialized.
     """
 
     file: RecordFile
@@ -49,7 +49,7 @@ class ExamplePair:
     transformed: bytes
 
     def place(self, seed: Any) -> RecordPlace:
-        """Says where the example is; `seed` is the original id, bytes or an integer."""
+        """Returns the example's place; `seed` is the original id, bytes or an integer."""
         text = seed.decode("utf-8", errors="replace") if isinstance(seed, bytes) else str(seed)
         return RecordPlace(split=self.file.split, file=os.path.basename(self.file.path), record=self.record, id=text)
 
@@ -59,8 +59,8 @@ class ExampleBlock:
     """Examples that GraphTransform transformed at once.
 
     Attributes:
-        pairs: the first of them, which are to be compared; at least one.
-        raw: all of them before the transform.
+        pairs: the first examples of the block, which are to be compared; at least one.
+        raw: all examples of the block before the transform.
     """
 
     pairs: tuple[ExamplePair, ...]
@@ -68,7 +68,7 @@ class ExampleBlock:
 
 
 def pair_files(examples_dir: str, transformed_dir: str, splits: Sequence[str]) -> list[tuple[RecordFile, RecordFile]]:
-    """Finds the files of two examples folders that belong together: raw and transformed, by split and name."""
+    """Pairs the files of a raw and a transformed examples folder, by split and name."""
     raw_files = record_files(examples_dir, splits)
     files = record_files(transformed_dir, tuple(dict.fromkeys(file.split for file in raw_files)))
     if [(file.split, file.shard) for file in raw_files] != [(file.split, file.shard) for file in files]:
@@ -81,9 +81,9 @@ def pair_files(examples_dir: str, transformed_dir: str, splits: Sequence[str]) -
 
 
 def read_example_blocks(files: Sequence[tuple[RecordFile, RecordFile]], max_examples: int) -> Iterator[ExampleBlock]:
-    """Reads blocks of examples from the beginnings of files, about as many from each file of a split.
+    """Reads blocks of examples from the beginnings of files, about the same number from each file of a split.
 
-    Of each split, `max_examples` are read at most.
+    From each split, at most `max_examples` are read.
     """
     for raw_file, file in files:
         quota, rest = divmod(max_examples, raw_file.num_shards)
@@ -109,7 +109,7 @@ def _pair(file: RecordFile, record: int, raw: bytes | None, transformed: bytes |
 
 @dataclasses.dataclass(frozen=True)
 class _Answers:
-    """What both sides say about a batch."""
+    """The outputs of both sides for a batch."""
 
     training: dict[str, npt.NDArray[Any]]
     training_outputs: dict[str, npt.NDArray[Any]]
@@ -118,22 +118,22 @@ class _Answers:
 
 
 class SkewAccumulator:
-    """Asks both sides for the same examples and adds up what differs.
+    """Runs both sides on the same examples and accumulates the differences.
 
     Attributes:
-        graphs: the graphs that the network gets.
-        outputs: answers of training and of equal batches that are served.
-        one_by_one: answers of batches and of single requests, in the first batch of each block.
-        rounding: floating point features of batches and of the blocks in which GraphTransform transforms.
+        graphs: differences of the graphs that the network gets.
+        outputs: differences between training's outputs and served outputs, in equal batches.
+        one_by_one: differences between batches and single requests, for the first batch of each block.
+        rounding: differences of floating point features between batches and the blocks that GraphTransform transforms.
         num_examples: examples that were read, by split.
-        num_compared: of these, how many could be compared value by value.
-        num_of: examples that could not, by "unanswered", "of_another_seed" and "of_another_size".
+        num_compared: examples among these that could be compared value by value.
+        num_of: examples that could not be compared, by "unanswered", "of_another_seed" and "of_another_size".
         first_of: the first of each kind, in words.
         ids_compared: whether the transformed examples have original ids.
     """
 
     def __init__(self, training: TrainingAnswers, served: ServedAnswers, batch_size: int) -> None:
-        """Begins with nothing compared."""
+        """Starts with nothing compared."""
         self._training, self._served, self._batch_size = training, served, batch_size
         self.graphs = GraphComparison()
         self.outputs = OutputComparison()
@@ -146,7 +146,7 @@ class SkewAccumulator:
         self.ids_compared = True
 
     def add(self, block: ExampleBlock) -> None:
-        """Compares the examples of a block; those that cannot be compared are counted and left out."""
+        """Compares the examples of a block; examples that cannot be compared are counted and left out."""
         split = block.pairs[0].file.split
         self.num_examples[split] = self.num_examples.get(split, 0) + len(block.pairs)
         floats = self._floats_of(block)
@@ -168,7 +168,7 @@ class SkewAccumulator:
             if not is_kept.any():
                 return 0
             if not is_kept.all():
-                # Asked again without the others: in a merged graph, one stray example displaces all that follow.
+                # Run again without the others: in a merged graph, one stray example shifts everything after it.
                 pairs = [pair for pair, kept in zip(pairs, is_kept.tolist(), strict=True) if kept]
                 answers = self._ask(pairs)
                 places = _places(pairs, answers)
@@ -188,7 +188,7 @@ class SkewAccumulator:
         try:
             return _BlockFloats(self._served.graph(block.raw))
         except tf.errors.InvalidArgumentError:
-            # Some example is refused; its batch will tell which.
+            # Some example is refused; its batch will show which one.
             return None
 
     def _ask(self, pairs: Sequence[ExamplePair]) -> _Answers:
@@ -248,14 +248,14 @@ class SkewAccumulator:
 
 
 class _BlockFloats:
-    """The floating point features of a block, handed out batch by batch."""
+    """The floating point features of a block, returned batch by batch."""
 
     def __init__(self, graph: FlatGraph) -> None:
         self._floats = {key: values for key, values in graph.items() if values.dtype == np.float64}
         self._begins = dict.fromkeys(self._floats, 0)
 
     def put_into(self, graph: FlatGraph) -> FlatGraph:
-        """Takes the next values of each feature, as many as the batch has."""
+        """Takes the next values of each feature, as many as the batch has, and puts them into its graph."""
         taken = {}
         for key, values in self._floats.items():
             begin = self._begins[key]
@@ -272,6 +272,6 @@ def _places(pairs: Sequence[ExamplePair], answers: _Answers) -> list[RecordPlace
     names = [name for name in ID_OUTPUTS if name in answers.outputs]
     if not names:
         return [pair.place("") for pair in pairs]
-    # Of candidate pairs, the first one's source.
+    # For candidate pairs, the source of the first pair.
     ids = answers.outputs[names[0]].reshape(len(pairs), -1)[:, 0].tolist()
     return [pair.place(seed) for pair, seed in zip(pairs, ids, strict=True)]

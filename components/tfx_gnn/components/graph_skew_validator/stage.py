@@ -24,7 +24,7 @@ from tfx_gnn.serving.request_records import WRONG_SHAPE, DomainAnswer, label_key
 
 _MAX_REASONS = 20
 _MAX_SOURCES = 32
-"""Examples that requests with values out of the domain are made of."""
+"""Examples from which requests with values outside the domain are made."""
 _NONFINITE_ANSWERS = (
     "answers are NaN or infinite for values that requests may hold, which `preprocessing_fn` could clip:"
 )
@@ -40,27 +40,28 @@ def validate_skew(
     infra_blessing_dir: str,
     options: GraphSkewValidatorOptions,
 ) -> SkewReport:
-    """Compares what a model got in training with what it gets when it serves, example by example.
+    """Compares a model's inputs and outputs in training with those in serving, example by example.
 
-    Transformed examples take the way of training, as GraphTrainer kept it; the raw examples that they were made of go
-    through the exported model. Both sides show the graph that the network gets, value by value, and the answers. The
-    exported model is also asked for some examples one by one: the answer to a client must not depend on others.
+    Transformed examples go through the training reference that GraphTrainer saved; the raw examples that they were
+    made from go through the exported model. On both sides, the graph that the network gets is compared value by value,
+    and so are the outputs. The exported model is also queried with some examples one by one: the response to a client
+    must not depend on other examples.
 
     Args:
         examples_dir: raw examples.
-        transformed_examples_dir: what GraphTransform made of them, in files of the same number and order.
+        transformed_examples_dir: output of GraphTransform for these examples, with the same number and order of files.
         model_dir: trained model, with `Format-Serving/`.
-        model_run_dir: its model run, with `training_reference/`.
+        model_run_dir: model run of the same training, with `training_reference/`.
         skew_dir: absent or empty folder for `skew.json`.
         infra_blessing_dir: absent or empty folder for `INFRA_BLESSED` or `INFRA_NOT_BLESSED`, and `reasons.json`.
         options: what to compare, and what difference is allowed.
 
     Returns:
-        What was found, as in the file.
+        The results, as in the file.
 
     Raises:
-        FileNotFoundError: if the model or its way of training is not there.
-        ValueError: if the two folders of examples have other splits, files or numbers of examples, or none at all.
+        FileNotFoundError: if the model or its training reference is missing.
+        ValueError: if the two folders of examples differ in splits, files or numbers of examples, or hold no examples.
     """
     files = pair_files(examples_dir, transformed_examples_dir, options.splits)
     training, served = load_training_answers(model_run_dir), load_served_answers(model_dir)
@@ -102,7 +103,7 @@ def _report(
     batch_size: int,
     out_of_domain: tuple[DomainAnswer, ...],
 ) -> SkewReport:
-    """Collects what was found and decides the verdict."""
+    """Collects the results and decides the verdict."""
     features = accumulator.graphs.features
     report = SkewReport(
         blessed=True,

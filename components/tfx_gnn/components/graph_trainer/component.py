@@ -1,4 +1,4 @@
-"""Contract of GraphTrainer."""
+"""The TFX component GraphTrainer and its specification."""
 
 from __future__ import annotations
 
@@ -46,38 +46,38 @@ class GraphTrainer(base_component.BaseComponent):
     | input | transform_graph | TransformGraph | the transform that made them |
     | input | graph_schema | tfx_gnn.GraphSchemaArtifact | schema before the transform, for serving |
     | input | transformed_graph_schema | tfx_gnn.GraphSchemaArtifact | schema after the transform |
-    | input | size_constraints | tfx_gnn.SizeConstraintsArtifact | padding budgets |
-    | input | blessing | tfx_gnn.ExamplesBlessingArtifact | optional: without a blessing nothing is trained |
-    | input | best_hyperparameters | HyperParameters | optional: added to those of the options |
-    | input | examples | Examples | optional: raw, to make warm-up requests for a server of |
+    | input | size_constraints | tfx_gnn.SizeConstraintsArtifact | padding budgets (TF-GNN's size constraints) |
+    | input | blessing | tfx_gnn.ExamplesBlessingArtifact | optional: if given, only blessed examples are trained on |
+    | input | best_hyperparameters | HyperParameters | optional: added to the hyperparameters in the options |
+    | input | examples | Examples | optional: raw examples, from which warm-up requests for a server are made |
     | output | model | Model | one SavedModel: parse, transform, merge, predict |
     | output | model_run | ModelRun | TensorBoard logs, checkpoints, summary and report |
     | parameter | model_fn | str | the user's function, "package.module:function" |
     | parameter | task | JSON | what the model predicts |
     | parameter | num_epochs | int | passes over the training split |
     | parameter | train_split | str | split to train on |
-    | parameter | eval_split | str | split to watch while training |
-    | parameter | training_seed | int | seed of weights and order |
-    | parameter | early_stopping_patience | int | epochs without gain before stopping; 0 never stops |
+    | parameter | eval_split | str | split to evaluate during training |
+    | parameter | training_seed | int | seed of initial weights and of the order of examples |
+    | parameter | early_stopping_patience | int | epochs without improvement before stopping; 0 never stops |
     | parameter | hyperparameters | JSON | for `model_fn`, by name |
     | parameter | batching | str | "packed", "fit_or_skip" or "tight" batches of the training split |
-    | parameter | batch_size | int | graphs of a step on all replicas; 0: the learner's own batch size on each |
-    | parameter | success_ratio | float | which of the learned fit-or-skip budgets |
+    | parameter | batch_size | int | graphs per step over all replicas; 0: the learner's own batch size per replica |
+    | parameter | success_ratio | float | which of the learned fit-or-skip budgets to use |
     | parameter | shuffle_buffer_size | int | graphs in the shuffle buffer |
     | parameter | sharding | str | how files are divided among processes |
     | parameter | precision | str | "float32" or "mixed_bfloat16" |
     | parameter | steps_per_execution | int | steps that run in one call of TensorFlow |
-    | parameter | jit_compile | JSON | whether the step is compiled by XLA |
+    | parameter | jit_compile | JSON | whether XLA compiles the step |
     | parameter | deterministic | JSON | whether the same seed gives the same weights, bit for bit |
-    | parameter | strategy | str | where training runs, as in "mirrored" |
+    | parameter | strategy | str | distribution strategy, such as "mirrored" |
     | parameter | devices | JSON | devices of "one_device" or "mirrored" |
     | parameter | tpu | str | name of the TPU |
-    | parameter | num_parameter_partitions | int | parts of a large table at most, on parameter servers |
+    | parameter | num_parameter_partitions | int | maximum number of parts of a large table on parameter servers |
     | parameter | checkpoint_every_steps | int | steps between checkpoints; 0: one after each epoch |
-    | parameter | checkpoint_dir | str | folder of checkpoints that a retry goes on from |
-    | parameter | raw_tensor_signature | JSON | whether the model also answers plain tensors |
-    | parameter | allow_unsafe_operations | JSON | whether operations are exported that abort a server of threads |
-    | parameter | verify_tpu | str | "auto", "always" or "never": check the model for TPUs first |
+    | parameter | checkpoint_dir | str | folder of checkpoints from which a retry resumes |
+    | parameter | raw_tensor_signature | JSON | whether the model also has a signature that takes plain tensors |
+    | parameter | allow_unsafe_operations | JSON | whether to export operations that abort a multi-threaded server |
+    | parameter | verify_tpu | str | "auto", "always" or "never": whether to check first that the model runs on TPUs |
     | parameter | code_fingerprint | str | hash of the user's code |
     | parameter | library_version | str | version of this library |
 
@@ -85,12 +85,12 @@ class GraphTrainer(base_component.BaseComponent):
         transformed_examples: channel of Examples.
         transform_graph: channel of TransformGraph.
         graph_schema: channel of GraphSchemaArtifact, before the transform.
-        transformed_graph_schema: channel of GraphSchemaArtifact, after it.
+        transformed_graph_schema: channel of GraphSchemaArtifact, after the transform.
         size_constraints: channel of SizeConstraintsArtifact.
         options: model, task and how to train.
-        blessing: channel of ExamplesBlessingArtifact, of GraphExampleValidator.
-        best_hyperparameters: channel of HyperParameters, of GraphTuner.
-        examples: channel of raw graph Examples; the model then carries warm-up requests.
+        blessing: channel of ExamplesBlessingArtifact, from GraphExampleValidator.
+        best_hyperparameters: channel of HyperParameters, from GraphTuner.
+        examples: channel of raw graph Examples; if given, warm-up requests are exported with the model.
         runtime_parameters: name of a scalar option to the parameter that sets it
             when a compiled pipeline runs.
 

@@ -1,4 +1,4 @@
-"""Executor of GraphTrainer: artifacts to paths, paths to the stage."""
+"""Executor of GraphTrainer: maps artifacts to paths and calls the stage."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The two output folders of a training, the model and its run, which appear together.
 
-No file system renames two folders at once. So the training counts as ended from the moment when the note of
-`FinishedTraining` is there, the last thing that is written, into the hidden folder of the model run. If the same
-training is started again, the note tells that only the two folders have still to be renamed.
+No file system renames two folders at once. Therefore a training counts as ended as soon as its
+`FinishedTraining` note exists, which is written last, into the hidden folder of the model run. If the same
+training is started again, the note shows that only the two renames are left to do.
 
-Before a training starts, its folders are checked: whether they can be written, and whether there is room.
+Before a training starts, it is checked that its folders can be written and that there is enough space.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ FINISHED_FILE = "finished.json"
 LOGS_DIR = "logs"
 
 LOGS_BYTES = 16 << 20
-"""Room for TensorBoard's logs, the summary, and vocabularies of an export: what the smallest model needs, too."""
+"""Space for TensorBoard's logs, the summary, and vocabularies of an export: needed by even the smallest model."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinishedTraining:
-    """What has ended.
+    """The note that a training has ended.
 
     Attributes:
         fingerprint: what the training depended on: names to values or hashes.
-        model: fingerprint of the files of the model.
-        hidden_folders: last parts of the paths where the model and its run were written.
+        model: fingerprint of the model's files.
+        hidden_folders: base names of the hidden folders into which the model and its run were written.
     """
 
     fingerprint: dict[str, str]
@@ -63,12 +63,12 @@ class FinishedTraining:
 
     @property
     def names_hidden_folders(self) -> bool:
-        """Whether the names are such as a training gives: others would be renamed to outputs."""
+        """Whether the names have the form that a training gives them; a forged note could rename other folders."""
         return all(name.startswith(".") and PARTIAL_MARK in name and "/" not in name for name in self.hidden_folders)
 
     @classmethod
     def read(cls, run_dir: str) -> FinishedTraining | None:
-        """Reads the note of a model run, hidden or not; None if the training has not ended there."""
+        """Reads the note in a model run, hidden or not; None if no training has ended there."""
         path = os.path.join(run_dir, FINISHED_FILE)
         if not tf.io.gfile.exists(path):
             return None
@@ -76,31 +76,31 @@ class FinishedTraining:
             return options_json.from_json(file.read(), cls)
 
     def write(self, run_dir: str) -> None:
-        """Writes the note, whole or not at all."""
+        """Writes the note as a whole or not at all."""
         write_whole(os.path.join(run_dir, FINISHED_FILE), options_json.to_json(self))
 
 
 def checkpoint_folder(checkpoint_dir: str, model_run_dir: str, fingerprint: str) -> str:
-    """Names the folder of a training's checkpoints, the same whenever it is started again.
+    """Names the folder of a training's checkpoints, which stays the same when the training is started again.
 
-    That is `checkpoint_dir` or, if it is empty, a hidden folder beside the model run: an orchestrator gives a retry
-    another run folder, but beside the first one. A link of that name, or another user's folder, is a ValueError.
+    This is `checkpoint_dir` or, if that is empty, a hidden folder next to the model run: an orchestrator gives a retry
+    another run folder, but next to the first one. ValueError if that folder is a link or belongs to another user.
     """
     if checkpoint_dir:
         return checkpoint_dir
     parent = os.path.dirname(os.path.abspath(model_run_dir) if "://" not in model_run_dir else model_run_dir)
     hidden = os.path.join(parent, f".checkpoints-{fingerprint[:16]}")
     if has_locks(hidden):
-        # It is restored from, and removed in the end.
+        # The training restores from it, and removes it in the end.
         check_own_folder(hidden)
     return hidden
 
 
 class OutputFolders:
-    """The folders of a model and its run; a context manager that keeps other processes from writing them.
+    """The folders of a model and its run; a context manager that locks them against other processes.
 
-    Processes other than the chief get folders that are thrown away: some of what is written only works if all take
-    part.
+    Processes other than the chief get folders that are discarded, because some outputs can only be written if all
+    processes take part.
     """
 
     def __init__(self, model_dir: str, model_run_dir: str, *, is_chief: bool) -> None:
@@ -111,7 +111,7 @@ class OutputFolders:
         self._locks = contextlib.ExitStack()
 
     def __enter__(self) -> OutputFolders:
-        """Begins to keep others out."""
+        """Locks the folders."""
         if self._is_chief:
             with contextlib.ExitStack() as stack:
                 stack.enter_context(held_outputs(self._outputs, self._places, note=RESUMABLE))
@@ -121,11 +121,11 @@ class OutputFolders:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Lets others in again."""
+        """Releases the locks."""
         self._locks.close()
 
     def complete(self, fingerprint: Mapping[str, str]) -> bool:
-        """Completes the outputs of this very training if it had ended before; tells whether they are there.
+        """Completes the outputs if this same training had ended before; returns whether they exist.
 
         Always False in a process that does not write.
         """
@@ -143,9 +143,9 @@ class OutputFolders:
 
     @contextlib.contextmanager
     def written(self, fingerprint: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """Yields folders to write into, which appear whole or not at all.
+        """Yields folders to write into, which appear as a whole or not at all.
 
-        Hidden folders that killed processes left of the same outputs are removed.
+        Removes hidden folders that killed processes left behind for the same outputs.
         """
         if not self._is_chief:
             with tempfile.TemporaryDirectory(prefix="tfx-gnn-worker-") as scratch:
@@ -165,7 +165,7 @@ class OutputFolders:
             self._check_free(fingerprint)
             for folder in (model, run):
                 if has_locks(folder):
-                    # After a power loss, the note must not be there without the files that it is about.
+                    # After a power loss, the note must not exist without the files that it describes.
                     sync_tree(folder)
             FinishedTraining(
                 fingerprint=dict(fingerprint),
@@ -191,41 +191,41 @@ class OutputFolders:
             differing = differences(finished.fingerprint, fingerprint)
             found = f"of a training since which there changed: {differing}" if differing else "without its own model"
             raise FileExistsError(
-                f"`model_run_dir` must be absent, empty or the output of this very training beside its model; got "
+                f"`model_run_dir` must be absent, empty or the output of this same training next to its model; got "
                 f"{self._run!r}, an output {found}. Name other folders, or remove {self._model!r} and {self._run!r} "
-                "to train anew."
+                "to train again."
             )
         check_absent_or_empty(self._model, name="model_dir")
         check_absent_or_empty(self._run, name="model_run_dir")
 
 
 def finished_outputs(model_dir: str, model_run_dir: str) -> FinishedTraining | None:
-    """Reads which training the outputs are of; None unless both are there, whole and under their names."""
+    """Reads the note of finished outputs; None unless both folders are complete and have their final names."""
     finished = FinishedTraining.read(model_run_dir)
     return finished if finished is not None and fingerprint_folders([model_dir]) == finished.model else None
 
 
 def _complete_rename(folder: str, path: str) -> None:
-    """Renames a folder, unless that has been done."""
+    """Renames a folder, unless that has already been done."""
     if not tf.io.gfile.exists(folder):
         return
     if has_locks(path):
         check_absent_or_empty(path)
         rename_to(folder, path)
     else:
-        # An object store renames a folder file by file, and may have been cut short.
+        # An object store renames a folder file by file, and may have been interrupted.
         copy_files(folder, path)
         tf.io.gfile.rmtree(folder)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OutputSizes:
-    """What a training is going to write, in bytes: an estimate by the sizes of what it trains.
+    """Estimated sizes of a training's outputs, in bytes.
 
     Attributes:
-        checkpoints: all that are there at a time: those that are kept, and the one that is being written; and logs.
+        checkpoints: all checkpoints that exist at a time: those that are kept and the one being written; and logs.
         model: the exported model.
-        run: the weights once as a checkpoint and once for GraphSkewValidator, and logs.
+        run: the weights twice, as a checkpoint and for GraphSkewValidator, and logs.
     """
 
     checkpoints: int
@@ -234,9 +234,9 @@ class OutputSizes:
 
     @classmethod
     def of_model(cls, model: tf_keras.Model) -> OutputSizes:
-        """Estimates from a compiled model that has all its variables.
+        """Estimates the sizes from a compiled model that has all its variables.
 
-        With the slots of its optimizer: under Adam a checkpoint has three times the size of the weights.
+        This includes the slots of its optimizer: under Adam, a checkpoint is three times the size of the weights.
         """
         weights = sum(variable.shape.num_elements() * variable.dtype.size for variable in model.variables)
         return cls(
@@ -247,9 +247,9 @@ class OutputSizes:
 
 
 def check_outputs(folders: Mapping[str, tuple[str, int]]) -> None:
-    """Checks that folders can be made and written, and that their disks have room for the bytes that go there.
+    """Checks that folders can be created and written, and that their disks have space for the given bytes.
 
-    Folders on object stores are checked by writing an object; their room is not known. Neither a folder nor its
+    Folders on object stores are checked by writing an object; their free space is unknown. Neither a folder nor its
     parents need to exist; nothing is left behind.
     """
     needs: dict[int, list[tuple[str, str, int]]] = {}
@@ -265,18 +265,18 @@ def check_outputs(folders: Mapping[str, tuple[str, int]]) -> None:
 
 
 def check_places(*, model_dir: str, model_run_dir: str, checkpoint_dir: str) -> None:
-    """Checks before anything is read that outputs can be written, as far as is known without a model.
+    """Checks, before anything is read, that outputs can be written, as far as is known without a model.
 
     `checkpoint_dir` may be empty.
     """
     folders = {"model_dir": model_dir, "model_run_dir": model_run_dir, "checkpoint_dir": checkpoint_dir}
-    # Where a training has ended, no room is needed to find that out.
+    # If a training has ended, finding that out needs no space.
     if not (has_locks(model_run_dir) and os.path.exists(os.path.join(model_run_dir, FINISHED_FILE))):
         check_outputs({name: (folder, LOGS_BYTES) for name, folder in folders.items() if folder})
 
 
 def _nearest_existing(folder: str) -> str:
-    """The folder, or the nearest of its parents that is there."""
+    """The folder, or the nearest of its parents that exists."""
     path = os.path.abspath(folder)
     while not os.path.lexists(path):
         path = os.path.dirname(path)
@@ -284,13 +284,13 @@ def _nearest_existing(folder: str) -> str:
 
 
 def _check_writable(name: str, folder: str, existing: str) -> None:
-    """Writes a file where the folder is, or will be made: permissions alone do not tell."""
+    """Writes a file where the folder is or will be created: permissions alone do not prove that this is possible."""
     reason = None
     if not os.path.isdir(existing):
-        reason = "which is no folder"
+        reason = "which is not a folder"
     else:
         try:
-            # Where a quota is used up, a folder may yet be made.
+            # With a used-up quota, a folder may still be created.
             with tempfile.TemporaryDirectory(prefix=".write-check-", dir=existing) as made:
                 pathlib.Path(made, "file").write_bytes(b"x")
         except OSError as error:
@@ -299,7 +299,7 @@ def _check_writable(name: str, folder: str, existing: str) -> None:
         place = "" if existing == os.path.abspath(folder) else f" in {existing!r}"
         raise ValueError(
             f"`{name}` must be a folder that can be made and written; got {folder!r}{place}, {reason}. Name another "
-            "folder, or mend this one."
+            "folder, or fix this one."
         )
 
 
@@ -317,7 +317,7 @@ def _check_object_store(name: str, folder: str) -> None:
 
 
 def _check_room(folders: Sequence[tuple[str, str, int]]) -> None:
-    """Compares the room on one disk with what all folders there need."""
+    """Compares the free space of one disk with what all folders on it need."""
     free = shutil.disk_usage(folders[0][1]).free
     needed = sum(num_bytes for _, _, num_bytes in folders)
     if free < needed:

@@ -1,4 +1,4 @@
-"""Progress of a training: a bar on a terminal, elsewhere one line per epoch, and its input in TensorBoard."""
+"""Progress of a training: a bar on a terminal or else one line per epoch, and input statistics for TensorBoard."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tfx_gnn.training.loop.training_loop import TrainingState
 
 
 def say(line: str) -> None:
-    """Shows a line on stderr where no training is shown yet, or none any more."""
+    """Shows a line on stderr while no progress bar is active."""
     PlainConsole(stderr=True).print(line, soft_wrap=True)
 
 
 class TrainingProgress(tf_keras.callbacks.Callback):
     """Shows epoch, loss and metrics on stderr instead of Keras' own output.
 
-    `steps_per_epoch` is an expectation: after each epoch the bar goes by the number of batches there were. With
-    `is_quiet` nothing is shown: of several processes only one reports.
+    `steps_per_epoch` is an estimate: after each epoch the bar uses the actual number of batches. With
+    `is_quiet` nothing is shown, so that only one of several processes reports.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class TrainingProgress(tf_keras.callbacks.Callback):
             )
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Prints the epoch's line where there is no bar, else sets the bar's length by the batches there were."""
+        """Prints the epoch's line if there is no bar, else sets the bar's length from the actual number of batches."""
         self._epoch = epoch + 1
         self._steps_before += self._steps
         if self._task is not None:
@@ -106,14 +106,14 @@ class TrainingProgress(tf_keras.callbacks.Callback):
 
 
 class InputScalars(tf_keras.callbacks.Callback):
-    """Shows the input of each epoch in TensorBoard.
+    """Writes input statistics of each epoch for TensorBoard.
 
-    The scalars `input/graphs_per_batch`, `input/fill`, `input/padded_share`, `input/removed_share`,
-    `train/graphs_per_second`, `train/input_bound_share` and `train/learning_rate`, that of the last step, have the
-    epoch as step.
+    The scalars are `input/graphs_per_batch`, `input/fill`, `input/padded_share`, `input/removed_share`,
+    `train/graphs_per_second`, `train/input_bound_share` and `train/learning_rate`, that of the last step. Their
+    step is the epoch.
 
-    The scalars go to the folder `input` of `logs_dir`, a run of its own, for TensorBoard reads one file of a run at
-    a time.
+    The scalars go to the folder `input` of `logs_dir`, as a separate run, because TensorBoard reads one file of a run
+    at a time.
     """
 
     def __init__(self, *, state: TrainingState, logs_dir: str) -> None:
@@ -122,7 +122,7 @@ class InputScalars(tf_keras.callbacks.Callback):
         self._writer = tf.summary.create_file_writer(os.path.join(logs_dir, "input"))
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Writes the figures of the epoch."""
+        """Writes the epoch's scalars."""
         figures = self._state.inputs[epoch]
         with self._writer.as_default(step=epoch):
             tf.summary.scalar("input/graphs_per_batch", figures.graphs_per_batch)
@@ -142,16 +142,16 @@ class InputScalars(tf_keras.callbacks.Callback):
 
 
 def read_learning_rate(optimizer: tf_keras.optimizers.Optimizer) -> float | None:
-    """Tells the learning rate of an optimizer now; None if it has none, or several."""
+    """Returns an optimizer's current learning rate; None if it has none, or several."""
     rate: Any = getattr(optimizer, "learning_rate", None)
     if callable(rate):
         rate = rate(optimizer.iterations)
-    # A tensor of it: variables that are kept on several replicas are no numbers.
+    # Converted to a tensor first: variables kept on several replicas do not convert to a number.
     return None if rate is None else float(tf.convert_to_tensor(rate))
 
 
 def _is_worth_reading(record: logging.LogRecord) -> bool:
-    """Keras complains of callbacks as soon as a step takes less time than a line of output."""
+    """Filters out Keras' complaints that callbacks are slow, raised if a step takes less time than a line of output."""
     return not str(record.msg).startswith("Callback method")
 
 

@@ -54,43 +54,44 @@ def train_graph_model(
 ) -> TrainingSummary:
     """Trains the user's model and exports it together with the transform.
 
-    Where several processes take part, by `TF_CONFIG`, each of them calls this with the same arguments. The chief
-    writes the outputs. Workers and parameter servers of strategy "parameter_server" serve until they are killed.
+    If several processes take part, as given by `TF_CONFIG`, each of them calls this function with the same arguments.
+    The chief writes the outputs. Workers and parameter servers of strategy "parameter_server" serve until they are
+    killed.
 
     Args:
         transformed_examples_dir: output of GraphTransform, with labels.
-        transform_graph_dir: the transform that made them.
-        graph_schema_dir: folder of `graph_schema.pbtxt` before the transform.
-        transformed_graph_schema_dir: folder of `graph_schema.pbtxt` after it.
-        size_constraints_dir: padding budgets, learned from the same examples.
+        transform_graph_dir: the transform that made the examples.
+        graph_schema_dir: folder with the `graph_schema.pbtxt` before the transform.
+        transformed_graph_schema_dir: folder with the `graph_schema.pbtxt` after the transform.
+        size_constraints_dir: padding budgets (TF-GNN's size constraints), learned from the same examples.
         model_dir: absent or empty folder for the SavedModel, in `Format-Serving/`.
         model_run_dir: absent or empty folder for `logs/` (TensorBoard), `checkpoints/`,
             `training_reference/` (what training saw, for GraphSkewValidator), `training_summary.json`, `report.html`
-            and `finished.json`, by which the same training knows that it has ended.
+            and `finished.json`, which marks the training as finished.
         blessing_dir: verdict of GraphExampleValidator on the raw examples, which must be a blessing; empty to
-            train on whatever examples there are.
-        precomputed_batches_dir: output of `write_precomputed_batches` for the training split and the budget of
-            `options`: each epoch reads the next stored one instead of making batches. Empty to make them.
-        best_hyperparameters_dir: output of `tune_graph_model`, whose hyperparameters are added to those of
-            `options`; what these name already stays as it is. Empty to add none.
-        examples_dir: raw examples, of which the model gets warm-up requests for TensorFlow Serving, without their
+            train without one.
+        precomputed_batches_dir: output of `write_precomputed_batches` for the training split and the budget in
+            `options`: each epoch reads the next stored epoch instead of making batches. Empty to make batches.
+        best_hyperparameters_dir: output of `tune_graph_model`, whose hyperparameters are added to those in
+            `options`; hyperparameters in `options` take precedence. Empty to add none.
+        examples_dir: raw examples, from which warm-up requests for TensorFlow Serving are made, without their
             labels; empty to write none.
         options: what to train, and how.
-        exporters: what writes the trained model: SavedModels, unless told otherwise.
+        exporters: classes that write the trained model; by default as SavedModels.
 
     Returns:
-        What was done.
+        A summary of the training.
 
     Raises:
         ValueError: if the examples are not blessed, inputs do not fit each other, labels are missing, a class
-            of the training split is unknown, the model does not answer the task, the strategy lacks something,
+            of the training split is unknown, the model's outputs do not fit the task, the strategy lacks something,
             a TPU would refuse the model, or the loss is not finite.
         ModuleNotFoundError: if the module of `model_fn` cannot be found.
-        ConnectionError: if another process that takes part is gone.
+        ConnectionError: if another process of the training is gone.
         BlockingIOError: if another process is writing the same outputs, or uses the same checkpoints.
-        FileExistsError: if outputs of another training are there. Those of this very one end it at once.
-        TrainingPreemptedError: if the process got SIGTERM: the same call goes on from where it was.
-        KeyboardInterrupt: if it got SIGINT, as by Ctrl-C, after saving a checkpoint to resume from.
+        FileExistsError: if the outputs of another training exist. Outputs of this same training are returned at once.
+        TrainingPreemptedError: if the process received SIGTERM: the same call resumes where it stopped.
+        KeyboardInterrupt: if the process received SIGINT, such as by Ctrl-C, after saving a checkpoint to resume from.
     """
     options = with_best_hyperparameters(options, best_hyperparameters_dir)
     role = cluster_role()
@@ -119,10 +120,10 @@ def train_graph_model(
     touches_tpu = options.strategy.kind == TPU
     if options.verifies_tpu and touches_tpu:
         _refuse_for_tpu(folders, options)
-    # Before anything of TensorFlow runs, but for TPUs: it sets up the connections to other machines.
+    # Before TensorFlow runs anything, except for TPUs: it sets up the connections to other machines.
     strategy = make_strategy(options.strategy)
     if role.is_chief and not role.is_alone:
-        # Only now that all are connected: earlier, an error here would leave the other processes waiting.
+        # Only once all processes are connected: an earlier error would leave the other processes waiting.
         check_places(**places)
     if options.verifies_tpu and not touches_tpu:
         _refuse_for_tpu(folders, options)
@@ -134,7 +135,7 @@ def train_graph_model(
 def _summary_of_ended(
     folders: TrainerFolders, options: GraphTrainerOptions, role: ClusterRole, *, model_dir: str, model_run_dir: str
 ) -> TrainingSummary | None:
-    """Finds that a training has ended, before this process waits for others that have ended well."""
+    """Finds out whether the training has ended, before this process waits for others that may have exited."""
     finished = finished_outputs(model_dir, model_run_dir)
     if finished is None:
         return None
@@ -158,7 +159,7 @@ def _train_unless_ended(
     model_dir: str,
     model_run_dir: str,
 ) -> TrainingSummary:
-    """Trains, unless the outputs say that there is nothing left to do; all processes call it together."""
+    """Trains, unless the outputs show that the training has ended; all processes must call it together."""
     with OutputFolders(model_dir, model_run_dir, is_chief=role.is_chief) as outputs:
         training = Training(folders, strategy, role, options, exporters)
         fingerprint = training_fingerprint(folders, options, num_replicas=strategy.num_replicas_in_sync)
@@ -168,7 +169,7 @@ def _train_unless_ended(
         with locked_checkpoints(checkpoint_dir) if role.is_chief else contextlib.nullcontext():
             whole_fingerprint = _with_end(fingerprint, options)
             with errors_of_other_processes(role):
-                # Only the chief can tell: it may just have completed an interrupted commit.
+                # Only the chief knows: it may just have completed an interrupted commit.
                 has_ended = is_true_on_any_worker(strategy, is_true_here=outputs.complete(whole_fingerprint))
             if has_ended:
                 summary = read_training_summary(model_run_dir)
@@ -214,7 +215,7 @@ def _remove_checkpoints(checkpoint_dir: str, options: GraphTrainerOptions) -> No
 
 
 def _refuse_for_tpu(folders: TrainerFolders, options: GraphTrainerOptions) -> None:
-    # How many cores share a global batch is unknown until the TPU is set up; the check needs no batch size.
+    # The number of cores that share a global batch is unknown until the TPU is set up; the check needs no batch size.
     options = dataclasses.replace(options, batching=dataclasses.replace(options.batching, batch_size=0))
     readiness = check_training_for_tpu(folders, options)
     readiness.raise_if_not_ready(options.model_fn)

@@ -1,4 +1,4 @@
-"""Checks the trainer's own steps for what a TPU cannot run, and estimates their memory, without a TPU."""
+"""Checks the trainer's own steps for operations that a TPU cannot run, and estimates their memory, without a TPU."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tfx_gnn.training.loop.trainer_inputs import TrainerFolders, read_budgets, r
 from tfx_gnn.training.options import GraphTrainerOptions
 
 TILE_ROWS, TILE_COLUMNS = 8, 128
-"""A TPU keeps the last two dimensions of 32-bit values in tiles of this size, and fills up what is less."""
+"""A TPU stores the last two dimensions of 32-bit values in tiles of this size, and pads to whole tiles."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,9 +41,9 @@ class BatchTensor:
     Attributes:
         name: key, such as "nodes/item.x".
         dtype: name of its data type.
-        shape: static shape; -1 for a size that is not known.
+        shape: static shape; -1 for an unknown size.
         num_bytes: size of its values; unknown sizes count as 0.
-        tiled_bytes: at most so much it takes in tiles.
+        tiled_bytes: upper bound on its size in tiles.
     """
 
     name: str
@@ -54,18 +54,18 @@ class BatchTensor:
 
     @property
     def fits_tiles(self) -> bool:
-        """Whether the number of rows, all but the last dimension, is a multiple of 8."""
+        """Whether the second to last dimension is a multiple of 8."""
         return len(self.shape) < 2 or self.shape[-2] % TILE_ROWS == 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TpuMemory:
-    """Estimated memory of one core in bytes. What the step computes in between, its activations, comes on top.
+    """Estimated memory of one core in bytes, without activations, the intermediate results of the step.
 
     Attributes:
         batch: tensors of one batch.
         parameters: trained and other weights.
-        gradients: of trained weights.
+        gradients: gradients of trained weights.
         optimizer: slots and counters of the optimizer.
     """
 
@@ -81,12 +81,12 @@ class TpuMemory:
 
     @property
     def total(self) -> int:
-        """All of it. The batch counts twice: the next one is brought while one is computed."""
+        """The sum of all parts. The batch counts twice: one is transferred while another is computed."""
         return 2 * self.batch_bytes + self.parameters + self.gradients + self.optimizer
 
 
 def estimate_tpu_memory(batch_spec: Any, model: tf_keras.Model) -> TpuMemory:
-    """Adds up what is known before a step is run; the optimizer of the model has its variables."""
+    """Adds up what is known before a step runs; the model's optimizer must already have its variables."""
     return TpuMemory(
         batch=tuple(_measured(name, spec) for name, spec in _named_tensors(batch_spec)),
         parameters=_num_bytes(model.weights),
@@ -133,11 +133,11 @@ def _num_bytes(variables: Any) -> int:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TpuReadiness:
-    """What a check found.
+    """Results of a check.
 
     Attributes:
-        problems: of the training step, then those that only the step of evaluation has.
-        memory: what one core has to hold.
+        problems: problems of the training step, then those that only the evaluation step has.
+        memory: estimated memory of one core.
     """
 
     problems: tuple[TpuProblem, ...]
@@ -149,22 +149,22 @@ class TpuReadiness:
         return not any(problem.blocks for problem in self.problems)
 
     def raise_if_not_ready(self, model_name: str) -> None:
-        """Raises a ValueError that lists all problems that a TPU would refuse."""
+        """Raises a ValueError that lists all problems for which a TPU would refuse the step."""
         blocking = [problem for problem in self.problems if problem.blocks]
         if blocking:
             listed = "".join(f"\n- {problem}" for problem in blocking)
             raise ValueError(
                 f"`model_fn` must make a model that a TPU can train; got {len(blocking)} problems in "
-                f"{model_name!r}:{listed}\nMend these, or choose another strategy; `tfx-gnn check-tpu` checks again."
+                f"{model_name!r}:{listed}\nFix these, or choose another strategy; `tfx-gnn check-tpu` checks again."
             )
 
 
 def check_training_for_tpu(folders: TrainerFolders, options: GraphTrainerOptions) -> TpuReadiness:
-    """Reads what the trainer would read, and checks the model that it would train.
+    """Reads the trainer's inputs, and checks the model that it would train.
 
-    It builds a model of its own on the CPU, and moves TensorFlow's random generators on: set seeds afterwards.
+    The check builds its own model on the CPU, and advances TensorFlow's random generators: set seeds afterwards.
 
-    `batch_size` of the options is that of one core here.
+    Here, `batch_size` in the options is the batch size of one core.
     """
     model_fn = load_function(options.model_fn)
     inputs = read_inputs(folders, options)
@@ -193,9 +193,9 @@ def check_model_for_tpu(
     training: Budget,
     evaluation: Budget,
 ) -> TpuReadiness:
-    """Checks the training step of a model, with its loss, gradients and optimizer, and its step of evaluation.
+    """Checks a model's training step, with its loss, gradients and optimizer, and its evaluation step.
 
-    `make_builder` gets the spec of a padded graph of any size. Budgets are those of one core's batch.
+    `make_builder` gets the spec of a padded graph of any size. The budgets are for one core's batch.
     """
     made: list[tf.Variable] = []
 
@@ -203,13 +203,13 @@ def check_model_for_tpu(
         made.append(next_creator(**arguments))
         return made[-1]
 
-    # One device, and no strategy: what each replica does is the same under all of them.
+    # One device and no strategy: each replica does the same under every strategy.
     with libraries_traced_as_written(), tf.device("/device:CPU:0"), tf.variable_creator_scope(remember):
         train_data, eval_data = (_padding(labelled, budget) for budget in (training, evaluation))
         (sample,) = train_data
         model_spec = train_data.element_spec.graph.relax(num_components=True, num_nodes=True, num_edges=True)
         model = make_builder(model_spec).build(sample.graph)
-        # A step that makes variables is traced twice.
+        # A step that creates variables is traced twice.
         create_training_variables(model, tf.distribute.get_strategy(), sample.graph, sample.labels)
         train_step = make_train_step(model, tf.distribute.get_strategy())
         problems: dict[TpuProblem, None] = {}
@@ -223,12 +223,12 @@ def check_model_for_tpu(
 
 
 def _padding(labelled: LabelledGraphs, budget: Budget) -> tf.data.Dataset:
-    """One batch of padding alone, of the spec that all batches have."""
+    """One batch that consists of padding, with the same spec as all batches."""
     return weighted_training_batches(empty_batches(labelled.graph_spec, budget).take(1), labelled)
 
 
 def _named(batch_spec: TrainingBatch) -> TrainingBatch:
-    """The spec with names of its plain tensors, by which problems tell of them."""
+    """The spec, with names for its plain tensors, by which problems refer to them."""
 
     def named(name: str, spec: Any) -> Any:
         if isinstance(spec, tf.TensorSpec):

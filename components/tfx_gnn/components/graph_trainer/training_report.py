@@ -16,7 +16,7 @@ _NOTED_REMOVAL = 0.01
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Curve:
-    """What a drawing shows, and the drawing."""
+    """A curve's data and its drawing."""
 
     name: str
     series: tuple[str, ...]
@@ -24,7 +24,7 @@ class _Curve:
 
 
 def render_training_report(summary: TrainingSummary) -> str:
-    """Shows a training on one HTML page: curves, input, layers, options and where it stopped."""
+    """Renders a training as one HTML page: curves, input, layers, options and where it stopped."""
     return render_page(
         "training_report.html.j2",
         summary=summary,
@@ -43,7 +43,7 @@ def write_training_report(summary: TrainingSummary, path: str) -> None:
 
 
 def training_notes(summary: TrainingSummary) -> list[str]:
-    """Says in sentences what might be done better next time."""
+    """Suggests improvements for the next training, in sentences."""
     notes = []
     losses = [logs.get("val_loss", math.nan) for logs in summary.epochs]
     finite = [loss for loss in losses if math.isfinite(loss)]
@@ -74,14 +74,14 @@ def training_notes(summary: TrainingSummary) -> list[str]:
         )
     if summary.num_eval_examples_of_unknown_class:
         notes.append(
-            f"{summary.num_eval_examples_of_unknown_class:,} labels of the watched split are missing, or of a class "
+            f"{summary.num_eval_examples_of_unknown_class:,} labels of the evaluation split are missing, or of a class "
             "that training does not know; they are not scored."
         )
     return notes
 
 
 def _metric_names(summary: TrainingSummary) -> list[str]:
-    """Names without the mark of validation; the loss first, then as the model has them."""
+    """Metric names without the validation prefix; the loss first, then in the model's order."""
     names = dict.fromkeys(name.removeprefix(_VALIDATION) for logs in summary.epochs for name in logs)
     return sorted(names, key=lambda name: name != "loss")
 

@@ -44,11 +44,12 @@ from tfx_gnn.transform.application import SavedGraphTransform
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Exporters:
-    """What writes a trained model; another one may write another format, or nothing where none is asked for.
+    """Factories of the objects that write a trained model; replace them to write another format, or nothing.
 
     Attributes:
-        served_model: makes of the arguments of `ServedModel` an object whose `save` makes the folder that is served.
-        training_reference: makes of the arguments of `TrainingReference` an object whose `save` makes the folder of it.
+        served_model: takes the arguments of `ServedModel`; returns an object whose `save` writes the folder to serve.
+        training_reference: takes the arguments of `TrainingReference`; returns an object whose `save` writes its
+            folder.
     """
 
     served_model: Callable[..., Any] = ServedModel
@@ -69,7 +70,7 @@ _BETWEEN_PROCESSES = (
 
 @contextlib.contextmanager
 def errors_of_other_processes(role: ClusterRole) -> Iterator[None]:
-    """Turns an error between machines into a ConnectionError that says what it means."""
+    """Turns an error between machines into a ConnectionError that explains it."""
     try:
         yield
     except _BETWEEN_PROCESSES as error:
@@ -99,12 +100,12 @@ class Training:
         self._setup = TrainingSetup(folders, strategy, options)
 
     def run(self, model_dir: str, run_dir: str, checkpoint_dir: str, fingerprint: Mapping[str, str]) -> TrainingSummary:
-        """Trains, or goes on from checkpoints, and exports the model into existing folders."""
+        """Trains, or resumes from checkpoints, and exports the model into existing folders."""
         options, setup, sample = self._options, self._setup, self._setup.sample
         warmup_records = self._warmup_records()
         with self._strategy.scope():
             model = setup.builder.build(sample.graph)
-        # A model of many replicas or machines is exported from a twin of it that has its weights on one device.
+        # A model of many replicas or machines is exported from a twin that has its weights on one device.
         exported = model if tf.distribute.get_strategy() is self._strategy else setup.builder.build(sample.graph)
         served = self._exporters.served_model(
             raw_spec=setup.inputs.raw_spec,
@@ -116,7 +117,7 @@ class Training:
             raw_tensor_signature=options.export.raw_tensor_signature,
             allow_unsafe_operations=options.export.allow_unsafe_operations,
         )
-        # A trial: what cannot be exported is found out now, not after hours of training.
+        # A trial export: a model that cannot be exported must fail now, not after hours of training.
         trial_dir = os.path.join(model_dir, "trial")
         served.save(trial_dir)
         tf.io.gfile.rmtree(trial_dir)
@@ -136,7 +137,7 @@ class Training:
         served.save(saved_model_dir)
         if warmup_records:
             write_warmup_requests(saved_model_dir, without_labels(warmup_records, saved_model_dir))
-        # Evaluation's batches, not those of training: all examples can be asked, and padding is the same.
+        # Evaluation's batches, not training's: every example fits them, and padding is the same.
         budget = setup.budgets.evaluation
         preprocess = functools.partial(input_pipeline.evaluation_batch, labelled=setup.labelled, budget=budget)
         self._exporters.training_reference(
@@ -159,8 +160,8 @@ class Training:
         records = [bytes(record) for record in stream.as_numpy_iterator()]
         if not records:
             raise ValueError(
-                f"`examples_dir` must hold an example in split {split!r}, to make warm-up requests of; got none in "
-                f"{folder!r}. Take the examples that were transformed, or leave it out."
+                f"`examples_dir` must hold an example in split {split!r}, to make warm-up requests from; got none in "
+                f"{folder!r}. Give the raw examples that were transformed, or leave `examples_dir` out."
             )
         return records
 
@@ -175,10 +176,10 @@ class Training:
         fingerprint: Mapping[str, str],
     ) -> None:
         options = self._options
-        # What cannot be read is found out before anything is written.
+        # Unreadable inputs must fail before anything is written.
         steps = self._setup.steps(model)
         evaluate = self._setup.evaluation(model)
-        # Beside the checkpoints, so that those of a training that is ended are not lost.
+        # Next to the checkpoints, so that the logs of an interrupted training are not lost.
         logs_dir = os.path.join(checkpoint_dir, LOGS_DIR)
         progress = TrainingProgress(
             num_epochs=options.num_epochs,
@@ -202,7 +203,7 @@ class Training:
             checkpoint_dir=checkpoint_dir,
             every_steps=options.checkpoints.every_steps,
             writes=self._role.is_chief,
-            # A failed run has no output folder, so its findings go beside the checkpoints.
+            # A failed run has no output folder, so its findings go next to the checkpoints.
             run_dir=checkpoint_dir,
             say=progress.say,
         )
@@ -225,7 +226,7 @@ class Training:
                 )
             except TrainingPreemptedError as stopped:
                 if stop.is_interrupt:
-                    progress.say(f"{stopped} Run the same again: it goes on from there.")
+                    progress.say(f"{stopped} Run the same command again to resume from there.")
                     raise KeyboardInterrupt from stopped
                 raise
         if self._role.is_chief:
@@ -265,21 +266,21 @@ def _check_room(model: tf_keras.Model, model_dir: str, run_dir: str, checkpoint_
         {
             "model_dir": (model_dir, sizes.model),
             "model_run_dir": (run_dir, sizes.run),
-            # What is there already will not be written again.
+            # Existing checkpoints will not be written again.
             "checkpoint_dir": (checkpoint_dir, max(sizes.checkpoints - num_checkpoint_bytes(checkpoint_dir), 0)),
         }
     )
 
 
 def _save_weights(model: tf_keras.Model, run_dir: str) -> str:
-    """Saves the weights as a checkpoint of a model run, and returns its prefix; every process must take part."""
+    """Saves the weights as a checkpoint in the model run, and returns its prefix; every process must take part."""
     prefix = os.path.join(run_dir, _EXPORTED_WEIGHTS)
     tf.train.Checkpoint(model=model).write(prefix, options=_checkpoint_options(model))
     return prefix
 
 
 def _load_weights(model: tf_keras.Model, prefix: str) -> None:
-    """Loads what `_save_weights` saved into a model of one device, built by the same function."""
+    """Loads what `_save_weights` saved into a model on one device, built by the same function."""
     tf.train.Checkpoint(model=model).read(prefix).expect_partial().assert_existing_objects_matched()
 
 

@@ -1,4 +1,4 @@
-"""Contract of GraphTransform."""
+"""The TFX component GraphTransform and its specification."""
 
 from __future__ import annotations
 
@@ -44,45 +44,45 @@ class GraphTransformSpec(ComponentSpec):
 
 
 class GraphTransform(base_beam_component.BaseBeamComponent):
-    """Applies the user's `preprocessing_fn`, with full-pass statistics, to every graph.
+    """Applies the user's `preprocessing_fn` to every graph, with statistics from a full pass over the data.
 
     | kind | name | type | meaning |
     |---|---|---|---|
-    | input | examples | Examples | raw graph tf.Examples; of several spans, if there are several artifacts |
-    | input | graph_schema | tfx_gnn.GraphSchemaArtifact | their schema |
-    | input | analyzer_cache | TransformCache | statistics of earlier spans; optional |
+    | input | examples | Examples | raw graph tf.Examples; one artifact per span |
+    | input | graph_schema | tfx_gnn.GraphSchemaArtifact | schema of the examples |
+    | input | analyzer_cache | TransformCache | optional: statistics of earlier spans |
     | output | transform_graph | TransformGraph | the transform, for training and serving |
-    | output | transformed_examples | Examples | transformed graph tf.Examples, same splits |
+    | output | transformed_examples | Examples | transformed graph tf.Examples, in the same splits |
     | output | transformed_graph_schema | tfx_gnn.GraphSchemaArtifact | schema after the transform |
-    | output | pre_transform_stats | ExampleStatistics | of the raw features, every item once |
+    | output | pre_transform_stats | ExampleStatistics | of the raw features, each item counted once |
     | output | post_transform_stats | ExampleStatistics | of the transformed features of the same items |
-    | output | updated_analyzer_cache | TransformCache | statistics of these spans, for the next run; on demand |
+    | output | updated_analyzer_cache | TransformCache | statistics of these spans, for the next run; on request |
     | parameter | tables_dir | str | tables that the examples were sampled from, for analyze="tables"; else empty |
     | parameter | preprocessing_fn | str | the user's function, "package.module:function" |
-    | parameter | analyze_splits | JSON | splits that statistics come from |
+    | parameter | analyze_splits | JSON | splits that statistics are computed from |
     | parameter | analyze | JSON | what statistics count: "unique_items", "tables" or "as_sampled" |
     | parameter | rules | JSON | what to do with rows of the tables that break a rule |
-    | parameter | access | JSON | another name of the schema of the tables, and which files may be read |
+    | parameter | access | JSON | alternative file name of the tables' schema, and which files may be read |
     | parameter | nonfinite_features | JSON | transformed features that may be NaN or infinite |
-    | parameter | tables_fingerprint | str | hash of the tables; empty without |
+    | parameter | tables_fingerprint | str | hash of the tables; empty without tables |
     | parameter | code_fingerprint | str | hash of the user's code |
     | parameter | library_version | str | version of this library |
 
-    Statistics are taken of all spans, in the order of their numbers, and an item counts in the first
-    that has it. The span with the largest number is transformed and described by the statistics
-    outputs. To train on a window of spans, join them where the examples are made.
+    Statistics cover all spans, in the order of their numbers; an item is counted in the first span
+    that has it. Only the span with the largest number is transformed and described by the statistics
+    outputs. To train on a window of spans, join the spans when the examples are made.
 
     Args:
         examples: channel of Examples.
         graph_schema: channel of GraphSchemaArtifact.
         options: what to apply.
-        analyzer_cache: channel of TransformCache, the `updated_analyzer_cache` of an earlier run; such a
-            run is found by TFX's Resolver. Spans that are in it are not read.
+        analyzer_cache: channel of TransformCache, the `updated_analyzer_cache` of an earlier run; TFX's
+            Resolver finds that run. Spans in the cache are not read again.
         keep_analyzer_cache: whether there is an output `updated_analyzer_cache`.
-        tables_dir: folder of the tables that the examples were sampled from, for
-            `analyze="tables"` and nothing else.
-        tables_fingerprint: text that changes when the tables change. Empty: the
-            hash of the tables, which must then be readable here and now.
+        tables_dir: folder of the tables that the examples were sampled from; only for
+            `analyze="tables"`.
+        tables_fingerprint: text that changes whenever the tables change. If it is empty, the tables are
+            hashed, so they must be readable when the pipeline is built.
         runtime_parameters: name of `tables_dir` or of a scalar option to the parameter
             that sets it when a compiled pipeline runs.
 

@@ -1,4 +1,4 @@
-"""Executor of GraphTransform: artifacts to paths, paths to the stage."""
+"""Executor of GraphTransform: maps artifacts to paths and calls the stage."""
 
 from __future__ import annotations
 

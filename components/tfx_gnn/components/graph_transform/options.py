@@ -15,21 +15,21 @@ from tfx_gnn.transform.analysis import (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GraphTransformOptions:
-    """How to transform.
+    """Options of the transform.
 
     Attributes:
         preprocessing_fn: "package.module:function" of a function from a GraphView to a GraphView.
-        analyze_splits: splits that statistics are taken of, at least one. The transform is applied to all.
+        analyze_splits: splits that statistics are computed from, at least one. The transform is applied to all splits.
         analyze: what statistics count. "unique_items": every node and edge of the examples once. "tables":
-            every row of the tables that the examples were sampled from, also what no subgraph has;
-            of sets without table, and of the context, the examples as in "unique_items". "as_sampled": every
-            occurrence in an example, so a hub as often as it was sampled; only here statistics may
-            depend on sizes and edges, or on values of two sets side by side.
-        rules: what to do with rows of the tables that break a rule, as when the examples were
-            sampled from them.
-        access: another name of the schema of the tables, and which files may be read, likewise.
-        nonfinite_features: tf.Example keys of transformed features, as "nodes/item.x", that may have values that are
-            NaN or infinite. Those of `_readout` and other auxiliary sets may: a label may be missing.
+            every row of the tables that the examples were sampled from, including rows that no subgraph contains;
+            for sets without a table and for the context, the examples are counted as in "unique_items".
+            "as_sampled": every occurrence in an example, so a hub counts as often as it was sampled. Only with
+            "as_sampled" may statistics depend on sizes and edges, or combine values of two sets.
+        rules: what to do with rows of the tables that break a rule; use the rules that the examples were
+            sampled with.
+        access: alternative file name of the tables' schema, and which files may be read; use the same as for sampling.
+        nonfinite_features: tf.Example keys of transformed features, such as "nodes/item.x", whose values may be
+            NaN or infinite. Features of `_readout` and other auxiliary sets always may, because a label may be missing.
     """
 
     preprocessing_fn: str

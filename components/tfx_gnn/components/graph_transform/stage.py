@@ -77,33 +77,33 @@ def transform_graphs(
     post_transform_stats_dir: str = "",
     beam_args: Sequence[str] = (),
 ) -> graph_schema_pb2.GraphSchema:
-    """Takes full-pass statistics, transforms all examples, and keeps the transform for serving.
+    """Computes full-pass statistics, transforms all examples, and saves the transform for serving.
 
     The statistics of tf.Transform's analyzers count every node and edge once, however many
-    subgraphs it was sampled into: items of one set with the same "#id" are one, and one of them stands for
-    all, so such sets carry features of the item alone, not of its place in a subgraph. Edges without "#id"
-    are known by the "#id" of the nodes at both ends, their features and their number among equal ones. Other
-    items, readouts among them, and the context count once in each example. `options.analyze` makes other
-    choices. The order of examples and the number of files stay as they are.
+    subgraphs it was sampled into. Items of one set with the same "#id" are the same item, represented by one of its
+    occurrences, so the features of such sets must depend on the item alone, not on its place in a subgraph. Edges
+    without "#id" are identified by the "#id" of their end nodes, their features and their number among equal edges.
+    Other items, such as readouts, and the context count once per example. `options.analyze` can change
+    this. The order of examples and the number of files are preserved.
 
     Args:
         examples_dir: graph tf.Examples; these are transformed.
-        graph_schema_dir: folder of their `graph_schema.pbtxt`.
-        transform_graph_dir: absent or empty folder for what `tft.TFTransformOutput` and
+        graph_schema_dir: folder with the `graph_schema.pbtxt` of the examples.
+        transform_graph_dir: absent or empty folder for the files that `tft.TFTransformOutput` and
             `SavedGraphTransform` read.
         transformed_examples_dir: absent or empty folder for the transformed examples, with their
-            `graph_schema.pbtxt` beside the splits.
+            `graph_schema.pbtxt` next to the splits.
         transformed_graph_schema_dir: absent or empty folder for the same `graph_schema.pbtxt`.
         options: how to transform.
-        tables_dir: folder of the tables that the examples were sampled from, for
-            `analyze="tables"` and nothing else.
-        earlier_examples_dirs: graph tf.Examples of earlier spans, in order. Statistics are of these and of
-            `examples_dir`; an item counts in the first that has it. They are not transformed.
-        analyzer_cache_dir: what an earlier run wrote to its `updated_analyzer_cache_dir`. Spans whose statistics
-            are there are not read, unless an analyzer cannot be cached.
-        updated_analyzer_cache_dir: absent or empty folder to keep the statistics of these spans in.
+        tables_dir: folder of the tables that the examples were sampled from; only for
+            `analyze="tables"`.
+        earlier_examples_dirs: graph tf.Examples of earlier spans, in order. Statistics cover these spans and
+            `examples_dir`; an item is counted in the first span that has it. Earlier spans are not transformed.
+        analyzer_cache_dir: the `updated_analyzer_cache_dir` of an earlier run. Spans with cached statistics
+            are not read again, unless an analyzer cannot be cached.
+        updated_analyzer_cache_dir: absent or empty folder in which to keep the statistics of these spans.
         pre_transform_stats_dir: absent or empty folder for statistics of the raw features of the items in
-            `examples_dir`, of the splits to analyze, as TFX's StatisticsGen writes them; see
+            `examples_dir`, in the splits to analyze, in the format of TFX's StatisticsGen; see
             `tfx_gnn.transform.statistics`.
         post_transform_stats_dir: the same for the transformed features of the same items.
         beam_args: command-line arguments of Apache Beam.
@@ -113,9 +113,9 @@ def transform_graphs(
 
     Raises:
         ValueError: if a split is missing or empty, a transformed feature has a value that is NaN or infinite, the
-            function's result does not fit the graph or could not be served, a statistic depends on the structure of
-            the sampled subgraphs, the tables lack a feature, or there is no such cache.
-        TypeError: if the function returns something else than a GraphView of tensors.
+            function's result does not match the graph or cannot be served, a statistic depends on the structure of
+            the sampled subgraphs, the tables lack a feature, or the analyzer cache does not exist.
+        TypeError: if the function does not return a GraphView of tensors.
     """
     if bool(tables_dir) != (options.analyze == TABLES):
         raise ValueError(
@@ -130,7 +130,7 @@ def transform_graphs(
         )
     if analyzer_cache_dir and not tf.io.gfile.isdir(analyzer_cache_dir):
         raise ValueError(
-            f"`analyzer_cache_dir` must be a folder that an earlier run kept its statistics in; got none at "
+            f"`analyzer_cache_dir` must be a folder in which an earlier run kept its statistics; got none at "
             f"{analyzer_cache_dir!r}. Name its `updated_analyzer_cache_dir`, or leave it out in the first run."
         )
     files = record_files(examples_dir)
@@ -193,7 +193,7 @@ def transform_graphs(
         _check_shards(shards, options, examples_dir)
         labels = {f"{const.CONTEXT}/{name}" for name in context_labels(raw_schema)}
         check_finite(
-            # A label of a graph may be missing, as one of a node may.
+            # A label may be missing, for graphs as well as for nodes.
             {
                 key: counts
                 for key, counts in shards.transformed.items()
@@ -219,7 +219,7 @@ def transform_graphs(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Outputs:
-    """Folders to write to, which exist; empty where nothing is asked for."""
+    """Existing folders to write to; empty for outputs that are not requested."""
 
     transform_graph: str
     transformed_examples: str

@@ -1,4 +1,4 @@
-"""Contract of GraphTuner."""
+"""The TFX component GraphTuner and its specification."""
 
 from __future__ import annotations
 

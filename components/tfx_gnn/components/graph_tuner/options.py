@@ -22,27 +22,28 @@ _BETTER_IF_HIGH = ("accuracy", "f1", "precision", "recall", "auc", "mrr", "hits_
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GraphTunerOptions:
-    """What to search, and how.
+    """Options of the search.
 
     Attributes:
-        trainer: what to train in each trial, and how. Its `hyperparameters` are given to each trial beside those
-            that are searched; its early stopping ends trials, too. It runs in one process: by strategy "default",
-            "one_device" or "mirrored".
+        trainer: what to train in each trial, and how. Each trial gets its `hyperparameters` in addition to those
+            that are searched, and its early stopping also ends trials. It must run in one process, with strategy
+            "default", "one_device" or "mirrored".
         search_space: hyperparameters of `model_fn` by name, each with the values that it may take.
-        num_trials: trials, at least 1, those of a search that goes on included; a grid ends when all of it was tried.
-        objective: what is compared: loss or a metric of the model, "val_..." on the watched split. It is that of the
-            epoch whose weights GraphTrainer would export.
-        direction: "minimize", "maximize" or "auto", which is known of losses and of the metrics of tasks.
-        sampler: what chooses values: "tpe" learns from the trials before, "random" does not, "grid" goes through all
+        num_trials: number of trials, at least 1, including those of a search that is resumed. A grid search ends
+            when every combination has been tried.
+        objective: loss or metric of the model by which trials are compared; "val_..." for the evaluation split. The
+            value is that of the epoch whose weights GraphTrainer would export.
+        direction: "minimize", "maximize" or "auto", which knows the direction of losses and of the tasks' metrics.
+        sampler: what chooses values: "tpe" learns from earlier trials, "random" does not, "grid" tries all
             combinations.
-        pruner: what ends trials early that do worse than others: "median" those below the median of the others at the
-            same epoch, "hyperband" ever more of them at certain epochs, "none" none.
-        num_startup_trials: trials that "tpe" chooses at random first, and that "median" waits for, at least 1.
-        max_failed_trials: trials that may fail, by an error or a loss that is not finite; one more ends the search with
+        pruner: what ends trials early that do worse than others: "median" ends those below the median of the others
+            at the same epoch, "hyperband" ends more and more of them at certain epochs, "none" ends none.
+        num_startup_trials: random trials before "tpe" starts to learn and "median" starts to prune, at least 1.
+        max_failed_trials: trials that may fail with an error or a non-finite loss. One more ends the search with
             an error.
-        search_seed: seed of the choice of values, in [0, 2**31): the same seed, the same trials.
-        search_dir: folder of the trials that are finished, where a search that was ended finds them when it is
-            started again; empty: a hidden one beside the output.
+        search_seed: seed for choosing values, in [0, 2**31): the same seed gives the same trials.
+        search_dir: folder of finished trials, from which an interrupted search resumes when it is started again;
+            empty for a hidden folder next to the output.
     """
 
     trainer: GraphTrainerOptions
@@ -83,8 +84,8 @@ class GraphTunerOptions:
         fixed = sorted(self.search_space.keys() & self.trainer.hyperparameters.keys())
         if fixed:
             raise ValueError(
-                f"`search_space` must not name what is fixed; got {fixed}, which are among the trainer's "
-                "`hyperparameters`, too. Take them out of one of both."
+                f"`search_space` must not name a fixed hyperparameter; got {fixed}, which are also among the trainer's "
+                "`hyperparameters`. Remove them from one of the two."
             )
         if self.sampler == GRID:
             math.prod(len(values.grid()) for values in self.search_space.values())

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class Study:
-    """A search as Optuna sees it.
+    """A search as an Optuna study.
 
-    What a trial is given depends on the seed, its number and the trials before, and on nothing else: a search that
-    goes on chooses what it would have chosen without the break.
+    A trial's values depend only on the seed, its number and the earlier trials: a resumed search
+    chooses what it would have chosen without the interruption.
     """
 
     def __init__(self, options: GraphTunerOptions, finished: Sequence[Trial] = ()) -> None:
@@ -55,13 +55,13 @@ class Study:
 
     @property
     def num_trials(self) -> int:
-        """How many trials there are to be."""
+        """Total number of trials."""
         if self._options.sampler != GRID:
             return self._options.num_trials
         return min(self._options.num_trials, len(self._grid()))
 
     def begin_trial(self) -> dict[str, Any]:
-        """Chooses the values of the next trial, by name of the hyperparameter."""
+        """Chooses the hyperparameter values of the next trial, by name."""
         number = len(self._study.get_trials(deepcopy=False))
         if self._options.sampler == GRID:
             self._study.enqueue_trial(self._grid()[number])
@@ -71,13 +71,13 @@ class Study:
         return _values(self._space, self._running.params)
 
     def report(self, epoch: int, value: float) -> bool:
-        """Tells the finite objective of an epoch, from 0; True if the trial should end because others did better."""
+        """Reports the finite objective of an epoch, from 0; True if the trial should be pruned."""
         assert self._running is not None
         self._running.report(value, epoch)
         return self._running.should_prune()
 
     def end_trial(self, trial: Trial) -> None:
-        """Tells how the trial that was begun last ended."""
+        """Reports how the current trial ended."""
         assert self._running is not None
         self._study.tell(self._running, trial.value, state=_state(trial.state))
         self._running = None
@@ -111,7 +111,7 @@ def _distribution(values: SearchRange) -> BaseDistribution:
     if isinstance(values, IntRange):
         return IntDistribution(values.low, values.high, log=values.log, step=values.step)
     assert isinstance(values, Choice)
-    # Optuna takes no lists and objects, so JSON stands for them.
+    # Optuna does not accept lists and objects, so they are passed as JSON.
     return CategoricalDistribution(values.texts)
 
 
@@ -166,12 +166,12 @@ def _no_log() -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainedTrial:
-    """What the training of a trial gave.
+    """Results of a trial's training.
 
     Attributes:
         epochs: loss and metrics of each epoch.
         exported_epoch: epoch whose weights would be exported, from 1.
-        num_parameters: numbers that were trained.
+        num_parameters: number of parameters of the model.
     """
 
     epochs: tuple[dict[str, float], ...]
@@ -183,15 +183,15 @@ class SearchObserver(Protocol):
     """Callbacks of a search."""
 
     def on_search_begin(self, num_trials: int, finished: list[Trial]) -> None:
-        """Runs first, with the number of trials there will be and those that are finished."""
+        """Called first, with the total number of trials and those that are already finished."""
         ...
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
-        """Runs after each epoch, from 0, of a trial, with its loss and metrics."""
+        """Called after each epoch of a trial, from 0, with its loss and metrics."""
         ...
 
     def on_trial_end(self, trial: Trial) -> None:
-        """Runs after each trial."""
+        """Called after each trial."""
         ...
 
 
@@ -214,17 +214,17 @@ class TuningProgress:
         self._best: float | None = None
 
     def on_search_begin(self, num_trials: int, finished: list[Trial]) -> None:
-        """Shows from where the search goes on."""
+        """Shows where the search resumes."""
         self._num_trials = num_trials
         self._task = self._progress.add_task("Trials", total=num_trials, completed=len(finished), figures="")
         for trial in finished:
             self._take(trial)
         if finished:
-            self._say(f"going on after {len(finished)} of {num_trials} trials{self._best_text()}")
+            self._say(f"resuming after {len(finished)} of {num_trials} trials{self._best_text()}")
         self._progress.start()
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
-        """Shows the epoch behind the bar."""
+        """Shows the epoch after the bar."""
         if not self._progress.disable:
             figures = f"epoch {epoch + 1}/{self._options.trainer.num_epochs} {self._options.objective} "
             self._progress.update(
@@ -242,7 +242,7 @@ class TuningProgress:
         self._progress.update(self._task, completed=trial.number + 1, figures=self._best_text().lstrip(", "))
 
     def close(self) -> None:
-        """Ends the bar, also after an interruption."""
+        """Removes the bar, even after an interruption."""
         self._progress.stop()
 
     def _take(self, trial: Trial) -> None:
@@ -258,11 +258,11 @@ class TuningProgress:
 
 
 class SearchFailedError(ValueError):
-    """More trials have failed than may, or none has completed."""
+    """More trials failed than allowed, or none completed."""
 
 
 class UnknownObjectiveError(ValueError):
-    """The objective is not a metric."""
+    """The objective is not a metric of the model."""
 
 
 def search(
@@ -271,10 +271,11 @@ def search(
     train: Callable[[Mapping[str, Any], Callable[[int, Mapping[str, float]], bool]], TrainedTrial],
     observer: SearchObserver,
 ) -> list[Trial]:
-    """Runs the trials that are not finished; returns all by number.
+    """Runs the trials that are not finished yet; returns all trials by number.
 
-    At least one is complete, and no more have failed than may. After each epoch `train` calls the function that it
-    is given with the number of the epoch, from 0, and loss and metrics, and stops if that returns True.
+    At least one of them is complete, and no more have failed than allowed. After each epoch, `train` must call the
+    function that it is given with the number of the epoch, from 0, and its loss and metrics, and stop if that returns
+    True.
     """
     trials = folder.read()
     study = Study(options, trials)
@@ -295,7 +296,7 @@ def search(
 
 
 def best_trial(trials: list[Trial], *, maximizes: bool) -> Trial:
-    """Finds the complete trial with the best value, of which there must be one; of equal ones the first."""
+    """Finds the complete trial with the best value; there must be one. Ties go to the first."""
     complete = [trial for trial in trials if trial.state == COMPLETE]
     return (max if maximizes else min)(complete, key=lambda trial: trial.value or 0.0)
 
@@ -316,7 +317,7 @@ def _run(
         epochs.append(dict(logs))
         value = _objective(options, logs)
         observer.on_epoch_end(epoch, logs)
-        # After the last epoch there is nothing to save by ending it.
+        # Ending a trial after its last epoch would save nothing.
         pruned = study.report(epoch, value) and epoch + 1 < options.trainer.num_epochs
         return pruned
 
@@ -326,7 +327,7 @@ def _run(
         trained = train({**options.trainer.hyperparameters, **chosen}, tell)
     except UnknownObjectiveError:
         raise
-    except Exception as failure:  # noqa: BLE001 - whatever the user's model raises is kept with the trial.
+    except Exception as failure:  # noqa: BLE001 - any error of the user's model is recorded with the trial.
         error = f"{type(failure).__name__}: {failure}"
     values = tuple(logs[options.objective] for logs in epochs if math.isfinite(logs[options.objective]))
     exported_epoch = trained.exported_epoch if trained is not None else 0
@@ -365,7 +366,7 @@ def _check_failures(options: GraphTunerOptions, trials: list[Trial]) -> None:
     if num_failed > options.max_failed_trials:
         raise SearchFailedError(
             f"At most {options.max_failed_trials} trials may fail; got {num_failed} of {len(trials)}. "
-            f"{_last_error(trials)} Mend it, or raise `max_failed_trials`; finished trials are kept."
+            f"{_last_error(trials)} Fix it, or raise `max_failed_trials`; finished trials are kept."
         )
 
 

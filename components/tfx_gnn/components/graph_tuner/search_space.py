@@ -14,14 +14,14 @@ from tfx_gnn.io.option_kinds import register_kinds
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchRange(abc.ABC):
-    """The values that one hyperparameter may take. As JSON it is an object whose `kind` names its class."""
+    """The values that one hyperparameter may take. In JSON, it is an object whose `kind` names its class."""
 
     @abc.abstractmethod
     def grid(self) -> Sequence[Any]:
         """Lists all values.
 
         Returns:
-            The values, in their order.
+            The values, in order.
 
         Raises:
             ValueError: if there are too many to list.
@@ -30,12 +30,12 @@ class SearchRange(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FloatRange(SearchRange):
-    """Floats between two bounds, both included.
+    """Floats between two inclusive bounds.
 
     Attributes:
         low: smallest value, finite.
         high: largest value, above `low`.
-        log: whether orders of magnitude are equally likely, as for learning rates; then `low` is above 0.
+        log: whether to sample on a logarithmic scale, as for learning rates; `low` must then be above 0.
     """
 
     low: float
@@ -51,22 +51,22 @@ class FloatRange(SearchRange):
         _check_log(self.low, log=self.log, least=0.0, rule="above 0")
 
     def grid(self) -> Sequence[float]:
-        """Refuses: there is no end of floats."""
+        """Raises ValueError: a range of floats cannot be listed."""
         raise ValueError(
-            f"`search_space` must hold Choice and IntRange alone for sampler 'grid'; got {self}. Name the values in a "
+            f"`search_space` must hold only Choice and IntRange for sampler 'grid'; got {self}. List the values in a "
             "Choice."
         )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class IntRange(SearchRange):
-    """Whole numbers between two bounds, both included.
+    """Integers between two inclusive bounds.
 
     Attributes:
         low: smallest value.
         high: largest value, above `low`.
-        step: distance of values, at least 1; 1 if `log`.
-        log: whether orders of magnitude are equally likely; then `low` is at least 1.
+        step: distance between values, at least 1; must be 1 if `log`.
+        log: whether to sample on a logarithmic scale; `low` must then be at least 1.
     """
 
     low: int
@@ -88,16 +88,16 @@ class IntRange(SearchRange):
         _check_log(self.low, log=self.log, least=1, rule="at least 1")
 
     def grid(self) -> Sequence[int]:
-        """Lists all values, each a step above the one before."""
+        """Lists all values, in ascending order."""
         return range(self.low, self.high + 1, self.step)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Choice(SearchRange):
-    """One of several values that have no order.
+    """One of several unordered values.
 
     Attributes:
-        values: at least two different ones that JSON can hold: texts, numbers, booleans, null, lists or objects.
+        values: at least two distinct values that JSON can hold: strings, numbers, booleans, null, lists or objects.
     """
 
     values: tuple[Any, ...]
@@ -111,7 +111,7 @@ class Choice(SearchRange):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The values as JSON, which tells 1 from 1.0 and from true."""
+        """The values as JSON, which distinguishes 1 from 1.0 and from true."""
         return tuple(json.dumps(value, sort_keys=True) for value in self.values)
 
     def grid(self) -> Sequence[Any]:
@@ -120,7 +120,7 @@ class Choice(SearchRange):
 
 
 SEARCH_RANGES: dict[str, type[SearchRange]] = {"float": FloatRange, "int": IntRange, "choice": Choice}
-"""Ranges by the `kind` that they have as JSON."""
+"""Range classes by their `kind` in JSON."""
 
 register_kinds(SearchRange, SEARCH_RANGES)
 

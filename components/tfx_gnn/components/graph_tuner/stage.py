@@ -51,24 +51,25 @@ def tune_graph_model(
 ) -> TuningSummary:
     """Searches the hyperparameters of the user's model.
 
-    Trials run one after another, each a training as GraphTrainer does it, without export. A search that was ended,
-    even by SIGKILL, goes on when it is started again: finished trials are not run again, the one that was running is.
+    Trials run one after another. Each is a training as in GraphTrainer, but without export. A search that was
+    interrupted, even by SIGKILL, resumes when it is started again: finished trials are kept, and only the interrupted
+    trial runs again.
 
     Args:
         transformed_examples_dir: output of GraphTransform, with labels.
-        transform_graph_dir: the transform that made them.
-        graph_schema_dir: folder of `graph_schema.pbtxt` before the transform.
-        transformed_graph_schema_dir: folder of `graph_schema.pbtxt` after it.
-        size_constraints_dir: padding budgets, learned from the same examples.
+        transform_graph_dir: the transform that made the examples.
+        graph_schema_dir: folder with the `graph_schema.pbtxt` before the transform.
+        transformed_graph_schema_dir: folder with the `graph_schema.pbtxt` after the transform.
+        size_constraints_dir: padding budgets (TF-GNN's size constraints), learned from the same examples.
         best_hyperparameters_dir: absent or empty folder for `best_hyperparameters.json`, which GraphTrainer
             reads, `trials.json` and `report.html`.
         blessing_dir: verdict of GraphExampleValidator on the raw examples, which must be a blessing; empty to
-            train on whatever examples there are.
+            train without one.
         options: what to search, and how.
-        observer: is told of trials; shows them on stderr if not given.
+        observer: callbacks for the trials; by default, progress is shown on stderr.
 
     Returns:
-        What was found.
+        The results, as in `trials.json`.
 
     Raises:
         ValueError: if the examples are not blessed, inputs do not fit each other, the model does not measure the
@@ -83,7 +84,7 @@ def tune_graph_model(
         size_constraints_dir=size_constraints_dir,
         blessing_dir=blessing_dir,
     )
-    # Held during the whole search: a second search for the same output would fail only at its end.
+    # Locked during the whole search: otherwise a second search for the same output would fail only at its end.
     with atomic_folder(best_hyperparameters_dir, name="best_hyperparameters_dir") as partial:
         strategy = make_strategy(options.trainer.strategy)
         setup = TrainingSetup(folders, strategy, options.trainer)
@@ -114,7 +115,7 @@ def tune_graph_model(
 
 
 def _fingerprint(folders: TrainerFolders, options: GraphTunerOptions, num_replicas: int) -> dict[str, str]:
-    """What finished trials depend on, by name; more trials, and more that fail, may be asked for later."""
+    """What finished trials depend on, by name. Options that may be raised for a resumed search are left out."""
     found = training_fingerprint(folders, options.trainer, num_replicas=num_replicas)
     found["options.num_epochs"] = str(options.trainer.num_epochs)
     search_options = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
@@ -129,18 +130,18 @@ def _fingerprint(folders: TrainerFolders, options: GraphTunerOptions, num_replic
 def _search_dir(options: GraphTunerOptions, best_hyperparameters_dir: str, fingerprint: dict[str, str]) -> str:
     if options.search_dir:
         return options.search_dir
-    # An orchestrator gives a retry another output folder, but beside the first one.
+    # An orchestrator gives a retry another output folder, but next to the first one.
     parent = os.path.dirname(best_hyperparameters_dir.rstrip("/"))
     name = fingerprint_text(json.dumps(fingerprint, sort_keys=True))
     hidden = os.path.join(parent, f".search-{name[:16]}")
     if has_locks(hidden):
-        # Its trials are believed, and it is removed in the end.
+        # Its trials are trusted, and the folder is removed in the end.
         check_own_folder(hidden)
     return hidden
 
 
 class TrialTrainer:
-    """Trains one model after another on the same data."""
+    """Trains one model after another on the same data, one per call."""
 
     def __init__(self, setup: TrainingSetup) -> None:
         self._setup = setup
@@ -148,7 +149,7 @@ class TrialTrainer:
     def __call__(
         self, hyperparameters: Mapping[str, Any], report: Callable[[int, Mapping[str, float]], bool]
     ) -> TrainedTrial:
-        """Trains a model; `report` gets each epoch, from 0, with its loss and metrics, and ends training by True."""
+        """Trains a model; `report` gets each epoch, from 0, with its loss and metrics, and returns True to stop."""
         setup, options = self._setup, self._setup.options
         builder = dataclasses.replace(setup.builder, hyperparameters=hyperparameters)
         state = TrainingState()
@@ -174,13 +175,13 @@ class TrialTrainer:
                     num_parameters=int(model.count_params()),
                 )
         finally:
-            # Keras keeps graphs of all models that were ever made.
+            # Keras keeps the graphs of all models ever created.
             tf_keras.backend.clear_session()
             gc.collect()
 
 
 class _EpochReporter(tf_keras.callbacks.Callback):
-    """Reports each epoch, and ends the training if that returns True."""
+    """Reports each epoch, and stops the training if the report returns True."""
 
     def __init__(self, report: Callable[[int, Mapping[str, float]], bool]) -> None:
         super().__init__()

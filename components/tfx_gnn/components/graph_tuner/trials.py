@@ -1,4 +1,4 @@
-"""Trials of a search as files: each by itself, from which an interrupted search resumes, and all as its result."""
+"""Files of a search's trials: one per trial, from which an interrupted search resumes, and one with the results."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Trial:
     """A finished trial.
 
     Attributes:
-        number: counts from 0, in the order of trials.
-        hyperparameters: values that were chosen, by name.
+        number: position of the trial, from 0.
+        hyperparameters: chosen values, by name.
         state: "complete", "pruned" or "failed".
-        value: objective of the epoch whose weights would be exported; None unless it is complete.
+        value: objective of the epoch whose weights would be exported; None unless the trial is complete.
         exported_epoch: that epoch, from 1; 0 if there was none.
         epochs: loss and metrics of each epoch.
         objective_by_epoch: the objective of each epoch.
-        num_parameters: numbers that were trained; 0 if the model was not built.
-        seconds: how long it took.
-        error: what went wrong, empty unless it failed.
+        num_parameters: number of parameters of the model; 0 if it was not built.
+        seconds: duration of the trial.
+        error: what went wrong; empty unless the trial failed.
     """
 
     number: int
@@ -53,9 +53,9 @@ class Trial:
 
 
 class TrialFolder:
-    """The folder of a search's finished trials, made if need be.
+    """The folder of a search's finished trials, created if necessary.
 
-    `fingerprint` maps names to values or hashes of what must not change while the search goes on.
+    `fingerprint` maps names to values or hashes of what must not change between runs of the search.
     """
 
     def __init__(self, path: str, fingerprint: Mapping[str, str]) -> None:
@@ -72,11 +72,11 @@ class TrialFolder:
         if differing:
             raise ValueError(
                 f"`search_dir` must hold trials of the same search; got another {', '.join(differing)} in {path!r}. "
-                "Choose another folder, or remove this one to begin anew."
+                "Choose another folder, or remove this one to start over."
             )
 
     def read(self) -> list[Trial]:
-        """Reads the finished trials by number, from 0 without a gap."""
+        """Reads the finished trials, numbered from 0 without a gap."""
         trials: list[Trial] = []
         while tf.io.gfile.exists(self._place(len(trials))):
             with tf.io.gfile.GFile(self._place(len(trials))) as file:
@@ -84,7 +84,7 @@ class TrialFolder:
         return trials
 
     def write(self, trial: Trial) -> None:
-        """Keeps a finished trial, whole or not at all."""
+        """Saves a finished trial, as a whole or not at all."""
         write_whole(self._place(trial.number), options_json.to_json(trial) + "\n")
 
     def remove(self) -> None:
@@ -97,21 +97,21 @@ class TrialFolder:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TuningSummary:
-    """What a search found, as in `trials.json`.
+    """Results of a search, as in `trials.json`.
 
     Attributes:
         model_fn: the user's function.
-        objective: what was compared.
+        objective: loss or metric by which trials were compared.
         maximizes: whether a larger objective is better.
         sampler: what chose values.
         pruner: what ended trials early.
-        num_epochs: epochs of a trial at most.
-        search_space: what was searched, by name of the hyperparameter.
-        fixed: hyperparameters that all trials had.
+        num_epochs: maximum number of epochs per trial.
+        search_space: the values that were searched, by name of the hyperparameter.
+        fixed: hyperparameters that all trials had in common.
         trials: all trials, by number.
-        best_trial: number of the best one.
+        best_trial: number of the best trial.
         tfx_gnn_version: version of this library.
-        format_version: version of this form.
+        format_version: version of this format.
     """
 
     model_fn: str
@@ -134,7 +134,7 @@ class TuningSummary:
 
     @property
     def best_hyperparameters(self) -> dict[str, Any]:
-        """All hyperparameters of the best trial, those that were fixed included."""
+        """All hyperparameters of the best trial, including fixed ones."""
         return {**self.fixed, **self.best.hyperparameters}
 
     def best_first(self) -> list[Trial]:

@@ -23,7 +23,7 @@ _MAX_LABEL = 12
 
 
 def draw_progress(trials: Sequence[Trial], *, maximizes: bool, identity: str, title: str) -> str:
-    """Draws the objective of each trial, and the best one so far."""
+    """Draws the objective of each trial, and the best value so far."""
 
     def draw(axes: Axes) -> None:
         from matplotlib.ticker import MaxNLocator
@@ -43,7 +43,7 @@ def draw_progress(trials: Sequence[Trial], *, maximizes: bool, identity: str, ti
 
 
 def draw_slice(name: str, values: SearchRange, trials: Sequence[Trial], best: Trial, *, identity: str) -> str:
-    """Draws the objective by the values of one hyperparameter, and marks the best trial."""
+    """Draws the objective over the values of one hyperparameter, and marks the best trial."""
 
     def place(trial: Trial) -> float:
         value = trial.hyperparameters[name]
@@ -76,7 +76,7 @@ def _set_range(axes: Axes, values: FloatRange | IntRange) -> None:
         axes.set_xscale("log")
         margin = (values.high / values.low) ** 0.04
         axes.set_xlim(values.low / margin, values.high * margin)
-        # Within one order of magnitude powers of ten alone would leave the axis bare.
+        # Within one order of magnitude, ticks at powers of ten alone would leave the axis bare.
         is_narrow = math.log10(values.high / values.low) < 2
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if is_narrow else (1.0,)))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -113,7 +113,7 @@ class _Slice:
 
 
 def render_tuning_report(summary: TuningSummary) -> str:
-    """Shows a search on one HTML page: the best values, what each of them does, and all trials."""
+    """Renders a search as one HTML page: the best values, the effect of each hyperparameter, and all trials."""
     best = summary.best_first()
     shown = [trial for trial in best if trial.state == COMPLETE][:_CURVES]
     return render_page(
@@ -153,14 +153,14 @@ def write_tuning_report(summary: TuningSummary, path: str) -> None:
 
 
 def value_text(value: Any) -> str:
-    """Writes the value of a hyperparameter; floats have four digits, and texts no quotes."""
+    """Formats a hyperparameter's value; floats have four digits, and strings no quotes."""
     if isinstance(value, float):
         return f"{value:.4g}"
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def describe_range(values: SearchRange) -> str:
-    """Writes what values a hyperparameter may take, as in "1e-04 to 0.1, logarithmic"."""
+    """Describes the values that a hyperparameter may take, as in "1e-04 to 0.1, logarithmic"."""
     if isinstance(values, Choice):
         return ", ".join(value_text(value) for value in values.values)
     assert isinstance(values, (FloatRange, IntRange))

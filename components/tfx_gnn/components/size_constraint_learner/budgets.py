@@ -1,4 +1,4 @@
-"""Budgets from observed sizes, with room for padding; the tight one, which every batch fits."""
+"""Builds budgets with room for padding from observed sizes, and learns the tight budget, which every batch fits."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _POINTER_BYTES = 8
 
 @dataclasses.dataclass(frozen=True)
 class BudgetRoom:
-    """How much a budget holds beyond what real graphs take.
+    """The room that a budget needs beyond the sizes of real graphs.
 
     Attributes:
-        columns: what the sets are.
-        demands: int64 [num_sets], nodes that each padding component has.
+        columns: the sets.
+        demands: int64 [num_sets], number of nodes in each padding component.
         is_incident: bool [num_sets], whether padding edges may need a node of the set.
-        tied: by column of an edge set with one edge a readout, the column of the readouts.
+        tied: for each edge set with one edge per readout, its column and the column of the readouts.
     """
 
     columns: SizeColumns
@@ -45,10 +45,10 @@ class BudgetRoom:
 
     @staticmethod
     def of(columns: SizeColumns, summaries: Sequence[SplitSummary]) -> BudgetRoom:
-        """Reads off the data what padding components must look like.
+        """Derives from the data what padding components must look like.
 
-        A mask over components is one over readouts only if padding components have readouts, too: as many as
-        each graph, or one if graphs have different numbers of them.
+        Component and readout masks align only if padding components also have readouts: as many as
+        each graph, or one if graphs have different numbers of readouts.
         """
         minima = np.min([summary.minima for summary in summaries], axis=0)
         maxima = np.max([summary.maxima for summary in summaries], axis=0)
@@ -67,10 +67,10 @@ class BudgetRoom:
         )
 
     def rule(self, caps: Integers, num_graphs: int, num_components: int) -> SizeRule:
-        """Adds the room to what `num_graphs` real graphs may take, int64 [num_sets].
+        """Adds the room to the sizes that `num_graphs` real graphs may take, int64 [num_sets].
 
-        Padding components beside these graphs find their nodes, and padding edges a node at each end. Edges to
-        readouts are as many as readouts. There must be more components than graphs.
+        Padding components get their nodes, and padding edges get a node at each end. The number of edges to
+        readouts equals the number of readouts. There must be more components than graphs.
         """
         room = np.maximum(self.demands * (num_components - num_graphs), self.is_incident)
         targets = caps + room
@@ -88,14 +88,14 @@ class BudgetRoom:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SizesOfSplits:
-    """What budgets are learned from.
+    """The sizes that budgets are learned from.
 
     Attributes:
         spec: spec of one graph.
-        columns: what the sets are.
+        columns: the sets.
         summaries: by split; each holds at least one graph.
-        train_split: split that fit-or-skip and packing budgets are shaped after.
-        seed: seed of all draws.
+        train_split: split that fit-or-skip and packing budgets are optimized for.
+        seed: seed of all random draws.
     """
 
     spec: GraphTensorSpec
@@ -106,22 +106,22 @@ class SizesOfSplits:
 
     @property
     def train(self) -> SplitSummary:
-        """The split that is trained on."""
+        """The summary of the training split."""
         return self.summaries[self.train_split]
 
     @property
     def room(self) -> BudgetRoom:
-        """What padding needs."""
+        """The room that padding needs."""
         return BudgetRoom.of(self.columns, list(self.summaries.values()))
 
     @property
     def maxima(self) -> Integers:
-        """int64 [num_sets], largest sizes of a graph of any split."""
+        """int64 [num_sets], largest sizes of a graph in any split."""
         maxima: Integers = np.max([summary.maxima for summary in self.summaries.values()], axis=0)
         return maxima
 
     def halves(self) -> tuple[SampledGraphs, SampledGraphs]:
-        """The training split, cut in two by the hashes of records; both the whole if one was empty."""
+        """The training split, halved by the hashes of records; if one half is empty, the whole split twice."""
         first, second = (sample_graphs(self.train, half) for half in (0, 1))
         if len(first.sizes) and len(second.sizes):
             return first, second
@@ -142,7 +142,7 @@ def make_budget(
     window: int = 0,
     losses: tuple[SliceLoss, ...] = (),
 ) -> Budget:
-    """Writes a budget down; `sizes_per_batch` is float64 [num_sets], the expected real items of a batch."""
+    """Creates a budget; `sizes_per_batch` is float64 [num_sets], the expected real items per batch."""
     targets = np.asarray(rule.targets)
     fills = sizes_per_batch / np.maximum(targets, 1)
     totals: dict[str, dict[str, int]] = {const.NODES: {}, const.EDGES: {}}
@@ -169,7 +169,7 @@ def make_budget(
 
 
 def learn_tight_budget(sizes: SizesOfSplits, batch_size: int) -> Budget:
-    """Learns the budget that every batch of up to `batch_size` graphs fits, of whatever split."""
+    """Learns the budget that every batch of up to `batch_size` graphs fits, from any split."""
     num_graphs = sum(summary.num_graphs for summary in sizes.summaries.values())
     totals = np.sum([summary.totals for summary in sizes.summaries.values()], axis=0)
     return make_budget(
@@ -226,6 +226,6 @@ def _bytes_per_item(features: Mapping[str, Any]) -> int:
             width = _POINTER_BYTES if feature.dtype == tf.string else feature.dtype.size
             total += width * int(np.prod(feature.shape[1:].as_list(), dtype=np.int64))
         else:
-            # What a ragged feature has for sure: where the values of each item end.
+            # The known part of a ragged feature: its row splits.
             total += feature.row_splits_dtype.size
     return total

@@ -1,4 +1,4 @@
-"""Contract of SizeConstraintLearner."""
+"""The TFX component SizeConstraintLearner and its specification."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ class SizeConstraintLearnerSpec(ComponentSpec):
 
 
 class SizeConstraintLearner(base_beam_component.BaseBeamComponent):
-    """Learns the fixed sizes to which a batch of graphs is padded.
+    """Learns padding budgets: the fixed sizes to which batches of graphs are padded (TF-GNN's `SizeConstraints`).
 
     | kind | name | type | meaning |
     |---|---|---|---|
     | input | examples | Examples | the graph tf.Examples that will be batched |
-    | input | graph_schema | tfx_gnn.GraphSchemaArtifact | their schema |
-    | input | transform_graph | TransformGraph | optional: the transform that made them, for names of classes |
+    | input | graph_schema | tfx_gnn.GraphSchemaArtifact | schema of the examples |
+    | input | transform_graph | TransformGraph | optional: the transform that made the examples, for class names |
     | output | size_constraints | tfx_gnn.SizeConstraintsArtifact | budgets by name, and a report on them |
-    | parameter | batch_size | int | graphs of a batch |
+    | parameter | batch_size | int | graphs per batch |
     | parameter | extra_batch_sizes | JSON | further batch sizes to learn budgets for |
-    | parameter | success_ratios | JSON | shares of random batches that fit, one fit-or-skip budget for each |
-    | parameter | splits | JSON | splits to read; none means all |
-    | parameter | train_split | str | split that fit-or-skip and packing budgets are shaped after |
+    | parameter | success_ratios | JSON | fraction of random batches that fit, one per fit-or-skip budget |
+    | parameter | splits | JSON | splits to read; empty for all |
+    | parameter | train_split | str | split that fit-or-skip and packing budgets are optimized for |
     | parameter | window | int | look-ahead of `pack_batches` that packing budgets are chosen for |
-    | parameter | label_feature | str | feature of `_readout` with the class, by which losses are told |
+    | parameter | label_feature | str | feature of `_readout` with the class, by which losses are broken down |
     | parameter | class_vocabulary | str | vocabulary of the transform graph that names the classes |
-    | parameter | warn_slice_loss | float | share of a slice that may be lost without a warning |
-    | parameter | max_slice_loss | float | share of a slice that may be lost at all |
-    | parameter | seed | int | seed of the draws |
+    | parameter | warn_slice_loss | float | fraction of a slice that may be lost without a warning |
+    | parameter | max_slice_loss | float | fraction of a slice that may be lost without an error |
+    | parameter | seed | int | seed of the random draws |
     | parameter | library_version | str | version of this library |
 
     Args:
         examples: channel of Examples.
         graph_schema: channel of GraphSchemaArtifact.
-        options: batch sizes, splits, and what to ask of the budgets.
-        transform_graph: channel of TransformGraph; needed if `options` name a class vocabulary.
+        options: batch sizes, splits, and the requirements on the budgets.
+        transform_graph: channel of TransformGraph; required if `options` names a class vocabulary.
         runtime_parameters: name of a scalar option to the parameter that sets it
             when a compiled pipeline runs.
     """

@@ -1,7 +1,7 @@
-"""Learns fit-or-skip budgets, and tells what they skip.
+"""Learns fit-or-skip budgets, and estimates which graphs they skip.
 
-A fit-or-skip budget is one that a stated share of random batches fits, with as little padding as can be. The graphs of
-the other batches are lost; their share is reported by label class and by degree of the seed.
+A given fraction of random batches fits a fit-or-skip budget, with as little padding as possible. The graphs of
+the other batches are lost; the lost fraction is reported by label class and by degree of the seed.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from tfx_gnn.graph.batching.size_constraints import SizeRule
 from tfx_gnn.records.size_constraints_file import BY_DEGREE, BY_LABEL, FIT_OR_SKIP, Budget, SliceLoss
 
 NUM_BATCHES = 1 << 18
-"""Batches that are drawn; the standard error of a share of 0.99 is below 0.02 points."""
+"""Number of batches to draw; the standard error of a fraction of 0.99 is below 0.02 points."""
 
 _MAX_NAMED = 5
 
 _MAX_SWEEPS = 20
 _PRICE_STEPS = 13
 
-#: Distance from what was asked for that a budget may have on held-out graphs without a warning.
+#: Allowed deviation of the success ratio on held-out graphs from the requested one before a warning is issued.
 _MAX_MISS = 0.002
 
 _MAX_DRAWN = 1 << 25
 
 _MIN_BATCHES = 1 << 14
 
-#: Fewer batches are drawn from few graphs, whose estimates are imprecise anyway.
+#: Maximum batches per graph: estimates from few graphs are imprecise anyway.
 _DRAWS_OF_A_GRAPH = 64
 
 _BLOCK = 1 << 15
@@ -40,15 +40,15 @@ _BLOCK = 1 << 15
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class BatchDraws:
-    """Random batches as training makes them: the graphs are shuffled, and cut into batches, again and again.
+    """Random batches as in training: the graphs are repeatedly shuffled and cut into batches.
 
-    Each graph is thus drawn equally often, but for one time, which makes shares of batches more exact than
-    independent draws do.
+    Each graph is thus drawn equally often, to within one draw, so fractions of batches are more exact than with
+    independent draws.
 
     Attributes:
         sizes: int32 [num_graphs, num_sets], at least one graph.
-        batch_size: graphs of a batch.
-        num_batches: how many to draw.
+        batch_size: graphs per batch.
+        num_batches: number of batches to draw.
         seed: the same seed gives the same batches.
     """
 
@@ -59,16 +59,16 @@ class BatchDraws:
 
     @staticmethod
     def enough(sizes: npt.NDArray[np.int32], batch_size: int, seed: int) -> BatchDraws:
-        """Draws so many batches that shares of them are exact to a few hundredths of a point."""
+        """Chooses the number of batches so that their fractions are exact to a few hundredths of a point."""
         num_batches = min(NUM_BATCHES, _MAX_DRAWN // batch_size, _DRAWS_OF_A_GRAPH * len(sizes))
         num_batches = max(num_batches, _MIN_BATCHES)
         return BatchDraws(sizes, batch_size, num_batches, seed)
 
     def members(self) -> Iterator[npt.NDArray[np.int32]]:
-        """Yields the batches, int32 [some, batch_size]: positions of their graphs."""
+        """Yields blocks of batches, int32 [some, batch_size]: positions of their graphs."""
         random = np.random.default_rng([self.seed, self.batch_size])
         num_graphs = len(self.sizes)
-        # Small data are shuffled many times in one call: calls would take more time than shuffling.
+        # Small data are shuffled many times in one call: separate calls would take longer than the shuffling.
         orders = np.tile(np.arange(num_graphs, dtype=np.int32), (-(-_BLOCK // num_graphs), 1))
         left = np.zeros(0, np.int32)
         num_left = self.num_batches
@@ -95,20 +95,20 @@ class BatchDraws:
 
 
 def find_cheapest_caps(sums: Integers, success_ratio: float) -> Integers:
-    """Finds caps on all sizes that enough batches keep together and that add up to the least.
+    """Finds the caps on all sizes with the smallest sum that enough batches satisfy.
 
-    A batch that is skipped has a price. At a given price each cap is lowered, one set after the other, to where the
-    price of the batches that it loses outweighs what it saves, until none moves; the price is then found by
-    bisection at which just enough batches are left. What may still be lost is spent one value at a time, where it
+    A skipped batch has a price. At a given price, each cap in turn moves to where the sum of the cap and the price of
+    the batches that it loses is smallest, until no cap moves. Bisection then finds the price at which just enough
+    batches are left. Any remaining allowance for losses is spent by lowering caps one value at a time, where that
     saves the most.
 
-    `sums` are int64 [num_batches, num_sets], sizes of random batches. The share of batches with no size above its
+    `sums` are int64 [num_batches, num_sets], sizes of random batches. The fraction of batches with no size above its
     cap is `success_ratio` or just above.
     """
     num_batches = len(sums)
-    # Rounding may put the product just above a whole number, which must not cost one batch more.
+    # Rounding may put the product just above an integer, which must not cost one more batch.
     num_lost = num_batches - int(np.ceil(success_ratio * num_batches - 1e-9))
-    # No cap may lose more on its own; batches below all of these are lost by no choice.
+    # No cap alone may lose more batches than this; batches at or below all of these bounds are never lost.
     lowest = np.partition(sums, num_batches - 1 - num_lost, axis=0)[num_batches - 1 - num_lost]
     tail = _Tail(sums[(sums > lowest).any(axis=1)], lowest)
     caps = tail.highest
@@ -125,7 +125,7 @@ def find_cheapest_caps(sums: Integers, success_ratio: float) -> Integers:
 
 
 class _Tail:
-    """The batches that some choice of caps loses."""
+    """The batches that some choice of caps would lose."""
 
     def __init__(self, sums: Integers, lowest: Integers) -> None:
         self._columns = [np.ascontiguousarray(column) for column in sums.T]
@@ -135,21 +135,21 @@ class _Tail:
         self._varying = np.flatnonzero(self.highest > lowest)
 
     def num_lost(self, caps: Integers) -> int:
-        """How many batches exceed a cap."""
+        """Counts the batches that exceed a cap."""
         return int((self._num_exceeded(caps) > 0).sum())
 
     def settle(self, caps: Integers, price: float) -> Integers:
-        """Lowers or raises each cap in turn to where it costs least, until none moves."""
+        """Moves each cap in turn to where it costs least, until none moves."""
         caps = caps.copy()
         exceeded = self._num_exceeded(caps)
         for _ in range(_MAX_SWEEPS):
             before = caps.copy()
             for one in self._varying:
                 values = self._values_of_others(one, caps, exceeded)
-                # A cap at each value loses what is above it.
+                # A cap at a given value loses the batches above it.
                 choices = np.append(self._lowest[one], values[values > self._lowest[one]])
                 lost = len(choices) - np.arange(1, len(choices) + 1)
-                # Of equal values the last one counts: it loses least.
+                # Among equal values the last one counts: it loses the fewest.
                 cost = choices + price * lost
                 self._move(one, int(choices[len(choices) - 1 - np.argmin(cost[::-1])]), caps, exceeded)
             if (caps == before).all():
@@ -157,7 +157,7 @@ class _Tail:
         return caps
 
     def spend(self, caps: Integers, num_lost: int) -> Integers:
-        """Lowers caps one value at a time while fewer than `num_lost` batches are lost."""
+        """Lowers caps one value at a time, as long as at most `num_lost` batches are lost."""
         caps = caps.copy()
         exceeded = self._num_exceeded(caps)
         while True:
@@ -166,7 +166,7 @@ class _Tail:
             for one in self._varying:
                 values = self._values_of_others(one, caps, exceeded)
                 values = values[values <= caps[one]]
-                # The next value that leaves no more than `left` batches above.
+                # Candidate values that leave at most `left` batches above them.
                 ends = np.unique(np.append(values, self._lowest[one]))
                 ends = ends[(ends < caps[one]) & (ends >= self._lowest[one])]
                 losses = len(values) - np.searchsorted(values, ends, side="right")
@@ -186,7 +186,7 @@ class _Tail:
         return exceeded
 
     def _values_of_others(self, one: int, caps: Integers, exceeded: Integers) -> Integers:
-        """Sizes of one set, ascending, of the batches that exceed no other cap."""
+        """Sizes in one set, ascending, of the batches that exceed no other cap."""
         column, order = self._columns[one], self._orders[one]
         is_within = exceeded - (column > caps[one]) == 0
         values: Integers = column[order[is_within[order]]]
@@ -199,7 +199,7 @@ class _Tail:
 
 
 def find_fitting_batches(rule: SizeRule, batch_size: int, sums: Integers) -> npt.NDArray[np.bool_]:
-    """Tells which batches of `batch_size` graphs, of one component each, fit a budget: bool [num_batches]."""
+    """Returns which batches of `batch_size` graphs, with one component each, fit a budget: bool [num_batches]."""
     fits: npt.NDArray[np.bool_] = rule.fits(np.full(len(sums), batch_size, np.int64), sums)
     return fits
 
@@ -212,11 +212,11 @@ def learn_fit_or_skip_budgets(
     with_losses: bool,
     class_names: Sequence[str] = (),
 ) -> tuple[list[Budget], list[str]]:
-    """Learns the budgets that stated shares of random batches fit; also returns warnings.
+    """Learns budgets that given fractions of random batches fit; also returns warnings.
 
-    Success is measured on graphs that a budget was not shaped after: the split is cut in two, the budget of each
-    half meets batches of the other one, and the mean of the two shares is what is achieved. The budget itself is
-    learned from all graphs.
+    The success ratio is measured on held-out graphs: the split is halved, a budget is learned from each
+    half and applied to batches of the other half, and the mean of the two fractions is the achieved success ratio.
+    The budget itself is learned from all graphs.
     """
     graphs = sample_graphs(sizes.train)
     draws = BatchDraws.enough(graphs.sizes, batch_size, sizes.seed)
@@ -247,9 +247,9 @@ def learn_fit_or_skip_budgets(
         budgets.append(budget)
         if abs(budget.achieved_success_ratio - ratio) > _MAX_MISS:
             warnings.append(
-                f"Budgets like {budget.name!r} that are shaped after one half of the {sizes.train.num_graphs} graphs "
-                f"of split {sizes.train_split!r} fit {budget.achieved_success_ratio:.2%} of the batches of the other "
-                f"half, not {ratio:.2%}: so few graphs, or so few sizes of graphs, tell no better."
+                f"Budgets like {budget.name!r}, learned from one half of the {sizes.train.num_graphs} graphs of split "
+                f"{sizes.train_split!r}, fit {budget.achieved_success_ratio:.2%} of the batches of the other half, not "
+                f"{ratio:.2%}: the estimate is imprecise because there are few graphs, or few distinct graph sizes."
             )
     return budgets, warnings
 
@@ -257,7 +257,7 @@ def learn_fit_or_skip_budgets(
 def estimate_slice_losses(
     graphs: SampledGraphs, draws: BatchDraws, fits: npt.NDArray[np.bool_], class_names: Sequence[str]
 ) -> tuple[SliceLoss, ...]:
-    """Tells what share of each slice is expected to be in batches that do not fit, where `fits` is False.
+    """Estimates the fraction of each slice that is in batches that do not fit, where `fits` is False.
 
     There is one loss for each class and for each degree bucket, in their order. Classes without a name are named by
     their number.
@@ -285,7 +285,7 @@ def estimate_slice_losses(
 
 
 def check_losses(budgets: Mapping[str, Budget], *, warn_slice_loss: float, max_slice_loss: float) -> tuple[str, ...]:
-    """Warns of budgets that lose much of a slice, and refuses those that lose more than `max_slice_loss`."""
+    """Warns about budgets that lose much of a slice, and refuses those that lose more than `max_slice_loss`."""
     warnings = []
     for name, budget in budgets.items():
         refused = _losses_above(budget, max_slice_loss)
@@ -293,13 +293,13 @@ def check_losses(budgets: Mapping[str, Budget], *, warn_slice_loss: float, max_s
             raise ValueError(
                 f"`max_slice_loss` must not be exceeded by any slice; got {_described(refused)}, expected of budget "
                 f"{name!r}, with max_slice_loss={max_slice_loss}. Train on packed batches, which lose nothing, and "
-                "leave `success_ratios` empty; or ask for higher ones; or sample smaller graphs."
+                "leave `success_ratios` empty; or request higher ratios; or sample smaller graphs."
             )
         warned = _losses_above(budget, warn_slice_loss)
         if warned:
             warnings.append(
                 f"Budget {name!r} is expected to lose more than {warn_slice_loss:.1%} of {len(warned)} slices: "
-                f"{_described(warned)}. Train on packed batches, which lose nothing, or ask for a higher success ratio."
+                f"{_described(warned)}. Train on packed batches, which lose nothing, or request a higher success ratio."
             )
     return tuple(warnings)
 
@@ -326,7 +326,7 @@ def _class_name(label: int, class_names: Sequence[str]) -> str:
 
 
 def _bucket_name(bucket: int) -> str:
-    """Of bucket i: degrees of at least 2**(i-1) and below 2**i, as in "4-7"."""
+    """Name of bucket i, which holds degrees in [2**(i-1), 2**i), such as "4-7"."""
     if bucket <= 1:
         return str(bucket)
     return f"{2 ** (bucket - 1)}-{2**bucket - 1}"

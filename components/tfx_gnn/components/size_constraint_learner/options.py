@@ -7,22 +7,22 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SizeConstraintLearnerOptions:
-    """What to learn.
+    """Options for learning padding budgets (TF-GNN's `SizeConstraints`).
 
     Attributes:
-        batch_size: graphs of a batch, at least 1.
+        batch_size: graphs per batch, at least 1.
         extra_batch_sizes: further batch sizes to learn budgets for.
-        success_ratios: shares of random batches that fit, in (0, 1): one fit-or-skip budget for each.
+        success_ratios: fractions of random batches that must fit, each in (0, 1). One fit-or-skip budget is learned
+            for each.
         splits: splits to learn from; empty for all. Graphs of other splits may not fit the budgets.
-        train_split: split that is trained on, one of `splits`. Fit-or-skip and packing budgets are shaped
-            after it.
+        train_split: split used for training, one of `splits`. Fit-or-skip and packing budgets are optimized for it.
         window: look-ahead of `pack_batches` that packing budgets are chosen for, at least 1.
         label_feature: feature of `_readout` with the class, one integer, by which losses of fit-or-skip
-            budgets are told; empty for none.
+            budgets are broken down; empty for none.
         class_vocabulary: vocabulary of the transform graph that names the classes; empty if there is none.
-        warn_slice_loss: share in [0, 1]; a label class or degree bucket that loses more is warned of.
-        max_slice_loss: share in [0, 1]; one that loses more is refused.
-        seed: seed of the draws, in [0, 2**31). Equal data, options and seeds give equal budgets.
+        warn_slice_loss: fraction in [0, 1]. A class or degree bucket that loses more causes a warning.
+        max_slice_loss: fraction in [0, 1]. A class or degree bucket that loses more causes an error.
+        seed: seed of the random draws, in [0, 2**31). Equal data, options and seeds give equal budgets.
     """
 
     batch_size: int = 32
@@ -49,7 +49,7 @@ class SizeConstraintLearnerOptions:
         ratios = self.success_ratios
         if any(not 0 < ratio < 1 for ratio in ratios) or len(set(ratios)) < len(ratios):
             raise ValueError(
-                f"`success_ratios` must be different shares above 0 and below 1; got {ratios}. For batches that all "
+                f"`success_ratios` must be different fractions above 0 and below 1; got {ratios}. For batches that all "
                 "fit, take the tight budget or packing."
             )
         if not self.train_split or (self.splits and self.train_split not in self.splits):
@@ -59,7 +59,7 @@ class SizeConstraintLearnerOptions:
             )
         for name, share in (("warn_slice_loss", self.warn_slice_loss), ("max_slice_loss", self.max_slice_loss)):
             if not 0 <= share <= 1:
-                raise ValueError(f"`{name}` must lie in [0, 1]; got {share}. Give a share of graphs.")
+                raise ValueError(f"`{name}` must lie in [0, 1]; got {share}. Give a fraction of graphs.")
         if self.class_vocabulary and not self.label_feature:
             raise ValueError(
                 f"`class_vocabulary` must come with `label_feature`; got {self.class_vocabulary!r} alone. Name the "

@@ -1,7 +1,7 @@
 """Chooses the packing budget with the least padded work per real graph.
 
-Work is nodes and edges of all sets, and one for each component. What `pack_batches` makes of a budget is found out by
-its own planner, on sizes alone.
+Work is the number of nodes and edges of all sets, plus one for each component. To evaluate a budget, the planner of
+`pack_batches` itself is run on sizes alone.
 """
 
 from __future__ import annotations
@@ -18,43 +18,43 @@ from tfx_gnn.graph.batching.packing_plan import Plan, planner
 from tfx_gnn.graph.batching.size_constraints import SizeRule
 from tfx_gnn.records.size_constraints_file import PACKING, Budget
 
-#: Graphs that come in a step; the choice is the same however many they are.
+#: Graphs that arrive per step; the choice of the budget does not depend on it.
 _CHUNK = 512
 
-#: A budget whose batches hold more graphs than asked for by more than this factor is warned of.
+#: If batches hold more graphs than requested by more than this factor, a warning is issued.
 _MAX_SCALE = 1.25
 
-#: By which factors sizes are changed, one after the other.
+#: Factors by which sizes are changed, one after the other.
 _STEPS = (1.15, 1.06, 1.025)
 
 _MAX_SWEEPS = 3
 
-#: Share of the cost that a sweep must save for another one to follow.
+#: Fraction of the cost that a sweep must save for another one to follow.
 _WORTH_A_SWEEP = 0.002
 
-#: What a change must save to be more than chance.
+#: Fraction of the cost that a change must save to count as more than chance.
 _WORTH_A_CHANGE = 0.0004
 
-#: Share of padding that sets may have whose largest graph is larger than a whole batch should be.
+#: Fraction of padding allowed for sets whose largest graph is larger than a whole batch of the requested size.
 _WASTE_OF_LARGEST = 0.01
 
 _MIN_SIMULATED = 1 << 12
 
 _MAX_SIMULATED = 1 << 17
 
-#: With fewer, the fill of the chosen shape varies by half a point with the order of the graphs.
+#: With fewer batches, the fill of the chosen shape varies by half a point with the order of the graphs.
 _BATCHES_SIMULATED = 768
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PackedBatches:
-    """What complete batches hold.
+    """Contents of complete batches.
 
     Attributes:
-        num_batches: number of them.
-        num_graphs: graphs of all of them.
-        sizes: int64 [num_sets], real items of all of them.
-        padded_work: components, nodes and edges of a padded batch.
+        num_batches: number of batches.
+        num_graphs: graphs in all batches.
+        sizes: int64 [num_sets], real items in all batches.
+        padded_work: components, nodes and edges of one padded batch.
     """
 
     num_batches: int
@@ -64,22 +64,22 @@ class PackedBatches:
 
     @property
     def cost(self) -> float:
-        """Padded work by real work: 1 if nothing was padding."""
+        """Ratio of padded work to real work: 1 without padding."""
         return self.num_batches * self.padded_work / max(int(self.sizes.sum()), 1)
 
     @property
     def graphs_per_batch(self) -> float:
-        """Mean number of graphs of a batch."""
+        """Mean number of graphs per batch."""
         return self.num_graphs / max(self.num_batches, 1)
 
     @property
     def sizes_per_batch(self) -> npt.NDArray[np.float64]:
-        """Mean number of items of a batch, by set."""
+        """Mean number of items per batch, by set."""
         return self.sizes / max(self.num_batches, 1)
 
 
 class PackingSimulator:
-    """Packs graphs as training does, but only counts."""
+    """Simulates the packing of training batches on sizes alone."""
 
     def __init__(self, columns: SizeColumns, window: int) -> None:
         """Compiles the planner."""
@@ -89,9 +89,9 @@ class PackingSimulator:
     def pack(self, rule: SizeRule, sizes: npt.NDArray[np.int32]) -> PackedBatches:
         """Packs graphs of one component each, int32 [num_graphs, num_sets], in the order in which they arrive.
 
-        Counts the complete batches of the last two thirds: graphs that go with no others gather in the window
-        at first, so that first batches are fuller than all that follow. If there are none, counts all batches,
-        the last one included.
+        Counts the complete batches of the last two thirds: at first, graphs that do not fit with others accumulate in
+        the window, so the first batches are fuller than all later ones. If there are no such batches, counts all
+        batches, including the last one.
         """
         targets = np.asarray([rule.target_components, *rule.targets])
         capacity = np.maximum(targets - np.asarray([1, *rule.demands]), 1).astype(np.float32)
@@ -137,13 +137,13 @@ class PackingSimulator:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PackingShape:
-    """A packing budget, and the batches that it gave.
+    """A packing budget, and the batches that it produced.
 
     Attributes:
         rule: the budget.
-        packed: batches of graphs that it was not shaped after.
-        scale: how many times larger than asked for batches are, so that the largest graph has room and the
-            other sets are as full as its own; 1 if it has room anyway.
+        packed: batches of held-out graphs, which were not used to choose the budget.
+        scale: factor by which batches are larger than requested, so that the largest graph has room and the
+            other sets are as full as that graph's set; 1 if it has room anyway.
     """
 
     rule: SizeRule
@@ -161,14 +161,14 @@ def shape_packing_budget(
     simulator: PackingSimulator,
     seed: int,
 ) -> PackingShape:
-    """Searches for the budget with the least padded work for each real graph.
+    """Searches for the budget with the least padded work per real graph.
 
-    Begins with `batch_size` times the mean sizes, but with room for the largest graph, and then changes one size
-    after the other: wider where a set is full, narrower where it is not, as far as simulated packing gets cheaper
-    by it.
+    Starts with `batch_size` times the mean sizes, but with room for the largest graph. Then changes one size
+    after the other, wider if a set is full and narrower if not, as long as this makes simulated packing
+    cheaper.
 
-    `sizes` and `held_out` are int32 [num_graphs, num_sets]; `maxima`, int64 [num_sets], are sizes of a single
-    graph.
+    `sizes` and `held_out` are int32 [num_graphs, num_sets]; `maxima`, int64 [num_sets], are the largest sizes of a
+    single graph.
     """
     means = sizes.mean(axis=0, dtype=np.float64)
     search = _Search(means, maxima, room, simulator, batch_size)
@@ -182,7 +182,7 @@ def shape_packing_budget(
 
 
 def learn_packing_budget(sizes: SizesOfSplits, batch_size: int, window: int) -> tuple[Budget, list[str]]:
-    """Learns the budget that packed batches fill best; also warns if it holds far more graphs than asked for.
+    """Learns the budget that packed batches fill best; also warns if it holds far more graphs than requested.
 
     The shape is searched on one half of the training split, and measured on the other.
     """
@@ -209,15 +209,15 @@ def learn_packing_budget(sizes: SizesOfSplits, batch_size: int, window: int) -> 
         return budget, []
     largest = np.argmax(sizes.maxima / np.maximum(shape.packed.sizes_per_batch / shape.packed.graphs_per_batch, 1e-9))
     warning = (
-        f"Budget {budget.name!r} holds {budget.graphs_per_batch:.0f} graphs in the mean, not {batch_size}: the largest "
+        f"Budget {budget.name!r} holds {budget.graphs_per_batch:.0f} graphs on average, not {batch_size}: the largest "
         f"graph has {sizes.maxima[largest]} items in {sizes.columns.prefixes[largest]!r}, and must fit. Sample fewer "
-        "neighbors to have smaller batches."
+        "neighbors to get smaller batches."
     )
     return budget, [warning]
 
 
 def _stream(sizes: npt.NDArray[np.int32], mean_batch: float, seed: int) -> npt.NDArray[np.int32]:
-    """Graphs in shuffled order, again and again until there are enough batches of them."""
+    """Returns graphs in shuffled order, repeated until there are enough batches."""
     random = np.random.default_rng(seed)
     enough = int(np.clip(_BATCHES_SIMULATED * mean_batch, _MIN_SIMULATED, _MAX_SIMULATED))
     orders = [random.permutation(len(sizes)) for _ in range(-(-enough // len(sizes)))]
@@ -225,7 +225,7 @@ def _stream(sizes: npt.NDArray[np.int32], mean_batch: float, seed: int) -> npt.N
 
 
 class _Search:
-    """The budget so far: a factor for each set and for components over what a mean batch takes."""
+    """The current budget: factors, per set and for components, over the sizes of a mean batch."""
 
     def __init__(
         self,
@@ -248,11 +248,11 @@ class _Search:
         self._factors: npt.NDArray[np.float64] = np.append(np.ones(len(means)), 1.25)
 
     def rule(self, factors: npt.NDArray[np.float64] | None = None) -> SizeRule:
-        """The budget by factors, those so far if none are given."""
+        """Returns the budget with the given factors, by default the current ones."""
         factors = self._factors if factors is None else factors
         num_graphs = max(int(self.mean_batch), 1)
         wanted = np.ceil(self.mean_batch * self._means * factors[:-1] * self._is_free).astype(np.int64)
-        # The largest graph alone comes with padding components in the places of all others.
+        # The largest graph may share its batch with padding components in place of all other graphs.
         least = self._maxima + self._room.demands * (num_graphs - 1)
         num_components = max(int(np.ceil(self.mean_batch * factors[-1])), num_graphs + 1)
         return self._room.rule(np.maximum(wanted, least), num_graphs, num_components)
@@ -264,12 +264,12 @@ class _Search:
             for _ in range(_MAX_SWEEPS):
                 before = best.cost
                 best = self._sweep(best, step, graphs)
-                # Wider batches are fuller, so that all of them would grow; they stay as large as asked for.
+                # Wider batches are fuller, so every sweep would grow them; keep them at the requested size.
                 self.mean_batch *= float(np.clip(self._goal / best.graphs_per_batch, 0.8, 1.25))
                 best = self._simulator.pack(self.rule(), graphs)
                 if best.cost > before * (1 - _WORTH_A_SWEEP):
                     break
-        # Fold the scale into the factors, so that `mean_batch` is what was asked for.
+        # Fold the scale into the factors, so that `mean_batch` is the requested size again.
         self._factors *= self.mean_batch / self._goal
         self.mean_batch = self._goal
 
@@ -294,11 +294,11 @@ class _Search:
 
 
 def _mean_batch(means: npt.NDArray[np.float64], maxima: Integers, batch_size: int) -> float:
-    """Graphs of a mean batch: as asked for, or so many more that room for the largest graph wastes little."""
+    """Graphs in a mean batch: as many as requested, or enough that room for the largest graph wastes little."""
     occurs = means > 0
     means, maxima = means[occurs], maxima[occurs]
     for number in np.unique(np.append(np.maximum(maxima / means, batch_size), batch_size)).tolist():
-        # The last of them has room for all of the largest graph in the means alone.
+        # With the last number, the largest graph of every set fits within the batch's mean sizes.
         if number * means.sum() >= (1 - _WASTE_OF_LARGEST) * np.maximum(number * means, maxima).sum():
             return float(number)
     return float(batch_size)

@@ -31,7 +31,7 @@ from tfx_gnn.records.examples_folder import RecordFile, place_of
 from tfx_gnn.records.summary_pass import make_pipeline
 
 _READ_BATCH = 1024
-#: Graphs that are summed up at once.
+#: Graphs that are summed up at a time.
 _BLOCK = 1 << 17
 _MAX_SIZE = 2**31 - 1
 _SEED_EDGES = f"{READOUT_NODE_SET}/seed"
@@ -39,11 +39,11 @@ _SEED_EDGES = f"{READOUT_NODE_SET}/seed"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SliceKeys:
-    """Which keys tell the label class of a graph, and the degree of its seed.
+    """The keys that determine a graph's label class and its seed's degree.
 
     Attributes:
-        label_key: key of the class; empty if graphs are not told apart.
-        seed_key: key of the position of the seed in its node set; empty if it has none, or no edges.
+        label_key: key of the class; empty if graphs are not sliced.
+        seed_key: key of the seed's position in its node set; empty if there is no seed or its node set has no edges.
         end_keys: keys of the edge ends that count towards the degree.
     """
 
@@ -83,7 +83,7 @@ class SliceKeys:
         )
 
     def parsing_spec(self) -> dict[str, tf.io.RaggedFeature]:
-        """What the parser reads beside sizes."""
+        """Returns the parsing spec of the keys that are read in addition to sizes."""
         keys = [key for key in (self.label_key, self.seed_key, *self.end_keys) if key]
         return {key: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for key in keys}
 
@@ -98,9 +98,9 @@ def summarize_sizes(
 ) -> SizeSummary:
     """Reads the sizes of all graphs, on as many workers as Beam is given; each file is one unit of work.
 
-    Of a tf.Example the `#size` values are read, and if slices are asked for the class and the ends of the edges
-    that the seed may have. All other features are skipped by the parser, bytes and all. All workers and the caller
-    must see `scratch_dir`.
+    From each tf.Example, the `#size` values are read and, if slices are requested, the class and the edge ends
+    at the seed's node set. The parser skips the bytes of all other features. All workers and the caller
+    must be able to access `scratch_dir`.
     """
     path = os.path.join(scratch_dir, f"sizes-{uuid.uuid4().hex}.npz")
     with make_pipeline(beam_args) as pipeline:
@@ -119,7 +119,7 @@ def summarize_sizes(
 
 @dataclasses.dataclass(frozen=True)
 class _SummarizeFile:
-    """The sizes of the graphs of a file."""
+    """Summarizes the sizes of the graphs of a file."""
 
     columns: SizeColumns
     slice_keys: SliceKeys
@@ -129,15 +129,15 @@ class _SummarizeFile:
             summary = self._summarize(file)
         except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
             return SizeSummary(
-                problem="`examples_dir` must hold gzipped TFRecords of tf.Examples with one `#size` a set; got "
-                f"others in {place_of(file)}. Check them by GraphSchemaGen. Cause: {error.message}"
+                problem="`examples_dir` must hold gzipped TFRecords of tf.Examples with one `#size` per set; got "
+                f"others in {place_of(file)}. Check them with GraphSchemaGen. Cause: {error.message}"
             )
         if summary is None:
             return SizeSummary()
         return SizeSummary(splits={file.split: summary})
 
     def _summarize(self, file: RecordFile) -> SplitSummary | None:
-        # A set without `#size` is empty. Of the other keys the parser skips even the bytes.
+        # A set without `#size` is empty. The parser skips even the bytes of all other keys.
         spec: dict[str, Any] = {
             key: tf.io.FixedLenFeature([], tf.int64, default_value=0) for key in self.columns.size_keys
         }
@@ -147,7 +147,7 @@ class _SummarizeFile:
             parsed = tf.io.parse_example(records, spec)
             zeros = tf.zeros_like(records, tf.int64)
             sizes = [parsed[key] for key in self.columns.size_keys]
-            # 63 bits of the record's content: the same graph is in the sample wherever it stands.
+            # 63 bits of the record's content: whether a graph is sampled does not depend on its place.
             hashes = tf.strings.to_hash_bucket_fast(records, 2**63 - 1)
             label = _first(parsed, self.slice_keys.label_key, NO_LABEL, zeros)
             return tf.stack([*sizes, label, self._degree_bucket(parsed, zeros)], axis=1), hashes
@@ -171,7 +171,7 @@ class _SummarizeFile:
         return summary[0] if summary else None
 
     def _degree_bucket(self, parsed: dict[str, Any], zeros: tf.Tensor) -> tf.Tensor:
-        """0 for degree 0, and i for degrees of at least 2**(i-1) and below 2**i."""
+        """0 for degree 0, and i for degrees in [2**(i-1), 2**i)."""
         if not self.slice_keys.seed_key:
             return zeros
         seed = _first(parsed, self.slice_keys.seed_key, -1, zeros)
@@ -196,7 +196,7 @@ def _first(parsed: dict[str, Any], key: str, default: int, zeros: tf.Tensor) -> 
 
 
 def _blocks(batches: Iterable[Any]) -> Iterable[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]]:
-    """Joins batches, so that many graphs are summed up at once and never too many."""
+    """Joins batches into blocks, so that many graphs are summed up at a time within bounded memory."""
     waiting: list[Any] = []
     for batch in batches:
         waiting.append(batch)

@@ -1,4 +1,4 @@
-"""The HTML report on padding budgets, for choosing one."""
+"""The HTML report on padding budgets, which helps to choose one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 HEAVY_TAIL = 8
-"""A set whose largest size is so many times its median is shown with a logarithmic vertical axis."""
+"""If a set's largest size is at least this many times its median, its vertical axis is logarithmic."""
 
 _LINE_STYLES = {"tight": "-", "fit_or_skip": "--", "packing": ":"}
 
@@ -36,9 +36,9 @@ _MAX_TICKS = 6
 def size_histogram(
     sizes: Mapping[str, SetSizes], room: Mapping[str, float], *, main_split: str, identity: str, title: str
 ) -> str:
-    """Draws how many graphs have how many items of one set.
+    """Draws the distribution of the number of items in one set.
 
-    `room` holds the items that a budget has for each real graph, by kind of budget. The histogram of `main_split`
+    `room` holds the items that a budget has per real graph, by kind of budget. The histogram of `main_split`
     is filled; those of other splits are outlines.
     """
     return draw_for_page(lambda axes: _draw(axes, sizes, room, main_split), identity=identity, title=title)
@@ -51,7 +51,7 @@ def is_heavy_tailed(sizes: Mapping[str, SetSizes]) -> bool:
 
 def _draw(axes: Axes, sizes: Mapping[str, SetSizes], room: Mapping[str, float], main_split: str) -> None:
     bounds, shares = _bins(sizes, max(room.values(), default=0.0))
-    # Bins double in size, so equally wide bars are a logarithmic axis; that it may begin at 0 is why it is made here.
+    # Bins double in size, so equally wide bars make a logarithmic axis; matplotlib's own cannot start at 0.
     edges = np.arange(len(bounds), dtype=np.float64)
     floor = 0.0
     if is_heavy_tailed(sizes):
@@ -79,7 +79,7 @@ def _draw(axes: Axes, sizes: Mapping[str, SetSizes], room: Mapping[str, float], 
 
 
 def _bins(sizes: Mapping[str, SetSizes], reach: float) -> tuple[list[int], dict[str, npt.NDArray[np.float64]]]:
-    """Cuts away bins at both ends that no split has graphs in, and adds bins up to `reach`."""
+    """Trims bins at both ends that are empty in all splits, and adds bins up to `reach`."""
     bounds = sorted({bound for one in sizes.values() for bound in one.histogram_bounds})
     while bounds[-1] <= reach:
         bounds.append(max(1, 2 * bounds[-1]))
@@ -117,7 +117,7 @@ def _short(number: int) -> str:
 
 
 SUCCESS_TOLERANCE = 0.002
-"""How far the achieved success ratio of a fit-or-skip budget may be from the asked one without being marked."""
+"""Largest deviation of a fit-or-skip budget's achieved success ratio from the requested one that is not marked."""
 
 _KINDS = (PACKING, FIT_OR_SKIP, TIGHT)
 
@@ -151,7 +151,7 @@ def write_size_report(content: SizeConstraintsFile, path: str) -> None:
 
 
 def sorted_budgets(content: SizeConstraintsFile) -> list[Budget]:
-    """Puts budgets in the order of reports: by batch size, that of the options first, by kind and by success ratio."""
+    """Sorts budgets for reports: by batch size with the options' own first, then by kind and by success ratio."""
     own = content.options["batch_size"]
     return sorted(
         content.budgets.values(),
@@ -160,7 +160,7 @@ def sorted_budgets(content: SizeConstraintsFile) -> list[Budget]:
 
 
 def padded_work(budget: Budget) -> float:
-    """Computes the nodes and edges of a padded batch for each real graph that it is expected to hold."""
+    """Computes the nodes and edges of a padded batch per expected real graph."""
     items = sum(budget.total_num_nodes.values()) + sum(budget.total_num_edges.values())
     return items / budget.graphs_per_batch
 
@@ -170,13 +170,13 @@ def _share_option(content: SizeConstraintsFile, name: str) -> float:
 
 
 def _splits(content: SizeConstraintsFile) -> dict[str, SplitSizes]:
-    """The split that is trained on, then the others."""
+    """The training split, then the others."""
     first = content.options["train_split"]
     return dict(sorted(content.splits.items(), key=lambda item: (item[0] != first, item[0])))
 
 
 def _main_budgets(content: SizeConstraintsFile, budgets: Iterable[Budget]) -> dict[str, Budget]:
-    """The first budget of each kind, of the learner's own batch size."""
+    """The first budget of each kind, for the learner's own batch size."""
     found: dict[str, Budget] = {}
     for budget in budgets:
         if budget.batch_size == content.options["batch_size"]:
@@ -196,7 +196,7 @@ class _RoomRow:
 
 
 def _room_rows(budgets: list[Budget]) -> list[_RoomRow]:
-    """Node sets, then edge sets; in each the largest first."""
+    """Node sets, then edge sets, each sorted from the largest."""
     rows = []
     for kind, prefix, field in (("node set", "nodes", "total_num_nodes"), ("edge set", "edges", "total_num_edges")):
         names = dict.fromkeys(name for budget in budgets for name in getattr(budget, field))
@@ -226,7 +226,7 @@ class _Distribution:
 
 
 def _distributions(content: SizeConstraintsFile, main: Mapping[str, Budget]) -> list[_Distribution]:
-    """Node sets, then edge sets; in each the largest first."""
+    """Node sets, then edge sets, each sorted from the largest."""
     main_split = str(content.options["train_split"])
     found = []
     for kind, field, totals in (
@@ -257,7 +257,7 @@ def _distributions(content: SizeConstraintsFile, main: Mapping[str, Budget]) -> 
                 room,
                 main_split=main_split,
                 identity=f"sizes-{position}",
-                title=f"{kind.capitalize()} {name}: share of graphs by number of items",
+                title=f"{kind.capitalize()} {name}: fraction of graphs by number of items",
             ),
         )
         for position, (kind, name, sizes, room) in enumerate(found)
@@ -266,14 +266,14 @@ def _distributions(content: SizeConstraintsFile, main: Mapping[str, Budget]) -> 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _SliceTable:
-    """What slices lose by each budget that skips."""
+    """Losses of slices under each fit-or-skip budget."""
 
     slicing: str
     budgets: list[Budget]
     rows: list[tuple[str, int, list[float | None]]]
-    """Value, number of graphs, lost share by budget where it is known; the worst first."""
+    """Value, number of graphs, lost fraction by budget if known; sorted from the worst."""
     longest: float
-    """Share whose bar is as wide as its column."""
+    """Fraction whose bar fills its column."""
 
 
 def _slice_table(slicing: str, budgets: Iterable[Budget]) -> _SliceTable:

@@ -1,8 +1,8 @@
 """Mergeable summary of graph sizes: exact totals, and a sample of their joint distribution.
 
 A summary holds each distinct row (sizes of all sets in the order of `SizeRule`, label class, degree bucket) with its
-exact count while there are few, and a sample of graphs for when there are many: those of the smallest hashes,
-so that the sample is the same in whatever order summaries are merged.
+exact count as long as there are few distinct rows. For when there are many, it also holds a sample of graphs: those
+with the smallest hashes, so that the sample does not depend on the order in which summaries are merged.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 
 @dataclasses.dataclass(frozen=True)
 class SizeColumns:
-    """What the columns of an array of sizes are about.
+    """The meaning of the columns in an array of sizes.
 
     Attributes:
         sets: ("nodes", name), ..., ("edges", name), ...
         edge_positions: column of the edge set of each edge end.
         end_positions: column of the node set of each edge end.
         readouts: columns of the node sets of readouts.
-        readout_of: by column of an edge set that leads to readouts, the column of these.
+        readout_of: for each edge set that leads to readouts, its column and the column of these readouts.
     """
 
     sets: tuple[SetKey, ...]
@@ -42,7 +42,7 @@ class SizeColumns:
 
     @staticmethod
     def of(spec: GraphTensorSpec) -> SizeColumns:
-        """Reads the columns off the spec of one graph."""
+        """Derives the columns from the spec of one graph."""
         nothing = SizeConstraints(1, dict.fromkeys(spec.node_sets_spec, 0), dict.fromkeys(spec.edge_sets_spec, 0))
         rule = SizeRule.from_constraints(spec, nothing)
         ends = list(zip(rule.edge_positions.tolist(), rule.end_positions.tolist(), strict=True))
@@ -61,7 +61,7 @@ class SizeColumns:
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """The sets as in "nodes/package"."""
+        """The sets' prefixes, such as "nodes/package"."""
         return tuple(f"{kind}/{name}" for kind, name in self.sets)
 
     @property
@@ -71,16 +71,16 @@ class SizeColumns:
 
 
 MAX_DISTINCT = 200_000
-"""Distinct rows that are counted exactly; beyond, a sample stands for them."""
+"""Distinct rows that are counted exactly; if there are more, a sample represents them."""
 
 SAMPLE_SIZE = 200_000
-"""Graphs of the sample."""
+"""Graphs in the sample."""
 
 MAX_GRAPHS = 1 << 19
-"""Graphs that stand for a split, at most."""
+"""Maximum number of graphs that represent a split."""
 
 NO_LABEL = np.iinfo(np.int32).min
-"""Label class of graphs without label."""
+"""Label class of graphs without a label."""
 
 Integers = npt.NDArray[np.int64]
 
@@ -90,26 +90,26 @@ Rows = npt.NDArray[np.int32]
 
 _NUM_BINS = 33
 
-#: Of the hash of a record: which half of the split a graph belongs to.
+#: Bit of a record's hash that assigns a graph to one half of its split.
 _HALF_BIT = np.uint64(1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class SplitSummary:
-    """Sizes of graphs of one split. S is the number of sets, those of `SizeColumns`.
+    """Sizes of the graphs of one split. S is the number of sets in `SizeColumns`.
 
     Attributes:
         num_graphs: graphs seen.
         totals: int64 [S], items of all graphs.
         minima: int64 [S], smallest size of a graph.
         maxima: int64 [S], largest size of a graph.
-        histograms: int64 [S, 33]: graphs with no items, and with at least 2**(i-1) and below 2**i of them.
-        is_tied: bool [S]: whether each graph has as many items of the set as of the one that it is tied to.
+        histograms: int64 [S, 33]: number of graphs with no items (i = 0), and with [2**(i-1), 2**i) items.
+        is_tied: bool [S]: whether in each graph the set has as many items as the set that it is tied to.
         rows: int32 [num_distinct, S + 2], in ascending order: sizes, label class, degree bucket. None
             if there are too many.
-        counts: int64 [num_distinct, 2]: graphs with such a row in each half of the split; None as `rows`.
+        counts: int64 [num_distinct, 2]: graphs with that row in each half of the split; None if `rows` is None.
         sample_hashes: uint64 [num_sampled], in ascending order: the smallest hashes of records.
-        sample_rows: int32 [num_sampled, S + 2]: the rows of these.
+        sample_rows: int32 [num_sampled, S + 2]: the rows of the sampled records.
     """
 
     num_graphs: int
@@ -124,24 +124,24 @@ class SplitSummary:
     sample_rows: Rows
 
     def __eq__(self, other: object) -> bool:
-        """Tells whether two summaries hold the same values."""
+        """Compares all values of two summaries."""
         if not isinstance(other, SplitSummary):
             return NotImplemented
         mine, theirs = self.arrays(), other.arrays()
         return mine.keys() == theirs.keys() and all(np.array_equal(mine[name], theirs[name]) for name in mine)
 
     def __hash__(self) -> int:
-        """A hash that equal summaries share."""
+        """Returns the same hash for equal summaries."""
         return hash((self.num_graphs, self.totals.tobytes()))
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """All values by name, but for those that are None."""
+        """All values by name, except those that are None."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: np.asarray(value) for name, value in values.items() if value is not None}
 
     @staticmethod
     def of_graphs(rows: Rows, hashes: Hashes, ties: Mapping[int, int]) -> SplitSummary:
-        """Sums up at least one graph: `rows` are int32 [n, S + 2], `hashes` of their records uint64 [n].
+        """Summarizes at least one graph: `rows` are int32 [n, S + 2], `hashes` of their records uint64 [n].
 
         `ties` maps a column to the one that it is compared with, for `is_tied`.
         """
@@ -170,7 +170,7 @@ class SplitSummary:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SizeSummary:
-    """Sizes of the graphs of a part of the data.
+    """Sizes of the graphs in a part of the data.
 
     Attributes:
         splits: summaries by split.
@@ -182,7 +182,7 @@ class SizeSummary:
 
 
 def merge_size_summaries(summaries: Iterable[SizeSummary]) -> SizeSummary:
-    """Adds up summaries of disjoint parts, in any order and grouping."""
+    """Merges summaries of disjoint parts, in any order and grouping."""
     parts = list(summaries)
     by_split: dict[str, list[SplitSummary]] = {}
     for part in parts:
@@ -195,12 +195,12 @@ def merge_size_summaries(summaries: Iterable[SizeSummary]) -> SizeSummary:
 
 
 def merge_split_summaries(parts: list[SplitSummary]) -> SplitSummary:
-    """Adds up summaries of disjoint parts of a split, at least one, in any order and grouping."""
+    """Merges summaries of disjoint parts of a split, at least one, in any order and grouping."""
     if len(parts) == 1:
         return parts[0]
     rows: Rows | None = None
     counts: Integers | None = None
-    # If a part has too many distinct rows to count, so has the whole.
+    # If a part has too many distinct rows to count, so does the whole.
     counted = [(part.rows, part.counts) for part in parts if part.rows is not None and part.counts is not None]
     if len(counted) == len(parts):
         rows, counts = _count_rows(
@@ -228,13 +228,13 @@ def merge_split_summaries(parts: list[SplitSummary]) -> SplitSummary:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SampledGraphs:
-    """Graphs that stand for those of a split.
+    """Graphs that represent a split.
 
     Attributes:
         sizes: int32 [num_graphs, num_sets].
         labels: int32 [num_graphs], label classes.
         degrees: int32 [num_graphs], degree buckets.
-        weight: how many graphs of the split each of these stands for.
+        weight: number of graphs in the split that each of these represents.
     """
 
     sizes: npt.NDArray[np.int32]
@@ -244,15 +244,15 @@ class SampledGraphs:
 
 
 def sample_graphs(summary: SplitSummary, half: int | None = None) -> SampledGraphs:
-    """Takes graphs from a summary: all while there are few, else some in proportion; there may be none.
+    """Takes graphs from a summary: all if there are few, else a proportional sample; the result may be empty.
 
-    `half` is 0 or 1 for the graphs of one half of the split, which the hashes of records tell; None for all.
+    `half` is 0 or 1 for one half of the split, as determined by the hashes of records; None for all.
     """
     if summary.rows is not None and summary.counts is not None:
         counts = summary.counts.sum(axis=1) if half is None else summary.counts[:, half]
         total = int(counts.sum())
         num_taken = min(total, MAX_GRAPHS)
-        # Every n-th graph: of each row as many as its share is, but for one.
+        # Every n-th graph: each row is taken in proportion to its count, to within one graph.
         taken = (np.arange(num_taken) * total + total // 2) // max(num_taken, 1)
         rows = summary.rows[np.searchsorted(np.cumsum(counts), taken, side="right")]
         weight = total / max(num_taken, 1)
@@ -279,7 +279,7 @@ def write_summary(summary: SizeSummary, path: str) -> None:
 
 
 def read_summary(path: str) -> SizeSummary:
-    """Reads what `write_summary` wrote."""
+    """Reads a summary that `write_summary` wrote."""
     with tf.io.gfile.GFile(path, "rb") as file:
         arrays = dict(np.load(io.BytesIO(file.read()), allow_pickle=False))
     splits = {}
@@ -293,7 +293,7 @@ def read_summary(path: str) -> SizeSummary:
 
 
 def _count_rows(rows: Rows, counts: Integers) -> tuple[Rows, Integers]:
-    """Adds up the counts of equal rows; returns these in ascending order."""
+    """Adds up the counts of equal rows; returns the distinct rows in ascending order."""
     order = np.lexsort(rows.T[::-1])
     rows, counts = rows[order], counts[order]
     is_first = np.ones(len(rows), bool)
@@ -302,10 +302,10 @@ def _count_rows(rows: Rows, counts: Integers) -> tuple[Rows, Integers]:
 
 
 def _sample_order(hashes: Hashes, rows: Rows) -> Integers:
-    """Positions of the graphs of smallest hash, in the same order whatever the order of the graphs."""
+    """Positions of the graphs with the smallest hashes, in an order that does not depend on the input's."""
     order = np.argsort(hashes, kind="stable")
     ordered = hashes[order]
     if (ordered[1:] == ordered[:-1]).any():
-        # Different records may share a hash: their rows decide, so that the order of the input does not.
+        # Different records may have the same hash: the rows break the tie, independently of the order of the input.
         order = np.lexsort([*rows.T[::-1], hashes])
     return order[:SAMPLE_SIZE]

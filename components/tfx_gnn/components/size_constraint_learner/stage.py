@@ -1,4 +1,4 @@
-"""SizeConstraintLearner: measures graphs and learns padding budgets for batches of them."""
+"""SizeConstraintLearner: learns padding budgets (TF-GNN's `SizeConstraints`) from the sizes of graphs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tfx_gnn.records.size_constraints_file import (
 )
 from tfx_gnn.reports.report_page import REPORT_FILE
 
-#: Batch sizes that small data may have, too: a task is tried on a few graphs first.
+#: Largest batch size allowed even if the training split has fewer graphs: tasks are often tried on a few graphs first.
 _ALWAYS_LEARNED = 1024
 
 
@@ -44,36 +44,36 @@ def learn_size_constraints(
     options: SizeConstraintLearnerOptions,
     beam_args: Sequence[str] = (),
 ) -> SizeConstraintsFile:
-    """Learns padding budgets from the sizes of graphs, in one pass by Apache Beam that reads little else.
+    """Learns padding budgets (TF-GNN's `SizeConstraints`) from the sizes of graphs, in a single pass by Apache Beam.
 
-    Of each example the pass reads the `#size` values. With `label_feature` it also reads that feature and,
-    for the degree of the seed, the ends of edge sets at the seed's node set and the seed's position; no
-    other feature is read. For each batch size there is
+    From each example, the pass reads the `#size` values. With `label_feature` it also reads that feature and,
+    for the degree of the seed, the edge ends in the seed's node set and the seed's position. No
+    other feature is read. For each batch size, these budgets are learned:
 
-    *   "tight": every batch of so many graphs fits, of every split. For evaluation.
-    *   "fit_or_skip", for each success ratio: that share of random batches of the training split fits,
+    *   "tight": every batch of that many graphs fits, from any split. For evaluation.
+    *   "fit_or_skip", for each success ratio: that fraction of random batches of the training split fits,
         with the least padded work.
-    *   "packing": the least padded work for each real graph when `pack_batches` fills it with graphs of
-        the training split. Has room for each single graph of every split.
+    *   "packing": the least padded work per real graph when `pack_batches` fills batches with graphs of
+        the training split. Every single graph of every split fits.
 
-    All have room for padding components, as `pad_to_total_sizes` needs it. If each graph has readouts, so
-    has each padding component, and as many edges lead to them.
+    All budgets have room for padding components, as `pad_to_total_sizes` requires. If each graph has readouts,
+    each padding component has readouts, too, and as many edges that lead to them.
 
     Args:
-        examples_dir: graph tf.Examples that will be trained on, that is, transformed ones.
-        graph_schema_dir: folder of their `graph_schema.pbtxt`.
+        examples_dir: graph tf.Examples to be used for training, that is, transformed ones.
+        graph_schema_dir: folder with the `graph_schema.pbtxt` of the examples.
         size_constraints_dir: absent or empty folder for `size_constraints.json` and `report.html`.
-        transform_graph_dir: the transform that made the examples; needed for `class_vocabulary` only.
+        transform_graph_dir: the transform that made the examples; needed only for `class_vocabulary`.
         options: what to learn.
         beam_args: command-line arguments of Apache Beam.
 
     Returns:
-        What was written.
+        The contents of `size_constraints.json`.
 
     Raises:
         ValueError: if a split is missing or empty, a batch is larger than the training split, an example
             holds more than one graph component, all sets of the schema are empty in the examples,
-            `label_feature` is no class, the vocabulary is missing, or a slice loses more than
+            `label_feature` is not a class, the vocabulary is missing, or a slice loses more than
             `max_slice_loss`.
     """
     files = record_files(examples_dir, options.splits)
@@ -144,19 +144,19 @@ def _check_summary(summary: SizeSummary, examples_dir: str, options: SizeConstra
     if options.train_split not in summary.splits:
         raise ValueError(
             f"`train_split` must be a split with examples; got {options.train_split!r}, but only "
-            f"{sorted(summary.splits)} have any. Name the split that is trained on."
+            f"{sorted(summary.splits)} have any. Name the split used for training."
         )
     num_graphs = summary.splits[options.train_split].num_graphs
     largest = max(options.batch_sizes)
     if largest > max(num_graphs, _ALWAYS_LEARNED):
         raise ValueError(
             f"`batch_size` must be at most the number of graphs of split {options.train_split!r}, {num_graphs}; got "
-            f"{largest}. An epoch would be less than one batch: choose smaller ones."
+            f"{largest}. An epoch would be less than one batch: choose a smaller batch size."
         )
 
 
 def _check_schema(summary: SizeSummary, columns: SizeColumns, examples_dir: str, graph_schema_dir: str) -> None:
-    """Refuses a schema of other examples: a set that these lack has no `#size`, so it looks empty."""
+    """Refuses a schema that belongs to other examples: sets that the examples lack have no `#size`, so look empty."""
     maxima = np.max([split.maxima for split in summary.splits.values()], axis=0)
     is_sampled = np.asarray([not name.startswith(READOUT_NODE_SET) for _, name in columns.sets], bool)
     if is_sampled.any() and not maxima[is_sampled].any():

@@ -1,4 +1,4 @@
-"""Writes subgraph or graph-level examples by a Beam pipeline whose workers hold parts of the tables."""
+"""Writes subgraph or graph-level examples with a Beam pipeline whose workers hold parts of the tables."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def sample_on_beam(
     index_options: IndexOptions,
     beam_args: Sequence[str],
 ) -> MadeExamples:
-    """Samples the subgraphs of a plan and writes those shards that are missing.
+    """Samples the subgraphs of a plan and writes the missing shards.
 
-    The index of the graph is built first, inside of the folder, where an interrupted run leaves it for the next
+    The index of the graph is built first, inside the folder, where an interrupted run leaves it for the next
     one.
 
-    All workers must see `tables_dir` and `folder`.
+    All workers must be able to access `tables_dir` and `folder`.
     """
     index_dir = os.path.join(folder, _INDEX_DIR)
     pipeline = functools.partial(make_pipeline, tuple(beam_args))
@@ -102,9 +102,9 @@ def convert_on_beam(
     access: TableAccess,
     beam_args: Sequence[str],
 ) -> MadeExamples:
-    """Writes every graph of tables of many graphs, all shards at once.
+    """Writes an example for every graph in the tables, all shards at once.
 
-    All workers must see `tables_dir` and `folder`.
+    All workers must be able to access `tables_dir` and `folder`.
     """
     report = write_graph_level_examples_with_beam(
         make_pipeline=functools.partial(make_pipeline, tuple(beam_args)),
@@ -130,7 +130,7 @@ def _read_reports(folder: str) -> dict[str, TableReport] | None:
 
 
 def _write_reports(folder: str, reports: dict[str, TableReport]) -> None:
-    # Written last: its presence says that the index is complete.
+    # Written last: its presence marks the index as complete.
     plain = {label: json.loads(options_json.to_json(report)) for label, report in reports.items()}
     write_whole(os.path.join(folder, _TABLES_FILE), json.dumps(plain))
 

@@ -1,4 +1,4 @@
-"""Contract of SubgraphExampleGen."""
+"""The TFX component SubgraphExampleGen and its specification."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class SubgraphExampleGenSpec(ComponentSpec):
 
 
 class SubgraphExampleGen(base_beam_component.BaseBeamComponent):
-    """Samples a subgraph around every seed of a graph given as tables, or takes many small graphs whole.
+    """Samples a subgraph around every seed of a graph given as tables, or converts whole small graphs to examples.
 
     | kind | name | type | meaning |
     |---|---|---|---|
     | output | examples | Examples | graph tf.Examples by split, with their `graph_schema.pbtxt` |
-    | parameter | tables_dir | str | folder of `graph_schema.pbtxt` and the tables that it names |
+    | parameter | tables_dir | str | folder with `graph_schema.pbtxt` and the tables that it names |
     | parameter | plan | JSON | seeds, hops, fan-outs, labels and splits; null for graph-level examples |
-    | parameter | graph_level_examples | JSON | how tables of many graphs are parted; null for a plan |
+    | parameter | graph_level_examples | JSON | how tables of many graphs are split into examples; null for a plan |
     | parameter | sampling_seed | int | seed of every random choice |
-    | parameter | num_shards | int | files of a split |
+    | parameter | num_shards | int | files per split |
     | parameter | rules | JSON | what to do with rows that break a rule |
-    | parameter | access | JSON | another name of the schema of the tables, and which files may be read |
+    | parameter | access | JSON | alternative file name of the tables' schema, and which files may be read |
     | parameter | execution | JSON | "in_memory" or "beam" |
     | parameter | num_partitions | int | partitions of the graph on Beam |
     | parameter | hub_degree | int | degree above which a node is spread over partitions on Beam |
@@ -50,8 +50,8 @@ class SubgraphExampleGen(base_beam_component.BaseBeamComponent):
     Args:
         tables_dir: folder of the tables; any path or URI that TensorFlow reads.
         options: what to sample.
-        tables_fingerprint: text that changes when the tables change. Empty: the
-            hash of the tables, which must then be readable here and now.
+        tables_fingerprint: text that changes whenever the tables change. If it is empty, the tables are
+            hashed, so they must be readable when the pipeline is built.
         runtime_parameters: name of `tables_dir` or of a scalar option to the
             parameter that sets it when a compiled pipeline runs.
 

@@ -1,4 +1,4 @@
-"""Executor of SubgraphExampleGen: artifacts to paths, paths to the stage."""
+"""Executor of SubgraphExampleGen: maps artifacts to paths and calls the stage."""
 
 from __future__ import annotations
 

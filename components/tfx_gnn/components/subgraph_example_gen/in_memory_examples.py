@@ -37,11 +37,11 @@ class MadeExamples:
     """What a folder of examples was made from.
 
     Attributes:
-        num_seeds: by split, seeds; or graphs that were taken whole.
-        num_no_seeds: rows that could be seeds and are none: those that
+        num_seeds: by split, the number of seeds or, for graph-level examples, of graphs.
+        num_no_seeds: rows that could be seeds but are not: those that
             `SplitPlan.unused_values` excludes, and edges of the first split that are for
             message passing only.
-        tables: what became of the rows, by label of the table.
+        tables: what happened to the rows, by label of the table.
     """
 
     num_seeds: Mapping[str, int]
@@ -49,7 +49,7 @@ class MadeExamples:
     tables: Mapping[str, TableReport]
 
 
-_BATCH_SIZE = 256  # larger batches gain nothing, smaller ones pay for more NumPy calls
+_BATCH_SIZE = 256  # larger batches gain nothing; smaller ones need more NumPy calls
 
 
 class _Source(Protocol):
@@ -60,7 +60,7 @@ class _Source(Protocol):
         ...
 
     def batches(self, split: str, start: int, stop: int) -> Iterator[tuple[SampledSubgraphs, list[bytes]]]:
-        """Yields graphs and their records, from one position among the keys to another."""
+        """Yields graphs and their records, for keys from position `start` to `stop`."""
         ...
 
 
@@ -75,7 +75,7 @@ def sample_in_memory(
     rules: RowRules,
     access: TableAccess,
 ) -> MadeExamples:
-    """Samples the subgraphs of a plan and writes those shards that are missing."""
+    """Samples the subgraphs of a plan and writes the missing shards."""
     tables = read_tables(
         tables_dir,
         node_sets=reached_node_sets(plan, schema),
@@ -113,7 +113,7 @@ def convert_in_memory(
     rules: RowRules,
     access: TableAccess,
 ) -> MadeExamples:
-    """Writes every graph of tables of many graphs, in those shards that are missing."""
+    """Converts every graph in the tables and writes the missing shards."""
     converter, report = convert_graph_level_examples(tables_dir, schema, spec, rules=rules, access=access)
     splits = tuple(report.num_graphs)
     _write_missing_shards(folder, splits, _WholeSource(converter, splits), num_shards)

@@ -19,16 +19,16 @@ class SubgraphExampleGenOptions:
 
     Attributes:
         plan: what to sample around each seed; None if `graph_level_examples` is given.
-        graph_level_examples: how to part tables of many small graphs into examples, without
+        graph_level_examples: how to split tables of many small graphs into examples, without
             sampling; None if `plan` is given.
         sampling_seed: seed of all random choices, in [0, 2**63).
-        num_shards: files a split. A seed's file follows from the hash of its id, so
-            files are about even, and some are empty where there are few seeds.
+        num_shards: files per split. The hash of a seed's id determines its file, so
+            files have about the same size, and some are empty if there are few seeds.
         rules: what to do with rows of the tables that break a rule; by default each is an error.
-        access: another name of the schema of the tables, and which files may be read.
+        access: alternative file name of the tables' schema, and which files may be read.
         execution: "in_memory": one process holds the tables; "beam": a Beam pipeline
-            whose workers hold partitions of the graph. Records are the same.
-        num_partitions: partitions of the graph on Beam, a power of two. 0: one for each
+            whose workers hold partitions of the graph. Both write the same records.
+        num_partitions: partitions of the graph on Beam, a power of two; 0 for one partition per
             64 MiB of input files.
         hub_degree: on Beam, nodes with more edges than this are spread over partitions.
     """
@@ -60,7 +60,7 @@ class SubgraphExampleGenOptions:
             raise ValueError(f"`sampling_seed` must be in [0, 2**63); got {self.sampling_seed}. Choose another number.")
         if not 1 <= self.num_shards <= _MAX_SHARDS:
             raise ValueError(
-                f"`num_shards` must be in [1, {_MAX_SHARDS}]; got {self.num_shards}. Use 1 for a single file a split."
+                f"`num_shards` must be in [1, {_MAX_SHARDS}]; got {self.num_shards}. Use 1 for a single file per split."
             )
         if self.execution not in ("in_memory", "beam"):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""SubgraphExampleGen: from tables of nodes and edges to graph tf.Examples, sampled or graph-level."""
+"""SubgraphExampleGen: makes graph tf.Examples, sampled or graph-level, from tables of nodes and edges."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tfx_gnn.tables.graph_tables import list_table_files, read_tables_schema
 from tfx_gnn.tables.row_rules import TableReport
 
 STATISTICS_FILE = "statistics.json"
-"""File beside the splits with the `ExampleGenReport` as JSON."""
+"""File next to the splits with the `ExampleGenReport` as JSON."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,12 +40,12 @@ class ExampleGenReport:
     """What a run of SubgraphExampleGen read and wrote.
 
     Attributes:
-        statistics: sizes of the examples, and what the hops did.
-        num_seeds: by split, seeds; or graphs that were taken whole.
-        num_no_seeds: rows that could be seeds and are none, see `MadeExamples`.
-        num_negatives: by split, negative pairs that were drawn; none without negatives.
+        statistics: sizes of the examples, and statistics of the hops.
+        num_seeds: by split, the number of seeds or, for graph-level examples, of graphs.
+        num_no_seeds: rows that could be seeds but are not; see `MadeExamples`.
+        num_negatives: by split, negative pairs that were drawn; empty without negatives.
         num_missing_negatives: by split, negative pairs for which every draw was refused.
-        tables: by label of the table, what became of its rows.
+        tables: by label of the table, what happened to its rows.
     """
 
     statistics: SubgraphStatistics
@@ -59,18 +59,18 @@ class ExampleGenReport:
 def generate_subgraph_examples(
     *, tables_dir: str, examples_dir: str, options: SubgraphExampleGenOptions, beam_args: Sequence[str] = ()
 ) -> ExampleGenReport:
-    """Makes one graph tf.Example a seed, or a graph, from tables.
+    """Makes one graph tf.Example per seed, or per graph, from tables.
 
-    The records of a split are the same for every number of shards, every number of
-    workers and both executions. They are ordered by a hash of the seed's id, so that
-    neighbours in the table, which are often alike, are spread out.
+    The records of a split do not depend on the number of shards, the number of
+    workers or the execution. They are ordered by a hash of the seed's id, which spreads out
+    rows that are neighbors in the table and often similar.
 
-    A run that was interrupted is taken up: the shards that it finished stay in a
-    hidden folder beside `examples_dir`, which the next run of the same work finds.
+    An interrupted run is resumed: the shards that it finished stay in a
+    hidden folder next to `examples_dir`, where the next run with the same inputs and options finds them.
 
     Args:
-        tables_dir: folder with `graph_schema.pbtxt` and the tables it names.
-        examples_dir: folder to make, with `Split-<name>` folders of gzipped TFRecord
+        tables_dir: folder with `graph_schema.pbtxt` and the tables that it names.
+        examples_dir: folder to create, with `Split-<name>` folders of gzipped TFRecord
             files, `graph_schema.pbtxt`, `statistics.json` and, if rows were dropped,
             `dead_letters`.
         options: what to make.
@@ -82,8 +82,8 @@ def generate_subgraph_examples(
     Raises:
         ValueError: if the tables break a rule or the plan does not fit them; nothing
             is written then.
-        FileExistsError: if `examples_dir` holds files already.
-        BlockingIOError: if another process does the same work now.
+        FileExistsError: if `examples_dir` already holds files.
+        BlockingIOError: if another process is doing the same work.
     """
     schema = read_tables_schema(tables_dir, access=options.access)
     examples_schema = _examples_schema(schema, options)
@@ -96,14 +96,14 @@ def generate_subgraph_examples(
         with tf.io.gfile.GFile(os.path.join(folder, STATISTICS_FILE), "w") as file:
             file.write(json.dumps(dataclasses.asdict(report), indent=2, sort_keys=True) + "\n")
         if has_locks(folder):
-            # Before the log is removed: syncing takes long, and a run killed meanwhile resumes from the log.
+            # Before the log is removed: syncing takes long, and a run that is killed meanwhile resumes from the log.
             sync_tree(folder)
         log.remove()
     return report
 
 
 def list_input_files(tables_dir: str, options: SubgraphExampleGenOptions) -> tuple[str, ...]:
-    """Lists the files that the examples are made from, sorted: the schema, all tables and the seed table."""
+    """Lists the input files, sorted: the schema, all tables and the seed table."""
     access = options.access
     files = set(list_table_files(tables_dir, access=access))
     if options.plan is not None and options.plan.seed_table is not None:
@@ -127,7 +127,7 @@ def _make_examples(
             return convert_in_memory(schema=schema, spec=options.graph_level_examples, **shared)
         assert options.plan is not None
         return sample_in_memory(schema=schema, plan=options.plan, sampling_seed=options.sampling_seed, **shared)
-    # Beam costs seconds to import.
+    # Importing Beam takes seconds.
     from tfx_gnn.components.subgraph_example_gen.beam_examples import convert_on_beam, sample_on_beam
     from tfx_gnn.sampling.beam.index.build import IndexOptions
 
@@ -144,7 +144,7 @@ def _make_examples(
 
 
 def _examples_schema(schema: GraphSchema, options: SubgraphExampleGenOptions) -> GraphSchema:
-    """Describes the examples, and checks before any table is read that they can be made."""
+    """Returns the schema of the examples, and checks before any table is read that they can be made."""
     if options.plan is None:
         assert options.graph_level_examples is not None
         check_graph_level_examples(options.graph_level_examples, schema)
@@ -154,7 +154,7 @@ def _examples_schema(schema: GraphSchema, options: SubgraphExampleGenOptions) ->
 
 
 def _fingerprint(tables_dir: str, options: SubgraphExampleGenOptions) -> str:
-    """Hashes what the shards depend on. Of the tables, no contents: to read tens of GB would take long."""
+    """Hashes what the shards depend on. Tables are not hashed by content: reading tens of GB would take long."""
     files = [f"{path} {describe_file_version(path)}" for path in list_input_files(tables_dir, options)]
     return fingerprint_text("\n".join([tfx_gnn.__version__, options_json.to_json(options), *files]))
 

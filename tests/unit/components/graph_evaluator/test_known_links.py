@@ -70,7 +70,7 @@ def test_numbers_are_compared_as_they_are_written(tmp_path: Path) -> None:
 def test_examples_without_the_feature_are_refused(path: str) -> None:
     known = KnownLinks(path=path, features=("relation",))
 
-    with pytest.raises(ValueError, match=r"`known_link_features` must name .* got 'relation', of which there are 1"):
+    with pytest.raises(ValueError, match=r"`known_link_features` must name .* got 'relation' with 1"):
         known.without_false_negatives(TRUTH, [_asked("likes"), _asked("likes")], OUTPUTS)
 
 

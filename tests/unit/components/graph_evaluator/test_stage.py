@@ -130,7 +130,7 @@ def _with_blue_majority(tmp_path: Path, toy_examples_dir: str) -> str:
 
 
 def test_examples_without_label_fail_the_evaluation(tmp_path: Path, toy_model_dir: str, unlabelled_dir: str) -> None:
-    with pytest.raises(ValueError, match=r"label 'color' on every example but 0; got 2 without one in splits 'test'"):
+    with pytest.raises(ValueError, match=r"label 'color' on all but 0 examples; got 2 without one in splits 'test'"):
         _evaluate(tmp_path, model_dir=toy_model_dir, examples_dir=unlabelled_dir)
 
     assert not (tmp_path / "evaluation").exists()
@@ -144,7 +144,7 @@ def test_label_that_no_example_has_is_answered_by_those_there_are(
     features = 'features { key: "color" value { dtype: DT_STRING } }'
     (examples_dir / "graph_schema.pbtxt").write_text(f'node_sets {{ key: "_readout" value {{ {features} }} }}')
 
-    with pytest.raises(ValueError, match=r"'colour' on .*\. Features there are \['color'\]: name one of them"):
+    with pytest.raises(ValueError, match=r"'colour' on .*\. Available features are \['color'\]: name one of them"):
         _evaluate(tmp_path, model_dir=toy_model_dir, examples_dir=str(examples_dir), label_feature="colour")
 
 

@@ -248,11 +248,11 @@ def test_unknown_numbers_count_as_missing_labels(evaluate: Any) -> None:
     [
         (SPLITS, {"slices": ("nodes/shop.size",)}, r"or of the seed's node set \['item'\]; got 'nodes/shop.size'"),
         (SPLITS, {"slices": ("nodes/_readout.price",)}, "got floats in 'nodes/_readout.price' of record 0 of graphs"),
-        (SPLITS, {"task": NodeRegression(label_feature="price", num_outputs=2)}, r"of 2 number\(s\) an example; got"),
+        (SPLITS, {"task": NodeRegression(label_feature="price", num_outputs=2)}, r"of 2 number\(s\) per example; got"),
         (
             {**SPLITS, "test": [[example(math.inf, 1.0)]]},
             {},
-            "must hold a model that answers finite numbers; got NaN or infinity in output 'prediction'",
+            "must hold a model that returns finite numbers; got NaN or infinity in output 'prediction'",
         ),
         (SPLITS, {"task": LinkPrediction(label_feature="price")}, "must hold a model that scores every pair"),
     ],

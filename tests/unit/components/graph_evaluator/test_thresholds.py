@@ -27,7 +27,7 @@ def test_numbers_are_least_values_and_largest_errors() -> None:
         ({"accuracy": {"gain": 0.1}}, True, "accuracy 0.7500 exceeds chance's 0.5000 by more than 0.1"),
         ({"rmse": {"gain": 0.1}}, True, "RMSE 1.2000 is below chance's 1.5000 by more than 0.1"),
         ({"rmse": {"gain": 0.4}}, False, "RMSE 1.2000 is not below chance's 1.5000 by more than 0.4"),
-        ({"mrr": {"min": 0.0}}, False, "MRR could not be computed of these examples"),
+        ({"mrr": {"min": 0.0}}, False, "MRR could not be computed from these examples"),
     ],
 )
 def test_sentences_name_metric_value_and_bound(

@@ -151,7 +151,7 @@ def copy_label(how: Callable[[int], Mapping[str, Any]]) -> Plant:
 def test_the_same_seed_in_two_splits_is_found(validate):
     anomalies = validate(repeat_seed, seed_time_feature="", edge_time_features={}, inductive=False)
 
-    place = f"record 2 of graphs-00001-of-00002.gz: has what record 4 of {VAL} (split 'val') is about"
+    place = f"record 2 of graphs-00001-of-00002.gz: contains the seed of record 4 of {VAL} (split 'val')"
     assert short(anomalies) == [("seed_in_two_splits", "train", "seeds of split 'val'", 1, [place])]
 
 
@@ -172,7 +172,7 @@ def test_the_same_node_at_another_time_is_another_seed(validate):
                 "train",
                 "nodes/paper of split 'test'",
                 1,
-                [f"record 5 of {TRAIN_0}: has what record 1 of {VAL} (split 'test') is about"],
+                [f"record 5 of {TRAIN_0}: contains the seed of record 1 of {VAL} (split 'test')"],
             ),
             id="unseen-node-in-train",
         ),
@@ -258,8 +258,8 @@ def test_an_error_withholds_the_blessing_and_says_where_to_look(validate, tmp_pa
     assert verdict.startswith("1 errors and 0 warnings in 24 of split 'train'")
     assert verdict.endswith(f"{tmp_path}/anomalies/anomalies.json")
     assert error.startswith(
-        "split 'train', nodes/paper of split 'test': Nodes that were promised to be unseen occur in an earlier split: "
-        f"1 nodes; record 5 of {TRAIN_0}: has what record 1 of {VAL} (split 'test') is about."
+        "split 'train', nodes/paper of split 'test': Nodes that must be unseen occur in an earlier split: "
+        f"1 nodes; record 5 of {TRAIN_0}: contains the seed of record 1 of {VAL} (split 'test')."
     )
     (written,) = json.loads((tmp_path / "anomalies" / "anomalies.json").read_text())["anomalies"]
     assert (written["check"], written["severity"], written["num_examples"]) == ("unseen_node_shown", "error", 1)
@@ -414,12 +414,12 @@ def test_drift_from_span_to_span_and_skew_from_split_to_split_are_measured(valid
         ({"split_order": ("train", "test")}, r"`split_order` must name every split that is read; .*\['val'\]"),
         ({"label_features": ("color",)}, "`label_features` must name features .* got 'nodes/_readout.color'"),
         ({"seed_time_feature": "month"}, "`seed_time_feature` must be a feature of .* got 'month'"),
-        ({"seed_time_feature": "topic"}, "`seed_time_feature` must be one integer an item; .* of dtype string"),
+        ({"seed_time_feature": "topic"}, "`seed_time_feature` must be one integer per item; .* of dtype string"),
         (
             {"edge_time_features": {"likes": "year"}},
             r"`edge_time_features` must name edge sets .* \['_readout/seed', 'ci",
         ),
-        ({"pair_label_feature": "topic"}, "`pair_label_feature` must be one integer an item"),
+        ({"pair_label_feature": "topic"}, "`pair_label_feature` must be one integer per item"),
         (
             {"seed_edge_set": "cites"},
             "`seed_edge_set` and `reverse_edge_sets` must be empty unless each example is about a pair",

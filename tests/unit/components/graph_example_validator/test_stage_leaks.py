@@ -123,7 +123,7 @@ def test_pairs_that_are_hidden_from_their_own_and_from_earlier_splits_pass(valid
                 "train",
                 "edges/buys of split 'val'",
                 1,
-                "record 1 of {}: has what record 1 of {} (split 'val') is about",
+                "record 1 of {}: contains the seed of record 1 of {} (split 'val')",
             ),
         ),
         (
@@ -133,7 +133,7 @@ def test_pairs_that_are_hidden_from_their_own_and_from_earlier_splits_pass(valid
                 "val",
                 "edges/buys of split 'test'",
                 1,
-                "record 0 of {}: has what record 1 of {} (split 'test') is about",
+                "record 0 of {}: contains the seed of record 1 of {} (split 'test')",
             ),
         ),
         (
@@ -143,7 +143,7 @@ def test_pairs_that_are_hidden_from_their_own_and_from_earlier_splits_pass(valid
                 "train",
                 "seeds of split 'val'",
                 1,
-                "record 1 of {}: has what record 0 of {} (split 'val') is about",
+                "record 1 of {}: contains the seed of record 0 of {} (split 'val')",
             ),
         ),
     ],
@@ -233,7 +233,7 @@ def test_a_seed_edge_in_its_example_is_known_by_its_ends(validate):
 
     found = validate(plant, SHADOW_SCHEMA, **NO_PAIRS)
 
-    place = f"record 0 of {FILE}: has what record 1 of {FILE} (split 'test') is about"
+    place = f"record 0 of {FILE}: contains the seed of record 1 of {FILE} (split 'test')"
     assert found == [("seed_in_two_splits", "val", "seeds of split 'test'", 1, place)]
 
 
@@ -271,7 +271,7 @@ def test_examples_without_ids_are_known_by_their_bytes(validate, readout):
 
     found = validate(plant, schema, seed_edge_set="", reverse_edge_sets=(), pair_label_feature="")
 
-    place = f"record 2 of {FILE}: has what record 1 of {FILE} (split 'test') is about"
+    place = f"record 2 of {FILE}: contains the seed of record 1 of {FILE} (split 'test')"
     assert found == [("seed_in_two_splits", "train", "seeds of split 'test'", 1, place)]
 
 
@@ -302,7 +302,7 @@ def test_whole_graphs_are_known_by_their_id_and_have_their_label_in_the_context(
 
     found = validate(plant, schema, **{**NO_PAIRS, "label_features": ("label",)})
 
-    place = f"record 5 of {FILE}: has what record 7 of {FILE} (split 'test') is about"
+    place = f"record 5 of {FILE}: contains the seed of record 7 of {FILE} (split 'test')"
     assert found == [
         ("seed_in_two_splits", "train", "seeds of split 'test'", 1, place),
         ("label_copied_into_feature", "train", "context/code", 50),

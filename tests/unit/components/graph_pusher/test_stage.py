@@ -302,7 +302,7 @@ def test_record_among_the_versions_is_refused(tmp_path: Path, toy_folders: dict[
     (tmp_path / "serving").mkdir()
     (tmp_path / "link").symlink_to("serving")
 
-    with pytest.raises(ValueError, match="`pushed_model_dir` must lie outside `push_destination`"):
+    with pytest.raises(ValueError, match="`pushed_model_dir` and `push_destination` must be outside each other"):
         _push(tmp_path, **toy_folders, pushed_model_dir=str(tmp_path / place))
 
     assert os.listdir(tmp_path / "serving") == []

@@ -67,9 +67,9 @@ def test_an_example_against_its_schema_is_named_by_split_file_record_key_and_rul
 
     with pytest.raises(
         ValueError,
-        match=r"^`examples_dir` must hold examples that keep the graph schema beside them; got 'nodes/a.x': 1 values "
+        match=r"^`examples_dir` must hold examples that match the graph schema next to them; got 'nodes/a.x': 1 values "
         r"instead of 2, for 2 items of shape \[\] in record 1 of graphs-00001-of-00002.gz \(split 'val'\)\. The number "
-        r"of values is not that of the items\. Write all values.* Examples that break a rule: 2\.$",
+        r"of values does not match the number of items\. Write all values.* Examples that break a rule: 2\.$",
     ):
         generate({"train": [[EXAMPLE]], "val": [[EXAMPLE], [EXAMPLE, broken, broken]]}, SCHEMA)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["examples"]
@@ -172,7 +172,7 @@ ONE_NODE = {"nodes/a.#size": [1], "nodes/a.x": [1.0]}
         ),
         (
             [{"nodes/a.#size": [1], "nodes/a.x": [1.0], "nodes/a.x.d3": [1, 0]}],
-            "got 2 row lengths for each row in 'nodes/a.x.d3', which tells 2 dimensions",
+            "got 2 row lengths for each row in 'nodes/a.x.d3', which implies 2 dimensions",
         ),
     ],
 )

@@ -126,7 +126,7 @@ def test_odd_names_and_figures_are_shown_as_they_are(read_page):
             made_summary(inputs=dataclasses.replace(INPUT, input_bound_share=0.5, graphs_per_second=10.0)),
             "waited for their input 50%",
         ),
-        (made_summary(num_eval_examples_of_unknown_class=3), "3 labels of the watched split"),
+        (made_summary(num_eval_examples_of_unknown_class=3), "3 labels of the evaluation split"),
     ],
 )
 def test_what_might_be_done_better_is_said(summary, words):

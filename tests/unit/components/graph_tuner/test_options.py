@@ -39,12 +39,12 @@ def test_options_travel_as_json():
         ({"pruner": "all"}, "`pruner` must be one of"),
         ({"search_seed": -1}, r"`search_seed` must lie in \[0, 2\*\*31\); got -1"),
         ({"search_space": {}}, "`search_space` must name a hyperparameter; got none"),
-        ({"hyperparameters": {"units": 4}}, r"`search_space` must not name what is fixed; got \['units'\]"),
+        ({"hyperparameters": {"units": 4}}, r"`search_space` must not name a fixed hyperparameter; got \['units'\]"),
         ({"strategy": "multi_worker_mirrored"}, "`trainer` must run in one process"),
         ({"objective": "val_charm"}, "`direction` must be 'minimize' or 'maximize' for a metric of your own"),
         (
             {"sampler": "grid", "search_space": {"rate": FloatRange(low=0.0, high=1.0)}},
-            "must hold Choice and IntRange alone for sampler 'grid'",
+            "must hold only Choice and IntRange for sampler 'grid'",
         ),
     ],
 )

@@ -57,5 +57,5 @@ def test_ranges_that_make_no_sense_are_refused(kind, fields, message):
 def test_a_grid_is_all_values_and_floats_have_none():
     assert list(IntRange(low=2, high=8, step=3).grid()) == [2, 5, 8]
     assert Choice(values=(1, 1.0, True)).grid() == (1, 1.0, True)
-    with pytest.raises(ValueError, match="must hold Choice and IntRange alone for sampler 'grid'"):
+    with pytest.raises(ValueError, match="must hold only Choice and IntRange for sampler 'grid'"):
         FloatRange(low=0.0, high=1.0).grid()

@@ -104,7 +104,7 @@ def test_a_search_that_was_killed_goes_on_and_leaves_what_it_found(folders, tune
         "trial 2/3 units=13",
     ]
     assert [line.split(":")[0] for line in second.getvalue().splitlines()] == [
-        f"going on after 2 of 3 trials, best {four.value:.4f}",
+        f"resuming after 2 of 3 trials, best {four.value:.4f}",
         "trial 3/3 units=8",
     ]
 

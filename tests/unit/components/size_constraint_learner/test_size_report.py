@@ -79,7 +79,7 @@ def test_each_set_has_its_room_and_a_drawing_with_a_title(page, read):
     assert room["_readout node set"][0] == "200 97.0% ≥ 1 a component"
     assert room["depends edge set"][0] == "100 48.5%"
     assert page.count("<svg") == page.count('role="img"') == 3
-    assert "Node set package: share of graphs by number of items</title>" in page
+    assert "Node set package: fraction of graphs by number of items</title>" in page
     sizes = {row[0]: row[1:] for row in read.tables[4]}
     assert sizes["half have at most"] == ["3", "3"]
     assert sizes["largest"] == ["2,000", "2,000"]

@@ -91,7 +91,7 @@ def test_budgets_know_the_data_they_were_learned_from(learn, tmp_path):
 
 def test_several_components_in_an_example_are_refused(learn, tmp_path):
     with pytest.raises(
-        ValueError, match=r"one `#size` a set; got others in graphs-00001-of-00002.gz \(split 'train'\)"
+        ValueError, match=r"one `#size` per set; got others in graphs-00001-of-00002.gz \(split 'train'\)"
     ):
         learn({"train": [[sizes(4, 3)], [{"nodes/a.#size": [4, 5]}]]})
     assert [path.name for path in tmp_path.iterdir()] == ["examples"]
@@ -249,7 +249,7 @@ def test_what_is_not_there_is_refused(labelled_examples, tmp_path, options, mess
         ({"window": 0}, "`window` must be at least 1; got 0"),
         ({"extra_batch_sizes": (32,)}, r"`extra_batch_sizes` must be different .*; got \(32,\) beside 32"),
         ({"extra_batch_sizes": (0,)}, "`extra_batch_sizes` must be different"),
-        ({"success_ratios": (1.0,)}, "`success_ratios` must be different shares above 0 and below 1"),
+        ({"success_ratios": (1.0,)}, "`success_ratios` must be different fractions above 0 and below 1"),
         ({"success_ratios": (0.9, 0.9)}, "`success_ratios` must be different"),
         ({"splits": ("val",)}, r"`train_split` must be one of `splits`; got 'train', not among \['val'\]"),
         ({"warn_slice_loss": 1.1}, r"`warn_slice_loss` must lie in \[0, 1\]; got 1.1"),
