@@ -133,10 +133,10 @@ def check_task_thresholds(
     slices: Mapping[str, Mapping[str, SliceEvaluation]],
     options: GraphEvaluatorOptions,
 ) -> list[Verdict]:
-    """Holds one task to its bounds: one verdict a bound, but for slices only the bounds that are missed.
+    """Checks one task against its bounds: one verdict per bound, but for slices only the missed bounds.
 
-    The main metric must also be better than the baseline's, unless `thresholds` say by how much. `slice_thresholds`
-    apply to slices of at least `min_slice_examples` labelled examples.
+    The main metric must also beat the baseline's, unless `thresholds` sets the gain. `slice_thresholds` apply to slices
+    with at least `min_slice_examples` labelled examples.
     """
     quality = evaluation.quality
     main = next((name for name in measure.main_metrics if name in quality.metrics), measure.main_metrics[0])
@@ -164,7 +164,7 @@ def check_task_thresholds(
 
 
 def _task_thresholds(task: str, measure: Measure, main: str, options: GraphEvaluatorOptions) -> Thresholds:
-    """Bounds of one task: that of its main metric, those that have options of their own, and `thresholds`."""
+    """Returns the bounds of one task: of its main metric, from options of their own, and from `thresholds`."""
     bounds: dict[str, dict[str, float]] = {main: {"gain": 0.0}}
 
     def add(name: str, of_metric: Mapping[str, float]) -> None:
@@ -181,7 +181,7 @@ def _task_thresholds(task: str, measure: Measure, main: str, options: GraphEvalu
 
 
 def _of_task(thresholds: Thresholds, task: str, measure: Measure) -> Thresholds:
-    """The bounds of the metrics of one task, by the names that these have within it."""
+    """Returns the bounds of one task's metrics, by their names within the task."""
     by_name = {full_metric_name(task, metric): metric for metric in measure.metrics}
     return {by_name[name]: bounds for name, bounds in thresholds.items() if name in by_name}
 
