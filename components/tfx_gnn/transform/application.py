@@ -262,17 +262,17 @@ def check_transformed_by(transformed_examples_dir: str, transform_graph_dir: str
     Folders without a record, as earlier releases wrote them, pass.
     """
     examples, graph = map(read_transform_record, (transformed_examples_dir, transform_graph_dir))
-    if graph and fingerprint_folders([transform_graph_dir], without=[TRANSFORM_RECORD_FILE]) != graph.transform:
-        raise ValueError(
-            f"`transform_graph_dir` must hold what GraphTransform wrote; got {transform_graph_dir!r}, whose files have "
-            "changed since. Transform the examples again: with an edited vocabulary, say, the model would see other "
-            "features when it is served."
-        )
     if examples and graph and examples.transform != graph.transform:
         raise ValueError(
             f"`transform_graph_dir` must hold the transform that made the examples; got {transform_graph_dir!r}, "
             f"which did not make {transformed_examples_dir!r}. Name two outputs of the same run of GraphTransform: "
             "the model would see other features when it is served."
+        )
+    if graph and fingerprint_folders([transform_graph_dir], without=[TRANSFORM_RECORD_FILE]) != graph.transform:
+        raise ValueError(
+            f"`transform_graph_dir` must hold what GraphTransform wrote; got {transform_graph_dir!r}, whose files have "
+            "changed since. Transform the examples again: with an edited vocabulary, say, the model would see other "
+            "features when it is served."
         )
 
 

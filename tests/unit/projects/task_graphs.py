@@ -16,6 +16,7 @@ from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
+from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.keras.layers import MapFeatures, StructuredReadout
 from tfx_gnn.models.tasks import Task
 from tfx_gnn.records.graph_layout import graph_layout
@@ -115,7 +116,9 @@ def write_identity_transform(folder: str, schema_text: str, nonfinite_features: 
     # Of `dict` itself, Python knows no signature.
     module.transform_fn = tf.function(lambda inputs: dict(inputs), input_signature=[specs])  # noqa: PLW0108
     tf.saved_model.save(module, os.path.join(folder, "transform_fn"))
-    TransformRecord(transform="identity", raw_examples="", nonfinite_features=nonfinite_features).write(folder)
+    TransformRecord(
+        transform=fingerprint_folders([folder]), raw_examples="", nonfinite_features=nonfinite_features
+    ).write(folder)
     return folder
 
 

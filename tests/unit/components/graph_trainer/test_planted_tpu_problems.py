@@ -338,7 +338,7 @@ def test_a_layer_from_before_the_scope_is_named():
     assert [problem.op for problem in readiness.problems] == ["bias:0", "kernel:0"]
     assert {problem.rule for problem in readiness.problems} == {"foreign_variable"}
     assert {problem.layer for problem in readiness.problems} == {"Planted 'planted'"}
-    assert "inside of `model_fn`" in readiness.problems[0].fix
+    assert "inside `model_fn`" in readiness.problems[0].fix
 
 
 def test_a_large_constant_is_told_of_and_no_hindrance(monkeypatch):
