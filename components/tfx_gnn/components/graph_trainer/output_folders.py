@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import pathlib
 import shutil
 import tempfile
 import uuid
@@ -290,9 +289,11 @@ def _check_writable(name: str, folder: str, existing: str) -> None:
         reason = "which is not a folder"
     else:
         try:
-            # With a used-up quota, a folder may still be created.
-            with tempfile.TemporaryDirectory(prefix=".write-check-", dir=existing) as made:
-                pathlib.Path(made, "file").write_bytes(b"x")
+            # With a used-up quota, an empty file may still be created. This one has no name where the file system
+            # supports that, so that a killed process leaves nothing behind.
+            with tempfile.TemporaryFile(dir=existing) as file:
+                file.write(b"x")
+                file.flush()
         except OSError as error:
             reason = f"where nothing can be written: {error.strerror}"
     if reason is not None:

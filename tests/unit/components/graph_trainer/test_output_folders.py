@@ -7,6 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+import types
 import uuid
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.components.graph_trainer import output_folders
 from tfx_gnn.components.graph_trainer.output_folders import (
     FINISHED_FILE,
     LOGS_BYTES,
@@ -337,6 +340,21 @@ def test_folders_to_be_made_pass_and_nothing_is_left(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_kill_during_the_check_leaves_nothing(tmp_path, monkeypatch):
+    listed = []
+
+    def write(**options):
+        file = tempfile.TemporaryFile(**options)  # noqa: SIM115
+        listed.append(os.listdir(tmp_path))
+        return file
+
+    monkeypatch.setattr(output_folders, "tempfile", types.SimpleNamespace(TemporaryFile=write))
+
+    check_outputs({"model_dir": (str(tmp_path / "model"), MIB)})
+
+    assert listed == [[]]
+
+
 def test_relative_folder_is_looked_for_here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
@@ -354,10 +372,10 @@ def test_file_in_the_way_is_named(tmp_path):
 
 def test_folder_without_permission_is_named_with_its_parent(tmp_path, monkeypatch):
     # Root may write everywhere, so the system's answer is given for it.
-    def refuse(path, mode=0o777):
+    def refuse(path, *_):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
-    monkeypatch.setattr(os, "mkdir", refuse)
+    monkeypatch.setattr(os, "open", refuse)
 
     with pytest.raises(ValueError, match=rf"`model_dir` .* in '{tmp_path}', where nothing can be written: Permission"):
         check_outputs({"model_dir": (str(tmp_path / "model"), MIB)})
