@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tfx_gnn.cli import arguments
-from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE
+from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.tables.table_access import TableAccess
 
 if TYPE_CHECKING:

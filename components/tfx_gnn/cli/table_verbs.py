@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.errors import flags_of, name_flags
-from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE
+from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.tables.table_access import TableAccess
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
-from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE
+from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.io.plain_console import PlainConsole
 from tfx_gnn.io.quiet_libraries import quiet_first_compilation
 from tfx_gnn.tables.table_access import TableAccess

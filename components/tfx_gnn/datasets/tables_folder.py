@@ -12,8 +12,8 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import FULL, Feature, GraphSchema, Metadata
-from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.graph.schema import schema_validation
+from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
 
 _ROWS_PER_GROUP = 1 << 16  # number of rows that one worker reads at once
 _HEADER = (

@@ -1,6 +1,6 @@
-"""Names of sets, features and files that mean the same wherever a graph is read or written.
+"""Names of sets and features that mean the same wherever a graph is read or written.
 
-Needs no TensorFlow, so that options and commands load fast.
+Needs no TensorFlow, so that options load fast.
 """
 
 from __future__ import annotations
@@ -15,6 +15,3 @@ READOUT_NODE_SET: Final = "_readout"
 
 SHADOW_PREFIX: Final = "_shadow/"
 """Begins the name of the auxiliary node set that stands for the edges of a set where they are read out."""
-
-GRAPH_SCHEMA_FILE: Final = "graph_schema.pbtxt"
-"""File with the graph schema of the tables or the tf.Examples beside it."""

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import tensorflow as tf
 
-from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.io.disk_sync import sync_path
+from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.io.fingerprint import fingerprint_text
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.io.text_files import check_regular_file

@@ -189,7 +189,7 @@ def prefix_of_key(key: str, prefixes: Iterable[str]) -> str | None:
 
 
 def wire_dtype(dtype: tf.DType) -> tf.DType:
-    """Returns the dtype that stores values of a dtype in a tf.Example: tf.int64 for bool, tf.float32 for all floats."""
+    """Returns the dtype of tf.Examples for values of a dtype: tf.int64 for bool, tf.float32 for all floats."""
     if dtype == tf.string:
         return tf.string
     if dtype == tf.bool or (dtype.is_integer and not dtype.is_quantized):

@@ -1,4 +1,4 @@
-"""The root nodes of a graph tf.Example: the nodes that its `_readout` nodes read from."""
+"""The root nodes of a graph in a tf.Example, which its `_readout` nodes read from."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ import tensorflow as tf
 
 import tfx_gnn
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints
-from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.io import options_json
+from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.io.fingerprint import fingerprint_files
 from tfx_gnn.io.text_files import parse_json
 from tfx_gnn.records import examples_folder

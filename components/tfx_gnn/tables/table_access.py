@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 
-from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE
+from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
 
 _MAX_MIB = 1024  # Arrow counts the bytes of a block of text in a signed 32-bit integer
 

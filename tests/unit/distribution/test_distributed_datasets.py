@@ -123,7 +123,7 @@ def test_packed_examples_cannot_be_looked_into_and_are_not_for_tensorflow_to_div
     assert not dataset_contents(packed).is_known
     assert len(list(distribute(tf.distribute.get_strategy(), lambda _: packed))) == 1
     assert choose_dataset_sharding(packed, num_pipelines=1).policy == "off"
-    with pytest.raises(ValueError, match=r"as that of `pack_batches`\. Use `tfx_gnn.distribution.distribute`"):
+    with pytest.raises(ValueError, match=r"as the result of `pack_batches`\. Use `tfx_gnn.distribution.distribute`"):
         choose_dataset_sharding(packed, num_pipelines=2)
 
 

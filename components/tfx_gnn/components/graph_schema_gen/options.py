@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE
+from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -14,10 +14,10 @@ from tfx_gnn.components.graph_example_validator.checks import CHECKS
 from tfx_gnn.components.graph_schema_gen.options import GraphSchemaGenOptions
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto import graph_schema_pb2
-from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.graph.schema import schema_validation
 from tfx_gnn.io.atomic_folder import atomic_folders
+from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.batch_check import READABLE, UNDECLARED_FEATURE, BatchChecker
 from tfx_gnn.records.example_batches import BYTES, FLOATS, INTS, BrokenRuleError, ExampleDecoder, group_records

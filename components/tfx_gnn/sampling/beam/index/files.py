@@ -33,7 +33,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import tensorflow as tf
 
-from tfx_gnn.graph.reserved_names import GRAPH_SCHEMA_FILE, ID_NAME
+from tfx_gnn.graph.reserved_names import ID_NAME
+from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
 
 FORMAT_VERSION = 1
 """Version of the format; folders of other versions cannot be read."""
