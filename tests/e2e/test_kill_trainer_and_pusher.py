@@ -243,7 +243,7 @@ def test_second_training_with_the_same_outputs_is_told_of_the_first(interrupted:
 def test_interrupted_training_saves_and_goes_on(prepared: Shell, interrupted: Interrupted) -> None:
     assert interrupted.returncode == 128 + signal.SIGINT
     assert "SIGINT: training stops after this step and saves. A second signal ends it at once.\n" in interrupted.said
-    stopped = r"Training was stopped on request in epoch \d+, after step \d+\. Run the same again"
+    stopped = r"Training was stopped on request in epoch \d+, after step \d+\. Run the same command again"
     assert re.search(stopped, interrupted.said)
     assert [name[:13] for name in interrupted.left] == [".checkpoints-"]
     done = prepared.run(_train_command(prepared, "interrupted", 1))
