@@ -102,7 +102,7 @@ def make_strategy(options: StrategyOptions) -> tf.distribute.Strategy:
     if options.kind == DEFAULT:
         return tf.distribute.get_strategy()
     raise NotImplementedError(
-        f"`make_strategy` must make each of {list(STRATEGIES)}; got {options.kind!r}. Write down how."
+        f"`make_strategy` must make each of {list(STRATEGIES)}; got {options.kind!r}. Add a branch for it."
     )
 
 

@@ -1,4 +1,4 @@
-"""Tells strategies of tf.distribute apart, by what differs in how a training runs."""
+"""Predicates on tf.distribute strategies; code that depends on the strategy branches on these alone."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import TypeGuard
 
 import tensorflow as tf
 
-# Looked up once: a test may put another strategy in the place of the first.
+# Looked up at import time, because a test may replace TPUStrategy.
 _TPU_STRATEGIES = (tf.distribute.TPUStrategy, tf.distribute.experimental.TPUStrategy)
 _MULTI_WORKER_STRATEGY = tf.distribute.MultiWorkerMirroredStrategy
 _PARAMETER_SERVER_STRATEGY = tf.distribute.ParameterServerStrategy
 
 
 def is_multi_worker_strategy(strategy: tf.distribute.Strategy) -> bool:
-    """Tells whether steps run on workers in step, each a process of its own with copies of all variables.
+    """Returns whether training is synchronous on several processes, each with copies of all variables.
 
-    True also for a process alone under MultiWorkerMirroredStrategy, and False under TPUStrategy.
+    True also for a single process under MultiWorkerMirroredStrategy; False under TPUStrategy.
     """
     return isinstance(strategy, _MULTI_WORKER_STRATEGY)
 
@@ -23,10 +23,10 @@ def is_multi_worker_strategy(strategy: tf.distribute.Strategy) -> bool:
 def is_parameter_server_strategy(
     strategy: tf.distribute.Strategy,
 ) -> TypeGuard[tf.distribute.ParameterServerStrategy]:
-    """Tells whether this process hands out steps to workers that are not in step, with variables on servers."""
+    """Returns whether this process schedules steps on asynchronous workers, with variables on parameter servers."""
     return isinstance(strategy, _PARAMETER_SERVER_STRATEGY)
 
 
 def is_tpu_strategy(strategy: tf.distribute.Strategy) -> bool:
-    """Tells whether steps run on TPUs, and input on hosts that run no Python of the user."""
+    """Returns whether steps run on TPUs; input then runs on hosts that do not run the user's Python code."""
     return isinstance(strategy, _TPU_STRATEGIES)

@@ -1,6 +1,7 @@
 from tfx_gnn.graphlearn.attribute_decoder import Attribute as Attribute
 from tfx_gnn.graphlearn.attribute_decoder import Decoder as Decoder
 from tfx_gnn.graphlearn.attribute_decoder import EncodingError as EncodingError
+from tfx_gnn.graphlearn.attribute_decoder import decoded_schema as decoded_schema
 from tfx_gnn.graphlearn.embedding_losses import sigmoid_cross_entropy_loss as sigmoid_cross_entropy_loss
 from tfx_gnn.graphlearn.embedding_losses import triplet_margin_loss as triplet_margin_loss
 from tfx_gnn.graphlearn.embedding_losses import triplet_softplus_loss as triplet_softplus_loss

@@ -138,8 +138,8 @@ def relational_graph_update(
         >>> gather(graph).node_sets["nodes"]["hidden_state"].shape.as_list()
         [3, 14]
     """
-    (plan,) = rounds_of(graph_spec, num_layers=1, readout_node_sets=node_sets)
-    with_feature = edge_sets_with(graph_spec, edge_feature)
+    (plan,) = rounds_of(graph_spec, num_layers=1, readout_node_sets=node_sets, argument="node_sets")
+    with_feature = edge_sets_with(graph_spec, edge_feature, argument="edge_feature")
 
     def neighbor_mean(relation: Relation) -> NeighborMean:
         edge_features = [edge_feature] if edge_feature and relation.edge_set_name in with_feature else []

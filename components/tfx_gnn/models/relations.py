@@ -80,12 +80,14 @@ def rounds_of(
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
     read_nodes_only: bool = False,
+    argument: str = "readout_node_sets",
 ) -> tuple[Round, ...]:
     """Plans which node sets each layer updates, and along which relations.
 
     If only some node sets are read out, the last layer updates only these, the layer before it only
     the node sets that the last layer needs, and so on. `readout_node_sets=None` means all node sets, or with
     `read_nodes_only` all node sets where an edge set "_readout/..." begins. Auxiliary sets are ignored.
+    `argument` names the option for the error.
     """
     if num_layers < 1:
         raise ValueError(f"`num_layers` must be at least 1; got {num_layers}. A network without layers sees no edge.")
@@ -95,7 +97,7 @@ def rounds_of(
     read = sorted(set(read_node_sets(graph_spec)) & set(known))
     chosen = sorted(set(readout_node_sets)) if readout_node_sets is not None else read if read_nodes_only else known
     if not chosen or not set(chosen) <= set(known):
-        raise ValueError(f"`node_sets` must name node sets among {known}; got {chosen}. Auxiliary sets have no state.")
+        raise ValueError(f"`{argument}` must name node sets among {known}; got {chosen}. Auxiliary sets have no state.")
     if read_nodes_only and not set(chosen) <= set(read):
         raise ValueError(
             f'`readout_node_sets` must be read out by edge sets "{READOUT_NODE_SET}/..." where `read_nodes_only` is '
@@ -116,15 +118,20 @@ def rounds_of(
     return tuple(reversed(rounds))
 
 
-def edge_sets_with(graph_spec: GraphTensorSpec, feature_name: const.FieldName | None) -> frozenset[const.EdgeSetName]:
-    """Returns the names of the edge sets that have a feature, at least one; an empty set for None."""
+def edge_sets_with(
+    graph_spec: GraphTensorSpec, feature_name: const.FieldName | None, *, argument: str
+) -> frozenset[const.EdgeSetName]:
+    """Returns the names of the edge sets that have a feature, at least one; an empty set for None.
+
+    `argument` names the option for the error.
+    """
     if feature_name is None:
         return frozenset()
     found = frozenset(name for name, spec in graph_spec.edge_sets_spec.items() if feature_name in spec.features_spec)
     if not found:
         known = {name: sorted(spec.features_spec) for name, spec in sorted(graph_spec.edge_sets_spec.items())}
         raise ValueError(
-            f"an edge feature must exist in some edge set; got {feature_name!r}, known are {known}. "
+            f"`{argument}` must be a feature of some edge set; got {feature_name!r}, known are {known}. "
             "Correct the name, or leave it out."
         )
     return found

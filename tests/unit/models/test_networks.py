@@ -334,8 +334,8 @@ def test_a_layer_updates_what_the_layers_behind_it_need():
     [
         ({"num_layers": 0}, "`num_layers` must be at least 1; got 0"),
         ({"receiver_tags": []}, "`receiver_tags` must hold SOURCE or TARGET or both"),
-        ({"readout_node_sets": ["_readout"]}, r"`node_sets` must name node sets among \['author', 'paper'\]"),
-        ({"edge_feature": "wait"}, "an edge feature must exist in some edge set; got 'wait'"),
+        ({"readout_node_sets": ["_readout"]}, r"`readout_node_sets` must name node sets among \['author', 'paper'\]"),
+        ({"edge_feature": "wait"}, "`edge_feature` must be a feature of some edge set; got 'wait'"),
         ({"num_heads": 3}, "`num_heads` must divide `units`"),
     ],
 )

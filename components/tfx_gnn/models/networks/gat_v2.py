@@ -78,7 +78,7 @@ def gat_v2(
             f"`num_heads` must divide `units` for heads_merge_type='concat'; got {num_heads} and {units}. "
             "Choose a divisor, or 'mean'."
         )
-    with_feature = edge_sets_with(graph_spec, edge_feature)
+    with_feature = edge_sets_with(graph_spec, edge_feature, argument="edge_feature")
 
     def convolution(relation: Relation) -> GATv2Conv:
         return GATv2Conv(

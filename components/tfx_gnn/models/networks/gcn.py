@@ -77,7 +77,7 @@ def gcn(
         >>> model(graph).shape.as_list()
         [3, 1]
     """
-    weighted = edge_sets_with(graph_spec, edge_weight_feature_name)
+    weighted = edge_sets_with(graph_spec, edge_weight_feature_name, argument="edge_weight_feature_name")
     looped = {
         relation.receiver
         for relation in relations_of(graph_spec, receiver_tags)

@@ -73,7 +73,7 @@ def gin(
         >>> pool(network(graph)).shape.as_list()
         [1, 28]
     """
-    with_feature = edge_sets_with(graph_spec, edge_feature)
+    with_feature = edge_sets_with(graph_spec, edge_feature, argument="edge_feature")
 
     def convolution(relation: Relation) -> GINConv:
         return GINConv(

@@ -70,7 +70,7 @@ def mpnn(
         >>> updated.edge_sets["edges"]["hidden_state"].shape.as_list()
         [2, 8]
     """
-    with_feature = edge_sets_with(graph_spec, edge_feature)
+    with_feature = edge_sets_with(graph_spec, edge_feature, argument="edge_feature")
 
     def raw_feature(edge_set_name: const.EdgeSetName) -> const.FieldName | None:
         return edge_feature if edge_set_name in with_feature else None

@@ -30,6 +30,7 @@ from tfx_gnn.training.loop.training_loop import EpochSteps, TrainingPosition
 
 LOSS = "loss"
 VALIDATION_LOSS = "val_loss"
+_LOSS_TENSOR = "loss"
 NONFINITE_BATCH_DIR = "nonfinite_batch"
 """Folder of a model run."""
 
@@ -209,21 +210,22 @@ class NonfiniteSearch:
         return cause, write_nonfinite_batch(self._run_dir, cause, replicas) if self._run_dir else ""
 
     def explain_evaluation(self) -> tuple[str, Mapping[str, list[Any]]]:
-        """Finds the first tensor of the watched split that is not finite, and the example ids of its batch.
+        """Finds the first batch of the evaluation split whose loss is not finite: its first bad tensor and example ids.
 
-        Every process reads the whole split, as weights of all of them may be needed.
+        Every process reads the whole split, because the model may need all of them. Batches with a finite loss are
+        passed over: what is not finite in them, such as an output for padding, does not count.
         """
         # Under parameter servers this process evaluates alone.
         is_served = is_parameter_server_strategy(self._strategy)
         strategy = tf.distribute.get_strategy() if is_served else self._strategy
-        first_computed = _FirstComputed(self._model, strategy, training=False)
+        computed_tensors = _ComputedTensors(self._model, strategy, training=False)
         for batch in self._evaluation_batches():
             parts = self._data.labelled(batch.graph, batch.is_real)
             counted = tf.nest.map_structure(lambda counts: tf.cast(counts, tf.float32), parts.counts)
             replica = parts.graph, parts.labels, counted
-            tensor = _first_given(*replica) or first_computed(*replica)
-            if tensor:
-                return tensor, example_ids(batch)
+            computed = computed_tensors.nonfinite_names(*replica)
+            if _LOSS_TENSOR in computed:
+                return _first_given(*replica) or computed[0], example_ids(batch)
         return "", {}
 
     def _end_of_epoch(self, position: TrainingPosition) -> TrainingPosition:
@@ -301,7 +303,7 @@ def first_nonfinite_tensor(
     weight = first_nonfinite_weight(model)
     if weight is not None:
         return f"weight {weight}"
-    return _FirstComputed(model, strategy, training=True)(graph, labels, weights)
+    return next(iter(_ComputedTensors(model, strategy, training=True).nonfinite_names(graph, labels, weights)), "")
 
 
 def _first_given(graph: GraphTensor, labels: Any, weights: Any) -> str:
@@ -314,8 +316,8 @@ def _first_given(graph: GraphTensor, labels: Any, weights: Any) -> str:
     return ""
 
 
-class _FirstComputed:
-    """Names the first of output, loss and, in training, gradients that is not finite, on any replica.
+class _ComputedTensors:
+    """Names which of output, loss and, in training, gradients are not finite.
 
     A call takes graph, labels and weights of a batch; batches of the same shapes share one trace.
     """
@@ -333,17 +335,20 @@ class _FirstComputed:
             ]
 
         gradients = [f"gradient of {variable.name}" for variable in model.trainable_variables]
-        self._names = ["output", "loss", *(gradients if training else [])]
+        self._names = ["output", _LOSS_TENSOR, *(gradients if training else [])]
         self._strategy = strategy
         # Nothing here needs AutoGraph.
         self._step = tf.function(lambda *args: strategy.run(step, args=args), autograph=False)
 
-    def __call__(self, graph: GraphTensor, labels: Any, weights: Any) -> str:
-        """Names the tensor; "" if all are finite."""
-        for name, is_finite in zip(self._names, self._step(graph, labels, weights), strict=True):
-            if not bool(self._strategy.experimental_local_results(is_finite)[0]):
-                return name
-        return ""
+    def nonfinite_names(self, graph: GraphTensor, labels: Any, weights: Any) -> list[str]:
+        """Names the tensors that are not finite, in the order of their computation."""
+        finite = self._step(graph, labels, weights)
+        # All replicas got the same batch.
+        return [
+            name
+            for name, is_finite in zip(self._names, finite, strict=True)
+            if not bool(self._strategy.experimental_local_results(is_finite)[0])
+        ]
 
 
 def _features(graph: GraphTensor) -> Iterator[tuple[str, Any]]:
