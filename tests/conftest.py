@@ -38,10 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Hides what modules made on import from the garbage collector, which would find half a million objects alive.
-
-    On Python 3.10 pyarrow looks through all of them at every `read_csv`, which takes 60 ms.
-    """
+    """Hides what modules made on import from the garbage collector, which would find half a million objects alive."""
     gc.collect()
     gc.freeze()
 
