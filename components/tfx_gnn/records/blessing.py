@@ -74,6 +74,8 @@ def is_blessed(folder: str, *, prefix: str = "") -> bool:
 def read_reasons(folder: str) -> list[str]:
     """Reads the reasons of a verdict as sentences; a single general one if none were recorded."""
     reasons = _read(folder).get("reasons", ())
+    if not isinstance(reasons, list):
+        reasons = [reasons] if reasons else ()
     return [str(reason) for reason in reasons] or ["no reasons were given"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import math
+import sys
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -192,4 +192,7 @@ def _metric(name: str) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    # Integers beyond float's range compare, too.
+    return -sys.float_info.max <= value <= sys.float_info.max

@@ -96,7 +96,7 @@ def push_graph_model(
         ServingVerificationError: if the copy fails verification; nothing is pushed.
         FileNotFoundError: if `model_dir` holds no SavedModel, or a blessing folder no blessing.
         ValueError: if there are no examples, a blessing is for another model, the destination is an
-            object store, or one of destination and record is inside the other.
+            object store or inside the model, or one of destination and record is inside the other.
     """
     saved_model_dir = os.path.join(model_dir, MODEL_ARTIFACT_FOLDER)
     if not tf.io.gfile.exists(os.path.join(saved_model_dir, SAVED_MODEL_FILE)):
@@ -105,6 +105,7 @@ def push_graph_model(
             "Point at the output of GraphTrainer."
         )
     _check_apart(pushed_model_dir, push_destination)
+    _check_outside_model(push_destination, model_dir)
     # Comes first, so that a push that was killed right after it was recorded leaves nothing behind.
     forget_recorded_versions(push_destination, _is_recorded)
     with (
@@ -165,6 +166,18 @@ def _check_apart(pushed_model_dir: str, push_destination: str) -> None:
         raise ValueError(
             f"`pushed_model_dir` and `push_destination` must be outside each other; got {pushed_model_dir!r} and "
             f"{push_destination!r}. Name another folder for the record."
+        )
+
+
+def _check_outside_model(push_destination: str, model_dir: str) -> None:
+    """Refuses versions inside the model, which they would turn into another model than the blessed one."""
+    if "://" in push_destination or "://" in model_dir:
+        return
+    destination, model = os.path.realpath(push_destination), os.path.realpath(model_dir)
+    if os.path.commonpath([destination, model]) == model:
+        raise ValueError(
+            f"`push_destination` must be outside `model_dir`; got {push_destination!r} inside {model_dir!r}. Name "
+            "another folder for the versions."
         )
 
 

@@ -29,7 +29,7 @@ from tfx_gnn.serving.request_records import without_labels
 from tfx_gnn.serving.warmup_requests import BATCH_SIZES, write_warmup_requests
 from tfx_gnn.training.checkpoints.checkpoints import create_training_variables, num_checkpoint_bytes
 from tfx_gnn.training.checkpoints.preemption import StopSignal
-from tfx_gnn.training.checkpoints.resumable_state import BestWeights
+from tfx_gnn.training.checkpoints.resumable_state import BestWeights, best_weights
 from tfx_gnn.training.checkpoints.resumption import Resumption
 from tfx_gnn.training.data import input_pipeline
 from tfx_gnn.training.export.served_model import ServedModel
@@ -105,6 +105,7 @@ class Training:
         warmup_records = self._warmup_records()
         with self._strategy.scope():
             model = setup.builder.build(sample.graph)
+        best = best_weights(model, patience=options.early_stopping_patience)
         # A model of many replicas or machines is exported from a twin that has its weights on one device.
         exported = model if tf.distribute.get_strategy() is self._strategy else setup.builder.build(sample.graph)
         served = self._exporters.served_model(
@@ -126,7 +127,6 @@ class Training:
         if self._role.is_chief:
             _check_room(model, model_dir, run_dir, checkpoint_dir)
         state = TrainingState()
-        best = BestWeights(patience=options.early_stopping_patience) if options.early_stopping_patience else None
         start = time.monotonic()
         self._train(model, state, best=best, run_dir=run_dir, checkpoint_dir=checkpoint_dir, fingerprint=fingerprint)
         seconds = time.monotonic() - start
@@ -213,6 +213,7 @@ class Training:
             StopSignal(strategy=self._strategy, say=progress.say) as stop,
         ):
             resumption.resume()
+            _check_num_epochs(options.num_epochs, state, checkpoint_dir)
             try:
                 train(
                     model,
@@ -257,6 +258,15 @@ class Training:
             seconds=seconds,
             layers=describe_layers(model),
             options=json.loads(options_json.to_json(flat_values(self._options))),
+        )
+
+
+def _check_num_epochs(num_epochs: int, state: TrainingState, checkpoint_dir: str) -> None:
+    begun = state.position.epoch + (state.position.step_in_epoch > 0)
+    if begun > num_epochs:
+        raise ValueError(
+            f"`num_epochs` must be at least {begun}, as many as the interrupted training had begun; got {num_epochs}. "
+            f"Ask for at least as many, or begin anew by removing its checkpoints in {checkpoint_dir!r}."
         )
 
 

@@ -24,7 +24,7 @@ from tfx_gnn.io.owned_files import check_own_folder
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.reports.report_page import REPORT_FILE
 from tfx_gnn.training.best_hyperparameters import write_best_hyperparameters
-from tfx_gnn.training.checkpoints.resumable_state import BestWeights
+from tfx_gnn.training.checkpoints.resumable_state import best_weights
 from tfx_gnn.training.checkpoints.training_fingerprint import training_fingerprint
 from tfx_gnn.training.loop.determinism import seeded
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
@@ -153,7 +153,6 @@ class TrialTrainer:
         setup, options = self._setup, self._setup.options
         builder = dataclasses.replace(setup.builder, hyperparameters=hyperparameters)
         state = TrainingState()
-        best = BestWeights(patience=options.early_stopping_patience) if options.early_stopping_patience else None
         try:
             with (
                 libraries_traced_as_written(),
@@ -161,6 +160,7 @@ class TrialTrainer:
             ):
                 with setup.strategy.scope():
                     model = builder.build(setup.sample.graph)
+                best = best_weights(model, patience=options.early_stopping_patience)
                 train(
                     model,
                     setup.steps(model),

@@ -58,6 +58,9 @@ def pack_state(state: Mapping[str, Mapping[str, Any]]) -> bytes:
     blocks: list[bytes] = []
 
     def described(value: Any) -> Any:
+        if isinstance(value, np.generic):
+            # Keras gives the value of a scalar weight so.
+            value = np.asarray(value)
         if not isinstance(value, np.ndarray):
             return {"json": value}
         if value.dtype.hasobject:
@@ -88,6 +91,23 @@ def unpack_state(packed: bytes) -> dict[str, State]:
     return {
         owner: {name: read(description) for name, description in values.items()} for owner, values in header.items()
     }
+
+
+def best_weights(model: tf_keras.Model, *, patience: int) -> BestWeights | None:
+    """Makes the callback for `early_stopping_patience`; None if that is 0.
+
+    Raises:
+        ValueError: if the model's optimizer keeps averages of the weights. They take the place of the weights only when
+            training has ended, so no epoch's validation loss is theirs.
+    """
+    if not patience:
+        return None
+    if getattr(model.optimizer, "use_ema", False):
+        raise ValueError(
+            "`early_stopping_patience` must be 0 if the optimizer has `use_ema=True`, because no epoch's validation "
+            f"loss is that of the averages; got {patience}. Set it to 0, or leave `use_ema` out."
+        )
+    return BestWeights(patience=patience)
 
 
 class BestWeights(tf_keras.callbacks.Callback):

@@ -229,6 +229,10 @@ def train(
             hook.on_epoch_end(state.position, logs)
         # A stop requested during evaluation need not wait for the next step, which may not exist.
         _stop_if_asked(stop, state.position, hooks)
+    # With `use_ema`, the averages of the weights now take their place, as in `Model.fit`.
+    if getattr(model.optimizer, "use_ema", False):
+        with model.distribute_strategy.scope():
+            model.optimizer.finalize_variable_values(model.trainable_variables)
     callback_list.on_train_end()
 
 

@@ -56,6 +56,7 @@ def test_place_is_named() -> None:
         ({"accuracy": {}}, "got {} for 'accuracy'"),
         ({"accuracy": "0.5"}, "got {'min': '0.5'} for 'accuracy'"),
         ({"accuracy": float("nan")}, "got {'min': nan} for 'accuracy'"),
+        ({"accuracy": {"max": 10**400}}, "got {'max': 1000"),
     ],
 )
 def test_wrong_thresholds_are_refused(thresholds: dict[str, Any], message: str) -> None:

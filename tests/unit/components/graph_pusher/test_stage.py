@@ -308,6 +308,17 @@ def test_record_among_the_versions_is_refused(tmp_path: Path, toy_folders: dict[
     assert os.listdir(tmp_path / "serving") == []
 
 
+@pytest.mark.parametrize("place", [".", "serving", "Format-Serving"])
+def test_destination_inside_the_model_is_refused(tmp_path: Path, toy_folders: dict[str, str], place: str) -> None:
+    before = fingerprint_folders([toy_folders["model_dir"]])
+    (tmp_path / "serving").symlink_to(os.path.join(toy_folders["model_dir"], place))
+
+    with pytest.raises(ValueError, match="`push_destination` must be outside `model_dir`; got"):
+        _push(tmp_path, **toy_folders)
+
+    assert fingerprint_folders([toy_folders["model_dir"]]) == before
+
+
 def test_folder_without_model_is_refused(tmp_path: Path, toy_examples_dir: str) -> None:
     with pytest.raises(FileNotFoundError, match=r"`model_dir` must hold Format-Serving/saved_model\.pb"):
         _push(tmp_path, model_dir=str(tmp_path), examples_dir=toy_examples_dir)

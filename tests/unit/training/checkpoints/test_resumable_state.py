@@ -5,7 +5,13 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.training.checkpoints.resumable_state import BestWeights, PackedStates, pack_state, unpack_state
+from tfx_gnn.training.checkpoints.resumable_state import (
+    BestWeights,
+    PackedStates,
+    best_weights,
+    pack_state,
+    unpack_state,
+)
 
 BFLOAT16 = tf.bfloat16.as_numpy_dtype
 
@@ -122,6 +128,33 @@ def test_best_weights_outlive_the_process():
     assert second.stopped_early
     assert second.best_epoch == 2
     assert second.model.get_weights()[0].item() == 1.0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bfloat16"])
+def test_scalar_weights_are_kept(dtype):
+    model = tf_keras.Sequential([tf_keras.layers.Layer()])
+    model.layers[0].add_weight("scale", shape=(), dtype=dtype, initializer="ones", trainable=dtype != "int32")
+    model.build([None, 1])
+    best = best_weights(model, patience=2)
+    best.set_model(model)
+    best.on_epoch_end(0, {"val_loss": 1.0})
+    (packed,) = unpack_state(pack_state({"best": best.state()})).values()
+
+    model.set_weights([np.zeros([], model.get_weights()[0].dtype)])
+    best.restore(packed)
+    best.on_train_end()
+
+    assert model.get_weights()[0] == 1
+    assert model.get_weights()[0].shape == ()
+
+
+def test_averages_of_the_weights_have_no_best_epoch():
+    model = tf_keras.Sequential([tf_keras.layers.Dense(1)])
+    model.compile(optimizer=tf_keras.optimizers.SGD(use_ema=True), loss="mse")
+
+    assert best_weights(model, patience=0) is None
+    with pytest.raises(ValueError, match=r"must be 0 if the optimizer has `use_ema=True`.*got 3"):
+        best_weights(model, patience=3)
 
 
 def test_no_best_weights_are_a_state_too():
