@@ -105,9 +105,11 @@ class LabelReader:
         num_examples = 0
         for file in files:
             position = 0
-            batches = tf.data.TFRecordDataset(file.path, compression_type="GZIP").batch(_READ_BATCH).map(self._look)
+            # Not mapped: TensorFlow would trace and optimize the function once more for each file.
+            batches = tf.data.TFRecordDataset(file.path, compression_type="GZIP").batch(_READ_BATCH).prefetch(1)
             try:
-                for sizes, has_labels, labels, counts in batches.as_numpy_iterator():
+                for serialized in batches:
+                    sizes, has_labels, labels, counts = tf.nest.map_structure(np.asarray, self._look(serialized))
                     _check_readouts(sizes, has_labels, reads_seeds=self._reads_seeds, file=file, position=position)
                     for name, accumulator in accumulators.items():
                         accumulator.add(labels[name], counts[name])
