@@ -39,8 +39,8 @@ class GraphTunerOptions:
         pruner: what ends trials early that do worse than others: "median" ends those below the median of the others
             at the same epoch, "hyperband" ends more and more of them at certain epochs, "none" ends none.
         num_startup_trials: random trials before "tpe" starts to learn and "median" starts to prune, at least 1.
-        max_failed_trials: trials that may fail with an error or a non-finite loss. One more ends the search with
-            an error.
+        max_failed_trials: trials that may fail with an error, or because the training loss, the validation loss or
+            the objective is not finite. One more ends the search with an error.
         search_seed: seed for choosing values, in [0, 2**31): the same seed gives the same trials.
         search_dir: folder of finished trials, from which an interrupted search resumes when it is started again;
             empty for a hidden folder next to the output.
