@@ -43,7 +43,7 @@ class GraphTunerOptions:
             the objective is not finite. One more ends the search with an error.
         search_seed: seed for choosing values, in [0, 2**31): the same seed gives the same trials.
         search_dir: folder of finished trials, from which an interrupted search resumes when it is started again;
-            empty for a hidden folder next to the output.
+            empty for a hidden folder next to the output. One search at a time may use it.
     """
 
     trainer: GraphTrainerOptions
