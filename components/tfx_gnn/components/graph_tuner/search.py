@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import math
 import time
@@ -59,13 +58,13 @@ class Study:
         """Total number of trials."""
         if self._options.sampler != GRID:
             return self._options.num_trials
-        return min(self._options.num_trials, len(self._grid()))
+        return min(self._options.num_trials, math.prod(len(values.grid()) for values in self._space.values()))
 
     def begin_trial(self) -> dict[str, Any]:
         """Chooses the hyperparameter values of the next trial, by name."""
         number = len(self._study.get_trials(deepcopy=False))
         if self._options.sampler == GRID:
-            self._study.enqueue_trial(self._grid()[number])
+            self._study.enqueue_trial(self._grid_row(number))
         else:
             self._study.sampler = _sampler(self._options, number)
         self._running = self._study.ask(self._distributions)
@@ -83,9 +82,14 @@ class Study:
         self._study.tell(self._running, trial.value, state=_state(trial.state))
         self._running = None
 
-    def _grid(self) -> list[dict[str, Any]]:
-        rows = itertools.product(*(_parameters(values) for values in self._space.values()))
-        return [dict(zip(self._space, row, strict=True)) for row in rows]
+    def _grid_row(self, number: int) -> dict[str, Any]:
+        """Computes one combination of all values; the values of the last name change fastest."""
+        row = {}
+        for name, values in reversed(self._space.items()):
+            parameters = _parameters(values)
+            number, position = divmod(number, len(parameters))
+            row[name] = parameters[position]
+        return row
 
     def _finished(self, trial: Trial) -> optuna.trial.FrozenTrial:
         from optuna.trial import create_trial

@@ -6,6 +6,7 @@ import abc
 import dataclasses
 import json
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -88,7 +89,12 @@ class IntRange(SearchRange):
         _check_log(self.low, log=self.log, least=1, rule="at least 1")
 
     def grid(self) -> Sequence[int]:
-        """Lists all values, in ascending order."""
+        """Lists all values, in ascending order, as a range; raises ValueError for more values than a range counts."""
+        if (self.high - self.low) // self.step >= sys.maxsize:
+            raise ValueError(
+                f"`search_space` must hold at most {sys.maxsize} integers per name for sampler 'grid'; got {self}. "
+                "Narrow the bounds, or choose another sampler."
+            )
         return range(self.low, self.high + 1, self.step)
 
 

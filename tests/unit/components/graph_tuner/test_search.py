@@ -154,6 +154,14 @@ def test_a_grid_is_gone_through_once(tmp_path):
     assert best_trial(trials, maximizes=False).number == 0
 
 
+def test_grid_is_not_listed_however_many_rows_it_has(tmp_path):
+    space = {"a": IntRange(low=0, high=2**62), "b": IntRange(low=3, high=2**62), "c": Choice(values=(1, 2))}
+
+    trials = run(tmp_path, trained(lambda values, _: values["b"]), sampler="grid", search_space=space, num_trials=3)
+
+    assert [tuple(trial.hyperparameters.values()) for trial in trials] == [(0, 3, 1), (0, 3, 2), (0, 4, 1)]
+
+
 def _every_third(hyperparameters):
     return hyperparameters["units"] % 3 == 0
 
