@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from tfx_gnn.components.graph_tuner.search_space import SearchRange
+from tfx_gnn.components.graph_tuner.search_space import SearchRange, check_is_json
 from tfx_gnn.distribution.strategies import STRATEGIES_OF_ONE_PROCESS
 from tfx_gnn.training.options import GraphTrainerOptions
 
@@ -81,6 +81,12 @@ class GraphTunerOptions:
     def _check_space(self) -> None:
         if not self.search_space:
             raise ValueError("`search_space` must name a hyperparameter; got none. There is nothing to search.")
+        if "" in self.search_space:
+            raise ValueError(
+                f"`search_space` must name every hyperparameter; got '' for {self.search_space['']}. Write the name by "
+                "which `model_fn` reads it."
+            )
+        check_is_json(self.trainer.hyperparameters, name="hyperparameters")
         fixed = sorted(self.search_space.keys() & self.trainer.hyperparameters.keys())
         if fixed:
             raise ValueError(

@@ -103,12 +103,14 @@ class Choice(SearchRange):
     """One of several unordered values.
 
     Attributes:
-        values: at least two distinct values that JSON can hold: strings, numbers, booleans, null, lists or objects.
+        values: at least two distinct values that JSON can hold: strings, finite numbers, booleans, null, lists or
+            objects.
     """
 
     values: tuple[Any, ...]
 
     def __post_init__(self) -> None:
+        check_is_json(self.values, name="values")
         if len(set(self.texts)) < max(2, len(self.values)):
             raise ValueError(
                 f"`values` must be two or more different values; got {self.values}. Name a fixed value among the "
@@ -123,6 +125,17 @@ class Choice(SearchRange):
     def grid(self) -> Sequence[Any]:
         """Lists all values."""
         return self.values
+
+
+def check_is_json(values: object, *, name: str) -> None:
+    """Refuses hyperparameters that JSON cannot hold, such as NaN."""
+    try:
+        json.dumps(values, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`{name}` must be what JSON can hold, without NaN and infinity; got {values}. Write other values as "
+            "strings, which `model_fn` converts."
+        ) from error
 
 
 SEARCH_RANGES: dict[str, type[SearchRange]] = {"float": FloatRange, "int": IntRange, "choice": Choice}

@@ -47,6 +47,9 @@ def test_what_is_no_range_is_refused(text, message):
         (IntRange, {"low": 0, "high": 3, "log": True}, "`low` must be at least 1 on a logarithmic scale; got 0"),
         (Choice, {"values": (1,)}, r"`values` must be two or more different values; got \(1,\)"),
         (Choice, {"values": ("a", "a", "b")}, "`values` must be two or more different values"),
+        (Choice, {"values": (1.0, math.nan)}, r"`values` must be what JSON can hold, .*; got \(1\.0, nan\)"),
+        (Choice, {"values": ("a", [{"b": -math.inf}])}, "`values` must be what JSON can hold"),
+        (Choice, {"values": ("a", b"b")}, "`values` must be what JSON can hold"),
     ],
 )
 def test_ranges_that_make_no_sense_are_refused(kind, fields, message):
