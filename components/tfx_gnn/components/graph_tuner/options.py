@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from tfx_gnn.components.graph_tuner.search_space import SearchRange
+from tfx_gnn.components.graph_tuner.search_space import SearchRange, check_is_json
 from tfx_gnn.distribution.strategies import STRATEGIES_OF_ONE_PROCESS
 from tfx_gnn.training.options import GraphTrainerOptions
 
@@ -39,11 +39,11 @@ class GraphTunerOptions:
         pruner: what ends trials early that do worse than others: "median" ends those below the median of the others
             at the same epoch, "hyperband" ends more and more of them at certain epochs, "none" ends none.
         num_startup_trials: random trials before "tpe" starts to learn and "median" starts to prune, at least 1.
-        max_failed_trials: trials that may fail with an error or a non-finite loss. One more ends the search with
-            an error.
+        max_failed_trials: trials that may fail with an error, or because the training loss, the validation loss or
+            the objective is not finite. One more ends the search with an error.
         search_seed: seed for choosing values, in [0, 2**31): the same seed gives the same trials.
         search_dir: folder of finished trials, from which an interrupted search resumes when it is started again;
-            empty for a hidden folder next to the output.
+            empty for a hidden folder next to the output. One search at a time may use it.
     """
 
     trainer: GraphTrainerOptions
@@ -81,6 +81,12 @@ class GraphTunerOptions:
     def _check_space(self) -> None:
         if not self.search_space:
             raise ValueError("`search_space` must name a hyperparameter; got none. There is nothing to search.")
+        if "" in self.search_space:
+            raise ValueError(
+                f"`search_space` must name every hyperparameter; got '' for {self.search_space['']}. Write the name by "
+                "which `model_fn` reads it."
+            )
+        check_is_json(self.trainer.hyperparameters, name="hyperparameters")
         fixed = sorted(self.search_space.keys() & self.trainer.hyperparameters.keys())
         if fixed:
             raise ValueError(

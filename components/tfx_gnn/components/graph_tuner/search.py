@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import math
 import time
@@ -19,6 +18,7 @@ from tfx_gnn.components.graph_tuner.options import GRID, HYPERBAND, MEDIAN, TPE,
 from tfx_gnn.components.graph_tuner.search_space import Choice, FloatRange, IntRange, SearchRange
 from tfx_gnn.components.graph_tuner.trials import COMPLETE, FAILED, PRUNED, Trial, TrialFolder
 from tfx_gnn.io.plain_console import PlainConsole
+from tfx_gnn.training.checkpoints.nonfinite_guard import LOSS, VALIDATION_LOSS
 
 if TYPE_CHECKING:
     import optuna
@@ -58,13 +58,13 @@ class Study:
         """Total number of trials."""
         if self._options.sampler != GRID:
             return self._options.num_trials
-        return min(self._options.num_trials, len(self._grid()))
+        return min(self._options.num_trials, math.prod(len(values.grid()) for values in self._space.values()))
 
     def begin_trial(self) -> dict[str, Any]:
         """Chooses the hyperparameter values of the next trial, by name."""
         number = len(self._study.get_trials(deepcopy=False))
         if self._options.sampler == GRID:
-            self._study.enqueue_trial(self._grid()[number])
+            self._study.enqueue_trial(self._grid_row(number))
         else:
             self._study.sampler = _sampler(self._options, number)
         self._running = self._study.ask(self._distributions)
@@ -82,9 +82,14 @@ class Study:
         self._study.tell(self._running, trial.value, state=_state(trial.state))
         self._running = None
 
-    def _grid(self) -> list[dict[str, Any]]:
-        rows = itertools.product(*(_parameters(values) for values in self._space.values()))
-        return [dict(zip(self._space, row, strict=True)) for row in rows]
+    def _grid_row(self, number: int) -> dict[str, Any]:
+        """Computes one combination of all values; the values of the last name change fastest."""
+        row = {}
+        for name, values in reversed(self._space.items()):
+            parameters = _parameters(values)
+            number, position = divmod(number, len(parameters))
+            row[name] = parameters[position]
+        return row
 
     def _finished(self, trial: Trial) -> optuna.trial.FrozenTrial:
         from optuna.trial import create_trial
@@ -309,16 +314,18 @@ def _run(
     observer: SearchObserver,
 ) -> Trial:
     chosen = study.begin_trial()
-    epochs: list[dict[str, float]] = []
+    epochs: list[dict[str, float | None]] = []
+    values: list[float] = []
     pruned = False
 
     def tell(epoch: int, logs: Mapping[str, float]) -> bool:
         nonlocal pruned
-        epochs.append(dict(logs))
-        value = _objective(options, logs)
+        # JSON has no NaN.
+        epochs.append({name: figure if math.isfinite(figure) else None for name, figure in logs.items()})
+        values.append(_objective(options, epoch, logs))
         observer.on_epoch_end(epoch, logs)
         # Ending a trial after its last epoch would save nothing.
-        pruned = study.report(epoch, value) and epoch + 1 < options.trainer.num_epochs
+        pruned = study.report(epoch, values[-1]) and epoch + 1 < options.trainer.num_epochs
         return pruned
 
     start = time.monotonic()
@@ -329,7 +336,6 @@ def _run(
         raise
     except Exception as failure:  # noqa: BLE001 - any error of the user's model is recorded with the trial.
         error = f"{type(failure).__name__}: {failure}"
-    values = tuple(logs[options.objective] for logs in epochs if math.isfinite(logs[options.objective]))
     exported_epoch = trained.exported_epoch if trained is not None else 0
     is_complete = trained is not None and not pruned
     return Trial(
@@ -339,26 +345,29 @@ def _run(
         value=values[exported_epoch - 1] if is_complete else None,
         exported_epoch=exported_epoch,
         epochs=tuple(epochs),
-        objective_by_epoch=values,
+        objective_by_epoch=tuple(values),
         num_parameters=trained.num_parameters if trained is not None else 0,
         seconds=time.monotonic() - start,
         error=error,
     )
 
 
-def _objective(options: GraphTunerOptions, logs: Mapping[str, float]) -> float:
+def _objective(options: GraphTunerOptions, epoch: int, logs: Mapping[str, float]) -> float:
     if options.objective not in logs:
         raise UnknownObjectiveError(
             f"`objective` must be one of {sorted(logs)}; got {options.objective!r}, which the model of "
             f"{options.model_fn!r} does not measure. Choose one of these."
         )
-    value = logs[options.objective]
-    if not all(map(math.isfinite, (value, logs["loss"]))):
+    # Early stopping compares validation losses, whatever the objective is.
+    checked = {name: logs[name] for name in (LOSS, VALIDATION_LOSS, options.objective) if name in logs}
+    nonfinite = [f"{name} {value}" for name, value in checked.items() if not math.isfinite(value)]
+    if nonfinite:
         raise ValueError(
-            f"`model_fn` must give a model whose loss stays finite; got loss {logs['loss']} and {options.objective} "
-            f"{value}. Search smaller learning rates, or clip gradients."
+            f"`model_fn` must give a model whose loss and `objective` stay finite; got {' and '.join(nonfinite)} after "
+            f"epoch {epoch + 1}. Search smaller learning rates, clip gradients, or find the cause with `tfx-gnn "
+            "train`, which names the batch of such a loss."
         )
-    return value
+    return logs[options.objective]
 
 
 def _check_failures(options: GraphTunerOptions, trials: list[Trial]) -> None:

@@ -6,6 +6,7 @@ import abc
 import dataclasses
 import json
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -88,7 +89,12 @@ class IntRange(SearchRange):
         _check_log(self.low, log=self.log, least=1, rule="at least 1")
 
     def grid(self) -> Sequence[int]:
-        """Lists all values, in ascending order."""
+        """Lists all values, in ascending order, as a range; raises ValueError for more values than a range counts."""
+        if (self.high - self.low) // self.step >= sys.maxsize:
+            raise ValueError(
+                f"`search_space` must hold at most {sys.maxsize} integers per name for sampler 'grid'; got {self}. "
+                "Narrow the bounds, or choose another sampler."
+            )
         return range(self.low, self.high + 1, self.step)
 
 
@@ -97,12 +103,14 @@ class Choice(SearchRange):
     """One of several unordered values.
 
     Attributes:
-        values: at least two distinct values that JSON can hold: strings, numbers, booleans, null, lists or objects.
+        values: at least two distinct values that JSON can hold: strings, finite numbers, booleans, null, lists or
+            objects.
     """
 
     values: tuple[Any, ...]
 
     def __post_init__(self) -> None:
+        check_is_json(self.values, name="values")
         if len(set(self.texts)) < max(2, len(self.values)):
             raise ValueError(
                 f"`values` must be two or more different values; got {self.values}. Name a fixed value among the "
@@ -117,6 +125,17 @@ class Choice(SearchRange):
     def grid(self) -> Sequence[Any]:
         """Lists all values."""
         return self.values
+
+
+def check_is_json(values: object, *, name: str) -> None:
+    """Refuses hyperparameters that JSON cannot hold, such as NaN."""
+    try:
+        json.dumps(values, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`{name}` must be what JSON can hold, without NaN and infinity; got {values}. Write other values as "
+            "strings, which `model_fn` converts."
+        ) from error
 
 
 SEARCH_RANGES: dict[str, type[SearchRange]] = {"float": FloatRange, "int": IntRange, "choice": Choice}

@@ -21,7 +21,7 @@ from tfx_gnn.io import options_json
 from tfx_gnn.io.atomic_folder import atomic_folder
 from tfx_gnn.io.fingerprint import fingerprint_text
 from tfx_gnn.io.owned_files import check_own_folder
-from tfx_gnn.io.process_lock import has_locks
+from tfx_gnn.io.process_lock import has_locks, process_lock
 from tfx_gnn.reports.report_page import REPORT_FILE
 from tfx_gnn.training.best_hyperparameters import write_best_hyperparameters
 from tfx_gnn.training.checkpoints.resumable_state import best_weights
@@ -74,6 +74,7 @@ def tune_graph_model(
     Raises:
         ValueError: if the examples are not blessed, inputs do not fit each other, the model does not measure the
             objective, more trials fail than may, or none completes.
+        BlockingIOError: if another search uses the folder of finished trials, or writes the same output.
         ModuleNotFoundError: if the module of `model_fn` cannot be found, or Optuna is not installed.
     """
     folders = TrainerFolders(
@@ -89,28 +90,30 @@ def tune_graph_model(
         strategy = make_strategy(options.trainer.strategy)
         setup = TrainingSetup(folders, strategy, options.trainer)
         fingerprint = _fingerprint(folders, options, strategy.num_replicas_in_sync)
-        folder = TrialFolder(_search_dir(options, best_hyperparameters_dir, fingerprint), fingerprint)
-        with contextlib.ExitStack() as stack:
-            listener = observer or stack.enter_context(contextlib.closing(TuningProgress(options)))
-            trials = search(options, folder, TrialTrainer(setup), listener)
-        summary = TuningSummary(
-            model_fn=options.model_fn,
-            objective=options.objective,
-            maximizes=options.maximizes,
-            sampler=options.sampler,
-            pruner=options.pruner,
-            num_epochs=options.trainer.num_epochs,
-            search_space=options.search_space,
-            fixed=options.trainer.hyperparameters,
-            trials=tuple(trials),
-            best_trial=best_trial(trials, maximizes=options.maximizes).number,
-        )
-        write_best_hyperparameters(summary.best_hyperparameters, partial)
-        write_tuning_summary(summary, partial)
-        write_tuning_report(summary, os.path.join(partial, REPORT_FILE))
-        # Before the commit: once the output exists, no retry would remove the folder.
-        if not options.search_dir:
-            folder.remove()
+        search_dir = _search_dir(options, best_hyperparameters_dir, fingerprint)
+        with _locked(search_dir, options):
+            folder = TrialFolder(search_dir, fingerprint)
+            with contextlib.ExitStack() as stack:
+                listener = observer or stack.enter_context(contextlib.closing(TuningProgress(options)))
+                trials = search(options, folder, TrialTrainer(setup), listener)
+            summary = TuningSummary(
+                model_fn=options.model_fn,
+                objective=options.objective,
+                maximizes=options.maximizes,
+                sampler=options.sampler,
+                pruner=options.pruner,
+                num_epochs=options.trainer.num_epochs,
+                search_space=options.search_space,
+                fixed=options.trainer.hyperparameters,
+                trials=tuple(trials),
+                best_trial=best_trial(trials, maximizes=options.maximizes).number,
+            )
+            write_best_hyperparameters(summary.best_hyperparameters, partial)
+            write_tuning_summary(summary, partial)
+            write_tuning_report(summary, os.path.join(partial, REPORT_FILE))
+            # Before the commit: once the output exists, no retry would remove the folder.
+            if not options.search_dir:
+                folder.remove()
     return summary
 
 
@@ -138,6 +141,14 @@ def _search_dir(options: GraphTunerOptions, best_hyperparameters_dir: str, finge
         # Its trials are trusted, and the folder is removed in the end.
         check_own_folder(hidden)
     return hidden
+
+
+def _locked(search_dir: str, options: GraphTunerOptions) -> contextlib.AbstractContextManager[None]:
+    if not has_locks(search_dir):
+        return contextlib.nullcontext()
+    # Next to the hidden folder, because that is removed under the lock.
+    lock = os.path.join(search_dir, ".lock") if options.search_dir else f"{search_dir}.lock"
+    return process_lock(lock, rule=f"`search_dir` must be used by one search at a time; got {search_dir!r}")
 
 
 class TrialTrainer:

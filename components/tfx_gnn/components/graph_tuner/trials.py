@@ -33,8 +33,8 @@ class Trial:
         state: "complete", "pruned" or "failed".
         value: objective of the epoch whose weights would be exported; None unless the trial is complete.
         exported_epoch: that epoch, from 1; 0 if there was none.
-        epochs: loss and metrics of each epoch.
-        objective_by_epoch: the objective of each epoch.
+        epochs: loss and metrics of each epoch; None for NaN and infinity, which JSON does not have.
+        objective_by_epoch: the objective of each epoch; without the epoch in which the trial failed.
         num_parameters: number of parameters of the model; 0 if it was not built.
         seconds: duration of the trial.
         error: what went wrong; empty unless the trial failed.
@@ -45,7 +45,7 @@ class Trial:
     state: str
     value: float | None
     exported_epoch: int
-    epochs: tuple[dict[str, float], ...]
+    epochs: tuple[dict[str, float | None], ...]
     objective_by_epoch: tuple[float, ...]
     num_parameters: int
     seconds: float

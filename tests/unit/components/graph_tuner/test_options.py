@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from tfx_gnn.components.graph_tuner.options import GraphTunerOptions
@@ -40,6 +42,8 @@ def test_options_travel_as_json():
         ({"search_seed": -1}, r"`search_seed` must lie in \[0, 2\*\*31\); got -1"),
         ({"search_space": {}}, "`search_space` must name a hyperparameter; got none"),
         ({"hyperparameters": {"units": 4}}, r"`search_space` must not name a fixed hyperparameter; got \['units'\]"),
+        ({"search_space": {**SPACE, "": SPACE["units"]}}, "`search_space` must name every hyperparameter; got ''"),
+        ({"hyperparameters": {"rate": math.nan}}, "`hyperparameters` must be what JSON can hold, .*'rate': nan"),
         ({"strategy": "multi_worker_mirrored"}, "`trainer` must run in one process"),
         ({"objective": "val_charm"}, "`direction` must be 'minimize' or 'maximize' for a metric of your own"),
         (

@@ -154,6 +154,14 @@ def test_a_grid_is_gone_through_once(tmp_path):
     assert best_trial(trials, maximizes=False).number == 0
 
 
+def test_grid_is_not_listed_however_many_rows_it_has(tmp_path):
+    space = {"a": IntRange(low=0, high=2**62), "b": IntRange(low=3, high=2**62), "c": Choice(values=(1, 2))}
+
+    trials = run(tmp_path, trained(lambda values, _: values["b"]), sampler="grid", search_space=space, num_trials=3)
+
+    assert [tuple(trial.hyperparameters.values()) for trial in trials] == [(0, 3, 1), (0, 3, 2), (0, 4, 1)]
+
+
 def _every_third(hyperparameters):
     return hyperparameters["units"] % 3 == 0
 
@@ -187,12 +195,43 @@ def test_a_loss_that_is_not_finite_is_a_failure(tmp_path):
     def loss(hyperparameters, epoch):
         return math.nan if epoch == 2 else 1.0
 
-    with pytest.raises(SearchFailedError, match="whose loss stays finite; got loss nan and val_loss nan"):
+    with pytest.raises(SearchFailedError, match=r"stay finite; got loss nan and val_loss nan after epoch 3\. "):
         run(tmp_path, trained(loss))
 
     (trial,) = TrialFolder(str(tmp_path), {"a": "1"}).read()
     assert trial.objective_by_epoch == (1.0, 1.0)
     assert len(trial.epochs) == 3
+
+
+def _without_validation_loss(hyperparameters, tell):
+    """A training whose validation loss is NaN for every third number of units, although its other figures are not."""
+    figures = {"loss": 1.0, "val_loss": math.nan if _every_third(hyperparameters) else 1.0, "val_accuracy": 0.5}
+    tell(0, {**figures, "val_odd": math.inf})
+    return TrainedTrial(epochs=(figures,), exported_epoch=0 if _every_third(hyperparameters) else 1, num_parameters=7)
+
+
+def test_validation_loss_that_is_not_finite_fails_the_trial_whatever_the_objective_is(tmp_path):
+    trials = run(tmp_path, _without_validation_loss, objective="val_accuracy", max_failed_trials=12)
+
+    failed = [trial for trial in trials if trial.state == "failed"]
+    assert {trial.number for trial in failed} == {t.number for t in trials if _every_third(t.hyperparameters)} != set()
+    assert {(trial.value, trial.exported_epoch, trial.objective_by_epoch) for trial in failed} == {(None, 0, ())}
+    assert all("stay finite; got val_loss nan after epoch 1. Search" in trial.error for trial in failed)
+    assert {(trial.state, trial.value) for trial in trials if trial not in failed} == {("complete", 0.5)}
+
+
+def test_figures_that_json_does_not_have_are_written_as_null_and_read_alike(tmp_path):
+    trials = run(tmp_path, _without_validation_loss, objective="val_accuracy", max_failed_trials=12)
+
+    def refuse(text):
+        pytest.fail(f"{text} is not JSON")
+
+    for path in tmp_path.glob("trial-*.json"):
+        json.loads(path.read_text(), parse_constant=refuse)
+    assert {trial.epochs[0]["val_odd"] for trial in trials} == {None}
+    assert {trial.epochs[0]["val_loss"] for trial in trials} == {None, 1.0}
+    again = TrialFolder(str(tmp_path), {"a": "1"}).read()
+    assert [dataclasses.replace(trial, seconds=0.0) for trial in again] == trials
 
 
 def test_a_metric_that_nobody_measures_ends_the_search_at_once(tmp_path):

@@ -47,6 +47,9 @@ def test_what_is_no_range_is_refused(text, message):
         (IntRange, {"low": 0, "high": 3, "log": True}, "`low` must be at least 1 on a logarithmic scale; got 0"),
         (Choice, {"values": (1,)}, r"`values` must be two or more different values; got \(1,\)"),
         (Choice, {"values": ("a", "a", "b")}, "`values` must be two or more different values"),
+        (Choice, {"values": (1.0, math.nan)}, r"`values` must be what JSON can hold, .*; got \(1\.0, nan\)"),
+        (Choice, {"values": ("a", [{"b": -math.inf}])}, "`values` must be what JSON can hold"),
+        (Choice, {"values": ("a", b"b")}, "`values` must be what JSON can hold"),
     ],
 )
 def test_ranges_that_make_no_sense_are_refused(kind, fields, message):
@@ -57,5 +60,8 @@ def test_ranges_that_make_no_sense_are_refused(kind, fields, message):
 def test_a_grid_is_all_values_and_floats_have_none():
     assert list(IntRange(low=2, high=8, step=3).grid()) == [2, 5, 8]
     assert Choice(values=(1, 1.0, True)).grid() == (1, 1.0, True)
+    assert len(IntRange(low=-(2**62), high=2**62 - 2).grid()) == 2**63 - 1
+    with pytest.raises(ValueError, match="must hold at most 9223372036854775807 integers per name for sampler 'grid'"):
+        IntRange(low=-(2**62), high=2**62 - 1).grid()
     with pytest.raises(ValueError, match="must hold only Choice and IntRange for sampler 'grid'"):
         FloatRange(low=0.0, high=1.0).grid()

@@ -109,6 +109,42 @@ def test_a_search_that_was_killed_goes_on_and_leaves_what_it_found(folders, tune
     ]
 
 
+class StartsAnother(TuningProgress):
+    """Starts another search when its own begins."""
+
+    def __init__(self, options, start):
+        super().__init__(options)
+        self._start = start
+
+    def on_search_begin(self, num_trials, finished):
+        self._start()
+
+
+@pytest.mark.parametrize("search_dir", ["", "mine"])
+def test_second_search_in_the_same_folder_is_refused_until_the_first_ends(folders, tuned_model, tmp_path, search_dir):
+    assert tuned_model.__name__ == "tuned_model"
+    place = str(tmp_path / (search_dir or ".search-"))
+    options = dataclasses.replace(OPTIONS, num_trials=1, search_dir=search_dir and place)
+
+    def tune(name, observer=None):
+        return tune_graph_model(
+            **folders, best_hyperparameters_dir=str(tmp_path / name), options=options, observer=observer
+        )
+
+    def refused():
+        message = rf"`search_dir` must be used by one search at a time; got '{place}.*', which process {os.getpid()} on"
+        with pytest.raises(BlockingIOError, match=message):
+            tune("b")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tune("a", StartsAnother(options, refused))
+
+    (left,) = tmp_path.iterdir()
+    assert str(left).startswith(place)
+    assert [path.name for path in left.iterdir()] == ["search.json"]
+
+
 def test_a_folder_that_is_in_use_is_refused_before_anything_is_trained(folders, tmp_path):
     (tmp_path / "mine").touch()
 
