@@ -11,8 +11,10 @@ from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
 import tfx_gnn
-from tfx_gnn.components import parameters
+from tfx_gnn.components import SubgraphExampleGen, SubgraphExampleGenOptions, parameters
+from tfx_gnn.components.subgraph_example_gen.executor import Executor
 from tfx_gnn.models import GraphRegression, LinkPrediction, MultiTask, NodeClassification, Task
+from tfx_gnn.sampling import SamplingPlan
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -176,6 +178,45 @@ def test_code_that_changed_after_the_pipeline_was_built_does_not_run():
     parameters.check_code_is_unchanged(OPTIONS.function, properties)
     with pytest.raises(ValueError, match="must be the code that the pipeline was built with, fingerprint aaaaaaaaaaaa"):
         parameters.check_code_is_unchanged(OPTIONS.function, {**properties, "code_fingerprint": "a" * 64})
+
+
+@pytest.fixture
+def tables_dir(tmp_path):
+    """A graph of one node."""
+    (tmp_path / "graph_schema.pbtxt").write_text('node_sets { key: "n" value { metadata { filename: "n.csv" } } }')
+    (tmp_path / "n.csv").write_text("id\na\n")
+    return str(tmp_path)
+
+
+def _example_gen(tables_dir, **arguments):
+    options = SubgraphExampleGenOptions(plan=SamplingPlan(seed_node_set="n"))
+    return SubgraphExampleGen(tables_dir=tables_dir, options=options, **arguments)
+
+
+def test_tables_that_changed_after_the_pipeline_was_built_are_refused(tables_dir, tmp_path):
+    component = _example_gen(tables_dir)
+    examples = standard_artifacts.Examples()
+    examples.uri = str(tmp_path / "examples")
+    (tmp_path / "n.csv").write_text("id\nb\n")
+
+    with pytest.raises(ValueError, match="`tables_dir` must hold the tables that the pipeline was built with"):
+        Executor().Do({}, {"examples": [examples]}, component.exec_properties)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"tables_fingerprint": "2026-11-20"},
+        {"tables_fingerprint": "0" * 64},
+        {"runtime_parameters": {"tables_dir": RuntimeParameter(name="tables", ptype=str)}},
+    ],
+    ids=["named version", "hash of the user", "known at the start"],
+)
+def test_tables_that_the_pipeline_does_not_know_are_not_compared(tables_dir, arguments):
+    component = _example_gen(tables_dir, **arguments)
+
+    assert component.exec_properties["tables_fingerprint"]
+    assert parameters.tables_contents(component.exec_properties) == ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

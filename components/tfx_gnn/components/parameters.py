@@ -8,7 +8,7 @@ notices changes that a name alone does not show.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from tfx.orchestration.data_types import RuntimeParameter
@@ -17,6 +17,7 @@ from tfx.types.component_spec import ComponentSpec, ExecutionParameter
 
 import tfx_gnn
 from tfx_gnn.io import options_json
+from tfx_gnn.io.fingerprint import fingerprint_files
 from tfx_gnn.io.option_groups import flat_options, flat_values, from_flat
 from tfx_gnn.io.user_code import fingerprint_function
 
@@ -26,6 +27,9 @@ CODE_FINGERPRINT = "code_fingerprint"
 """Parameter of components that run the user's code: edited code invalidates cached results."""
 TABLES_FINGERPRINT = "tables_fingerprint"
 """Parameter of components that read tables: edited tables invalidate cached results."""
+
+_CONTENTS = "contents:"
+"""Begins a `TABLES_FINGERPRINT` with which the executor can compare the tables."""
 
 _MAX_EXACT_INT = 2**53
 _SCALARS: tuple[type, ...] = (int, float, str)
@@ -124,6 +128,23 @@ def check_code_is_unchanged(reference: str, exec_properties: Mapping[str, Any]) 
             f"fingerprint {found[:12]}. If the file was edited during the run, start the run again; if this is a "
             "container, build its image and compile the pipeline from the same sources."
         )
+
+
+def fingerprint_tables(files: Iterable[str], runtime_parameters: Mapping[str, RuntimeParameter] | None) -> str:
+    """Hashes the files of tables for the parameter `TABLES_FINGERPRINT`.
+
+    The executor compares them again, unless the tables of a run are only known when it starts.
+    """
+    return f"{'' if 'tables_dir' in (runtime_parameters or {}) else _CONTENTS}{fingerprint_files(files)}"
+
+
+def tables_contents(exec_properties: Mapping[str, Any]) -> str:
+    """Returns the hash that the tables of a run must have, or "" if the pipeline does not tell.
+
+    Results are cached under that hash, so results of other tables would be cached under the wrong key.
+    """
+    given: str = exec_properties[TABLES_FINGERPRINT]
+    return given.removeprefix(_CONTENTS) if given.startswith(_CONTENTS) else ""
 
 
 def _scalar_options(options_class: type) -> list[str]:

@@ -15,7 +15,14 @@ from collections.abc import Iterator, Mapping
 
 from tfx_gnn.io.commit_journal import commit_folders, roll_back_unfinished
 from tfx_gnn.io.disk_sync import sync_path
-from tfx_gnn.io.leftovers import partial_path, remove_partial_folders, sweep_beside
+from tfx_gnn.io.leftovers import (
+    partial_path,
+    remove_other_work,
+    remove_partial_folders,
+    sweep_beside,
+    unfinished_folder,
+    unfinished_lock,
+)
 from tfx_gnn.io.owned_files import check_own_folder
 from tfx_gnn.io.process_lock import has_locks, process_lock
 
@@ -235,19 +242,15 @@ def _remove_folder(folder: str) -> None:
         tf.io.gfile.rmtree(folder)
 
 
-UNFINISHED_MARK = ".unfinished-"
-"""Prefix of the name of every unfinished folder that can be resumed."""
-
-
 @contextlib.contextmanager
 def resumable_folder(path: str, *, fingerprint: str, name: str = "path") -> Iterator[str]:
     """Yields a hidden sibling of `path` to write into; renames it to `path` on success.
 
     Unlike that of `atomic_folder`, the hidden folder outlives an interruption if
-    anything was written into it, and the next run of the same work gets it again:
-    its name depends on the fingerprint, not on `path`, because the retry of a
-    pipeline's component has another output folder. So write each of its files
-    atomically.
+    anything was written into it, and the next run of the same work gets it again,
+    even with another `path` in the same parent folder. So write each of its files
+    atomically. On a local disk, a run that succeeds removes what other works left
+    unfinished for the same `path`.
 
     Only one run at a time may hold a hidden folder on a local disk; its lock ends
     with its process, however that ends. Object stores have no such lock.
@@ -259,8 +262,9 @@ def resumable_folder(path: str, *, fingerprint: str, name: str = "path") -> Iter
     outputs = {name: os.fspath(path)}
     places = resolve_outputs(outputs)
     place = places[name]
-    unfinished = unfinished_folder(place, fingerprint=fingerprint)
-    with held_outputs(outputs, places), _locked(unfinished, name, path):
+    work = fingerprint[:24]
+    with held_outputs(outputs, places), _locked(unfinished_lock(place, work=work), name, path):
+        unfinished = unfinished_folder(place, work=work)
         check_absent_or_empty(path, name=name)
         remove_partial_folders(place)
         if has_locks(place):
@@ -270,6 +274,8 @@ def resumable_folder(path: str, *, fingerprint: str, name: str = "path") -> Iter
             check_own_folder(unfinished)
         try:
             yield unfinished
+            if has_locks(place):
+                remove_other_work(place, work=work)
             commit_outputs({name: unfinished}, places)
         except BaseException:
             if tf.io.gfile.exists(unfinished) and not tf.io.gfile.listdir(unfinished):
@@ -277,17 +283,11 @@ def resumable_folder(path: str, *, fingerprint: str, name: str = "path") -> Iter
             raise
 
 
-def unfinished_folder(path: str, *, fingerprint: str) -> str:
-    """Returns the hidden folder in which `resumable_folder` makes `path`, whether it exists or not."""
-    return os.path.join(os.path.dirname(path.rstrip("/")), f"{UNFINISHED_MARK}{fingerprint[:24]}")
-
-
 @contextlib.contextmanager
-def _locked(unfinished: str, name: str, path: str) -> Iterator[None]:
-    if not has_locks(unfinished):
+def _locked(lock: str, name: str, path: str) -> Iterator[None]:
+    if not has_locks(lock):
         yield
         return
-    rule = f"`{name}` must be made by one process at a time; got {path!r}, made in {unfinished!r}"
-    # The lock file is next to the folder, because the folder is renamed under the lock.
-    with process_lock(f"{os.path.abspath(unfinished)}.lock", rule=rule):
+    # The lock file is next to the unfinished folder, because that is renamed under the lock.
+    with process_lock(lock, rule=f"`{name}` must be made by one process at a time; got {path!r}, locked by {lock!r}"):
         yield

@@ -1,7 +1,7 @@
 """Finds and removes what killed runs leave next to outputs.
 
 Leftovers of killed runs are recognized by their marks: `.<output>.lock`, `.<output>.partial-...`,
-`.<output>.commit-...`. Files without a mark, or of a live process, are never touched.
+`.<output>.commit-...`, `.unfinished-...-<output>`. Files without a mark, or of a live process, are never touched.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ RESUMABLE = "with work that can be taken up"
 """Note in the lock files of outputs whose hidden folders only a run of the same work may remove or commit."""
 
 
+UNFINISHED_MARK = ".unfinished-"
+"""Prefix of the name of every folder with work that can be resumed; the work, a dash and the output's name follow."""
+
+_UNFINISHED = re.compile(re.escape(UNFINISHED_MARK) + r"(?P<work>[a-zA-Z0-9]+)-(?P<base>.+)")
 _LOCK = re.compile(r"\.(?P<base>.+)\.lock")
 
 
@@ -50,6 +54,40 @@ def remove_partial_folders(path: str) -> None:
     if has_locks(path):
         for partial in partial_folders(path):
             shutil.rmtree(partial)
+
+
+def unfinished_folder(path: str, *, work: str) -> str:
+    """Returns the hidden folder in which a resumable work makes `path`, whether it exists or not.
+
+    If there is none for `path`, it is that of another output in the same parent folder, if the same work was begun for
+    one: an orchestrator gives a retry another output.
+    """
+    parent, base = os.path.split(path.rstrip("/"))
+    names = [found[0] for found in _unfinished(parent) if found["work"] == work]
+    own = f"{UNFINISHED_MARK}{work}-{base}"
+    return os.path.join(parent, own if own in names or not names else names[0])
+
+
+def unfinished_lock(path: str, *, work: str) -> str:
+    """Returns the lock file that the processes of a resumable work share, next to its outputs."""
+    return os.path.join(os.path.dirname(path.rstrip("/")), f"{UNFINISHED_MARK}{work}.lock")
+
+
+def remove_other_work(path: str, *, work: str) -> None:
+    """Removes what dead processes of other works left unfinished for an output on a local disk.
+
+    The caller is about to finish the output, so they could no longer make it.
+    """
+    parent, base = os.path.split(path)
+    for found in _unfinished(parent):
+        if found["base"] != base or found["work"] == work:
+            continue
+        lock = unfinished_lock(path, work=found["work"])
+        with contextlib.suppress(BlockingIOError), process_lock(lock, rule="", patience_seconds=0.0):
+            # Renamed first: no run may resume from a folder that is only partly removed.
+            doomed = partial_path(path)
+            os.rename(os.path.join(parent, found[0]), doomed)
+            shutil.rmtree(doomed)
 
 
 def sweep_beside(paths: Sequence[str]) -> None:
@@ -99,6 +137,12 @@ def _claim_leftovers(other: str, own: str, lock: str) -> list[str]:
             claimed.append(partial_path(own))
             os.rename(partial, claimed[-1])
     return claimed
+
+
+def _unfinished(parent: str) -> list[re.Match[str]]:
+    """Lists the unfinished folders in a folder by name; on local disks, only those of this user."""
+    found = [match for name in sorted(_names(parent or ".")) if (match := _UNFINISHED.fullmatch(name))]
+    return [match for match in found if not has_locks(parent) or is_own_folder(os.path.join(parent, match[0]))]
 
 
 def _names(folder: str) -> list[str]:

@@ -133,6 +133,9 @@ def _convert_scalars(
         array = array.dictionary_decode()
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), dtype)
+    if _is_text(array.type):
+        # Arrow takes what a file declares to be text for UTF-8 without a check.
+        array = array.cast(pa.large_binary())
     cells = _Cells(array, dtype, problems, parents)
     if _is_binary(array.type):
         cells.cast(pa.large_string(), row_rules.ENCODING)

@@ -85,7 +85,7 @@ class ParquetFormat(TableFormat):
             file.seek(0)
             try:
                 self._metadata[path] = pq.read_metadata(pa.PythonFile(file, "r"))
-            except (pa.ArrowException, OSError) as error:
+            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 raise _broken(path, str(error)) from error
         return self._metadata[path]
 

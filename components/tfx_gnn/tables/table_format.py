@@ -36,8 +36,8 @@ class RawBlock:
     """Some rows of one unit as the format stores them, before conversion to declared types.
 
     Attributes:
-        columns: the requested columns under their names in the file. Text that has not
-            been checked to be UTF-8 is large_binary. Null is a missing value.
+        columns: the requested columns under their names in the file. Text may be of a
+            string or a binary type; conversion checks that it is UTF-8. Null is a missing value.
         rows: int64 array, shape [columns.num_rows]: positions in the unit, ascending,
             from 0. Records that are only in `problems` count too.
         num_rows_read: records of this block: those in `columns` and those in `problems`.

@@ -99,12 +99,12 @@ def test_training_that_can_be_completed_stays(tmp_path):
 
 
 def test_lock_of_resumable_work_goes_and_the_work_stays(tmp_path):
-    (tmp_path / ".unfinished-abc").mkdir()
+    (tmp_path / ".unfinished-abc-other").mkdir()
     (tmp_path / ".unfinished-abc.lock").write_text(DEAD)
 
     sweep_beside([str(tmp_path / "out")])
 
-    assert os.listdir(tmp_path) == [".unfinished-abc"]
+    assert os.listdir(tmp_path) == [".unfinished-abc-other"]
 
 
 def test_hidden_folders_are_of_their_own_output_alone(tmp_path):

@@ -131,6 +131,12 @@ def statistic_of_structure(graph: GraphView) -> GraphView:
     return graph.replace_features(context={"size": sizes - tft.mean(sizes)})
 
 
+def mean_value(graph: GraphView) -> GraphView:
+    """One statistic of the items."""
+    item = graph.node_sets["item"]
+    return graph.replace_features(node_sets={"item": {"mean": tf.zeros_like(item["value"]) + tft.mean(item["value"])}})
+
+
 def half_the_rows(graph: GraphView) -> GraphView:
     """Loses items."""
     return graph.replace_features(node_sets={"item": {"value": graph.node_sets["item"]["value"][::2]}})

@@ -66,6 +66,7 @@ SECONDS = [dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(second
 HALF_A_SECOND = [second + dt.timedelta(milliseconds=500 * (i == 2)) for i, second in enumerate(SECONDS)]
 IDS = ["bob", "ann", "dan", "cid"]
 COLORS = ["red", "blue", "red", "blue"]
+LATIN_1 = pa.array([b"bob", b"ann", b"d\xe9n", b"cid"]).view(pa.string())  # declared as text, which is UTF-8
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -230,6 +231,14 @@ BAD_ROWS = [
         files={"users.parquet": _parquet(id=IDS, age=[1, 2, 3, 4], color=[b"r", b"b", b"\xff", b"b"])},
         message="`color` must be UTF-8 text; got byte 0xff in .*users.parquet, row 2",
         table="nodes/user",
+        rule="encoding",
+    ),
+    BadTable(
+        name="end of an edge that is not UTF-8 in Parquet",
+        edits=(_schema("knows.csv", "knows.parquet"),),
+        files={"knows.parquet": _parquet(source=LATIN_1, target=IDS)},
+        message="`source` must be UTF-8 text; got byte 0xe9 in .*knows.parquet, row 2",
+        table="edges/knows",
         rule="encoding",
     ),
     BadTable(

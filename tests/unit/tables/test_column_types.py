@@ -12,6 +12,7 @@ from tfx_gnn.tables.table_layout import TableColumn
 
 TEXT = pa.large_string()
 NOON = dt.datetime(1970, 1, 2, 12, tzinfo=dt.timezone.utc)
+LATIN_1 = pa.array([b"p0", b"p\xe9"]).view(pa.string())
 
 
 def _convert(array, dtype, **options):
@@ -65,6 +66,10 @@ def test_what_loses_nothing_is_converted(array, dtype, expected):
         (pa.array([1.0, 1e39]), pa.float32(), (1, "finite", "1e+39")),
         (pa.array(["1", "inf"]), pa.float32(), (1, "finite", "'inf'")),
         (pa.array([b"1", b"\xff1"]), pa.int64(), (1, "encoding", "byte 0xff")),
+        (LATIN_1, TEXT, (1, "encoding", "byte 0xe9")),
+        (LATIN_1.cast(pa.large_string()), TEXT, (1, "encoding", "byte 0xe9")),
+        (pa.DictionaryArray.from_arrays([0, 1], LATIN_1), TEXT, (1, "encoding", "byte 0xe9")),
+        (pa.ListArray.from_arrays([0, 2, 4], LATIN_1.take([0, 0, 0, 1])), TEXT, (1, "encoding", "byte 0xe9")),
         (pa.array(["1", "x" * 500]), pa.int64(), (1, "type", "'" + "x" * 119 + "... (502 characters)")),
         (pa.array([[1, 2], [1]]), pa.int64(), (1, "shape", "1 values where the shape has 2")),
     ],

@@ -102,6 +102,14 @@ def test_damaged_pages_are_refused_with_their_row_group(tmp_path):
         read_table(layout)
 
 
+def test_column_names_that_are_not_utf_8_are_refused_with_the_file(tmp_path):
+    layout = _layout(tmp_path, {"xx": [1]}, xx=pa.int64())
+    (tmp_path / "t.parquet").write_bytes((tmp_path / "t.parquet").read_bytes().replace(b"xx", b"x\xe9"))
+
+    with pytest.raises(ValueError, match=r"t.parquet` must be a whole Parquet file; got .* byte 0xe9"):
+        read_table(layout)
+
+
 @pytest.mark.parametrize("column", [["x" * 8192], [{"a": "x" * 8192}]], ids=["plain", "nested"])
 def test_a_column_with_a_dot_in_its_name_counts_towards_the_size_of_records(tmp_path, column):
     pq.write_table(pa.table({"a.b": column}), tmp_path / "t.parquet", use_dictionary=False, compression="none")

@@ -14,7 +14,6 @@ from tfx_gnn.components import parameters
 from tfx_gnn.components.artifacts import GraphSchemaArtifact
 from tfx_gnn.components.graph_transform import executor
 from tfx_gnn.components.graph_transform.options import GraphTransformOptions
-from tfx_gnn.io.fingerprint import fingerprint_files
 from tfx_gnn.tables.graph_tables import list_table_files
 
 
@@ -82,7 +81,7 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
         tables_dir: folder of the tables that the examples were sampled from; only for
             `analyze="tables"`.
         tables_fingerprint: text that changes whenever the tables change. If it is empty, the tables are
-            hashed, so they must be readable when the pipeline is built.
+            hashed, so they must be readable when the pipeline is built, and the executor refuses others.
         runtime_parameters: name of `tables_dir` or of a scalar option to the parameter
             that sets it when a compiled pipeline runs.
 
@@ -107,7 +106,8 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
         if tables_dir and not tables_fingerprint:
-            tables_fingerprint = fingerprint_files(list_table_files(tables_dir, access=options.access))
+            files = list_table_files(tables_dir, access=options.access)
+            tables_fingerprint = parameters.fingerprint_tables(files, runtime_parameters)
         unwanted = {} if keep_analyzer_cache else {"updated_analyzer_cache": None}
         super().__init__(
             spec=parameters.fill_spec(

@@ -37,6 +37,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             transformed_graph_schema_dir=artifact_utils.get_single_uri(output_dict["transformed_graph_schema"]),
             options=options,
             tables_dir=exec_properties["tables_dir"],
+            tables_contents=parameters.tables_contents(exec_properties),
             earlier_examples_dirs=[examples.uri for examples in earlier],
             analyzer_cache_dir=artifacts.optional_uri(input_dict.get("analyzer_cache")),
             updated_analyzer_cache_dir=artifacts.optional_uri(output_dict.get("updated_analyzer_cache")),

@@ -18,13 +18,14 @@ from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.graph.schema.context_labels import context_labels
 from tfx_gnn.io.atomic_folder import atomic_folders
-from tfx_gnn.io.fingerprint import fingerprint_folders
+from tfx_gnn.io.fingerprint import StableFiles, fingerprint_folders
 from tfx_gnn.io.user_code import load_function
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.examples_folder import RecordFile, fingerprint_examples_folder, record_files
 from tfx_gnn.records.graph_layout import graph_layout
 from tfx_gnn.records.summary_pass import make_pipeline, take_merged, write_merged
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema, write_tfmd_schema
+from tfx_gnn.tables.graph_tables import list_table_files
 from tfx_gnn.transform.analysis import (
     AS_SAMPLED,
     TABLES,
@@ -70,6 +71,7 @@ def transform_graphs(
     transformed_graph_schema_dir: str,
     options: GraphTransformOptions,
     tables_dir: str = "",
+    tables_contents: str = "",
     earlier_examples_dirs: Sequence[str] = (),
     analyzer_cache_dir: str = "",
     updated_analyzer_cache_dir: str = "",
@@ -97,6 +99,7 @@ def transform_graphs(
         options: how to transform.
         tables_dir: folder of the tables that the examples were sampled from; only for
             `analyze="tables"`.
+        tables_contents: the `fingerprint_files` that the files of the tables must have; any if it is empty.
         earlier_examples_dirs: graph tf.Examples of earlier spans, in order. Statistics cover these spans and
             `examples_dir`; an item is counted in the first span that has it. Earlier spans are not transformed.
         analyzer_cache_dir: the `updated_analyzer_cache_dir` of an earlier run. Spans with cached statistics
@@ -114,7 +117,8 @@ def transform_graphs(
     Raises:
         ValueError: if a split is missing or empty, a transformed feature has a value that is NaN or infinite, the
             function's result does not match the graph or cannot be served, a statistic depends on the structure of
-            the sampled subgraphs, the tables lack a feature, or the analyzer cache does not exist.
+            the sampled subgraphs, the tables lack a feature or change while they are read, or the analyzer cache does
+            not exist.
         TypeError: if the function does not return a GraphView of tensors.
     """
     if bool(tables_dir) != (options.analyze == TABLES):
@@ -144,6 +148,9 @@ def transform_graphs(
     check_nonfinite_features(options.nonfinite_features, preprocessing_fn, type_specs)
     if options.analyze != AS_SAMPLED:
         check_statistics_of_items(keys, layout)
+    tables = None
+    if tables_dir:
+        tables = StableFiles(lambda: list_table_files(tables_dir, access=options.access), contents=tables_contents)
     data = AnalyzedData(
         raw_schema=raw_schema,
         layout=layout,
@@ -190,6 +197,8 @@ def transform_graphs(
             outputs=outputs,
             beam_args=beam_args,
         )
+        if tables is not None:
+            tables.check()
         _check_shards(shards, options, examples_dir)
         labels = {f"{const.CONTEXT}/{name}" for name in context_labels(raw_schema)}
         check_finite(

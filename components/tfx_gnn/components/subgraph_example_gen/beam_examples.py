@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -39,13 +39,14 @@ def sample_on_beam(
     num_shards: int,
     rules: RowRules,
     access: TableAccess,
+    check_tables: Callable[[], None],
     index_options: IndexOptions,
     beam_args: Sequence[str],
 ) -> MadeExamples:
     """Samples the subgraphs of a plan and writes the missing shards.
 
     The index of the graph is built first, inside the folder, where an interrupted run leaves it for the next
-    one.
+    one. Then `check_tables` is called, which raises if the tables changed meanwhile; they are not read again.
 
     All workers must be able to access `tables_dir` and `folder`.
     """
@@ -64,6 +65,7 @@ def sample_on_beam(
             access=access,
             options=index_options,
         )
+        check_tables()
         reports = dict(built.tables)
         _copy_dead_letters(built.dead_letters, os.path.join(folder, DEAD_LETTERS_DIR))
         _write_reports(folder, reports)
@@ -100,9 +102,10 @@ def convert_on_beam(
     num_shards: int,
     rules: RowRules,
     access: TableAccess,
+    check_tables: Callable[[], None],
     beam_args: Sequence[str],
 ) -> MadeExamples:
-    """Writes an example for every graph in the tables, all shards at once.
+    """Writes an example for every graph in the tables, all shards at once; for `check_tables` see `sample_on_beam`.
 
     All workers must be able to access `tables_dir` and `folder`.
     """
@@ -116,6 +119,7 @@ def convert_on_beam(
         rules=rules,
         access=access,
     )
+    check_tables()
     write_dead_letters(os.path.join(folder, DEAD_LETTERS_DIR), report.problems)
     return MadeExamples(num_seeds=report.num_graphs, num_no_seeds=report.num_unused, tables=report.tables)
 

@@ -13,7 +13,6 @@ from tfx_gnn.components import parameters
 from tfx_gnn.components.subgraph_example_gen import executor
 from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions
 from tfx_gnn.components.subgraph_example_gen.stage import list_input_files
-from tfx_gnn.io.fingerprint import fingerprint_files
 
 
 class SubgraphExampleGenSpec(ComponentSpec):
@@ -51,7 +50,7 @@ class SubgraphExampleGen(base_beam_component.BaseBeamComponent):
         tables_dir: folder of the tables; any path or URI that TensorFlow reads.
         options: what to sample.
         tables_fingerprint: text that changes whenever the tables change. If it is empty, the tables are
-            hashed, so they must be readable when the pipeline is built.
+            hashed, so they must be readable when the pipeline is built, and the executor refuses others.
         runtime_parameters: name of `tables_dir` or of a scalar option to the
             parameter that sets it when a compiled pipeline runs.
 
@@ -76,6 +75,7 @@ class SubgraphExampleGen(base_beam_component.BaseBeamComponent):
                 options,
                 runtime_parameters,
                 tables_dir=tables_dir,
-                tables_fingerprint=tables_fingerprint or fingerprint_files(list_input_files(tables_dir, options)),
+                tables_fingerprint=tables_fingerprint
+                or parameters.fingerprint_tables(list_input_files(tables_dir, options), runtime_parameters),
             )
         )

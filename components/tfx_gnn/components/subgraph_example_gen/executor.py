@@ -27,6 +27,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         stage.generate_subgraph_examples(
             tables_dir=exec_properties["tables_dir"],
             examples_dir=examples.uri,
+            tables_contents=parameters.tables_contents(exec_properties),
             options=parameters.from_exec_properties(SubgraphExampleGenOptions, exec_properties),
             beam_args=[str(arg) for arg in self._beam_pipeline_args],
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -74,8 +74,12 @@ def sample_in_memory(
     num_shards: int,
     rules: RowRules,
     access: TableAccess,
+    check_tables: Callable[[], None],
 ) -> MadeExamples:
-    """Samples the subgraphs of a plan and writes the missing shards."""
+    """Samples the subgraphs of a plan and writes the missing shards.
+
+    `check_tables` is called when the tables have been read, and raises if they changed meanwhile.
+    """
     tables = read_tables(
         tables_dir,
         node_sets=reached_node_sets(plan, schema),
@@ -88,6 +92,7 @@ def sample_in_memory(
     seed_table = None
     if plan.seed_table:
         seed_table = read_table(seed_table_layout(tables_dir, plan, schema, access=access), rules)
+    check_tables()
     seeds, report = make_seeds(tables, plan, sampling_seed, seed_table=seed_table, rules=rules)
     sampler = InMemorySampler(tables, plan, sampling_seed=sampling_seed, edge_ranks=rank_edges(tables, plan))
     encoder = SubgraphExampleEncoder(tables, plan, seed_features=seed_table.columns if seed_table else None)
@@ -112,9 +117,11 @@ def convert_in_memory(
     num_shards: int,
     rules: RowRules,
     access: TableAccess,
+    check_tables: Callable[[], None],
 ) -> MadeExamples:
-    """Converts every graph in the tables and writes the missing shards."""
+    """Converts every graph in the tables and writes the missing shards; for `check_tables` see `sample_in_memory`."""
     converter, report = convert_graph_level_examples(tables_dir, schema, spec, rules=rules, access=access)
+    check_tables()
     splits = tuple(report.num_graphs)
     _write_missing_shards(folder, splits, _WholeSource(converter, splits), num_shards)
     write_dead_letters(os.path.join(folder, DEAD_LETTERS_DIR), report.problems)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -18,7 +18,7 @@ from tfx_gnn.graph.schema import schema_io as graph_schema
 from tfx_gnn.io import options_json
 from tfx_gnn.io.atomic_folder import resumable_folder
 from tfx_gnn.io.disk_sync import sync_tree
-from tfx_gnn.io.fingerprint import describe_file_version, fingerprint_text
+from tfx_gnn.io.fingerprint import StableFiles, fingerprint_text
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.records import examples_folder
 from tfx_gnn.sampling.engine.sampled_subgraphs import SubgraphStatistics, SubgraphStatisticsBuilder
@@ -57,7 +57,12 @@ class ExampleGenReport:
 
 
 def generate_subgraph_examples(
-    *, tables_dir: str, examples_dir: str, options: SubgraphExampleGenOptions, beam_args: Sequence[str] = ()
+    *,
+    tables_dir: str,
+    examples_dir: str,
+    options: SubgraphExampleGenOptions,
+    tables_contents: str = "",
+    beam_args: Sequence[str] = (),
 ) -> ExampleGenReport:
     """Makes one graph tf.Example per seed, or per graph, from tables.
 
@@ -74,22 +79,32 @@ def generate_subgraph_examples(
             files, `graph_schema.pbtxt`, `statistics.json` and, if rows were dropped,
             `dead_letters`.
         options: what to make.
+        tables_contents: the `fingerprint_files` that the files of `list_input_files` must have; any if it is empty.
         beam_args: options of the Beam runner, for `execution="beam"`.
 
     Returns:
         What was read and written.
 
     Raises:
-        ValueError: if the tables break a rule or the plan does not fit them; nothing
-            is written then.
+        ValueError: if the tables break a rule, the plan does not fit them, or a file of theirs
+            changes before all of them are read; nothing is written then.
         FileExistsError: if `examples_dir` already holds files.
         BlockingIOError: if another process is doing the same work.
     """
+    tables = StableFiles(lambda: list_input_files(tables_dir, options), contents=tables_contents)
     schema = read_tables_schema(tables_dir, access=options.access)
     examples_schema = _examples_schema(schema, options)
-    fingerprint = _fingerprint(tables_dir, options)
-    with resumable_folder(examples_dir, fingerprint=fingerprint, name="examples_dir") as folder:
-        made = _make_examples(tables_dir, schema, folder, options, beam_args)
+    with resumable_folder(examples_dir, fingerprint=_fingerprint(tables, options), name="examples_dir") as folder:
+
+        def check_tables() -> None:
+            try:
+                tables.check()
+            except ValueError:
+                # No later run has these versions of the tables, so none would resume from the folder.
+                tf.io.gfile.rmtree(folder)
+                raise
+
+        made = _make_examples(tables_dir, schema, folder, options, beam_args, check_tables=check_tables)
         log = ShardLog(folder)
         report = _report(made, log.read(), options.plan)
         graph_schema.write_schema(examples_schema, examples_folder.graph_schema_path(folder))
@@ -108,12 +123,19 @@ def list_input_files(tables_dir: str, options: SubgraphExampleGenOptions) -> tup
     files = set(list_table_files(tables_dir, access=access))
     if options.plan is not None and options.plan.seed_table is not None:
         schema = read_tables_schema(tables_dir, access=access)
+        check_plan(options.plan, schema)
         files.update(seed_table_layout(tables_dir, options.plan, schema, access=access).files)
     return tuple(sorted(files))
 
 
 def _make_examples(
-    tables_dir: str, schema: GraphSchema, folder: str, options: SubgraphExampleGenOptions, beam_args: Sequence[str]
+    tables_dir: str,
+    schema: GraphSchema,
+    folder: str,
+    options: SubgraphExampleGenOptions,
+    beam_args: Sequence[str],
+    *,
+    check_tables: Callable[[], None],
 ) -> MadeExamples:
     shared: dict[str, Any] = {
         "tables_dir": tables_dir,
@@ -121,6 +143,7 @@ def _make_examples(
         "num_shards": options.num_shards,
         "rules": options.rules,
         "access": options.access,
+        "check_tables": check_tables,
     }
     if options.execution == "in_memory":
         if options.graph_level_examples is not None:
@@ -153,9 +176,9 @@ def _examples_schema(schema: GraphSchema, options: SubgraphExampleGenOptions) ->
     return make_subgraph_schema(schema, options.plan)
 
 
-def _fingerprint(tables_dir: str, options: SubgraphExampleGenOptions) -> str:
+def _fingerprint(tables: StableFiles, options: SubgraphExampleGenOptions) -> str:
     """Hashes what the shards depend on. Tables are not hashed by content: reading tens of GB would take long."""
-    files = [f"{path} {describe_file_version(path)}" for path in list_input_files(tables_dir, options)]
+    files = [f"{path} {version}" for path, version in tables.versions.items()]
     return fingerprint_text("\n".join([tfx_gnn.__version__, options_json.to_json(options), *files]))
 
 

@@ -13,6 +13,7 @@ from tfx_gnn.keras.feature_encoders.category_values import category_count
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.size_constraints_file import fingerprint_examples
 from tfx_gnn.records.split_statistics import read_statistics
+from tfx_gnn.tables.csv_table import CsvFormat
 from tfx_gnn.transform.application import check_transformed_by, read_transform_record
 
 
@@ -224,6 +225,51 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing(transform_star, tmp_p
         transform_star(tmp_path, **options)
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def star_tables(tmp_path):
+    """The table of the star's items, with the value alone."""
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    (folder / "graph_schema.pbtxt").write_text(
+        'node_sets { key: "item" value { features { key: "value" value { dtype: DT_FLOAT } } '
+        'metadata { filename: "items.csv" } } }'
+    )
+    (folder / "items.csv").write_text("id,value\nn0,100\nn1,0\n")
+    return folder
+
+
+def test_tables_that_change_while_they_are_read_are_refused(transform_star, star_tables, tmp_path, monkeypatch):
+    read = CsvFormat.read_raw_blocks
+
+    def read_and_change(*arguments):
+        yield from read(*arguments)
+        (star_tables / "items.csv").write_text("id,value\nn0,7\n")
+
+    monkeypatch.setattr(CsvFormat, "read_raw_blocks", read_and_change)
+    options = {"preprocessing_fn": "star_graph:mean_value", "analyze": "tables"}
+
+    with pytest.raises(ValueError, match=r"items.csv` must stay as it is while the tables are read"):
+        transform_star(tmp_path, tables_dir=str(star_tables), **options)
+
+    assert list(tmp_path.iterdir()) == [star_tables]
+
+
+def test_other_tables_than_those_that_are_meant_are_refused(star_examples, star_tables, tmp_path):
+    from tfx_gnn.components.graph_transform.stage import transform_graphs
+
+    with pytest.raises(ValueError, match="`tables_dir` must hold the tables that the pipeline was built with"):
+        transform_graphs(
+            examples_dir=star_examples,
+            graph_schema_dir=star_examples,
+            transform_graph_dir=str(tmp_path / "transform_graph"),
+            transformed_examples_dir=str(tmp_path / "transformed"),
+            transformed_graph_schema_dir=str(tmp_path / "schema"),
+            options=GraphTransformOptions(preprocessing_fn="star_graph:mean_value", analyze="tables"),
+            tables_dir=str(star_tables),
+            tables_contents="0" * 64,
+        )
 
 
 def test_a_context_may_be_made_where_there_was_none(write_examples, read_examples, star_graph, tmp_path):

@@ -1,20 +1,23 @@
 import dataclasses
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
 from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions
-from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples
+from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples, list_input_files
 from tfx_gnn.graph.schema import schema_io as graph_schema
 from tfx_gnn.io import options_json
+from tfx_gnn.io.fingerprint import fingerprint_files
 from tfx_gnn.records import examples_folder
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
+from tfx_gnn.tables.csv_table import CsvFormat
 from tfx_gnn.tables.row_rules import RowRules
 
 NUM_NODES = 60
@@ -217,6 +220,55 @@ def test_shards_of_an_older_table_of_equal_size_and_time_are_not_taken_up(ring_d
     assert _files(examples_dir) == _files(whole_dir)
 
 
+@pytest.mark.parametrize("execution", ["in_memory", "beam"])
+@pytest.mark.parametrize(("tables", "table"), [("ring_dir", "n.csv"), ("molecules_dir", "atoms.csv")])
+def test_tables_that_change_while_they_are_read_are_refused(request, tmp_path, execution, tables, table):
+    monkeypatch, tables_dir = request.getfixturevalue("monkeypatch"), request.getfixturevalue(tables)
+    options = {"plan": None, "graph_level_examples": MOLECULES_AS_THEY_ARE} if table == "atoms.csv" else {}
+    read, path = CsvFormat.read_raw_blocks, os.path.join(tables_dir, table)
+
+    def read_and_replace(reader, file, unit, column_names):
+        yield from read(reader, file, unit, column_names)
+        if file == path:
+            shutil.copy(path, f"{path}.new")
+            os.replace(f"{path}.new", path)
+
+    monkeypatch.setattr(CsvFormat, "read_raw_blocks", read_and_replace)
+
+    with pytest.raises(
+        ValueError, match=rf"{table}` must stay as it is while the tables are read; got a file that has changed since"
+    ):
+        _generate(tables_dir, tmp_path, execution=execution, rules=DROPPING, **options)
+
+    assert os.listdir(tmp_path) == [os.path.basename(tables_dir)]
+
+
+def test_tables_that_change_once_they_are_read_change_nothing(ring_dir, tmp_path, monkeypatch):
+    whole_dir, whole = _generate(ring_dir, tmp_path, "whole")
+    write = examples_folder.write_split_shard
+
+    def write_after_a_change(*arguments):
+        Path(ring_dir, "n.csv").write_text("id,label,x,part\nn00,even,7,train\n")
+        return write(*arguments)
+
+    monkeypatch.setattr(examples_folder, "write_split_shard", write_after_a_change)
+    examples_dir, report = _generate(ring_dir, tmp_path)
+
+    assert report == whole
+    assert _files(examples_dir) == _files(whole_dir)
+
+
+def test_other_tables_than_those_that_are_meant_are_refused(ring_dir, tmp_path):
+    options = SubgraphExampleGenOptions(plan=PLAN)
+    meant = fingerprint_files(list_input_files(ring_dir, options))
+    Path(ring_dir, "n.csv").write_text(Path(ring_dir, "n.csv").read_text().replace("n07,odd,1.75", "n07,odd,1.5"))
+
+    with pytest.raises(ValueError, match=rf"`tables_dir` must hold the tables that .* fingerprint {meant[:12]}; got"):
+        generate_subgraph_examples(
+            tables_dir=ring_dir, examples_dir=str(tmp_path / "out"), options=options, tables_contents=meant
+        )
+
+
 def test_run_that_is_ended_while_all_is_put_on_the_disk_is_taken_up(ring_dir, tmp_path, monkeypatch):
     def interrupt(file):
         if os.readlink(f"/proc/self/fd/{file}").endswith("statistics.json"):
@@ -334,11 +386,11 @@ def molecules_dir(tmp_path):
     return str(folder)
 
 
+MOLECULES_AS_THEY_ARE = GraphLevelExamples(label_features=("toxic",), splits=SplitPlan(weights={"train": 3, "test": 1}))
+
+
 def test_beam_writes_the_same_whole_graphs(molecules_dir, tmp_path):
-    graph_level_examples = GraphLevelExamples(
-        label_features=("toxic",), splits=SplitPlan(weights={"train": 3, "test": 1})
-    )
-    options = {"plan": None, "graph_level_examples": graph_level_examples, "rules": DROPPING, "num_shards": 2}
+    options = {"plan": None, "graph_level_examples": MOLECULES_AS_THEY_ARE, "rules": DROPPING, "num_shards": 2}
     memory_dir, in_memory = _generate(molecules_dir, tmp_path, "memory", **options)
 
     beam_dir, on_beam = _generate(molecules_dir, tmp_path, "beam", execution="beam", **options)
