@@ -243,10 +243,11 @@ def test_second_training_with_the_same_outputs_is_told_of_the_first(interrupted:
 def test_interrupted_training_saves_and_goes_on(prepared: Shell, interrupted: Interrupted) -> None:
     assert interrupted.returncode == 128 + signal.SIGINT
     assert "SIGINT: training stops after this step and saves. A second signal ends it at once.\n" in interrupted.said
-    stopped = r"Training was stopped on request in epoch \d+, after step \d+\. Run the same command again"
-    assert re.search(stopped, interrupted.said)
+    stopped = r"Training was stopped on request in epoch (\d+), after step \d+\. Run the same command again"
+    found = re.search(stopped, interrupted.said)
+    assert found
     assert [name[:13] for name in interrupted.left] == [".checkpoints-"]
-    done = prepared.run(_train_command(prepared, "interrupted", 1))
+    done = prepared.run(_train_command(prepared, "interrupted", int(found[1])))
     assert "Resuming in epoch" in done.stderr
     assert sorted(os.listdir(prepared.folder / "interrupted")) == ["model", "run"]
 
