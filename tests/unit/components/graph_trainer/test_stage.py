@@ -487,9 +487,7 @@ def test_training_that_is_ended_again_and_again_comes_to_the_same_weights(prepar
         with pytest.raises(TrainingPreemptedError, match="after step 7"):
             prepared.train(tmp_path / "ended", **options)
     assert not (tmp_path / "ended" / "run").exists()
-    with pytest.raises(
-        ValueError, match="`num_epochs` must be at least 2, as many as the interrupted training had begun"
-    ):
+    with pytest.raises(ValueError, match="`num_epochs` must be at least 2, as many as"):
         prepared.train(tmp_path / "ended", **{**options, "num_epochs": 1})
     with monkeypatch.context() as patched:
         patched.setattr(tf.train.Checkpoint, "write", _interrupted_at("exported", tf.train.Checkpoint.write))
