@@ -113,8 +113,8 @@ class CsvFormat(TableFormat):
         # A blank line is not a record, and text after it is not taken for a byte order mark.
         memoryview(text).cast("B")[:1] = b"\n"
         memoryview(text).cast("B")[1:] = records
-        # `read_csv` looks through all objects of the process each time, for an error of Python 3.10: with TensorFlow
-        # loaded, 50 ms a call.
+        # Not `read_csv`: because of a bug in Python 3.10, it looks through all objects of the process at each call,
+        # which takes 50 ms once TensorFlow is loaded.
         reader = pa_csv.open_csv(
             pa.BufferReader(text),
             read_options=pa_csv.ReadOptions(block_size=text.size + 1, use_threads=False, column_names=header),
