@@ -74,18 +74,18 @@ class StableFiles:
         versions: by path, the description of the file's version at the start.
     """
 
-    def __init__(self, list_files: Callable[[], Iterable[str]], *, contents: str = "") -> None:
+    def __init__(self, find_files: Callable[[], Iterable[str]], *, contents: str = "") -> None:
         """Notes the versions of the files.
 
         Args:
-            list_files: lists the files; `check` calls it again, to notice files that were added.
+            find_files: lists the files; `check` calls it again, to notice files that were added.
             contents: the `fingerprint_files` that the files must have; any if it is empty.
 
         Raises:
             ValueError: if the files have other contents.
         """
-        self._list_files = list_files
-        self.versions = {path: describe_file_version(path) for path in list_files()}
+        self._find_files = find_files
+        self.versions = {path: describe_file_version(path) for path in find_files()}
         # Only after the versions: a file that changes while it is hashed must not count as unchanged later.
         if contents and (found := fingerprint_files(self.versions)) != contents:
             raise ValueError(
@@ -101,7 +101,7 @@ class StableFiles:
                 raise _unstable(path, "is gone")
             if describe_file_version(path) != version:
                 raise _unstable(path, "has changed")
-        for path in self._list_files():
+        for path in self._find_files():
             if path not in self.versions:
                 raise _unstable(path, "was added")
 

@@ -134,7 +134,7 @@ class GraphTrainerOptions:
         training_seed: seed of weights, dropout and the order of examples, in [0, 2**31).
         early_stopping_patience: epochs without a lower validation loss after which training stops. The
             weights of the best epoch are exported, even if early stopping never triggers. 0: train all
-            epochs and export the last weights.
+            epochs and export the last weights, or their averages with an optimizer that has `use_ema=True`.
         hyperparameters: hyperparameters for `model_fn` by name, as plain JSON values.
         batching: how examples become batches.
         execution: how TensorFlow runs a step.
