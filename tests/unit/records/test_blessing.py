@@ -45,7 +45,7 @@ def test_verdict_of_another_tool_needs_no_reasons(tmp_path: Path) -> None:
     ("reasons", "expected"),
     [('"accuracy is low"', ["accuracy is low"]), ("7", ["7"]), ("null", ["no reasons were given"])],
 )
-def test_reasons_of_another_tool_need_be_no_list(tmp_path: Path, reasons: str, expected: list[str]) -> None:
+def test_reasons_of_another_tool_need_not_be_a_list(tmp_path: Path, reasons: str, expected: list[str]) -> None:
     (tmp_path / "reasons.json").write_text(f'{{"blessed": false, "reasons": {reasons}}}')
 
     assert read_reasons(str(tmp_path)) == expected

@@ -18,7 +18,7 @@ from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.graph.schema.context_labels import context_labels
 from tfx_gnn.io.atomic_folder import atomic_folders
-from tfx_gnn.io.fingerprint import StableFiles, fingerprint_folders
+from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.io.user_code import load_function
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.examples_folder import RecordFile, fingerprint_examples_folder, record_files
@@ -26,6 +26,7 @@ from tfx_gnn.records.graph_layout import graph_layout
 from tfx_gnn.records.summary_pass import make_pipeline, take_merged, write_merged
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema, write_tfmd_schema
 from tfx_gnn.tables.graph_tables import list_table_files
+from tfx_gnn.tables.stable_tables import StableTables
 from tfx_gnn.transform.analysis import (
     AS_SAMPLED,
     TABLES,
@@ -150,7 +151,7 @@ def transform_graphs(
         check_statistics_of_items(keys, layout)
     tables = None
     if tables_dir:
-        tables = StableFiles(lambda: list_table_files(tables_dir, access=options.access), contents=tables_contents)
+        tables = StableTables(lambda: list_table_files(tables_dir, access=options.access), contents=tables_contents)
     data = AnalyzedData(
         raw_schema=raw_schema,
         layout=layout,

@@ -18,7 +18,7 @@ from tfx_gnn.graph.schema import schema_io as graph_schema
 from tfx_gnn.io import options_json
 from tfx_gnn.io.atomic_folder import resumable_folder
 from tfx_gnn.io.disk_sync import sync_tree
-from tfx_gnn.io.fingerprint import StableFiles, fingerprint_text
+from tfx_gnn.io.fingerprint import fingerprint_text
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.records import examples_folder
 from tfx_gnn.sampling.engine.sampled_subgraphs import SubgraphStatistics, SubgraphStatisticsBuilder
@@ -30,6 +30,7 @@ from tfx_gnn.sampling.plan.plan_checks import check_plan
 from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema
 from tfx_gnn.tables.graph_tables import list_table_files, read_tables_schema
 from tfx_gnn.tables.row_rules import TableReport
+from tfx_gnn.tables.stable_tables import StableTables
 
 STATISTICS_FILE = "statistics.json"
 """File next to the splits with the `ExampleGenReport` as JSON."""
@@ -91,7 +92,7 @@ def generate_subgraph_examples(
         FileExistsError: if `examples_dir` already holds files.
         BlockingIOError: if another process is doing the same work.
     """
-    tables = StableFiles(lambda: list_input_files(tables_dir, options), contents=tables_contents)
+    tables = StableTables(lambda: list_input_files(tables_dir, options), contents=tables_contents)
     schema = read_tables_schema(tables_dir, access=options.access)
     examples_schema = _examples_schema(schema, options)
     with resumable_folder(examples_dir, fingerprint=_fingerprint(tables, options), name="examples_dir") as folder:
@@ -176,7 +177,7 @@ def _examples_schema(schema: GraphSchema, options: SubgraphExampleGenOptions) ->
     return make_subgraph_schema(schema, options.plan)
 
 
-def _fingerprint(tables: StableFiles, options: SubgraphExampleGenOptions) -> str:
+def _fingerprint(tables: StableTables, options: SubgraphExampleGenOptions) -> str:
     """Hashes what the shards depend on. Tables are not hashed by content: reading tens of GB would take long."""
     files = [f"{path} {version}" for path, version in tables.versions.items()]
     return fingerprint_text("\n".join([tfx_gnn.__version__, options_json.to_json(options), *files]))

@@ -126,7 +126,8 @@ def run(folder, strategy, *, global_batch=GLOBAL_BATCH, num_epochs=NUM_EPOCHS, s
         model = Model()
         model(sample)
         model.compile(
-            tf_keras.optimizers.Adam(0.01),
+            # With averages, which take the place of the weights in the end.
+            tf_keras.optimizers.Adam(0.01, use_ema=True, ema_momentum=0.5),
             **LABELLED.objective.compile_arguments(),
         )
         model.optimizer.build(model.trainable_variables)
