@@ -7,6 +7,7 @@ import errno
 import itertools
 import os
 import re
+import signal
 import sys
 import traceback
 from collections.abc import Collection, Mapping
@@ -19,6 +20,8 @@ from tfx_gnn.io.plain_console import PlainConsole
 
 ERROR_EXIT_CODE = 2
 """Exit code after an error that the user can fix, and after a wrong command line."""
+CLOSED_OUTPUT_EXIT_CODE = 128 + signal.SIGPIPE
+"""Exit code where the reader of the output, such as `head`, has closed it; a shell's own for such a program."""
 
 _EXTRA_OF_MODULE = {
     "apache_beam": "beam",
@@ -39,6 +42,8 @@ _WHILE_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EI
 _RAISED = re.compile(
     r"^(?:RuntimeError: )?(?:\w+\.)*(\w+(?:Error|Exception)): (.*?)(?: \[while running '.*'\])?$", re.MULTILINE
 )
+_PRINTERS = ("click.utils", "rich.console", "typer._click.utils")
+"""Modules that print for the commands."""
 _MENDABLE = (
     "ValueError", "TypeError", "OSError", "FileNotFoundError", "FileExistsError", "PermissionError",
     "ResourceExhaustedError", "PermissionDeniedError", "NotFoundError",
@@ -69,6 +74,10 @@ class OneLineErrors(TyperGroup):
         try:
             return super().invoke(ctx)
         except Exception as error:
+            if isinstance(error, BrokenPipeError) and _is_of_printing(error):
+                # What is still buffered would fail once more when the interpreter ends.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                raise typer.Exit(CLOSED_OUTPUT_EXIT_CODE) from error
             line = None if (ctx.obj or {}).get("debug") else error_line(error)
             if line is None:
                 raise
@@ -182,7 +191,7 @@ def _line_of_system(error: Exception) -> str | None:
         return None
     path = error.filename
     if path is None and error.errno in _WHILE_WRITING:
-        path = _path_in_use(error)
+        path = _path_in_use(error) or ("standard output" if _is_of_printing(error) else "")
     return _line_of_file(str(path), error.strerror) if path else None
 
 
@@ -202,3 +211,8 @@ def _path_in_use(error: BaseException) -> str:
     for frame, _ in traceback.walk_tb(error.__traceback__):
         path = next((str(frame.f_locals[name]) for name in ("path", "filename") if frame.f_locals.get(name)), path)
     return path
+
+
+def _is_of_printing(error: BaseException) -> bool:
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(frame.f_globals.get("__name__") in _PRINTERS for frame, _ in frames)

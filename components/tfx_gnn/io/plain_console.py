@@ -30,6 +30,10 @@ class PlainConsole(Console):
         """Renders a text, including the cells and titles of tables."""
         return super().render_str(escape_controls(text), **settings)
 
+    def on_broken_pipe(self) -> None:
+        """Raises the error, for the command line to end as other programs do; `Console` ends the process here."""
+        raise  # noqa: PLE0704 - rich calls this while it handles the error.
+
 
 def escape_controls(text: str) -> str:
     r"""Replaces control characters by Python's escapes, so that a terminal shows them instead of obeying them.

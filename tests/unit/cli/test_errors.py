@@ -137,3 +137,31 @@ def test_a_file_that_cannot_grow_is_one_line_with_its_name(tmp_path):
     last = run.stderr.strip().splitlines()[-1]
     assert last.startswith(f"`{tmp_path}/graph_schema.pbtxt` (`--tables-dir`) must be readable and writable as needed")
     assert "Traceback" not in run.stderr
+
+
+_PRINTING = """
+import sys, typer
+from tfx_gnn.cli.errors import OneLineErrors
+from tfx_gnn.io.plain_console import PlainConsole
+
+app = typer.Typer(cls=OneLineErrors, pretty_exceptions_enable=False)
+app.command("show")(lambda: [{print_}("x" * 1_000) for _ in range(1_000)])
+app.command("other")(lambda: None)
+sys.argv[1:] = ["show"]
+app()
+"""
+
+
+@pytest.mark.parametrize("print_", ["typer.echo", "PlainConsole().print"])
+def test_output_that_cannot_be_printed_ends_the_command_without_a_traceback(print_):
+    program = [sys.executable, "-c", _PRINTING.format(print_=print_)]
+
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as closed:
+        closed.stdout.close()
+        told = closed.stderr.read()
+    with open("/dev/full", "w") as full_disk:
+        full = subprocess.run(program, stdout=full_disk, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert (closed.returncode, told) == (128 + signal.SIGPIPE, "")
+    assert full.returncode == 2
+    assert full.stderr.startswith("`standard output` must be readable and writable as needed; got No space left"), full
