@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -108,7 +108,7 @@ def summarize_sizes(
             pipeline
             | "Files" >> beam.Create(files)
             | "Spread" >> beam.Reshuffle()
-            | "Summarize" >> beam.Map(_SummarizeFile(columns, slice_keys))
+            | "Summarize" >> beam.ParDo(_SummarizeFile(columns, slice_keys))
             | "Merge" >> beam.CombineGlobally(merge_size_summaries)
             | "Write" >> beam.Map(write_summary, path)
         )
@@ -117,50 +117,52 @@ def summarize_sizes(
     return summary
 
 
-@dataclasses.dataclass(frozen=True)
-class _SummarizeFile:
-    """Summarizes the sizes of the graphs of a file."""
+class _SummarizeFile(beam.DoFn):
+    """Summarizes the sizes of the graphs of a file.
 
-    columns: SizeColumns
-    slice_keys: SliceKeys
+    Its function is traced once for all files of a worker.
+    """
 
-    def __call__(self, file: RecordFile) -> SizeSummary:
+    def __init__(self, columns: SizeColumns, slice_keys: SliceKeys) -> None:
+        self._columns = columns
+        self._slice_keys = slice_keys
+
+    def setup(self) -> None:
+        # Nothing here needs AutoGraph.
+        signature = [tf.TensorSpec([None], tf.string)]
+        self._measure = tf.function(self._rows_and_hashes, input_signature=signature, autograph=False)
+
+    def process(self, file: RecordFile) -> Iterator[SizeSummary]:
         try:
             summary = self._summarize(file)
         except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
-            return SizeSummary(
+            yield SizeSummary(
                 problem="`examples_dir` must hold gzipped TFRecords of tf.Examples with one `#size` per set; got "
                 f"others in {place_of(file)}. Check them with GraphSchemaGen. Cause: {error.message}"
             )
-        if summary is None:
-            return SizeSummary()
-        return SizeSummary(splits={file.split: summary})
+        else:
+            yield SizeSummary() if summary is None else SizeSummary(splits={file.split: summary})
 
-    def _summarize(self, file: RecordFile) -> SplitSummary | None:
+    def _rows_and_hashes(self, records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         # A set without `#size` is empty. The parser skips even the bytes of all other keys.
         spec: dict[str, Any] = {
-            key: tf.io.FixedLenFeature([], tf.int64, default_value=0) for key in self.columns.size_keys
+            key: tf.io.FixedLenFeature([], tf.int64, default_value=0) for key in self._columns.size_keys
         }
-        spec.update(self.slice_keys.parsing_spec())
+        spec.update(self._slice_keys.parsing_spec())
+        parsed = tf.io.parse_example(records, spec)
+        zeros = tf.zeros_like(records, tf.int64)
+        sizes = [parsed[key] for key in self._columns.size_keys]
+        # 63 bits of the record's content: whether a graph is sampled does not depend on its place.
+        hashes = tf.strings.to_hash_bucket_fast(records, 2**63 - 1)
+        label = _first(parsed, self._slice_keys.label_key, NO_LABEL, zeros)
+        return tf.stack([*sizes, label, self._degree_bucket(parsed, zeros)], axis=1), hashes
 
-        def measure(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            parsed = tf.io.parse_example(records, spec)
-            zeros = tf.zeros_like(records, tf.int64)
-            sizes = [parsed[key] for key in self.columns.size_keys]
-            # 63 bits of the record's content: whether a graph is sampled does not depend on its place.
-            hashes = tf.strings.to_hash_bucket_fast(records, 2**63 - 1)
-            label = _first(parsed, self.slice_keys.label_key, NO_LABEL, zeros)
-            return tf.stack([*sizes, label, self._degree_bucket(parsed, zeros)], axis=1), hashes
-
-        batches = (
-            tf.data.TFRecordDataset(file.path, compression_type="GZIP")
-            .batch(_READ_BATCH)
-            .map(measure, num_parallel_calls=1)
-            .prefetch(2)
-        )
-        ties = dict(self.columns.readout_of)
+    def _summarize(self, file: RecordFile) -> SplitSummary | None:
+        # Not mapped: TensorFlow would trace and optimize the function once more for each file.
+        records = tf.data.TFRecordDataset(file.path, compression_type="GZIP").batch(_READ_BATCH).prefetch(1)
+        ties = dict(self._columns.readout_of)
         summary: list[SplitSummary] = []
-        for rows, hashes in _blocks(batches.as_numpy_iterator()):
+        for rows, hashes in _blocks(tf.nest.map_structure(np.asarray, self._measure(batch)) for batch in records):
             sizes = rows[:, :-2]
             if sizes.min(initial=0) < 0 or sizes.max(initial=0) > _MAX_SIZE:
                 message = f"A `#size` of {sizes.min()} or {sizes.max()}, not in [0, {_MAX_SIZE}]."
@@ -172,11 +174,11 @@ class _SummarizeFile:
 
     def _degree_bucket(self, parsed: dict[str, Any], zeros: tf.Tensor) -> tf.Tensor:
         """0 for degree 0, and i for degrees in [2**(i-1), 2**i)."""
-        if not self.slice_keys.seed_key:
+        if not self._slice_keys.seed_key:
             return zeros
-        seed = _first(parsed, self.slice_keys.seed_key, -1, zeros)
+        seed = _first(parsed, self._slice_keys.seed_key, -1, zeros)
         degree = zeros
-        for key in self.slice_keys.end_keys:
+        for key in self._slice_keys.end_keys:
             ends = parsed[key]
             is_seed = tf.ragged.map_flat_values(tf.equal, ends, tf.gather(seed, row_indices(ends)))
             degree += tf.reduce_sum(tf.cast(is_seed, tf.int64), axis=1)
