@@ -45,8 +45,8 @@ app = typer.Typer(
     "The order is sample, schema, validate, transform, sizes, train, evaluate, skew, push, predict; each command reads "
     "folders that earlier ones wrote. An output folder must be absent or empty, and appears only once it is "
     "complete.\n\n"
-    "Exit codes: 0 for success; 1 when a command with a verdict (validate, check-tpu, evaluate, skew, push) says no, "
-    "with the reason on its last line; 2 after an error.",
+    "Exit codes: 0 for success; 1 when a command with a verdict (tables check, validate, check-tpu, evaluate, skew, "
+    "push) says no, with the reason; 2 after an error; 141 when the reader of the output, such as head, closed it.",
 )
 for _verb in (
     project_verbs.new,

@@ -84,7 +84,7 @@ class RowRules:
                 )
         if not 0.0 <= self.most_dropped <= 1.0:
             raise ValueError(
-                f"`max_dropped_share` must be a share in [0, 1]; got {self.max_dropped_share}. "
+                f"`max_dropped_share` must be a fraction in [0, 1]; got {self.max_dropped_share}. "
                 "Say how much of a table may be lost."
             )
         if self._drops and not self.most_dropped:

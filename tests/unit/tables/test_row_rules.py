@@ -23,8 +23,8 @@ from tfx_gnn.tables.row_rules import (
         ({"duplicate_nodes": "keep"}, "`duplicate_nodes` must be one of .* got 'keep'"),
         ({"duplicate_edges": "drop"}, "`duplicate_edges` must be one of .* got 'drop'"),
         ({"dangling_edges": "keep"}, "`dangling_edges` must be one of .* got 'keep'"),
-        ({"max_dropped_share": 1.5}, "`max_dropped_share` must be a share .* got 1.5"),
-        ({"max_dropped_share": float("nan")}, "`max_dropped_share` must be a share .* got nan"),
+        ({"max_dropped_share": 1.5}, "`max_dropped_share` must be a fraction .* got 1.5"),
+        ({"max_dropped_share": float("nan")}, "`max_dropped_share` must be a fraction .* got nan"),
         (
             {"dangling_edges": "drop", "max_dropped_share": 0.0},
             "`max_dropped_share` must be above 0 where rows may be dropped; got 0",
