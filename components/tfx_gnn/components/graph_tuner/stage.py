@@ -72,8 +72,8 @@ def tune_graph_model(
         The results, as in `trials.json`.
 
     Raises:
-        ValueError: if the examples are not blessed, inputs do not fit each other, the model does not measure the
-            objective, more trials fail than may, or none completes.
+        ValueError: if the examples are not blessed, inputs do not fit each other, `search_dir` lies inside the output,
+            the model does not measure the objective, more trials fail than may, or none completes.
         BlockingIOError: if another search uses the folder of finished trials, or writes the same output.
         ModuleNotFoundError: if the module of `model_fn` cannot be found, or Optuna is not installed.
     """
@@ -85,6 +85,8 @@ def tune_graph_model(
         size_constraints_dir=size_constraints_dir,
         blessing_dir=blessing_dir,
     )
+    if options.search_dir:
+        _check_not_inside_output(options.search_dir, best_hyperparameters_dir)
     # Locked during the whole search: otherwise a second search for the same output would fail only at its end.
     with atomic_folder(best_hyperparameters_dir, name="best_hyperparameters_dir") as partial:
         strategy = make_strategy(options.trainer.strategy)
@@ -141,6 +143,15 @@ def _search_dir(options: GraphTunerOptions, best_hyperparameters_dir: str, finge
         # Its trials are trusted, and the folder is removed in the end.
         check_own_folder(hidden)
     return hidden
+
+
+def _check_not_inside_output(search_dir: str, best_hyperparameters_dir: str) -> None:
+    searched, output = os.path.realpath(search_dir), os.path.realpath(best_hyperparameters_dir)
+    if os.path.commonpath([searched, output]) == output:
+        raise ValueError(
+            f"`search_dir` must lie outside the output; got {search_dir!r} and {best_hyperparameters_dir!r}. The "
+            "output must be empty when it is written at the end: name another folder."
+        )
 
 
 def _locked(search_dir: str, options: GraphTunerOptions) -> contextlib.AbstractContextManager[None]:

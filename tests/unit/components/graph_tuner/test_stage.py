@@ -152,6 +152,16 @@ def test_a_folder_that_is_in_use_is_refused_before_anything_is_trained(folders, 
         tune_graph_model(**folders, best_hyperparameters_dir=str(tmp_path), options=OPTIONS)
 
 
+@pytest.mark.parametrize("search_dir", ["best", "best/search"])
+def test_finished_trials_must_not_lie_in_the_output(folders, tmp_path, search_dir):
+    options = dataclasses.replace(OPTIONS, search_dir=str(tmp_path / search_dir))
+
+    with pytest.raises(ValueError, match="`search_dir` must lie outside the output; got"):
+        tune_graph_model(**folders, best_hyperparameters_dir=str(tmp_path / "best"), options=options)
+
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_was_found_is_added_to_options_that_name_nothing_else(tmp_path):
     (tmp_path / "best_hyperparameters.json").write_text('{"units": 8, "learning_rate": 0.5}')
 
