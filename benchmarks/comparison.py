@@ -10,6 +10,7 @@ import dataclasses
 import gc
 import importlib
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -52,12 +53,13 @@ def find_peer(module: str) -> types.ModuleType | Absent:
         return Absent(f"{error}; {_INSTALLATION[module.partition('.')[0]]}")
 
 
-def run_process(script: str, *settings: object) -> dict[str, Any]:
+def run_process(script: str, *settings: object, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Runs a script of this folder in a process of its own.
 
     Args:
         script: its file.
         settings: its arguments.
+        environment: variables to add to those of this process.
 
     Returns:
         What it printed as JSON, in the last line.
@@ -67,7 +69,9 @@ def run_process(script: str, *settings: object) -> dict[str, Any]:
     """
     path = pathlib.Path(__file__).parent / script
     command = [sys.executable, "-W", "ignore", str(path), *map(str, settings)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})}
+    )
     if done.returncode:
         raise RuntimeError(f"a process that is measured must succeed; got {done.stderr[-2000:]}")
     result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
