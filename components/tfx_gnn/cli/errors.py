@@ -74,10 +74,11 @@ class OneLineErrors(TyperGroup):
         try:
             return super().invoke(ctx)
         except Exception as error:
-            if isinstance(error, BrokenPipeError) and _is_of_printing(error):
-                # What is still buffered would fail once more when the interpreter ends.
+            if isinstance(error, OSError) and _is_of_printing(error):
+                # What is still buffered would fail once more, with another exit code, when the interpreter ends.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                raise typer.Exit(CLOSED_OUTPUT_EXIT_CODE) from error
+                if isinstance(error, BrokenPipeError):
+                    raise typer.Exit(CLOSED_OUTPUT_EXIT_CODE) from error
             line = None if (ctx.obj or {}).get("debug") else error_line(error)
             if line is None:
                 raise
