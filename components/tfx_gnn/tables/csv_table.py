@@ -108,29 +108,31 @@ class CsvFormat(TableFormat):
     def _parse(
         self, records: memoryview, header: Sequence[str], wanted: Sequence[str], uneven: _UnevenRecords
     ) -> pa.RecordBatch:
-        # An Arrow thread reads ahead, so the text must not be Python's memory: Python may be about to exit.
+        # A thread of Arrow may outlive the parsing. Nothing that it holds may be Python's: if Python ends meanwhile,
+        # the thread aborts the process. So the text is Arrow's memory, and the stream gets no handler of ours.
         text = pa.allocate_buffer(1 + len(records))
         # A blank line is not a record, and text after it is not taken for a byte order mark.
         memoryview(text).cast("B")[:1] = b"\n"
         memoryview(text).cast("B")[1:] = records
-        # Not `read_csv`: because of a bug in Python 3.10, it looks through all objects of the process at each call,
-        # which takes 50 ms once TensorFlow is loaded.
-        reader = pa_csv.open_csv(
-            pa.BufferReader(text),
-            read_options=pa_csv.ReadOptions(block_size=text.size + 1, use_threads=False, column_names=header),
-            parse_options=pa_csv.ParseOptions(
-                delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=uneven
-            ),
-            convert_options=pa_csv.ConvertOptions(
-                check_utf8=False,  # each cell is checked later, so that an error can name its place
-                include_columns=wanted,
-                column_types={name: pa.large_binary() for name in wanted},
-                strings_can_be_null=True,
-                null_values=[""],
-                quoted_strings_can_be_null=False,
-            ),
+        reading = pa_csv.ReadOptions(block_size=text.size + 1, use_threads=False, column_names=header)
+        cells = pa_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True)
+        conversion = pa_csv.ConvertOptions(
+            check_utf8=False,  # each cell is checked later, so that an error can name its place
+            include_columns=wanted,
+            column_types={name: pa.large_binary() for name in wanted},
+            strings_can_be_null=True,
+            null_values=[""],
+            quoted_strings_can_be_null=False,
         )
-        return next(iter(reader), pa.RecordBatch.from_pylist([], schema=reader.schema))
+        try:
+            reader = pa_csv.open_csv(pa.BufferReader(text), reading, cells, conversion)
+            return next(iter(reader), pa.RecordBatch.from_pylist([], schema=reader.schema))
+        except pa.ArrowInvalid:
+            # Not at first: because of a bug in Python 3.10, `read_csv` looks through all objects of the process at each
+            # call, which takes 50 ms once TensorFlow is loaded. It parses in this thread alone.
+            cells.invalid_row_handler = uneven
+            table = pa_csv.read_csv(pa.BufferReader(text), reading, cells, conversion).combine_chunks()
+            return table.to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], schema=table.schema)
 
     def locate(self, path: str, unit: int, rows: Sequence[int]) -> list[int]:
         """Finds the lines in which records start; see `TableFormat`."""

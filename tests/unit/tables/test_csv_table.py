@@ -3,9 +3,11 @@ import dataclasses
 import gzip
 import io
 import threading
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -55,6 +57,22 @@ def test_columns_are_typed_and_others_left_alone(tmp_path):
     assert table.num_rows == 2
     assert _values(table) == {"a": ["x", "y"], "b": [1, -7], "c": [2.5, 1000.0], "d": [True, False]}
     assert table.columns["b"].type == pa.int64()
+
+
+def test_arrow_threads_hold_nothing_of_python(tmp_path, monkeypatch):
+    # A thread that lets go of a Python object while Python ends aborts the process.
+    opened = []
+
+    def open_csv(source, reading, cells, conversion):
+        opened.append((type(source), cells.invalid_row_handler))
+        return pa_csv.open_csv(source, reading, cells, conversion)
+
+    monkeypatch.setattr(csv_table, "pa_csv", SimpleNamespace(**{**vars(pa_csv), "open_csv": open_csv}))
+
+    assert _values(_read(tmp_path, "a,b\nx,y\n", a=TEXT)) == {"a": ["x"]}
+    with pytest.raises(ValueError, match="have 2 cells in every record"):
+        _read(tmp_path, "a,b\nx,y\nz\n", a=TEXT)
+    assert opened == [(pa.BufferReader, None)] * 2
 
 
 def test_one_column_may_be_read_twice(tmp_path):
