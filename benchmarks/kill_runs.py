@@ -137,10 +137,11 @@ def times(
     with _runs(keep, verbs) as runs:
         tallies = [runs.tally(name) for name in verbs]
         for kill in range(num_kills):
-            tally = tallies[kill % len(tallies)]
-            if time.monotonic() - start < max_seconds:
+            tally, was_killed = tallies[kill % len(tallies)], False
+            # A time that came after the verb's end is drawn again, from those that it now takes.
+            while not was_killed and time.monotonic() - start < max_seconds:
                 seconds = generator.uniform(0.0, tally.seconds)
-                runs.kill(tally, f"after {seconds:.2f} s", seconds=seconds)
+                was_killed = runs.kill(tally, f"after {seconds:.2f} s", seconds=seconds)
                 console.print(f"{kill + 1:3} {tally.verb} after {seconds:.2f} s {tally.problems}", markup=False)
         runs.end(f"killed at random times, seed {seed}")
 
@@ -156,7 +157,7 @@ class _Runs:
         shutil.copytree(PROJECT, self._prepared / PROJECT.name, ignore=shutil.ignore_patterns("__pycache__"))
         for name, text in _INDEX.items():
             (self._prepared / name).write_text(text)
-        self._start(self._prepared, functools.partial(exec, _PLAN, {}))[1]()
+        self._start(self._prepared, functools.partial(exec, _PLAN, {}))()
         order = [*VERBS, _PIPELINE]
         last = max(order.index(verb) for verb in verbs if verb != _PIPELINE or len(verbs) == 1)
         # What comes after the last verb, and what no verb reads, is not needed.
@@ -165,7 +166,7 @@ class _Runs:
             command = VERBS[name]
             # Two epochs are enough to be killed in, but not for a blessing.
             words = command.replace("--num-epochs 2 ", "--num-epochs 20 ").split()
-            if self._start(self._prepared, functools.partial(_command, name, words))[1]() not in _done(name):
+            if self._start(self._prepared, functools.partial(_command, name, words))() not in _done(name):
                 raise RuntimeError(f"{name} without a kill: {self._log(self._prepared)}")
 
     def tally(self, verb: str) -> Tally:
@@ -188,12 +189,14 @@ class _Runs:
 
     def kill(
         self, tally: Tally, point: str, *, number: int = 0, is_after: bool = False, seconds: float | None = None
-    ) -> None:
-        """Kills a verb once, and runs it again."""
-        place = self._before(tally.verb, f"{tally.num_kills}")
+    ) -> bool:
+        """Kills a verb once, and runs it again; tells whether it was still running."""
+        place, start = self._before(tally.verb, f"{tally.num_kills}"), time.monotonic()
         tally.num_kills += 1
         code, _ = self._run(place, tally.verb, number=number, is_after=is_after, seconds=seconds)
         was_killed = code == -signal.SIGKILL
+        if not was_killed:
+            tally.seconds = min(tally.seconds, time.monotonic() - start)
         again, _ = self._run(place, tally.verb)
         problem = ""
         is_there = not was_killed or _SAYS_IT_IS_THERE in self._log(place)
@@ -206,10 +209,11 @@ class _Runs:
             problem = self._difference(tally.verb, place)
         if problem:
             tally.problems.append(f"{point}: {problem}")
-            return
+            return was_killed
         tally.num_completed += again in done and was_killed
         tally.num_ended_before += again not in done or not was_killed
         shutil.rmtree(place)
+        return was_killed
 
     def end(self, title: str) -> None:
         """Prints the table, and ends with 1 if there was a problem."""
@@ -240,18 +244,15 @@ class _Runs:
     ) -> tuple[int, int]:
         """Runs a verb; gives its exit code, negative for a signal, and its number of renames."""
         words = ["tiny_project.task:TASK", "--root", "outputs"] if verb == _PIPELINE else VERBS[verb].split()
-        pid, wait = self._start(place, functools.partial(_command, verb, words), number, is_after=is_after)
-        if seconds is not None:
-            time.sleep(seconds)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
-        code = wait()
+        wait = self._start(place, functools.partial(_command, verb, words), number, is_after=is_after)
+        code = wait(_DEADLINE_SECONDS if seconds is None else seconds)
         count = place.with_name(f"{place.name}.count")
         return code, int(count.read_text()) if count.exists() else 0
 
     def _start(
         self, place: Path, function: Callable[[], None], number: int = 0, *, is_after: bool = False
-    ) -> tuple[int, Callable[[], int]]:
+    ) -> Callable[..., int]:
+        """Starts a process; gives what waits for its exit code, and kills it after so many seconds."""
         log, count = (place.with_name(f"{place.name}.{kind}") for kind in ("log", "count"))
         pid = os.fork()
         if pid == 0:
@@ -260,8 +261,8 @@ class _Runs:
         with contextlib.suppress(PermissionError, ProcessLookupError):
             os.setpgid(pid, pid)
 
-        def wait() -> int:
-            deadline = time.monotonic() + _DEADLINE_SECONDS
+        def wait(seconds: float = _DEADLINE_SECONDS) -> int:
+            deadline = time.monotonic() + seconds
             while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
                 if time.monotonic() > deadline:
                     os.killpg(pid, signal.SIGKILL)
@@ -271,7 +272,7 @@ class _Runs:
                 os.killpg(pid, signal.SIGKILL)
             return os.waitstatus_to_exitcode(ended[1])
 
-        return pid, wait
+        return wait
 
     def _log(self, place: Path) -> str:
         return place.with_name(f"{place.name}.log").read_text(errors="replace")
