@@ -18,6 +18,9 @@ from tfx_gnn.graph.tensor.piece_specs import EdgeSetSpec, NodeSetSpec
 def dataset_from_generator(generator: Callable[[], Iterable[Any]]) -> tf.data.Dataset:
     """Makes a data set of the elements of a generator; the first element determines the type of all.
 
+    Delete the iterators of such a data set before the process ends, or read them to their end: as with
+    `tf.data.Dataset.from_generator`, a process may wait for ever at its exit while one still draws from Python.
+
     Args:
         generator: called without arguments for each iteration, and once by this function; returns
             an iterable of nests of tensors and scalar graph pieces. Later elements may differ from

@@ -178,7 +178,10 @@ def subgraph_dataset(
 
     The subgraphs come from Python, so the dataset is bound to the process that made it:
     it cannot be saved with a function, sent to the tf.data service, or feed a
-    `TPUStrategy`, whose input runs on other machines. Write files for these uses.
+    `TPUStrategy`, whose input runs on other machines. Write files for these uses. Delete its
+    iterators before the process ends, or read them to their end: as with
+    `tf.data.Dataset.from_generator`, a process may wait for ever at its exit while one still
+    draws from Python.
 
     Args:
         tables: the graph.

@@ -8,8 +8,12 @@ import tf_keras
 from tfx_gnn.graph.tensor.adjacency import Adjacency
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
+from tfx_gnn.training.checkpoints.checkpoints import TrainingCheckpoints
 from tfx_gnn.training.checkpoints.nonfinite_guard import (
     NonfiniteCause,
+    NonfiniteError,
+    NonfiniteGuard,
+    NonfiniteSearch,
     example_ids,
     first_nonfinite_tensor,
     first_nonfinite_weight,
@@ -76,6 +80,41 @@ def test_weight_that_is_not_finite_is_found():
     assert first_nonfinite_weight(model) is None
     model.weight.assign(NAN)
     assert str(first_nonfinite_weight(model)).startswith("scale")
+
+
+def test_weight_that_is_not_finite_before_the_first_checkpoint_is_named(tmp_path):
+    model, strategy = _Model(), tf.distribute.get_strategy()
+    model.weight.assign(NAN)
+    checkpoints = TrainingCheckpoints(
+        folder=str(tmp_path / "checkpoints"),
+        model=model,
+        strategy=strategy,
+        fingerprint={},
+        states={},
+        every_steps=0,
+        writes=True,
+        say=print,
+        check=lambda position: guard.check_weights(position),
+    )
+    # There is no step to repeat, so nothing reads the data.
+    search = NonfiniteSearch(
+        model=model,
+        strategy=strategy,
+        data=None,
+        checkpoints=checkpoints,
+        single_steps=None,
+        evaluation_batches=None,
+        run_dir=str(tmp_path / "run"),
+    )
+    guard = NonfiniteGuard(model, search.explain, search.explain_evaluation)
+
+    with pytest.raises(NonfiniteError) as caught:
+        checkpoints.resume()
+
+    assert caught.value.cause == NonfiniteCause(
+        position=TrainingPosition(), found_again=False, tensor=f"weight {model.weight.name}", example_ids=()
+    )
+    assert not list(tmp_path.iterdir())
 
 
 POSITION = TrainingPosition(epoch=1, step_in_epoch=3, global_step=8)
