@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from tfx.dsl.components.base.base_component import BaseComponent
 from tfx.orchestration import metadata
@@ -22,6 +22,7 @@ from tfx_gnn.components import (
     SizeConstraintLearner,
     SubgraphExampleGen,
 )
+from tfx_gnn.io.option_groups import flat_values
 from tfx_gnn_pipelines.config import PipelineConfig
 
 COMPONENTS = (
@@ -38,9 +39,19 @@ COMPONENTS = (
 """Ids of the components, in the order in which they run."""
 
 
+STANDARD_PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    "tables_dir": ("SubgraphExampleGen.tables_dir", "GraphTransform.tables_dir"),
+    "tables_version": ("SubgraphExampleGen.tables_fingerprint", "GraphTransform.tables_fingerprint"),
+    "push_destination": ("GraphPusher.push_destination",),
+    "num_epochs": ("GraphTrainer.num_epochs",),
+    "batch_size": ("SizeConstraintLearner.batch_size",),
+}
+"""Parameters that every compiled pipeline leaves open, and the components' parameters that each of them sets."""
+
+
 def build_components(config: PipelineConfig) -> list[BaseComponent]:
     """Builds all components, from tables to a pushed model, in topological order."""
-    opened = open_parameters(config.runtime_parameters)
+    opened = open_parameters(config)
     example_gen = SubgraphExampleGen(
         tables_dir=config.tables_dir,
         options=config.subgraph_example_gen,
@@ -143,27 +154,52 @@ def build_pipeline(config: PipelineConfig, *, sqlite_metadata: bool) -> Pipeline
     )
 
 
-def open_parameters(names: Sequence[str]) -> dict[str, dict[str, RuntimeParameter]]:
-    """Makes runtime parameters by component and parameter.
-
-    `names` have the form "GraphTrainer.num_epochs"; its runtime parameter is called `graph_trainer_num_epochs`.
-    """
+def open_parameters(config: PipelineConfig) -> dict[str, dict[str, RuntimeParameter]]:
+    """Makes the runtime parameters of a config, by component and parameter."""
     opened: dict[str, dict[str, RuntimeParameter]] = {}
-    for name in names:
-        component, parameter = _split_parameter_name(name)
-        kind = getattr(components, component).SPEC_CLASS.PARAMETERS[parameter].type
-        opened.setdefault(component, {})[parameter] = RuntimeParameter(name=_snake_case(name), ptype=kind)
+    for name, targets in _open_targets(config).items():
+        for component, parameter in targets:
+            kind = getattr(components, component).SPEC_CLASS.PARAMETERS[parameter].type
+            opened.setdefault(component, {})[parameter] = RuntimeParameter(name=name, ptype=kind)
     return opened
 
 
 def open_values(config: PipelineConfig) -> dict[str, int | float | str]:
     """Returns the default values of open parameters, by name of the runtime parameter."""
     values: dict[str, int | float | str] = {}
-    for name in config.runtime_parameters:
-        component, parameter = _split_parameter_name(name)
+    for name, ((component, parameter), *_) in _open_targets(config).items():
         holder = config if hasattr(config, parameter) else getattr(config, _snake_case(component))
-        values[_snake_case(name)] = getattr(holder, parameter)
+        values[name] = flat_values(holder)[parameter] if holder is not config else getattr(config, parameter)
     return values
+
+
+def _open_targets(config: PipelineConfig) -> dict[str, list[tuple[str, str]]]:
+    """Components and parameters that each runtime parameter of a config sets, by its name.
+
+    A name of the form "GraphTrainer.num_epochs" gives a parameter called `graph_trainer_num_epochs`.
+    """
+    reads_tables = {"SubgraphExampleGen"} | (
+        {"GraphTransform"} if config.graph_transform.analyze == "tables" else set()
+    )
+    found: dict[str, list[tuple[str, str]]] = {}
+    taken: set[tuple[str, str]] = set()
+    for name in config.runtime_parameters:
+        targets = [_split_parameter_name(target) for target in STANDARD_PARAMETERS.get(name, (name,))]
+        if name in STANDARD_PARAMETERS:
+            targets = [
+                (component, parameter)
+                for component, parameter in targets
+                if not parameter.startswith("tables_") or component in reads_tables
+            ]
+        for component, parameter in targets:
+            if (component, parameter) in taken:
+                raise ValueError(
+                    f"`runtime_parameters` must open each parameter once; got {component}.{parameter} twice. Leave "
+                    f"{name!r} out."
+                )
+        taken.update(targets)
+        found[name if name in STANDARD_PARAMETERS else _snake_case(name)] = targets
+    return found
 
 
 def _split_parameter_name(name: str) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import os
+import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,14 +30,28 @@ class Runner(str, enum.Enum):
     BEAM = "beam"
     KUBEFLOW = "kubeflow"
     VERTEX = "vertex"
+    SPEC = "spec"
+
+
+class Semantics(str, enum.Enum):
+    """The service that `--runner spec` imitates."""
+
+    KUBEFLOW = "kubeflow"
+    VERTEX = "vertex"
 
 
 _AFTER_COMPILATION = {
     Runner.KUBEFLOW: "with --output FILE.yaml upload the file in Kubeflow's user interface or by its client",
     Runner.VERTEX: "submit the file with google.cloud.aiplatform.PipelineJob(template_path=...)",
 }
-_TASK_HELP = "A task's name, 'list' to see the names, or package.module:ATTRIBUTE for a task of your own."
-_OPEN_HELP = "Parameter to leave open in the compiled pipeline, as in GraphTrainer.num_epochs; repeatable."
+_TASK_HELP = (
+    "A task's name, 'list' to see the names, or package.module:ATTRIBUTE for a task of your own; with --runner spec, a "
+    "compiled file."
+)
+_OPEN_HELP = "One more parameter to leave open in the compiled pipeline, as in GraphTrainer.num_epochs; repeatable."
+_PARAMETER_HELP = "Value of an open parameter of the compiled file, as in num_epochs=3; repeatable."
+_SEMANTICS_HELP = "Service to imitate with --runner spec."
+_ROOT_HELP = "Folder or URI of all outputs; on Kubeflow, empty for the cluster's default."
 _BEAM_HELP = "Argument of every Beam pipeline, as in --beam-arg=--runner=DataflowRunner; repeatable."
 _TASKS_OWN = "the task's own"
 
@@ -54,24 +69,30 @@ def run(
             show_default="runs/PIPELINE_RUNNER.json",
         ),
     ] = "",
-    root: Annotated[str, typer.Option(help="Folder or URI of all outputs.", show_default="runs/TASK")] = "",
+    root: Annotated[str, typer.Option(help=_ROOT_HELP, show_default="runs/TASK")] = "",
     tables: Annotated[str, typer.Option(help="Folder or URI of the tables.", show_default=_TASKS_OWN)] = "",
     tables_version: Annotated[
         str,
         typer.Option(help="Text that changes when remote tables change.", show_default="time of compilation"),
     ] = "",
-    push_to: Annotated[str, typer.Option(help="Folder of served versions.", show_default="serving in the root")] = "",
+    push_to: Annotated[
+        str, typer.Option(help="Folder or URI of served versions.", show_default="serving in the root")
+    ] = "",
     epochs: Annotated[int | None, typer.Option(help="Training epochs.", show_default=_TASKS_OWN)] = None,
     batch_size: Annotated[int | None, typer.Option(help="Graphs of a batch.", show_default=_TASKS_OWN)] = None,
     seed: Annotated[int, typer.Option(help="Seed of the model's weights and of the order of examples.")] = 0,
     sampling_seed: Annotated[int, typer.Option(help="Seed of the sampled subgraphs.")] = 0,
-    image: Annotated[str, typer.Option(help="Container image with this project.", show_default="tfx-gnn:VERSION")] = "",
+    image: Annotated[str, typer.Option(help="Container image with this project, for kubeflow and vertex.")] = "",
     open_parameter: Annotated[list[str] | None, typer.Option(help=_OPEN_HELP)] = None,
+    semantics: Annotated[Semantics | None, typer.Option(help=_SEMANTICS_HELP, show_default="the file's own")] = None,
+    parameter: Annotated[list[str] | None, typer.Option(help=_PARAMETER_HELP)] = None,
     beam_arg: Annotated[list[str] | None, typer.Option(help=_BEAM_HELP)] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every component anew.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show warnings, and the traceback of an error.")] = False,
 ) -> None:
     """Run a pipeline from tables to a pushed model, or compile it for a remote service.
+
+    With --runner spec, run a compiled file on this machine, as Kubeflow Pipelines or Vertex AI would.
 
     Exit status: 0 if the model was pushed or the spec written, 1 after an error, 2 after wrong
     usage, 3 if everything ran but the model was not good enough to be pushed.
@@ -79,8 +100,28 @@ def run(
     started_at = time.monotonic()
     console = PlainConsole()
     remote_options = {"--output": output, "--image": image, "--open-parameter": open_parameter}
+    spec_options = {"--semantics": semantics, "--parameter": parameter}
+    task_options = {
+        "--tables": tables,
+        "--tables-version": tables_version,
+        "--push-to": push_to,
+        "--epochs": epochs,
+        "--batch-size": batch_size,
+        "--seed": seed,
+        "--sampling-seed": sampling_seed,
+        "--beam-arg": beam_arg,
+        "--no-cache": no_cache,
+    }
     _check_usage(runner, [name for name, value in remote_options.items() if value], compile_only=compile_only)
+    _check_spec_usage(
+        runner,
+        [name for name, value in spec_options.items() if value],
+        [name for name, value in task_options.items() if value],
+    )
     try:
+        if runner is Runner.SPEC:
+            succeeded = _run_spec(task, semantics, root=root, parameters=parameter or [], console=console)
+            sys.exit(0 if succeeded else EXIT_FAILED)
         if task == "list":
             _list_tasks(console)
             return
@@ -125,6 +166,49 @@ def _check_usage(runner: Runner, remote_options: list[str], *, compile_only: boo
         raise typer.BadParameter(f"{' and '.join(remote_options)} only for --runner kubeflow or vertex.")
 
 
+def _check_spec_usage(runner: Runner, spec_options: list[str], task_options: list[str]) -> None:
+    if runner is not Runner.SPEC and spec_options:
+        raise typer.BadParameter(f"{' and '.join(spec_options)} only for --runner spec.")
+    if runner is Runner.SPEC and task_options:
+        raise typer.BadParameter(
+            f"--runner spec takes {' and '.join(task_options)} from the compiled file; set open parameters with "
+            "--parameter NAME=VALUE."
+        )
+
+
+def _run_spec(file: str, semantics: Semantics | None, *, root: str, parameters: list[str], console: Console) -> bool:
+    """Runs a compiled file; returns whether every task succeeded."""
+    from tfx_gnn_pipelines.config import is_uri
+    from tfx_gnn_pipelines.services import Service
+    from tfx_gnn_pipelines.spec_runs.compiled_file import compiled_service, read_compiled, run_parameters
+    from tfx_gnn_pipelines.spec_runs.spec_progress import SpecProgress
+    from tfx_gnn_pipelines.spec_runs.spec_run import run_compiled
+
+    given = dict(_name_and_value(text) for text in parameters)
+    pipeline = read_compiled(file)
+    service = Service(semantics.value) if semantics is not None else compiled_service(pipeline)
+    progress = SpecProgress(console, num_tasks=len(pipeline.spec["root"]["dag"]["tasks"]))
+    results = run_compiled(
+        pipeline,
+        service=service,
+        folder=os.path.join("runs", f"{pipeline.name}_{service.value}") if is_uri(root) or not root else root,
+        root=root if is_uri(root) else "",
+        parameters=run_parameters(pipeline, given),
+        report=progress.report,
+    )
+    progress.summarize(results, service)
+    return all(result.state in ("done", "cached") for result in results)
+
+
+def _name_and_value(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(
+            f"`--parameter` must have the form NAME=VALUE; got {text!r}. Write, for example, num_epochs=3."
+        )
+    return name, value
+
+
 def _configure(
     task_reference: str,
     runner: Runner,
@@ -140,14 +224,12 @@ def _configure(
     from tfx_gnn_pipelines.task import load_task
 
     task = load_task(task_reference)
-    root = root or os.path.join("runs", task.name)
+    is_remote = runner in _AFTER_COMPILATION
+    if not is_remote:
+        root = root or os.path.join("runs", task.name)
     if is_uri(tables_dir) and not tables_fingerprint:
         # Remote tables are not read here, so a compilation must not reuse cached examples of another one.
         tables_fingerprint = f"compiled {dt.datetime.now(dt.timezone.utc).isoformat(timespec='seconds')}"
-    if runner is Runner.VERTEX and is_uri(root) and not push_destination:
-        from tfx_gnn_pipelines.compilation import mounted_path
-
-        push_destination = mounted_path(os.path.join(root, "serving"))
     return quickstart(
         task,
         root=root,
@@ -183,12 +265,11 @@ def _run_here(config: PipelineConfig, runner: Runner, console: Console, *, start
 
 
 def _compile(config: PipelineConfig, runner: Runner, output: str, image: str, console: Console) -> None:
-    import tfx_gnn
     from tfx_gnn_pipelines.compilation import compile_to
-    from tfx_gnn_pipelines.config import is_uri
+    from tfx_gnn_pipelines.services import Service
 
-    image = image or f"tfx-gnn:{tfx_gnn.__version__}"
-    compile_to(config, output, image=image)
+    job = compile_to(config, output, service=Service(runner.value), image=image)
+    values = job["runtimeConfig"]["parameterValues"]
     console.print(
         f"Wrote {output}: pipeline spec 2.1.0 for {runner.value}",
         style="bold",
@@ -196,12 +277,21 @@ def _compile(config: PipelineConfig, runner: Runner, output: str, image: str, co
         highlight=False,
         soft_wrap=True,
     )
-    console.print(f"  image    {image}", highlight=False, soft_wrap=True)
-    places = {"root": config.root, "tables": config.tables_dir, "push to": config.push_destination}
+    places = {
+        "image": image,
+        "root": config.root or "the cluster's default",
+        "tables": values["tables_dir"],
+        "push to": values["push_destination"],
+    }
     for name, place in places.items():
-        is_mounted = is_uri(place) or (runner is Runner.VERTEX and place.startswith("/gcs/"))
-        note = "" if is_mounted else "  (a path inside the containers: mount it there)"
-        console.print(f"  {name:<8} {place}{note}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"  {name:<8} {place}", markup=False, highlight=False, soft_wrap=True)
+    trial = f"python -m tfx_gnn_pipelines {output} --runner spec --parameter push_destination=FOLDER"
+    console.print(
+        f"Try it on this machine: {trial}",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def _list_tasks(console: Console) -> None:

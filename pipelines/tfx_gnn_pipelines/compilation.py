@@ -2,44 +2,70 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
+from tfx.dsl.components.base.base_component import BaseComponent
 from tfx.orchestration.kubeflow.v2 import kubeflow_v2_dag_runner
 
-from tfx_gnn_pipelines.assembly import build_pipeline, open_values
+from tfx_gnn_pipelines.assembly import STANDARD_PARAMETERS, build_pipeline, open_values
 from tfx_gnn_pipelines.config import PipelineConfig
+from tfx_gnn_pipelines.container import Contract, container_arguments
+from tfx_gnn_pipelines.reach import check_reach, portable_tables
+from tfx_gnn_pipelines.services import Service
+
+_COMMAND = ("python", "-m", "tfx_gnn_pipelines.container")
 
 
-def compile_to(config: PipelineConfig, output: str, *, image: str) -> None:
-    """Compiles a pipeline and writes it; see `write_pipeline`.
-
-    Local paths in `config` must exist in Kubeflow's containers, on a mounted volume or in the image; Vertex AI needs a
-    root on Cloud Storage.
-    """
-    write_pipeline(compile_pipeline(config, image=image, display_name=config.pipeline_name), output)
-
-
-def compile_pipeline(config: PipelineConfig, *, image: str, display_name: str) -> dict[str, Any]:
-    """Compiles a pipeline into a PipelineJob as plain JSON values.
-
-    The specification is under "pipelineSpec", the root and the values of open parameters under "runtimeConfig".
-    `image` is a container image with this project and its extra `kfp`.
-    """
-    runner = kubeflow_v2_dag_runner.KubeflowV2DagRunner(
-        config=kubeflow_v2_dag_runner.KubeflowV2DagRunnerConfig(
-            display_name=display_name, default_image=image, use_pipeline_spec_2_1=True
-        )
-    )
-    job: dict[str, Any] = runner.run(
-        build_pipeline(config, sqlite_metadata=False), parameter_values=open_values(config), write_out=False
-    )
+def compile_to(config: PipelineConfig, output: str, *, service: Service, image: str) -> dict[str, Any]:
+    """Compiles a pipeline for a service, writes it and returns it; see `compile_pipeline` and `write_pipeline`."""
+    job = compile_pipeline(config, service=service, image=image)
+    write_pipeline(job, output)
     return job
 
 
-def write_pipeline(job: dict[str, Any], output: str) -> None:
+def compile_pipeline(config: PipelineConfig, *, service: Service, image: str) -> dict[str, Any]:
+    """Compiles a pipeline into a PipelineJob as plain JSON values.
+
+    Tables, their version, the push destination, epochs and batch size are parameters of the run, beside those that
+    `config` leaves open; all of them have the values of `config` as defaults. The file holds no path of this machine.
+
+    Args:
+        config: the pipeline. An empty root is left to the cluster on Kubeflow.
+        service: where the pipeline will run; the files for the two services differ.
+        image: container image in which this project and the user's code are installed.
+
+    Returns:
+        The job: the specification is under "pipelineSpec", the root and the values of parameters under "runtimeConfig".
+
+    Raises:
+        ValueError: if the containers of the service cannot reach a place of `config`, or the image cannot be pulled.
+    """
+    check_reach(config, service, image)
+    config = portable_tables(config)
+    config = dataclasses.replace(config, runtime_parameters=(*STANDARD_PARAMETERS, *config.runtime_parameters))
+    pipeline = build_pipeline(config, sqlite_metadata=False)
+    runner = kubeflow_v2_dag_runner.KubeflowV2DagRunner(
+        config=kubeflow_v2_dag_runner.KubeflowV2DagRunnerConfig(
+            display_name=config.pipeline_name,
+            default_image=image,
+            default_commands=list(_COMMAND),
+            use_pipeline_spec_2_1=True,
+        )
+    )
+    values = open_values(config)
+    job: dict[str, Any] = runner.run(pipeline, parameter_values=values, write_out=False)
+    _use_own_entrypoint(job["pipelineSpec"], pipeline.components, service)
+    _add_defaults(job["pipelineSpec"], values, config.root)
+    _check_executors(job["pipelineSpec"], service)
+    return job
+
+
+def write_pipeline(job: Mapping[str, Any], output: str) -> None:
     """Writes a compiled pipeline atomically.
 
     If the name ends in `.yaml` or `.yml`, only the pipeline specification is written, as Kubeflow's user interface and
@@ -56,8 +82,57 @@ def write_pipeline(job: dict[str, Any], output: str) -> None:
     os.replace(partial, output)
 
 
-def mounted_path(uri: str) -> str:
-    """Returns the folder under which Vertex AI mounts a Cloud Storage path in every container."""
-    if not uri.startswith("gs://"):
-        raise ValueError(f"`uri` must be on Cloud Storage; got {uri!r}. Use gs://BUCKET/FOLDER.")
-    return "/gcs/" + uri.removeprefix("gs://")
+def _use_own_entrypoint(spec: dict[str, Any], components: Sequence[BaseComponent], service: Service) -> None:
+    """Replaces the arguments of TFX's entrypoint by those of ours."""
+    executors = spec["deploymentSpec"]["executors"]
+    for component in components:
+        label = spec["components"][component.id]["executorLabel"]
+        container = executors[label].get("container", {})
+        if tuple(container.get("command", ())) != _COMMAND:
+            continue  # A component that brings a container of its own.
+        given = dict(zip(container["args"][0:6:2], container["args"][1:6:2], strict=True))
+        container["args"] = container_arguments(
+            given["--executor_class_path"],
+            _contract(component),
+            uses_launcher=service is Service.KUBEFLOW,
+            beam_args=container["args"][6:],
+        )
+
+
+def _contract(component: BaseComponent) -> Contract:
+    return Contract(
+        inputs={name: _import_path(channel.type) for name, channel in component.inputs.items()},
+        outputs={name: _import_path(channel.type) for name, channel in component.outputs.items()},
+        parameters={
+            name: _kind(component.spec.PARAMETERS[name].type)
+            for name, value in component.exec_properties.items()
+            if value is not None
+        },
+    )
+
+
+def _import_path(artifact_type: type) -> str:
+    return f"{artifact_type.__module__}.{artifact_type.__qualname__}"
+
+
+def _kind(declared: Any) -> str:
+    # Messages and other objects travel as JSON.
+    return declared.__name__ if declared in (int, float) else "str"
+
+
+def _add_defaults(spec: dict[str, Any], values: Mapping[str, Any], root: str) -> None:
+    """Writes what only the job would hold into the specification, too: `.yaml` files have no job."""
+    declared = spec["root"]["inputDefinitions"]["parameters"]
+    for name, value in values.items():
+        declared[name]["defaultValue"] = value
+    if root:
+        spec["defaultPipelineRoot"] = root
+
+
+def _check_executors(spec: Mapping[str, Any], service: Service) -> None:
+    resolvers = [name for name, executor in spec["deploymentSpec"]["executors"].items() if "resolver" in executor]
+    if resolvers and service is Service.KUBEFLOW:
+        raise ValueError(
+            f"The pipeline must have no resolver on Kubeflow, whose compiler has none; got {sorted(resolvers)}. Find "
+            "earlier results by a component instead."
+        )

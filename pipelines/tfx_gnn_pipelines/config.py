@@ -31,9 +31,10 @@ class PipelineConfig:
 
     Attributes:
         pipeline_name: lower-case letters, digits and hyphens, at most 128.
-        root: folder or URI of everything that the pipeline writes, except pushed models.
+        root: folder or URI of everything that the pipeline writes, except pushed models; empty only in a pipeline
+            that is compiled for Kubeflow, whose clusters have a default.
         tables_dir: folder or URI of the tables.
-        push_destination: folder of served versions, on a local or mounted disk.
+        push_destination: folder or URI of served versions.
         tables_fingerprint: text that changes when the tables change; empty: a hash of
             the tables, which must be readable where the pipeline is built.
         subgraph_example_gen: options of SubgraphExampleGen.
@@ -49,7 +50,7 @@ class PipelineConfig:
         beam_args: command-line arguments of every Beam pipeline; empty: Beam runs inside
             the component's process, which is fastest on small data.
         runtime_parameters: parameters that are set only when a compiled pipeline is run,
-            each as "Component.parameter".
+            each as "Component.parameter", or one of `assembly.STANDARD_PARAMETERS`.
     """
 
     pipeline_name: str
@@ -75,12 +76,6 @@ class PipelineConfig:
             raise ValueError(
                 "`pipeline_name` must be made of lower-case letters, digits and hyphens, at most 128, as Kubeflow "
                 f"demands; got {self.pipeline_name!r}. Rename the pipeline."
-            )
-        if is_uri(self.push_destination):
-            raise ValueError(
-                "`push_destination` must be a folder of a local or mounted disk, where one rename makes a version "
-                f"visible; got {self.push_destination!r}. Mount the bucket and name the mounted folder, as in "
-                "/gcs/BUCKET/FOLDER on Vertex AI."
             )
 
     @property
@@ -118,10 +113,11 @@ def quickstart(
 
     Args:
         task: the task.
-        root: folder or URI of everything that the pipeline writes.
+        root: folder or URI of everything that the pipeline writes; empty: see PipelineConfig.
         tables_dir: folder or URI of the tables; empty: the task's own.
         tables_fingerprint: see PipelineConfig.
-        push_destination: folder of served versions; empty: `serving` under `root`.
+        push_destination: folder or URI of served versions; empty: `serving` under `root`, if models can be pushed
+            there.
         num_epochs: passes over the training split; None: the task's own.
         batch_size: graphs in a batch; None: the task's own.
         training_seed: seed of the weights and of the order of examples.
@@ -137,13 +133,15 @@ def quickstart(
         ValueError: if a value breaks a rule of the options it goes to.
     """
     root = _absolute(root)
+    if not push_destination and root and (root.startswith("gs://") or not is_uri(root)):
+        push_destination = os.path.join(root, "serving")
     label_feature, class_vocabulary = _named_classes(task.prediction)
     return PipelineConfig(
         pipeline_name=task.name.replace("_", "-"),
         root=root,
         tables_dir=_absolute(tables_dir or task.tables_dir),
         tables_fingerprint=tables_fingerprint,
-        push_destination=_absolute(push_destination or os.path.join(root, "serving")),
+        push_destination=_absolute(push_destination),
         subgraph_example_gen=SubgraphExampleGenOptions(plan=task.plan, sampling_seed=sampling_seed),
         graph_schema_gen=GraphSchemaGenOptions(),
         graph_example_validator=expectations_of_plan(task.plan),
@@ -177,4 +175,4 @@ def _named_classes(prediction: tasks.Task) -> tuple[str, str]:
 
 
 def _absolute(path: str) -> str:
-    return path if is_uri(path) else os.path.abspath(path)
+    return path if is_uri(path) or not path else os.path.abspath(path)

@@ -71,32 +71,69 @@ def test_compilation_writes_the_job_and_says_what_it_expects(tiny_project, tmp_p
     output = tmp_path / "job.json"
 
     result = type_line(
-        "tiny_project.task:TASK", "--runner", runner, "--compile-only", "--output", str(output), "--epochs", "3"
+        *("tiny_project.task:TASK", "--runner", runner, "--compile-only", "--output", str(output), "--epochs", "3"),
+        *("--root", "gs://bucket/root", "--tables", "gs://bucket/tables", "--image", "registry/image:tag"),
     )
 
     assert result.exit_code == 0, result.output
-    job = json.loads(output.read_text())
-    parameters = job["pipelineSpec"]["root"]["dag"]["tasks"]["GraphTrainer"]["inputs"]["parameters"]
-    assert parameters["num_epochs"]["runtimeValue"]["constant"] == 3
+    values = json.loads(output.read_text())["runtimeConfig"]["parameterValues"]
+    assert values["num_epochs"] == 3
+    assert values["push_destination"] == "gs://bucket/root/serving"
+    assert values["tables_version"].startswith("compiled 20")
     assert f"{output}: pipeline spec 2.1.0 for {runner}" in flat(result.output)
-    assert "(a path inside the containers: mount it there)" in flat(result.output)
+    assert "push to gs://bucket/root/serving" in flat(result.output)
+    assert f"python -m tfx_gnn_pipelines {output} --runner spec" in flat(result.output)
 
 
-def test_vertex_pushes_to_the_mounted_root_by_default(tiny_project, tmp_path):
+@pytest.mark.parametrize(
+    ("runner", "arguments", "message"),
+    [
+        ("vertex", (), "`root` must be on an object store on Vertex AI"),
+        ("vertex", ("--root", "gs://bucket/root"), "`image` must name a container image on Vertex AI; got none"),
+        ("kubeflow", ("--image", "registry/image"), "`push_destination` must be given on Kubeflow Pipelines"),
+    ],
+)
+def test_compilation_says_what_is_missing(tiny_project, tmp_path, runner, arguments, message):
     output = tmp_path / "job.json"
 
     result = type_line(
-        "tiny_project.task:TASK",
-        *("--runner", "vertex", "--compile-only", "--output", str(output)),
-        *("--root", "gs://bucket/root", "--tables", "gs://bucket/tables"),
+        "tiny_project.task:TASK", "--runner", runner, "--compile-only", "--output", str(output), *arguments
     )
 
-    assert result.exit_code == 0, result.output
-    tasks = json.loads(output.read_text())["pipelineSpec"]["root"]["dag"]["tasks"]
-    pushed_to = tasks["GraphPusher"]["inputs"]["parameters"]["push_destination"]
-    assert pushed_to["runtimeValue"]["constant"] == "/gcs/bucket/root/serving"
-    version = tasks["SubgraphExampleGen"]["inputs"]["parameters"]["tables_fingerprint"]
-    assert version["runtimeValue"]["constant"].startswith("compiled 20")
+    assert result.exit_code == 1
+    assert message in flat(result.output)
+    assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--parameter", "num_epochs=3"), "--parameter only for --runner spec"),
+        (("--runner", "beam", "--semantics", "vertex"), "--semantics only for --runner spec"),
+        (("--runner", "spec", "--epochs", "3"), "--runner spec takes --epochs from the compiled file"),
+        (("--runner", "spec", "--image", "x"), "--image only for --runner kubeflow or vertex"),
+        (("--runner", "spec", "--compile-only"), "--runner spec runs here"),
+    ],
+)
+def test_options_of_a_compiled_file_are_its_own(arguments, message):
+    result = type_line("job.json", *arguments)
+
+    assert result.exit_code == 2
+    assert message in flat(result.output)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "No such file or directory: 'absent.json'"),
+        (("--parameter", "num_epochs"), "`--parameter` must have the form NAME=VALUE; got 'num_epochs'"),
+    ],
+)
+def test_compiled_file_that_cannot_be_run_is_named(arguments, message):
+    result = type_line("absent.json", "--runner", "spec", *arguments)
+
+    assert result.exit_code == 1
+    assert message in flat(result.output)
 
 
 def test_local_run_refuses_a_remote_root(tiny_project):

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import sys
+from pathlib import Path
 
+import kfp.components
 import pytest
 import yaml
 from google.protobuf import json_format
@@ -12,7 +16,9 @@ from tfx_gnn.components.parameters import tables_contents
 from tfx_gnn.io import options_json
 from tfx_gnn.models import tasks
 from tfx_gnn_pipelines.assembly import COMPONENTS, build_components
-from tfx_gnn_pipelines.compilation import compile_pipeline, compile_to, mounted_path
+from tfx_gnn_pipelines.compilation import compile_pipeline, compile_to
+from tfx_gnn_pipelines.container import Contract
+from tfx_gnn_pipelines.services import Service
 
 TOPIC = tasks.NodeClassification(label_feature="topic", class_vocabulary="topic")
 WIRING = {
@@ -90,15 +96,35 @@ def test_every_input_comes_from_the_output_it_should(spec, task):
 @pytest.mark.parametrize("task", COMPONENTS)
 def test_every_task_runs_its_executor_in_the_image(spec, task):
     label = spec.components[spec.root.dag.tasks[task].component_ref.name].executor_label
-    executor = json_format.MessageToDict(spec.deployment_spec)["executors"][label]["container"]
+    container = json_format.MessageToDict(spec.deployment_spec)["executors"][label]["container"]
 
-    assert executor["image"] == "image:tag"
-    module = executor["args"][executor["args"].index("--executor_class_path") + 1]
-    assert module.startswith("tfx_gnn.components.")
-    assert module.endswith(".executor.Executor")
+    assert container["image"] == "registry/image:tag"
+    assert container["command"] == ["python", "-m", "tfx_gnn_pipelines.container"]
+    given = dict(zip(container["args"][::2], container["args"][1::2], strict=True))
+    assert given.keys() == {"--executor", "--contract", "--storage", "--executor-input"}
+    assert given["--executor"].startswith("tfx_gnn.components.")
+    assert given["--executor"].endswith(".executor.Executor")
+    assert (given["--storage"], given["--executor-input"]) == ("direct", "{{$}}")
+    assert Contract.from_json(given["--contract"]).inputs.keys() == WIRING[task].keys()
 
 
-def test_options_arrive_as_typed_constants(spec, tiny_config):
+def test_contract_has_the_types_that_kubeflow_does_not_send(spec):
+    container = json_format.MessageToDict(spec.deployment_spec)["executors"]["SizeConstraintLearner_executor"][
+        "container"
+    ]
+    contract = Contract.from_json(container["args"][3])
+
+    assert contract.inputs == {
+        "examples": "tfx.types.standard_artifacts.Examples",
+        "graph_schema": "tfx_gnn.components.artifacts.GraphSchemaArtifact",
+        "transform_graph": "tfx.types.standard_artifacts.TransformGraph",
+    }
+    assert contract.outputs == {"size_constraints": "tfx_gnn.components.artifacts.SizeConstraintsArtifact"}
+    assert contract.parameters["batch_size"] == "int"
+    assert contract.parameters["label_feature"] == "str"
+
+
+def test_options_arrive_as_typed_constants(spec):
     expected = {
         "splits": "[]",
         "max_examples": 512,
@@ -111,35 +137,56 @@ def test_options_arrive_as_typed_constants(spec, tiny_config):
     }
     assert constants(spec, "GraphSkewValidator") == expected
     learner = constants(spec, "SizeConstraintLearner")
-    assert (learner["batch_size"], learner["label_feature"], learner["class_vocabulary"]) == (5, "topic", "topic")
+    assert (learner["label_feature"], learner["class_vocabulary"]) == ("topic", "topic")
     trainer = constants(spec, "GraphTrainer")
     assert trainer["model_fn"] == "tiny_project.model:model_fn"
     assert options_json.from_json(trainer["task"], tasks.Task) == TOPIC
     assert options_json.from_json(constants(spec, "GraphEvaluator")["task"], tasks.Task) == TOPIC
-    assert constants(spec, "GraphPusher")["push_destination"] == tiny_config.push_destination
 
 
 def test_fingerprints_are_in_the_spec_so_that_its_cache_sees_edits(spec):
     assert len(constants(spec, "GraphTransform")["code_fingerprint"]) == 64
     assert len(constants(spec, "GraphTrainer")["code_fingerprint"]) == 64
-    assert len(tables_contents(constants(spec, "SubgraphExampleGen"))) == 64
+    version = spec.root.input_definitions.parameters["tables_version"].default_value.string_value
+    assert len(tables_contents({"tables_fingerprint": version})) == 64
     assert all(spec.root.dag.tasks[task].caching_options.enable_cache for task in COMPONENTS)
 
 
-def test_open_parameter_is_an_input_of_the_pipeline_with_the_configs_value(spec, compiled_job):
-    source = spec.root.dag.tasks["GraphTrainer"].inputs.parameters["num_epochs"]
-
-    assert source.component_input_parameter == "graph_trainer_num_epochs"
+def test_what_changes_from_run_to_run_is_open_with_the_configs_values(spec, compiled_job):
+    values = {
+        "tables_dir": "package://tiny_project/tables",
+        "push_destination": "gs://bucket/serving",
+        "num_epochs": 8,
+        "batch_size": 5,
+        "graph_trainer_training_seed": 0,
+    }
     declared = spec.root.input_definitions.parameters
-    assert list(declared) == ["graph_trainer_num_epochs"]
-    assert declared["graph_trainer_num_epochs"].parameter_type == pipeline_spec_pb2.ParameterType.NUMBER_INTEGER
-    assert compiled_job["runtimeConfig"]["parameterValues"] == {"graph_trainer_num_epochs": 8}
+
+    assert {name: json_format.MessageToDict(kind.default_value) for name, kind in declared.items()} == values | {
+        "tables_version": declared["tables_version"].default_value.string_value
+    }
+    assert compiled_job["runtimeConfig"]["parameterValues"].keys() == declared.keys()
+    assert declared["num_epochs"].parameter_type == pipeline_spec_pb2.ParameterType.NUMBER_INTEGER
+    sources = {
+        f"{task}.{name}": source.component_input_parameter
+        for task in COMPONENTS
+        for name, source in spec.root.dag.tasks[task].inputs.parameters.items()
+        if source.component_input_parameter
+    }
+    assert sources == {
+        "SubgraphExampleGen.tables_dir": "tables_dir",
+        "SubgraphExampleGen.tables_fingerprint": "tables_version",
+        "GraphTrainer.num_epochs": "num_epochs",
+        "GraphTrainer.training_seed": "graph_trainer_training_seed",
+        "SizeConstraintLearner.batch_size": "batch_size",
+        "GraphPusher.push_destination": "push_destination",
+    }
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("num_epochs", "must have the form 'Component.parameter'"),
+        ("epochs", "must have the form 'Component.parameter'"),
         ("Trainer.num_epochs", "with a component among .*'GraphTrainer'.*; got 'Trainer.num_epochs'"),
         (
             "GraphTrainer.epochs",
@@ -154,50 +201,126 @@ def test_parameter_that_cannot_be_left_open_is_refused(tiny_config, name, messag
         build_components(dataclasses.replace(tiny_config, runtime_parameters=(name,)))
 
 
-def test_remote_data_is_not_read_to_compile(tiny_config):
-    config = dataclasses.replace(
-        tiny_config,
-        tables_dir="gs://bucket/tables",
-        tables_fingerprint="2026-11-20",
-        root="gs://bucket/root",
-        push_destination="/gcs/bucket/serving",
-    )
+def test_remote_data_is_not_read_to_compile(remote_config):
+    config = dataclasses.replace(remote_config, tables_dir="gs://bucket/tables", tables_fingerprint="2026-11-20")
 
-    job = compile_pipeline(config, image="image:tag", display_name="tiny")
+    job = compile_pipeline(config, service=Service.VERTEX, image="registry/image:tag")
 
-    spec = json_format.ParseDict(job["pipelineSpec"], pipeline_spec_pb2.PipelineSpec())
-    parameters = constants(spec, "SubgraphExampleGen")
-    assert parameters["tables_dir"] == "gs://bucket/tables"
-    assert parameters["tables_fingerprint"] == "2026-11-20"
+    assert job["runtimeConfig"]["parameterValues"]["tables_dir"] == "gs://bucket/tables"
+    assert job["runtimeConfig"]["parameterValues"]["tables_version"] == "2026-11-20"
     assert job["runtimeConfig"]["gcsOutputDirectory"] == "gs://bucket/root"
 
 
-def test_compilation_gives_the_same_file_every_time(tiny_config, tmp_path):
-    compile_to(tiny_config, str(tmp_path / "one.json"), image="image:tag")
-    compile_to(tiny_config, str(tmp_path / "two.json"), image="image:tag")
+def test_two_components_that_read_tables_share_their_parameters(remote_config):
+    transform = dataclasses.replace(remote_config.graph_transform, analyze="tables")
+    config = dataclasses.replace(remote_config, graph_transform=transform)
+
+    spec = compile_pipeline(config, service=Service.VERTEX, image="registry/image:tag")["pipelineSpec"]
+
+    inputs = spec["root"]["dag"]["tasks"]["GraphTransform"]["inputs"]["parameters"]
+    assert inputs["tables_dir"] == {"componentInputParameter": "tables_dir"}
+    assert inputs["tables_fingerprint"] == {"componentInputParameter": "tables_version"}
+
+
+def test_parameter_that_is_open_anyway_is_not_opened_again(remote_config):
+    config = dataclasses.replace(remote_config, runtime_parameters=("GraphTrainer.num_epochs",))
+
+    with pytest.raises(ValueError, match=r"got GraphTrainer.num_epochs twice. Leave 'GraphTrainer.num_epochs' out"):
+        compile_pipeline(config, service=Service.VERTEX, image="registry/image:tag")
+
+
+@pytest.mark.parametrize("service", Service)
+def test_compilation_gives_the_same_file_every_time(remote_config, tmp_path, service):
+    compile_to(remote_config, str(tmp_path / "one.json"), service=service, image="registry/image:tag")
+    compile_to(remote_config, str(tmp_path / "two.json"), service=service, image="registry/image:tag")
 
     assert (tmp_path / "one.json").read_text() == (tmp_path / "two.json").read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.json", "two.json"]
 
 
-def test_yaml_holds_the_bare_spec_as_kubeflows_client_takes_it(tiny_config, tmp_path):
-    compile_to(tiny_config, str(tmp_path / "tiny.yaml"), image="image:tag")
+@pytest.mark.parametrize("service", Service)
+def test_file_has_no_path_of_this_machine(remote_config, tiny_project, tmp_path, service):
+    compile_to(remote_config, str(tmp_path / "tiny.json"), service=service, image="registry/image:tag")
+
+    text = (tmp_path / "tiny.json").read_text()
+    for place in (tiny_project, tmp_path, Path.cwd(), Path.home(), Path(sys.prefix), Path(tfx_gnn.__file__).parent):
+        assert f"{place}/" not in text
+
+
+def test_files_of_the_services_differ_in_who_moves_artifacts(remote_config):
+    jobs = {
+        service: compile_pipeline(remote_config, service=service, image="registry/image:tag") for service in Service
+    }
+
+    texts = {service: json.dumps(job, sort_keys=True) for service, job in jobs.items()}
+    assert texts[Service.KUBEFLOW].replace('"launcher"', '"direct"') == texts[Service.VERTEX]
+    assert texts[Service.KUBEFLOW] != texts[Service.VERTEX]
+
+
+def test_yaml_holds_all_that_kubeflow_needs_to_start_a_run(remote_config, tmp_path):
+    compile_to(remote_config, str(tmp_path / "tiny.yaml"), service=Service.KUBEFLOW, image="registry/image:tag")
 
     spec = json_format.ParseDict(yaml.safe_load((tmp_path / "tiny.yaml").read_text()), pipeline_spec_pb2.PipelineSpec())
     assert sorted(spec.root.dag.tasks) == sorted(COMPONENTS)
+    assert spec.default_pipeline_root == "gs://bucket/root"
+    assert spec.root.input_definitions.parameters["num_epochs"].default_value.number_value == 8
+    kfp.components.load_component_from_file(str(tmp_path / "tiny.yaml"))
 
 
-def test_vertex_mounts_cloud_storage_under_gcs():
-    assert mounted_path("gs://bucket/root/serving") == "/gcs/bucket/root/serving"
-    with pytest.raises(ValueError, match="`uri` must be on Cloud Storage; got 's3://bucket'"):
-        mounted_path("s3://bucket")
+def test_root_of_kubeflow_may_be_left_to_the_cluster(remote_config):
+    config = dataclasses.replace(remote_config, root="")
+
+    job = compile_pipeline(config, service=Service.KUBEFLOW, image="registry/image:tag")
+
+    assert "defaultPipelineRoot" not in job["pipelineSpec"]
+    assert "gcsOutputDirectory" not in job["runtimeConfig"]
 
 
-def test_object_store_is_no_push_destination(tiny_config):
-    with pytest.raises(
-        ValueError, match=r"`push_destination` must be a folder of a local or mounted disk.*gs://b/serving"
-    ):
-        dataclasses.replace(tiny_config, push_destination="gs://b/serving")
+@pytest.mark.parametrize(
+    ("service", "change", "message"),
+    [
+        ("kubeflow", {"root": "/root"}, r"`root` must be on an object store.*got '/root'\. Give .* or leave it out"),
+        ("vertex", {"root": ""}, r"`root` must be on an object store on Vertex AI.*got ''\. Give --root as gs://BUCK"),
+        ("vertex", {"root": "s3://bucket/root"}, r"got 's3://bucket/root'\. Give --root as gs://BUCKET/FOLDER\."),
+        ("kubeflow", {"push_destination": "/models"}, r"`push_destination` must outlive the container.*got '/models'"),
+        (
+            "vertex",
+            {"push_destination": ""},
+            r"`push_destination` must be given on Vertex AI.*--push-to as gs://BUCKET",
+        ),
+        ("kubeflow", {"push_destination": "s3://b/m"}, r"`push_destination` must be on Cloud Storage.*got 's3://b/m'"),
+        ("kubeflow", {"tables_dir": "s3://b/tables"}, r"`tables_dir` must be on Cloud Storage or inside a package.*"),
+        (
+            "vertex",
+            {"tables_dir": "/data"},
+            r"`tables_dir` must be where .*; got '/data'.* packages \['tiny_project'\]",
+        ),
+    ],
+)
+def test_place_that_no_container_reaches_is_refused(remote_config, service, change, message):
+    config = dataclasses.replace(remote_config, **change)
+
+    with pytest.raises(ValueError, match=message):
+        compile_pipeline(config, service=Service(service), image="registry/image:tag")
+
+
+@pytest.mark.parametrize("image", ["", "tfx-gnn:0.2", "Registry/Name:tag", "registry/name tag", "registry/name:"])
+def test_image_that_cannot_be_pulled_is_refused(remote_config, image):
+    with pytest.raises(ValueError, match=r"`image` must .*REGISTRY/NAME:TAG"):
+        compile_pipeline(remote_config, service=Service.VERTEX, image=image)
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "europe-docker.pkg.dev/project/repository/name:1.0",
+        "localhost:5000/name",
+        "user/name@sha256:" + "0" * 64,
+        "registry.example.org/a/b_c/d-e:tag@sha256:" + "f" * 64,
+    ],
+)
+def test_names_of_images_with_a_registry_are_taken(remote_config, image):
+    assert compile_pipeline(remote_config, service=Service.VERTEX, image=image)
 
 
 def test_pipeline_name_that_kubeflow_refuses_is_refused_first(tiny_config):

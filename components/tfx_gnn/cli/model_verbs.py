@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.table import Table
@@ -232,7 +232,7 @@ def push(
     model_dir: arguments.Model,
     blessing_dir: Annotated[str, arguments.folder("Blessing of the model: an output of `evaluate`.")],
     examples_dir: arguments.Examples,
-    push_destination: Annotated[str, arguments.folder("Folder that a server watches for version folders.")],
+    push_destination: Annotated[str, arguments.folder("Folder or URI that a server watches for version folders.")],
     pushed_model_dir: Annotated[str, arguments.folder("Where to write the record `pushed_version.json`.")],
     infra_blessing_dir: Annotated[
         str,
@@ -258,6 +258,13 @@ def push(
             "a negative count.",
         ),
     ] = False,
+    publishing: Annotated[
+        str,
+        typer.Option(
+            help="How the version appears: `rename`, at once; `copy`, file by file with saved_model.pb last, as on "
+            "object stores and mounted buckets; `auto`, as the destination allows."
+        ),
+    ] = "auto",
 ) -> None:
     """Make a blessed model the next version in a serving folder, after its copy has answered real requests.
 
@@ -279,6 +286,7 @@ def push(
             verification_seconds=verification_seconds,
             warmup=warmup,
             refuses_nonfinite_answers=refuses_nonfinite_answers,
+            publishing=cast(Any, publishing),
         ),
     )
     arguments.say_written(pushed_model=pushed_model_dir)

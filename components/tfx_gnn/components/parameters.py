@@ -19,6 +19,7 @@ import tfx_gnn
 from tfx_gnn.io import options_json
 from tfx_gnn.io.fingerprint import fingerprint_files
 from tfx_gnn.io.option_groups import flat_options, flat_values, from_flat
+from tfx_gnn.io.package_paths import resolve_package_path
 from tfx_gnn.io.user_code import fingerprint_function
 
 LIBRARY_VERSION = "library_version"
@@ -103,9 +104,7 @@ def fill_spec(
     if code is not None:
         values[CODE_FINGERPRINT] = fingerprint_function(getattr(options, code))
     overridable = {name: type(values[name]) for name in _scalar_options(type(options)) if name != code}
-    overridable.update(
-        {name: str for name in arguments if name in spec_class.PARAMETERS and not name.endswith("_fingerprint")}
-    )
+    overridable.update({name: str for name in arguments if name in spec_class.PARAMETERS})
     values.update(arguments)
     for name, parameter in (runtime_parameters or {}).items():
         _check_runtime_parameter(name, parameter, overridable)
@@ -130,16 +129,22 @@ def check_code_is_unchanged(reference: str, exec_properties: Mapping[str, Any]) 
         )
 
 
-def fingerprint_tables(files: Iterable[str], runtime_parameters: Mapping[str, RuntimeParameter] | None) -> str:
-    """Hashes the files of tables for the parameter `TABLES_FINGERPRINT`.
+def fingerprint_tables(*files: Iterable[str], runtime_parameters: Mapping[str, RuntimeParameter] | None = None) -> str:
+    """Hashes the files of tables, as one component or several read them, for the parameter `TABLES_FINGERPRINT`.
 
     The executor compares them again, unless the tables of a run are only known when it starts.
     """
-    return f"{'' if 'tables_dir' in (runtime_parameters or {}) else _CONTENTS}{fingerprint_files(files)}"
+    hashes = ",".join(dict.fromkeys(map(fingerprint_files, files)))
+    return f"{'' if 'tables_dir' in (runtime_parameters or {}) else _CONTENTS}{hashes}"
+
+
+def tables_folder(exec_properties: Mapping[str, Any]) -> str:
+    """Returns the folder of the tables of a run; one inside of a package is where the package is installed here."""
+    return resolve_package_path(exec_properties["tables_dir"])
 
 
 def tables_contents(exec_properties: Mapping[str, Any]) -> str:
-    """Returns the hash that the tables of a run must have, or "" if the pipeline does not tell.
+    """Returns the hash that the tables of a run must have, several with commas between, or "" if none is required.
 
     Results are cached under that hash, so results of other tables would be cached under the wrong key.
     """

@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import hashlib
 import importlib
+import importlib.metadata
 import importlib.util
 import sysconfig
 from collections.abc import Callable
@@ -23,14 +24,14 @@ import tfx_gnn
 
 @dataclasses.dataclass(frozen=True)
 class _TopLevels:
-    """The user's own packages and modules: one by name, and all that are in a folder."""
+    """The user's own packages and modules: some by name, and all that are in a folder."""
 
-    name: str
+    names: frozenset[str]
     folder: Path | None
 
     def hold(self, module_name: str) -> bool:
         top_level = module_name.partition(".")[0]
-        if top_level == self.name:
+        if top_level in self.names:
             return True
         if self.folder is None or not top_level:
             return False
@@ -76,8 +77,10 @@ def fingerprint_function(reference: str) -> str:
     """Hashes the source code that a reference leads to, without running it.
 
     It covers the named module and every module that it imports, directly or
-    indirectly, from its own top-level package or from that package's folder, unless
-    packages are installed there. Of other packages, only this library's version counts.
+    indirectly, from its own top-level package or from what stands beside it: the modules in
+    that package's folder, or, where packages are installed, those of the same distribution.
+    So the hash is the same in a project's folder and in an image that has it installed. Of
+    other packages, only this library's version counts.
     """
     module_name, function_name = _split_reference(reference)
     digest = hashlib.sha256(f"{tfx_gnn.__version__}:{function_name}".encode())
@@ -104,12 +107,23 @@ def _own_top_levels(module_name: str) -> _TopLevels:
     top_level = module_name.partition(".")[0]
     path = _source_path(top_level)
     if path is None:  # A namespace package.
-        return _TopLevels(name=top_level, folder=None)
+        return _TopLevels(names=frozenset([top_level]), folder=None)
     folder = (path.parent if path.name == "__init__.py" else path).parent.resolve()
     installed = {Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
     # Debian keeps its packages next to the folder that sysconfig names, not in it.
     is_installed = folder in installed or folder.name in ("site-packages", "dist-packages")
-    return _TopLevels(name=top_level, folder=None if is_installed else folder)
+    if is_installed:
+        return _TopLevels(names=_same_distribution(top_level), folder=None)
+    return _TopLevels(names=frozenset([top_level]), folder=folder)
+
+
+def _same_distribution(top_level: str) -> frozenset[str]:
+    """Names the top-level packages and modules that were installed together with one of them."""
+    distributions = importlib.metadata.packages_distributions()
+    own = set(distributions.get(top_level, ()))
+    together = {name for name, others in distributions.items() if own.intersection(others)}
+    # This library counts by its version, also for the tasks that come with it.
+    return frozenset(together - {tfx_gnn.__name__} | {top_level})
 
 
 def _collect_sources(module_name: str, own: _TopLevels, sources: dict[str, bytes]) -> None:

@@ -21,7 +21,8 @@ class StableTables:
 
         Args:
             find_files: lists the files; `check` calls it again, to notice files that were added.
-            contents: the `fingerprint_files` that the files must have; any if it is empty.
+            contents: the `fingerprint_files` that the files must have, or several with commas between, one of which
+                they must have; any if it is empty.
 
         Raises:
             ValueError: if the files have other contents.
@@ -29,11 +30,12 @@ class StableTables:
         self._find_files = find_files
         self.versions = {path: describe_file_version(path) for path in find_files()}
         # Only after the versions: a file that changes while it is hashed must not count as unchanged later.
-        if contents and (found := fingerprint_files(self.versions)) != contents:
+        if contents and (found := fingerprint_files(self.versions)) not in contents.split(","):
             raise ValueError(
                 f"`tables_dir` must hold the tables that the pipeline was built with, fingerprint {contents[:12]}; got "
                 f"fingerprint {found[:12]} of {list(self.versions)[:3]}. Build the pipeline again, or tell versions of "
-                "the tables apart by `tables_fingerprint`."
+                "the tables apart by a text of your own: `tables_fingerprint`, --tables-version, or the parameter "
+                "`tables_version` of a compiled pipeline."
             )
 
     def check(self) -> None:

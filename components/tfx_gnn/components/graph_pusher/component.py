@@ -42,19 +42,20 @@ class GraphPusher(base_component.BaseComponent):
     | input | examples | Examples | raw graph tf.Examples to verify it with |
     | input | infra_blessing | InfraBlessing | optional: if given, only a blessed model is pushed |
     | output | pushed_model | PushedModel | copy of the pushed model, with version and path as properties |
-    | parameter | push_destination | str | folder of version folders |
+    | parameter | push_destination | str | folder or URI of version folders |
     | parameter | num_verification_requests | int | requests that the model must answer |
     | parameter | num_verification_threads | int | threads that then send requests concurrently; 0 for none |
     | parameter | verification_seconds | float | how long the threads send requests |
     | parameter | warmup | JSON | whether to add warm-up requests to the copy if the model has none |
     | parameter | refuses_nonfinite_answers | JSON | whether a NaN output for a finite value prevents the push |
+    | parameter | publishing | JSON | "auto", "rename" or "copy" |
     | parameter | library_version | str | version of this library |
 
     Args:
         model: channel of Model.
         blessing: channel of ModelBlessing.
         examples: channel of Examples.
-        push_destination: folder that a model server watches.
+        push_destination: folder or URI that a model server watches.
         options: how to verify the model.
         infra_blessing: channel of InfraBlessing, from GraphSkewValidator or the stock InfraValidator.
         runtime_parameters: name of `push_destination` or of a scalar option to the

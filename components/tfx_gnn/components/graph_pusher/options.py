@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Literal
+
+PUBLISHING = ("auto", "rename", "copy")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -20,6 +23,9 @@ class GraphPusherOptions:
             from these examples without their labels; see `tfx_gnn.serving.warmup_requests`.
         refuses_nonfinite_answers: whether to refuse a model that returns NaN or infinity for finite values outside
             the domain, such as negative counts. If not, the record warns of it.
+        publishing: how a version appears: "rename", by one rename of a folder, as on local disks; "copy", file by file
+            with `saved_model.pb` last, as on object stores and buckets that are mounted as a folder; "auto": "copy" for
+            URIs and FUSE mounts, "rename" elsewhere.
     """
 
     num_verification_requests: int = 8
@@ -27,8 +33,13 @@ class GraphPusherOptions:
     verification_seconds: float = 5.0
     warmup: bool = True
     refuses_nonfinite_answers: bool = False
+    publishing: Literal["auto", "rename", "copy"] = "auto"
 
     def __post_init__(self) -> None:
+        if self.publishing not in PUBLISHING:
+            raise ValueError(
+                f"`publishing` must be one of {list(PUBLISHING)}; got {self.publishing!r}. Choose one of them."
+            )
         if self.num_verification_threads < 0 or self.num_verification_threads == 1:
             raise ValueError(
                 f"`num_verification_threads` must be at least 2, or 0; got {self.num_verification_threads}. One "

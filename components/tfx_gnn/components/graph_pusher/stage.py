@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import json
 import os
+import tempfile
 
 import tensorflow as tf
 
@@ -17,6 +18,12 @@ from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.io.whole_files import copy_files
 from tfx_gnn.records import blessing, examples_folder
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE
+from tfx_gnn.serving.object_versions import (
+    copied_version,
+    forget_recorded_objects,
+    has_folder_renames,
+    leave_unrecorded_object,
+)
 from tfx_gnn.serving.request_records import DomainAnswer, without_labels
 from tfx_gnn.serving.verification import ServingVerificationError, VerificationReport, verify_saved_model
 from tfx_gnn.serving.versions import (
@@ -72,7 +79,9 @@ def push_graph_model(
     """Copies a blessed model to a serving folder, verifies that copy from another process, and makes it visible.
 
     The version appears as a whole, by one rename, or not at all; existing versions are
-    never modified. A model that is not blessed is not pushed, and this is recorded.
+    never modified. On object stores and mounted buckets, which cannot rename a folder, its
+    files appear one by one, `saved_model.pb` last. A model that is not blessed is not pushed,
+    and this is recorded.
 
     If a push is killed after its version appeared but before the version was recorded, a retry
     finds that version: the same call, or one whose record goes to a sibling folder,
@@ -83,7 +92,7 @@ def push_graph_model(
         blessing_dir: blessing of that model, with `BLESSED` or `NOT_BLESSED`.
         examples_dir: raw examples; requests are taken from its first non-empty split,
             `test` before others.
-        push_destination: folder of versions on a local or mounted disk.
+        push_destination: folder of versions, or a URI such as gs://bucket/serving.
         pushed_model_dir: absent or empty folder for the record `pushed_version.json`.
         infra_blessing_dir: blessing of GraphSkewValidator, with `INFRA_BLESSED` or `INFRA_NOT_BLESSED`; empty to
             push without one.
@@ -95,8 +104,9 @@ def push_graph_model(
     Raises:
         ServingVerificationError: if the copy fails verification; nothing is pushed.
         FileNotFoundError: if `model_dir` holds no SavedModel, or a blessing folder no blessing.
-        ValueError: if there are no examples, a blessing is for another model, the destination is an
-            object store or inside the model, or one of destination and record is inside the other.
+        ValueError: if there are no examples, a blessing is for another model, the destination is inside the model, or
+            one of destination and record is inside the other.
+        OSError: if a store returns other bytes than were copied to it; nothing is pushed.
     """
     saved_model_dir = os.path.join(model_dir, MODEL_ARTIFACT_FOLDER)
     if not tf.io.gfile.exists(os.path.join(saved_model_dir, SAVED_MODEL_FILE)):
@@ -107,7 +117,10 @@ def push_graph_model(
     _check_apart(pushed_model_dir, push_destination)
     _check_outside_model(push_destination, model_dir)
     # Comes first, so that a push that was killed right after it was recorded leaves nothing behind.
-    forget_recorded_versions(push_destination, _is_recorded)
+    if _copies(push_destination, options):
+        forget_recorded_objects(push_destination, _is_recorded)
+    else:
+        forget_recorded_versions(push_destination, _is_recorded)
     with (
         contextlib.ExitStack() as until_recorded,
         atomic_folder(
@@ -146,15 +159,18 @@ def forget_push(pushed_model_dir: str) -> None:
     A retry whose record goes to a sibling folder then finds the pushed version and pushes no second one.
     """
     path = os.path.join(pushed_model_dir, PUSHED_VERSION_FILE)
-    if not os.path.isfile(path):
+    if not tf.io.gfile.exists(path):
         return
-    with open(path, encoding="utf-8") as file:
-        pushed = json.load(file)
+    with tf.io.gfile.GFile(path) as file:
+        pushed = json.loads(file.read())
     # Records written by earlier releases have no fingerprint.
     model = pushed.get("model_fingerprint", "")
-    if model and os.path.isdir(pushed["path"]):
-        origin = PushOrigin(model=model, record=os.path.abspath(pushed_model_dir))
-        leave_unrecorded(os.path.dirname(pushed["path"]), pushed["version"], origin)
+    if not model or not tf.io.gfile.isdir(pushed["path"]):
+        return
+    destination = os.path.dirname(pushed["path"])
+    # Both kinds of notes are small files; a later push removes what it finds recorded or is not the newest.
+    leave = leave_unrecorded if has_folder_renames(destination) else leave_unrecorded_object
+    leave(destination, pushed["version"], _origin(model, pushed_model_dir))
 
 
 def _check_apart(pushed_model_dir: str, push_destination: str) -> None:
@@ -202,23 +218,53 @@ def _push(
     *,
     until_recorded: contextlib.ExitStack,
 ) -> PushedVersion:
-    record = os.path.abspath(pushed_model_dir) if has_locks(pushed_model_dir) else pushed_model_dir.rstrip("/")
-    origin = PushOrigin(model=fingerprint_folders([saved_model_dir]), record=record)
+    origin = _origin(fingerprint_folders([saved_model_dir]), pushed_model_dir)
+    if _copies(destination, options):
+        with tempfile.TemporaryDirectory() as folder:
+            copy_files(saved_model_dir, folder)
+            report, doubtful = _warm_and_verify(folder, records, options)
+            copied = until_recorded.enter_context(copied_version(folder, destination, origin, _is_recorded))
+        return _pushed(destination, copied, origin, report, doubtful)
     version = until_recorded.enter_context(unrecorded_version(destination, origin, _is_recorded))
     if version is None:
         incoming = until_recorded.enter_context(incoming_version(destination))
         copy_files(saved_model_dir, incoming)
-        if options.warmup and not has_warmup_requests(incoming):
-            write_warmup_requests(incoming, without_labels(records, incoming))
-        report, doubtful = _verify(incoming, records, options)
+        report, doubtful = _warm_and_verify(incoming, records, options)
         version = publish_version(incoming, destination, origin)
     else:
         report, doubtful = _verify(os.path.join(destination, str(version)), records, options)
+    return _pushed(destination, version, origin, report, doubtful)
+
+
+def _copies(destination: str, options: GraphPusherOptions) -> bool:
+    """Tells whether versions are copied to their place file by file, and not renamed."""
+    if options.publishing == "auto":
+        return not has_folder_renames(destination)
+    return options.publishing == "copy"
+
+
+def _origin(model: str, pushed_model_dir: str) -> PushOrigin:
+    record = os.path.abspath(pushed_model_dir) if has_locks(pushed_model_dir) else pushed_model_dir.rstrip("/")
+    return PushOrigin(model=model, record=record)
+
+
+def _warm_and_verify(
+    copy_dir: str, records: list[bytes], options: GraphPusherOptions
+) -> tuple[VerificationReport, tuple[str, ...]]:
+    if options.warmup and not has_warmup_requests(copy_dir):
+        write_warmup_requests(copy_dir, without_labels(records, copy_dir))
+    return _verify(copy_dir, records, options)
+
+
+def _pushed(
+    destination: str, version: int, origin: PushOrigin, report: VerificationReport, doubtful: tuple[str, ...]
+) -> PushedVersion:
+    path = os.path.join(destination, str(version))
     return PushedVersion(
         pushed=True,
         destination=destination,
         version=version,
-        path=os.path.abspath(os.path.join(destination, str(version))),
+        path=os.path.abspath(path) if has_locks(destination) else path,
         reason="blessed, and its copy answered every request",
         verification_requests=report.requests,
         out_of_domain=report.out_of_domain,

@@ -107,7 +107,7 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
     ) -> None:
         if tables_dir and not tables_fingerprint:
             files = list_table_files(tables_dir, access=options.access)
-            tables_fingerprint = parameters.fingerprint_tables(files, runtime_parameters)
+            tables_fingerprint = parameters.fingerprint_tables(files, runtime_parameters=runtime_parameters)
         unwanted = {} if keep_analyzer_cache else {"updated_analyzer_cache": None}
         super().__init__(
             spec=parameters.fill_spec(

@@ -36,7 +36,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             transformed_examples_dir=transformed_examples.uri,
             transformed_graph_schema_dir=artifact_utils.get_single_uri(output_dict["transformed_graph_schema"]),
             options=options,
-            tables_dir=exec_properties["tables_dir"],
+            tables_dir=parameters.tables_folder(exec_properties),
             tables_contents=parameters.tables_contents(exec_properties),
             earlier_examples_dirs=[examples.uri for examples in earlier],
             analyzer_cache_dir=artifacts.optional_uri(input_dict.get("analyzer_cache")),

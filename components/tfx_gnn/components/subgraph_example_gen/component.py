@@ -76,6 +76,8 @@ class SubgraphExampleGen(base_beam_component.BaseBeamComponent):
                 runtime_parameters,
                 tables_dir=tables_dir,
                 tables_fingerprint=tables_fingerprint
-                or parameters.fingerprint_tables(list_input_files(tables_dir, options), runtime_parameters),
+                or parameters.fingerprint_tables(
+                    list_input_files(tables_dir, options), runtime_parameters=runtime_parameters
+                ),
             )
         )

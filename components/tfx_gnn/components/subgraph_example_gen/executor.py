@@ -25,7 +25,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         """Samples the subgraphs; see the component for names and types."""
         examples = artifact_utils.get_single_instance(output_dict["examples"])
         stage.generate_subgraph_examples(
-            tables_dir=exec_properties["tables_dir"],
+            tables_dir=parameters.tables_folder(exec_properties),
             examples_dir=examples.uri,
             tables_contents=parameters.tables_contents(exec_properties),
             options=parameters.from_exec_properties(SubgraphExampleGenOptions, exec_properties),

@@ -94,7 +94,8 @@ def test_weight_that_is_not_finite_before_the_first_checkpoint_is_named(tmp_path
         every_steps=0,
         writes=True,
         say=print,
-        check=lambda position: guard.check_weights(position),
+        # The guard is made later, as it takes the search.
+        check=lambda position: guard.check_weights(position),  # noqa: PLW0108
     )
     # There is no step to repeat, so nothing reads the data.
     search = NonfiniteSearch(

@@ -1,0 +1,216 @@
+"""Version folders on object stores and mounted buckets, which cannot rename a folder.
+
+A version is copied to its place file by file: `saved_model.pb` comes last, when everything else was read back and found
+equal, so a reader that looks for it never finds half of a model. Then the marker `tfx_gnn_version.json` gets the
+fingerprint of the version.
+
+Two processes never write the same version. Before a process writes anything, it puts a note with the number and a
+random name beside the versions, and lists the notes. If there is another one with that number, it takes its own back
+and tries a later number. A process lists after it wrote, and a store lists what was written before, so at least one of
+two processes sees the other; both may give way. The note stays until the push is recorded: if a push is killed in
+between, the same push, started again, finds the version by its note and its marker.
+
+This needs a store that lists consistently, as Cloud Storage and S3 do. A mount that keeps listings in memory does not:
+name the bucket itself there, as in gs://BUCKET/FOLDER.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import random
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import tensorflow as tf
+
+from tfx_gnn.io.fingerprint import fingerprint_folders
+from tfx_gnn.serving.model_interface import SAVED_MODEL_FILE
+from tfx_gnn.serving.versions import PushOrigin, list_versions
+
+VERSION_MARKER = "tfx_gnn_version.json"
+"""File of a version that holds the fingerprint of the version's other files; it is written last."""
+
+_NOTE = re.compile(r"\.push-([0-9]+)-[0-9a-f]{32}\.json", re.ASCII)
+_MOUNTS = "/proc/self/mountinfo"
+_LARGEST_STEP = 3
+_LONGEST_WAIT_SECONDS = 0.2
+
+
+def has_folder_renames(path: str) -> bool:
+    """Tells whether one rename makes a folder visible: not on object stores, nor in FUSE mounts, as buckets are."""
+    if "://" in path:
+        return False
+    if not os.path.exists(_MOUNTS):
+        return True  # Not Linux; `GraphPusherOptions.publishing` can say otherwise.
+    place = os.path.realpath(path)
+    with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
+        # Fields 5 and, after a dash, 1 are the place and the kind; later mounts cover earlier ones.
+        mounts = [(line.split()[4], line.partition(" - ")[2].split()[0]) for line in file]
+    holding = [
+        (len(folder), position, kind)
+        for position, (folder, kind) in enumerate(mounts)
+        if os.path.join(place, "").startswith(os.path.join(_unescaped(folder), ""))
+    ]
+    return not max(holding, default=(0, 0, ""))[2].startswith("fuse")
+
+
+@contextlib.contextmanager
+def copied_version(
+    model_dir: str, destination: str, origin: PushOrigin, is_recorded: Callable[[str], bool]
+) -> Iterator[int]:
+    """Copies a local SavedModel to the next version of a destination, and yields its number.
+
+    If the same push was killed after its version was whole, that version is yielded instead, while it is the newest.
+    The version counts as recorded when the block ends without an error.
+
+    Args:
+        model_dir: local folder with `saved_model.pb`.
+        destination: folder or URI of version folders, which need not exist.
+        origin: identifies the push.
+        is_recorded: says whether a folder has the record of its push.
+
+    Raises:
+        OSError: if what was copied reads back differently; the version is not visible then.
+    """
+    if "://" not in destination:
+        os.makedirs(destination, exist_ok=True)
+    forget_recorded_objects(destination, is_recorded)
+    notes = _notes(destination)
+    version = _whole_version(destination, [note for note in notes if note.origin.is_same_push(origin)])
+    if version is None:
+        version, path = _claim(destination, origin)
+        notes = [_Note(path=path, version=version, origin=origin)]
+        _copy(model_dir, os.path.join(destination, str(version)))
+    yield version
+    for note in notes:
+        if note.version == version and note.origin.is_same_push(origin):
+            _remove(note.path)
+
+
+def forget_recorded_objects(destination: str, is_recorded: Callable[[str], bool]) -> None:
+    """Removes the notes of pushes that were killed after they were recorded."""
+    for note in _notes(destination):
+        if is_recorded(note.origin.record):
+            _remove(note.path)
+
+
+def leave_unrecorded_object(destination: str, version: int, origin: PushOrigin) -> None:
+    """Makes a version count as not recorded, so that the same push finds it when it is started again."""
+    if (version, origin) not in [(note.version, note.origin) for note in _notes(destination)]:
+        _write_note(destination, version, origin)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Note:
+    path: str
+    version: int
+    origin: PushOrigin
+
+
+def _notes(destination: str) -> list[_Note]:
+    """Reads the notes of a destination; one that is removed meanwhile is left out."""
+    found = []
+    for name in sorted(_entries(destination)):
+        match = _NOTE.fullmatch(name)
+        if match is None:
+            continue
+        path = os.path.join(destination, name)
+        try:
+            with tf.io.gfile.GFile(path) as file:
+                content = json.loads(file.read())
+            origin = PushOrigin(model=str(content["model"]), record=str(content["record"]))
+        except tf.errors.NotFoundError:
+            continue
+        except (ValueError, KeyError, TypeError):
+            # Half written, or somebody else's: it still claims its number.
+            origin = PushOrigin(model="", record="")
+        found.append(_Note(path=path, version=int(match.group(1)), origin=origin))
+    return found
+
+
+def _claim(destination: str, origin: PushOrigin) -> tuple[int, str]:
+    """Takes a number that no other process has or will have; returns it and the path of its note."""
+    least = 1
+    while True:
+        taken = [*list_versions(destination), *(note.version for note in _notes(destination))]
+        version = max([least, *(number + 1 for number in taken)])
+        path = _write_note(destination, version, origin)
+        claims = [name for name in _entries(destination) if name.startswith(f".push-{version}-")]
+        if claims == [os.path.basename(path)] and version not in list_versions(destination):
+            return version, path
+        _remove(path)
+        # Not all by the same step, or they would meet again.
+        least = version + random.randint(0, _LARGEST_STEP)
+        time.sleep(random.uniform(0, _LONGEST_WAIT_SECONDS))
+
+
+def _write_note(destination: str, version: int, origin: PushOrigin) -> str:
+    path = os.path.join(destination, f".push-{version}-{uuid.uuid4().hex}.json")
+    with tf.io.gfile.GFile(path, "w") as file:
+        file.write(json.dumps(dataclasses.asdict(origin), sort_keys=True) + "\n")
+    return path
+
+
+def _copy(model_dir: str, place: str) -> None:
+    files = [
+        os.path.relpath(os.path.join(folder, name), model_dir)
+        for folder, _, names in os.walk(model_dir)
+        for name in names
+    ]
+    # Stable, so that the model itself is the last one.
+    for name in sorted(files, key=lambda name: (name == SAVED_MODEL_FILE, name)):
+        if name == SAVED_MODEL_FILE:
+            _check_equal(model_dir, place, without=(SAVED_MODEL_FILE,))
+        if "://" not in place:
+            # On an object store, a folder is nothing but the names of its files.
+            os.makedirs(os.path.dirname(os.path.join(place, name)), exist_ok=True)
+        tf.io.gfile.copy(os.path.join(model_dir, name), os.path.join(place, name))
+    fingerprint = _check_equal(model_dir, place)
+    with tf.io.gfile.GFile(os.path.join(place, VERSION_MARKER), "w") as file:
+        file.write(json.dumps({"fingerprint": fingerprint}) + "\n")
+
+
+def _check_equal(model_dir: str, place: str, *, without: tuple[str, ...] = ()) -> str:
+    expected = fingerprint_folders([model_dir], without=without)
+    found = fingerprint_folders([place], without=without)
+    if found != expected:
+        raise OSError(
+            f"`push_destination` must return what was written to it; got other bytes in {place!r}. Push again; if it "
+            "happens again, look for another process that writes there, or for a damaged mount."
+        )
+    return expected
+
+
+def _whole_version(destination: str, notes: list[_Note]) -> int | None:
+    """Finds the version of a killed push that is whole and the newest, or None."""
+    newest = max(list_versions(destination), default=0)
+    for note in notes:
+        place = os.path.join(destination, str(note.version))
+        marker = os.path.join(place, VERSION_MARKER)
+        if note.version == newest and tf.io.gfile.exists(marker):
+            with tf.io.gfile.GFile(marker) as file:
+                fingerprint = json.loads(file.read())["fingerprint"]
+            if fingerprint == fingerprint_folders([place], without=(VERSION_MARKER,)):
+                return newest
+    return None
+
+
+def _unescaped(folder: str) -> str:
+    """Reads a path of the mount table, where blanks are octal numbers."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), folder)
+
+
+def _entries(destination: str) -> list[str]:
+    if not tf.io.gfile.isdir(destination):
+        return []
+    return [entry.rstrip("/") for entry in tf.io.gfile.listdir(destination)]
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(tf.errors.NotFoundError):
+        tf.io.gfile.remove(path)

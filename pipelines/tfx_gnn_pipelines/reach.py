@@ -1,0 +1,129 @@
+"""Checks what the containers of a service can reach, and names what they bring themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import re
+from pathlib import Path
+
+from tfx_gnn.components import parameters
+from tfx_gnn.components.subgraph_example_gen.stage import list_input_files
+from tfx_gnn.io.package_paths import PACKAGE_SCHEME
+from tfx_gnn.tables.graph_tables import list_table_files
+from tfx_gnn_pipelines.config import PipelineConfig, is_uri
+from tfx_gnn_pipelines.services import Service
+
+_ROOTS = {Service.KUBEFLOW: ("minio://", "s3://", "gs://"), Service.VERTEX: ("gs://",)}
+_NAMES = {Service.KUBEFLOW: "Kubeflow Pipelines", Service.VERTEX: "Vertex AI"}
+_READABLE = "gs://"
+_IMAGE = re.compile(
+    r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::[0-9]+)?/)?"
+    r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
+)
+
+
+def check_reach(config: PipelineConfig, service: Service, image: str) -> None:
+    """Checks that a service's containers can read and write every place of a pipeline, and pull its image.
+
+    Raises:
+        ValueError: if they cannot; the message says what to write instead.
+    """
+    name = _NAMES[service]
+    _check_root(config.root, service, name)
+    _check_image(image, name)
+    if is_uri(config.tables_dir) and not config.tables_dir.startswith(_READABLE):
+        raise ValueError(
+            f"`tables_dir` must be on Cloud Storage or inside a package of the image on {name}; got "
+            f"{config.tables_dir!r}, which TensorFlow cannot read. Copy the tables to gs://BUCKET/FOLDER and name that "
+            "with --tables."
+        )
+    _check_push_destination(config.push_destination, name)
+
+
+def portable_tables(config: PipelineConfig) -> PipelineConfig:
+    """Names tables inside a package of the user by that package, which may be installed anywhere in the image.
+
+    The hash of the tables is computed now, if the config has none, so that the cache notices edits and the executor
+    refuses other tables.
+
+    Raises:
+        ValueError: if the tables are on this machine, outside of the packages that the pipeline runs.
+    """
+    if is_uri(config.tables_dir):
+        return config
+    references = (config.graph_transform.preprocessing_fn, config.graph_trainer.model_fn)
+    packages = sorted({reference.partition(":")[0].partition(".")[0] for reference in references})
+    for package in packages:
+        folder = _package_folder(package)
+        if folder is not None and Path(config.tables_dir).resolve().is_relative_to(folder):
+            inside = Path(config.tables_dir).resolve().relative_to(folder).as_posix()
+            return dataclasses.replace(
+                config,
+                tables_dir=f"{PACKAGE_SCHEME}{package}/{inside}",
+                tables_fingerprint=config.tables_fingerprint or _fingerprint(config),
+            )
+    raise ValueError(
+        f"`tables_dir` must be where containers can read it; got {config.tables_dir!r}, a folder of this machine "
+        f"outside of the packages {packages}. Copy it to gs://BUCKET/FOLDER and name that with --tables, or put it "
+        "into one of these packages, which the image brings."
+    )
+
+
+def _fingerprint(config: PipelineConfig) -> str:
+    """Hashes the tables as each of the components that read them will; they may read different files."""
+    files = [list_input_files(config.tables_dir, config.subgraph_example_gen)]
+    if config.graph_transform.analyze == "tables":
+        files.append(list_table_files(config.tables_dir, access=config.graph_transform.access))
+    return parameters.fingerprint_tables(*files)
+
+
+def _check_root(root: str, service: Service, name: str) -> None:
+    if not root and service is Service.KUBEFLOW:
+        return  # The cluster has a default.
+    if not root.startswith(_ROOTS[service]):
+        forms = " or ".join(f"{scheme}BUCKET/FOLDER" for scheme in _ROOTS[service])
+        default = ", or leave it out for the cluster's default" if service is Service.KUBEFLOW else ""
+        raise ValueError(
+            f"`root` must be on an object store on {name}, where every task is a container; got {root!r}. Give --root "
+            f"as {forms}{default}."
+        )
+
+
+def _check_image(image: str, name: str) -> None:
+    if not image:
+        raise ValueError(
+            f"`image` must name a container image on {name}; got none. Build and push an image with this project, and "
+            "give it as --image REGISTRY/NAME:TAG."
+        )
+    if not _IMAGE.fullmatch(image) or "/" not in image:
+        raise ValueError(
+            f"`image` must be a name that {name} can pull, with its registry; got {image!r}. Write "
+            "REGISTRY/NAME:TAG in lower case, as in europe-docker.pkg.dev/PROJECT/REPOSITORY/NAME:TAG."
+        )
+
+
+def _check_push_destination(destination: str, name: str) -> None:
+    if not destination:
+        raise ValueError(
+            f"`push_destination` must be given on {name} without a root on Cloud Storage; got none. Give --push-to as "
+            "gs://BUCKET/FOLDER."
+        )
+    if is_uri(destination) and not destination.startswith(_READABLE):
+        raise ValueError(
+            f"`push_destination` must be on Cloud Storage on {name}; got {destination!r}, which TensorFlow cannot "
+            "write. Give --push-to as gs://BUCKET/FOLDER."
+        )
+    if not is_uri(destination):
+        raise ValueError(
+            f"`push_destination` must outlive the container on {name}; got {destination!r}, a folder that is lost with "
+            "it. Give --push-to as gs://BUCKET/FOLDER."
+        )
+
+
+def _package_folder(package: str) -> Path | None:
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(next(iter(spec.submodule_search_locations))).resolve()

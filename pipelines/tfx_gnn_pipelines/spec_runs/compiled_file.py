@@ -1,0 +1,132 @@
+"""Reads a compiled pipeline, in any form in which Kubeflow and Vertex AI take it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from tfx_gnn_pipelines.services import Service
+
+_SCHEMAS = ("2.0.0", "2.1.0")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CompiledPipeline:
+    """A compiled pipeline.
+
+    Attributes:
+        spec: the PipelineSpec message as JSON.
+        root: where outputs go; empty if the service has a default.
+        parameters: values of the run's parameters that the file gives.
+    """
+
+    spec: Mapping[str, Any]
+    root: str
+    parameters: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Name of the pipeline."""
+        return str(self.spec["pipelineInfo"]["name"])
+
+    @property
+    def declared_parameters(self) -> Mapping[str, Any]:
+        """Declarations of the run's parameters, by name."""
+        declared: Mapping[str, Any] = self.spec["root"].get("inputDefinitions", {}).get("parameters", {})
+        return declared
+
+
+def read_compiled(path: str) -> CompiledPipeline:
+    """Reads a compiled pipeline: a PipelineJob as JSON, or a specification as YAML or JSON.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if the file holds no specification of a pipeline.
+    """
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    try:
+        documents = [json.loads(text)] if path.endswith(".json") else list(yaml.safe_load_all(text))
+    except (ValueError, yaml.YAMLError) as error:
+        raise _no_pipeline(path, " ".join(str(error).split())) from error
+    first = documents[0] if documents else None
+    if not isinstance(first, dict):
+        raise _no_pipeline(path, "no object")
+    job = first if "pipelineSpec" in first else {"pipelineSpec": first}
+    spec = job["pipelineSpec"]
+    try:
+        version, tasks = spec["schemaVersion"], spec["root"]["dag"]["tasks"]
+        executors = spec["deploymentSpec"]["executors"]
+    except (KeyError, TypeError) as error:
+        raise _no_pipeline(path, f"no {error}") from error
+    if version not in _SCHEMAS or not tasks or not executors:
+        raise _no_pipeline(path, f"schema {version}, {len(tasks)} tasks and {len(executors)} executors")
+    runtime = job.get("runtimeConfig", {})
+    return CompiledPipeline(
+        spec=spec,
+        root=runtime.get("gcsOutputDirectory") or spec.get("defaultPipelineRoot", ""),
+        parameters=runtime.get("parameterValues", {}),
+    )
+
+
+def compiled_service(pipeline: CompiledPipeline) -> Service:
+    """Tells for which service a pipeline was compiled: on Kubeflow its tasks leave object stores to the launcher."""
+    executors = pipeline.spec["deploymentSpec"]["executors"].values()
+    arguments = [executor.get("container", {}).get("args", []) for executor in executors]
+    return Service.KUBEFLOW if any("launcher" in given for given in arguments) else Service.VERTEX
+
+
+def run_parameters(pipeline: CompiledPipeline, given: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the values of all parameters of a run: those given as text, those of the file, then the defaults.
+
+    Raises:
+        ValueError: if a name is unknown, a text has not the declared type, or a value is missing.
+    """
+    declared = pipeline.declared_parameters
+    unknown = sorted(given.keys() - declared.keys())
+    if unknown:
+        raise ValueError(
+            f"`parameter` must name a parameter of the pipeline, among {sorted(declared)}; got {unknown[0]!r}. Check "
+            "the spelling."
+        )
+    values = {}
+    for name, declaration in declared.items():
+        if name in given:
+            values[name] = _typed(name, given[name], declaration.get("parameterType", "STRING"))
+        elif name in pipeline.parameters:
+            values[name] = pipeline.parameters[name]
+        elif "defaultValue" in declaration:
+            values[name] = declaration["defaultValue"]
+        elif not declaration.get("isOptional"):
+            raise ValueError(
+                f"`parameter` must give {name!r}, which has no default; got none. Add --parameter {name}=VALUE."
+            )
+    return values
+
+
+def _typed(name: str, text: str, kind: str) -> Any:
+    try:
+        if kind == "NUMBER_INTEGER":
+            return int(text)
+        if kind == "NUMBER_DOUBLE":
+            return float(text)
+        if kind == "BOOLEAN":
+            return {"true": True, "false": False}[text.lower()]
+        if kind in ("LIST", "STRUCT"):
+            return json.loads(text)
+    except (ValueError, KeyError) as error:
+        raise ValueError(
+            f"`parameter` must have the declared type, {kind} for {name!r}; got {text!r}. Give another value."
+        ) from error
+    return text
+
+
+def _no_pipeline(path: str, found: str) -> ValueError:
+    return ValueError(
+        f"`file` must hold a compiled pipeline of schema {' or '.join(_SCHEMAS)}; got {path!r} with {found}. Write one "
+        "with --compile-only."
+    )

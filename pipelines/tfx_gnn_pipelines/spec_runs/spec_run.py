@@ -1,0 +1,329 @@
+"""Runs the tasks of a compiled pipeline one after the other, as a service would."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime as dt
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tfx_gnn_pipelines.services import Service
+from tfx_gnn_pipelines.spec_runs.compiled_file import CompiledPipeline
+from tfx_gnn_pipelines.spec_runs.object_store import copy_objects
+from tfx_gnn_pipelines.spec_runs.semantics import (
+    DEFAULT_ROOT,
+    FinishedTask,
+    cache_key,
+    executor_input,
+    fill_command,
+    object_path,
+    provision_outputs,
+    record_outputs,
+)
+from tfx_gnn_pipelines.spec_runs.task_process import TaskCommand, run_in_process
+
+_OUTPUT_FILE = "tmp/kfp_outputs/output_metadata.json"
+_LOG_TAIL_BYTES = 4096
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskResult:
+    """What became of a task.
+
+    Attributes:
+        task: its name.
+        state: "done", "cached", "failed" or "not run", because a task before it failed.
+        seconds: of all attempts.
+        attempts: how often its command was started.
+        reason: the last line of the log of a failed task.
+        log: path of the log; empty if no command was started.
+        artifacts: RuntimeArtifact of each output.
+    """
+
+    task: str
+    state: str
+    seconds: float = 0.0
+    attempts: int = 0
+    reason: str = ""
+    log: str = ""
+    artifacts: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+
+
+def run_compiled(
+    pipeline: CompiledPipeline,
+    *,
+    service: Service,
+    folder: str,
+    root: str = "",
+    parameters: Mapping[str, Any],
+    command: TaskCommand = run_in_process,
+    report: Callable[[str, TaskResult | None], None] | None = None,
+) -> list[TaskResult]:
+    """Runs a compiled pipeline on this machine.
+
+    A task whose inputs, parameters, image and command equal those of an earlier run in the same folder is taken from
+    there if the specification allows it, so a run that was killed goes on where it was.
+
+    Args:
+        pipeline: the pipeline.
+        service: whose driver and launcher are imitated.
+        folder: folder of logs, cache and artifacts. On Kubeflow, artifacts are in a folder of it that stands for the
+            object store.
+        root: where tasks write on Vertex AI, any URI that TensorFlow reads and writes; empty: in `folder`.
+        parameters: values of all parameters of the run.
+        command: starts the command of a task.
+        report: called with a task's name and None when it starts, and with its result when it ended.
+
+    Returns:
+        The results of all tasks, in the order in which they ran.
+
+    Raises:
+        BlockingIOError: if another run uses the folder.
+        ValueError: if the specification has what this imitation does not know.
+    """
+    with _locked(Path(folder)) as place:
+        run = _Run(pipeline, service=service, folder=place, root=root, parameters=parameters, command=command)
+        results: dict[str, TaskResult] = {}
+        for name in _in_order(run.tasks):
+            before = [results[other] for other in _upstream(run.tasks[name])]
+            if any(other.state in ("failed", "not run") for other in before):
+                results[name] = TaskResult(task=name, state="not run")
+            else:
+                if report is not None:
+                    report(name, None)
+                results[name] = run.run_task(name, results)
+            if report is not None:
+                report(name, results[name])
+            run.write_state(results)
+        return list(results.values())
+
+
+class _Run:
+    def __init__(
+        self,
+        pipeline: CompiledPipeline,
+        *,
+        service: Service,
+        folder: Path,
+        root: str,
+        parameters: Mapping[str, Any],
+        command: TaskCommand,
+    ) -> None:
+        self._pipeline = pipeline
+        self._service = service
+        self._parameters = parameters
+        self._command = command
+        self.tasks: Mapping[str, Any] = pipeline.spec["root"]["dag"]["tasks"]
+        self._folder = folder
+        self._store = folder / "store"
+        self._cache = folder / "cache" / pipeline.name
+        self._run_id = dt.datetime.now(dt.timezone.utc).strftime("%Y%m%dT%H%M%S%f")
+        self._logs = folder / "runs" / self._run_id
+        if service is Service.KUBEFLOW:
+            root = pipeline.root or DEFAULT_ROOT
+        self._root = "/".join(((root or str(folder / "artifacts")).rstrip("/"), pipeline.name, self._run_id))
+        _check_known(self.tasks, pipeline.spec)
+
+    def run_task(self, name: str, results: Mapping[str, TaskResult]) -> TaskResult:
+        started = time.monotonic()
+        task = self.tasks[name]
+        component = self._pipeline.spec["components"][task["componentRef"]["name"]]
+        container = self._pipeline.spec["deploymentSpec"]["executors"][component["executorLabel"]]["container"]
+        message = executor_input(
+            service=self._service,
+            task=task,
+            component=component,
+            values=self._parameters,
+            finished={other: FinishedTask(artifacts=result.artifacts) for other, result in results.items()},
+        )
+        cached = self._cache / f"{cache_key(message, component, container)}.json"
+        allowed = task.get("cachingOptions", {}).get("enableCache", False)
+        if allowed and cached.exists():
+            return TaskResult(task=name, state="cached", artifacts=json.loads(cached.read_text(encoding="utf-8")))
+        self._logs.mkdir(parents=True, exist_ok=True)
+        log = self._logs / f"{name}.log"
+        retries = int(task.get("retryPolicy", {}).get("maxRetryCount", 0))
+        for attempt in range(1, retries + 2):
+            artifacts = self._attempt(name, component, container, message, log)
+            if artifacts is not None:
+                if allowed:
+                    _write(cached, artifacts)
+                return TaskResult(
+                    task=name,
+                    state="done",
+                    seconds=time.monotonic() - started,
+                    attempts=attempt,
+                    log=str(log),
+                    artifacts=artifacts,
+                )
+            if attempt <= retries:
+                time.sleep(_wait_seconds(task["retryPolicy"], attempt))
+        return TaskResult(
+            task=name,
+            state="failed",
+            seconds=time.monotonic() - started,
+            attempts=retries + 1,
+            reason=_last_line(log),
+            log=str(log),
+        )
+
+    def write_state(self, results: Mapping[str, TaskResult]) -> None:
+        state = {
+            "pipeline": self._pipeline.name,
+            "service": self._service.value,
+            "parameters": dict(self._parameters),
+            "tasks": [dataclasses.asdict(result) for result in results.values()],
+        }
+        _write(self._logs / "run.json", state)
+
+    def _attempt(
+        self, name: str, component: Mapping[str, Any], container: Mapping[str, Any], message: dict[str, Any], log: Path
+    ) -> dict[str, Any] | None:
+        """Runs the command of a task once; returns its artifacts, or None if it failed."""
+        pod = self._folder / "pods" / f"{self._run_id}-{name}"
+        shutil.rmtree(pod, ignore_errors=True)
+        pod.mkdir(parents=True)
+        uses_launcher = self._service is Service.KUBEFLOW
+        outputs = provision_outputs(
+            service=self._service,
+            root=self._root,
+            task_name=name,
+            component=component,
+            output_file=str(pod / _OUTPUT_FILE) if uses_launcher else "",
+        )
+        if uses_launcher:
+            self._download(message, pod)
+            for uri in _uris(outputs):
+                (pod / _path_of(uri)).parent.mkdir(parents=True, exist_ok=True)
+        code = self._command(fill_command(container, {**message, "outputs": outputs}), pod, log)
+        if code:
+            with log.open("a", encoding="utf-8") as file:
+                file.write("" if code > 0 else f"{name} was ended by signal {-code}\n")
+            return None
+        answer = self._answer(outputs["outputFile"])
+        artifacts = record_outputs(
+            service=self._service, outputs=outputs, answer=answer, first_id=self._take_ids(len(outputs["artifacts"]))
+        )
+        if uses_launcher:
+            self._upload(name, artifacts, pod, log)
+        shutil.rmtree(pod)
+        return artifacts
+
+    def _download(self, message: Mapping[str, Any], pod: Path) -> None:
+        for uri in _uris(message["inputs"]):
+            copy_objects(self._store / _path_of(uri), pod / _path_of(uri))
+
+    def _upload(self, name: str, artifacts: Mapping[str, Any], pod: Path, log: Path) -> None:
+        for output, artifact in artifacts.items():
+            path = _path_of(artifact["uri"])
+            if output == "executor-logs":
+                copy_objects(log, self._store / path)
+            elif not copy_objects(pod / path, self._store / path):
+                with log.open("a", encoding="utf-8") as file:
+                    file.write(f"Warning: {name} wrote no file for the output {output!r}\n")
+
+    def _answer(self, output_file: str) -> dict[str, Any]:
+        """Reads what the executor wrote; Kubeflow takes no file for an empty answer."""
+        if "://" in output_file:
+            import tensorflow as tf
+
+            with tf.io.gfile.GFile(output_file) as file:
+                return dict(json.loads(file.read()))
+        path = Path(output_file)
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+    def _take_ids(self, count: int) -> int:
+        """Takes ids of the metadata store, which never gives one twice."""
+        path = self._folder / "last_artifact.json"
+        last = int(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else 0
+        _write(path, last + count)
+        return last + 1
+
+
+def _check_known(tasks: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
+    for name, task in tasks.items():
+        component = spec["components"][task["componentRef"]["name"]]
+        executor = spec["deploymentSpec"]["executors"].get(component.get("executorLabel", ""), {})
+        if "container" not in executor or "triggerPolicy" in task:
+            kind = ", ".join([*executor, *(["triggerPolicy"] if "triggerPolicy" in task else [])]) or "no executor"
+            raise ValueError(
+                f"Each task must have a container and no condition to run here; got {name!r} with {kind}. Run this "
+                "pipeline on its service."
+            )
+
+
+def _in_order(tasks: Mapping[str, Any]) -> list[str]:
+    """Orders the tasks so that each comes after those whose outputs it reads or on which it depends."""
+    order: list[str] = []
+    while len(order) < len(tasks):
+        ready = [name for name in tasks if name not in order and _upstream(tasks[name]) <= set(order)]
+        if not ready:
+            raise ValueError(
+                f"The tasks must depend on one another without a circle; got {sorted(set(tasks) - set(order))}. "
+                "Compile the pipeline again."
+            )
+        order += ready
+    return order
+
+
+def _upstream(task: Mapping[str, Any]) -> set[str]:
+    sources = task.get("inputs", {}).get("artifacts", {}).values()
+    return {*task.get("dependentTasks", ()), *(source["taskOutputArtifact"]["producerTask"] for source in sources)}
+
+
+def _uris(message: Mapping[str, Any]) -> list[str]:
+    return [artifact["uri"] for found in message["artifacts"].values() for artifact in found["artifacts"]]
+
+
+def _path_of(uri: str) -> str:
+    path = object_path(uri)
+    if path is None:
+        raise ValueError(
+            f"`root` must be on a store that Kubeflow's launcher knows, gs://, minio:// or s3://; got {uri!r}. Compile "
+            "the pipeline with another root."
+        )
+    return path
+
+
+def _wait_seconds(policy: Mapping[str, Any], attempt: int) -> float:
+    first = float(str(policy.get("backoffDuration", "0s")).removesuffix("s"))
+    longest = float(str(policy.get("backoffMaxDuration", "3600s")).removesuffix("s"))
+    return min(first * float(policy.get("backoffFactor", 2.0)) ** (attempt - 1), longest)
+
+
+def _last_line(log: Path) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _LOG_TAIL_BYTES))
+        lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else "it wrote nothing"
+
+
+def _write(path: Path, content: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    os.replace(partial, path)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[Path]:
+    """Locks the folder of a run, and removes the containers' folders that killed runs left."""
+    folder = folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BlockingIOError(
+                f"`root` must be used by one run at a time; got {str(folder)!r}, which another run uses now. Wait for "
+                "its end or choose another root."
+            ) from error
+        shutil.rmtree(folder / "pods", ignore_errors=True)
+        yield folder

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import json
+import os
+import threading
+
+import pytest
+import tensorflow as tf
+
+from tfx_gnn.serving import object_versions
+from tfx_gnn.serving.object_versions import (
+    copied_version,
+    forget_recorded_objects,
+    has_folder_renames,
+    leave_unrecorded_object,
+)
+from tfx_gnn.serving.versions import PushOrigin, list_versions
+
+ORIGIN = PushOrigin(model="model a", record="/records/1")
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A folder like a SavedModel's."""
+    folder = tmp_path / "model"
+    (folder / "variables").mkdir(parents=True)
+    (folder / "saved_model.pb").write_bytes(b"graph")
+    (folder / "variables" / "variables.index").write_bytes(b"index")
+    return str(folder)
+
+
+def push(model, destination, *, origin=ORIGIN, recorded=()):
+    with copied_version(model, str(destination), origin, lambda record: record in recorded) as version:
+        return version
+
+
+def names(destination):
+    return sorted(os.listdir(destination))
+
+
+def test_version_is_a_copy_with_a_marker(model, tmp_path):
+    assert push(model, tmp_path / "serving") == 1
+
+    version = tmp_path / "serving" / "1"
+    assert names(tmp_path / "serving") == ["1"]
+    assert names(version) == ["saved_model.pb", "tfx_gnn_version.json", "variables"]
+    assert (version / "variables" / "variables.index").read_bytes() == b"index"
+    assert len(json.loads((version / "tfx_gnn_version.json").read_text())["fingerprint"]) == 64
+
+
+def test_numbers_grow_and_nothing_is_overwritten(model, tmp_path):
+    (tmp_path / "serving" / "7").mkdir(parents=True)
+    (tmp_path / "serving" / "7" / "saved_model.pb").write_bytes(b"older")
+
+    assert push(model, tmp_path / "serving") == 8
+    assert (tmp_path / "serving" / "7" / "saved_model.pb").read_bytes() == b"older"
+
+
+def test_model_file_comes_when_all_others_are_there(model, tmp_path, monkeypatch):
+    copied = []
+    copy = tf.io.gfile.copy
+
+    def note(source, target, **options):
+        copied.append((os.path.relpath(source, model), sorted(tf.io.gfile.glob(f"{tmp_path}/serving/1/*"))))
+        copy(source, target, **options)
+
+    monkeypatch.setattr(tf.io.gfile, "copy", note)
+
+    push(model, tmp_path / "serving")
+
+    assert [name for name, _ in copied] == ["variables/variables.index", "saved_model.pb"]
+    assert copied[-1][1] == [f"{tmp_path}/serving/1/variables"]
+
+
+def test_store_that_returns_other_bytes_gets_no_model_file(model, tmp_path, monkeypatch):
+    copy = tf.io.gfile.copy
+
+    def tear(source, target, **options):
+        copy(source, target, **options)
+        with open(target, "r+b") as file:
+            file.truncate(2)
+
+    monkeypatch.setattr(tf.io.gfile, "copy", tear)
+
+    with pytest.raises(OSError, match="`push_destination` must return what was written to it"):
+        push(model, tmp_path / "serving")
+    assert names(tmp_path / "serving" / "1") == ["variables"]
+
+
+def test_concurrent_pushes_get_different_versions(model, tmp_path):
+    versions = []
+
+    def push_one(number):
+        versions.append(push(model, tmp_path / "serving", origin=PushOrigin(model="a", record=f"/{number}/1")))
+
+    threads = [threading.Thread(target=push_one, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(set(versions)) == 12
+    assert sorted(versions) == list_versions(str(tmp_path / "serving"))
+    assert [name for name in names(tmp_path / "serving") if name.startswith(".")] == []
+
+
+def test_push_that_was_killed_before_its_record_finds_its_version(model, tmp_path):
+    def killed():
+        with copied_version(model, str(tmp_path / "serving"), ORIGIN, lambda _: False):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        killed()
+
+    retry = PushOrigin(model="model a", record="/records/2")
+    assert push(model, tmp_path / "serving", origin=retry) == 1
+    assert names(tmp_path / "serving") == ["1"]
+    assert push(model, tmp_path / "serving", origin=retry) == 2
+
+
+@pytest.mark.parametrize("lost", ["tfx_gnn_version.json", "variables/variables.index"])
+def test_version_that_a_kill_left_incomplete_is_not_taken(model, tmp_path, lost):
+    def killed():
+        with copied_version(model, str(tmp_path / "serving"), ORIGIN, lambda _: False):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        killed()
+    os.remove(tmp_path / "serving" / "1" / lost)
+
+    assert push(model, tmp_path / "serving") == 2
+
+
+def test_version_of_another_push_is_not_taken(model, tmp_path):
+    push(model, tmp_path / "serving")
+    leave_unrecorded_object(str(tmp_path / "serving"), 1, ORIGIN)
+
+    assert push(model, tmp_path / "serving", origin=PushOrigin(model="model b", record="/records/2")) == 2
+    assert push(model, tmp_path / "serving", origin=PushOrigin(model="model a", record="/others/1")) == 3
+
+
+def test_version_that_is_no_longer_the_newest_is_not_taken(model, tmp_path):
+    push(model, tmp_path / "serving")
+    leave_unrecorded_object(str(tmp_path / "serving"), 1, ORIGIN)
+    push(model, tmp_path / "serving", origin=PushOrigin(model="model b", record="/b/1"))
+
+    assert push(model, tmp_path / "serving") == 3
+
+
+def test_notes_of_recorded_pushes_are_removed(model, tmp_path):
+    serving = str(tmp_path / "serving")
+    push(model, serving)
+    leave_unrecorded_object(serving, 1, ORIGIN)
+    leave_unrecorded_object(serving, 1, ORIGIN)
+    assert len(names(serving)) == 2
+
+    forget_recorded_objects(serving, lambda record: record == "/records/1")
+
+    assert names(serving) == ["1"]
+
+
+def test_number_that_a_damaged_note_claims_is_left_to_it(model, tmp_path):
+    (tmp_path / "serving").mkdir()
+    (tmp_path / "serving" / f".push-4-{'0' * 32}.json").write_text("{")
+
+    assert push(model, tmp_path / "serving") == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("ext4", True), ("fuse.gcsfuse", False), ("fuse", False), ("nfs4", True)]
+)
+def test_mounted_buckets_are_told_from_disks(tmp_path, monkeypatch, kind, expected):
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        "1 0 0:1 / / rw - overlay overlay rw\n"
+        f"2 1 0:2 / {tmp_path}/a\\040b rw,nosuid shared:3 - {kind} bucket rw\n"
+        f"3 1 0:3 / {tmp_path}/a rw - fuse.other other rw\n"
+    )
+    monkeypatch.setattr(object_versions, "_MOUNTS", str(mounts))
+
+    assert has_folder_renames(f"{tmp_path}/a b/serving") is expected
+    assert has_folder_renames(f"{tmp_path}/c") is True
+
+
+def test_object_stores_rename_no_folder():
+    assert not has_folder_renames("gs://bucket/serving")
