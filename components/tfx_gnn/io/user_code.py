@@ -119,9 +119,13 @@ def _own_top_levels(module_name: str) -> _TopLevels:
 
 def _same_distribution(top_level: str) -> frozenset[str]:
     """Names the top-level packages and modules that were installed together with one of them."""
-    distributions = importlib.metadata.packages_distributions()
-    own = set(distributions.get(top_level, ()))
-    together = {name for name, others in distributions.items() if own.intersection(others)}
+    together = {top_level}
+    for distribution in importlib.metadata.distributions():
+        record = distribution.read_text("RECORD") or ""
+        files = [line.partition(",")[0].strip('"') for line in record.splitlines()]
+        names = {name.removesuffix(".py") for name in (file.partition("/")[0] for file in files)}
+        if top_level in names:
+            together |= {name for name in names if name.isidentifier()}
     # This library counts by its version, also for the tasks that come with it.
     return frozenset(together - {tfx_gnn.__name__} | {top_level})
 

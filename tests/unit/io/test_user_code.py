@@ -83,6 +83,33 @@ def test_fingerprint_ignores_installed_packages(tmp_path, monkeypatch):
     assert fingerprint_function("mymodel:model_fn") == before
 
 
+def test_fingerprint_in_a_folder_is_that_of_the_installed_distribution(tmp_path, monkeypatch):
+    sources = {
+        "mymodel.py": "import mylayers\nimport numpy\n\ndef model_fn():\n    return 1\n",
+        "mylayers.py": "width = 7\n",
+        "others.py": "from mylayers import width\n",
+    }
+    project, installed = tmp_path / "project", tmp_path / "site-packages"
+    for folder in (project, installed):
+        folder.mkdir()
+        for name, text in sources.items():
+            (folder / name).write_text(text)
+    info = installed / "my_project-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-project\nVersion: 1.0\n")
+    (info / "RECORD").write_text("mymodel.py,,\nmylayers.py,,\nmy_project-1.0.dist-info/RECORD,,\n")
+
+    def fingerprint(folder):
+        with monkeypatch.context() as path:
+            path.syspath_prepend(str(folder))
+            return fingerprint_function("mymodel:model_fn")
+
+    before = fingerprint(project)
+    assert fingerprint(installed) == before
+    (installed / "mylayers.py").write_text("width = 8\n")
+    assert fingerprint(installed) != before
+
+
 def test_fingerprint_ignores_modules_that_are_not_reached(package):
     before = fingerprint_function("mytask.model:model_fn")
 

@@ -15,6 +15,7 @@ from tfx_gnn.components.graph_pusher.options import GraphPusherOptions
 from tfx_gnn.components.graph_pusher.stage import PushedVersion, forget_push, push_graph_model
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.records.blessing import INFRA_PREFIX, BlessingSubject, write_blessing
+from tfx_gnn.serving.object_versions import leave_unrecorded_object
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.verification import ServingVerificationError, VerificationReport, verify_saved_model
 from tfx_gnn.serving.versions import PushOrigin, leave_unrecorded
@@ -32,6 +33,7 @@ def _push(
     infra_blessing_dir: str = "",
     pushed_model_dir: str = "",
     refuses_nonfinite_answers: bool = False,
+    publishing: Literal["auto", "rename", "copy"] = "auto",
 ) -> PushedVersion:
     if not blessing_dir:
         blessing_dir = str(tmp_path / f"blessing-{run}")
@@ -48,6 +50,7 @@ def _push(
             num_verification_requests=2,
             verification_seconds=0.2,
             refuses_nonfinite_answers=refuses_nonfinite_answers,
+            publishing=publishing,
         ),
     )
 
@@ -175,6 +178,32 @@ def test_record_of_an_earlier_release_is_nothing_to_forget(tmp_path: Path) -> No
     forget_push(str(tmp_path))
 
     assert os.listdir(tmp_path / "serving") == ["1"]
+
+
+def test_version_of_a_bucket_is_copied_and_found_again(tmp_path: Path, toy_folders: dict[str, str]) -> None:
+    first = _push(tmp_path, **toy_folders, run="1", publishing="copy")
+    files = sorted(path.relative_to(first.path) for path in Path(first.path).rglob("*") if path.is_file())
+
+    assert (first.version, os.listdir(tmp_path / "serving")) == (1, ["1"])
+    assert Path("tfx_gnn_version.json") in files
+    assert has_warmup_requests(first.path)
+    record = json.loads((tmp_path / "pushed-1" / "pushed_version.json").read_text())
+    assert record["path"] == str(tmp_path / "serving" / "1")
+
+    # An orchestrator that is about to remove the record, and starts the push again.
+    leave_unrecorded_object(
+        str(tmp_path / "serving"), 1, PushOrigin(model=first.model_fingerprint, record=str(tmp_path / "pushed-1"))
+    )
+    shutil.rmtree(tmp_path / "pushed-1")
+    shutil.rmtree(tmp_path / "blessing-1")
+    again = _push(tmp_path, **toy_folders, run="1", publishing="copy")
+    assert (again.version, os.listdir(tmp_path / "serving")) == (1, ["1"])
+    assert _push(tmp_path, **toy_folders, run="2", publishing="copy").version == 2
+
+
+def test_unknown_way_to_publish_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"`publishing` must be one of \['auto', 'rename', 'copy'\]; got 'move'"):
+        GraphPusherOptions(publishing="move")  # type: ignore[arg-type]
 
 
 def test_model_that_is_not_blessed_is_not_pushed(tmp_path: Path, toy_model_dir: str, toy_examples_dir: str) -> None:
