@@ -49,6 +49,7 @@ _TASK_HELP = (
     "compiled file."
 )
 _OPEN_HELP = "One more parameter to leave open in the compiled pipeline, as in GraphTrainer.num_epochs; repeatable."
+_RESOURCES_HELP = "File with machine, retries, volumes and the like of each component, for kubeflow and vertex."
 _PARAMETER_HELP = "Value of an open parameter of the compiled file, as in num_epochs=3; repeatable."
 _SEMANTICS_HELP = "Service to imitate with --runner spec."
 _ROOT_HELP = "Folder or URI of all outputs; on Kubeflow, empty for the cluster's default."
@@ -83,6 +84,7 @@ def run(
     seed: Annotated[int, typer.Option(help="Seed of the model's weights and of the order of examples.")] = 0,
     sampling_seed: Annotated[int, typer.Option(help="Seed of the sampled subgraphs.")] = 0,
     image: Annotated[str, typer.Option(help="Container image with this project, for kubeflow and vertex.")] = "",
+    resources: Annotated[str, typer.Option(help=_RESOURCES_HELP)] = "",
     open_parameter: Annotated[list[str] | None, typer.Option(help=_OPEN_HELP)] = None,
     semantics: Annotated[Semantics | None, typer.Option(help=_SEMANTICS_HELP, show_default="the file's own")] = None,
     parameter: Annotated[list[str] | None, typer.Option(help=_PARAMETER_HELP)] = None,
@@ -99,7 +101,12 @@ def run(
     """
     started_at = time.monotonic()
     console = PlainConsole()
-    remote_options = {"--output": output, "--image": image, "--open-parameter": open_parameter}
+    remote_options = {
+        "--output": output,
+        "--image": image,
+        "--resources": resources,
+        "--open-parameter": open_parameter,
+    }
     spec_options = {"--semantics": semantics, "--parameter": parameter}
     task_options = {
         "--tables": tables,
@@ -142,7 +149,7 @@ def run(
         )
         if compile_only:
             output = output or os.path.join("runs", f"{config.pipeline_name}_{runner.value}.json")
-            _compile(config, runner, output, image, console)
+            _compile(config, runner, output, image=image, resources=resources, console=console)
             return
         pushed = _run_here(config, runner, console, started_at=started_at, debug=debug)
     except Exception as error:
@@ -264,11 +271,15 @@ def _run_here(config: PipelineConfig, runner: Runner, console: Console, *, start
     return print_summary(console, config, read_latest_run(config.metadata_path), time.monotonic() - started_at)
 
 
-def _compile(config: PipelineConfig, runner: Runner, output: str, image: str, console: Console) -> None:
+def _compile(
+    config: PipelineConfig, runner: Runner, output: str, *, image: str, resources: str, console: Console
+) -> None:
     from tfx_gnn_pipelines.compilation import compile_to
+    from tfx_gnn_pipelines.resources import NO_RESOURCES, read_resources
     from tfx_gnn_pipelines.services import Service
 
-    job = compile_to(config, output, service=Service(runner.value), image=image)
+    given = read_resources(resources) if resources else NO_RESOURCES
+    job = compile_to(config, output, service=Service(runner.value), image=image, resources=given)
     values = job["runtimeConfig"]["parameterValues"]
     console.print(
         f"Wrote {output}: pipeline spec 2.1.0 for {runner.value}",

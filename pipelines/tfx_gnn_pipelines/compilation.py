@@ -12,23 +12,28 @@ import yaml
 from tfx.dsl.components.base.base_component import BaseComponent
 from tfx.orchestration.kubeflow.v2 import kubeflow_v2_dag_runner
 
-from tfx_gnn_pipelines.assembly import STANDARD_PARAMETERS, build_pipeline, open_values
+from tfx_gnn_pipelines.assembly import COMPONENTS, STANDARD_PARAMETERS, build_pipeline, open_values
 from tfx_gnn_pipelines.config import PipelineConfig
 from tfx_gnn_pipelines.container import Contract, container_arguments
 from tfx_gnn_pipelines.reach import check_reach, portable_tables
+from tfx_gnn_pipelines.resources import NO_RESOURCES, Resources, apply_resources, check_resources
 from tfx_gnn_pipelines.services import Service
 
 _COMMAND = ("python", "-m", "tfx_gnn_pipelines.container")
 
 
-def compile_to(config: PipelineConfig, output: str, *, service: Service, image: str) -> dict[str, Any]:
+def compile_to(
+    config: PipelineConfig, output: str, *, service: Service, image: str, resources: Resources = NO_RESOURCES
+) -> dict[str, Any]:
     """Compiles a pipeline for a service, writes it and returns it; see `compile_pipeline` and `write_pipeline`."""
-    job = compile_pipeline(config, service=service, image=image)
+    job = compile_pipeline(config, service=service, image=image, resources=resources)
     write_pipeline(job, output)
     return job
 
 
-def compile_pipeline(config: PipelineConfig, *, service: Service, image: str) -> dict[str, Any]:
+def compile_pipeline(
+    config: PipelineConfig, *, service: Service, image: str, resources: Resources = NO_RESOURCES
+) -> dict[str, Any]:
     """Compiles a pipeline into a PipelineJob as plain JSON values.
 
     Tables, their version, the push destination, epochs and batch size are parameters of the run, beside those that
@@ -38,15 +43,19 @@ def compile_pipeline(config: PipelineConfig, *, service: Service, image: str) ->
         config: the pipeline. An empty root is left to the cluster on Kubeflow.
         service: where the pipeline will run; the files for the two services differ.
         image: container image in which this project and the user's code are installed.
+        resources: what each component gets.
 
     Returns:
         The job: the specification is under "pipelineSpec", the root and the values of parameters under "runtimeConfig".
+        If Kubeflow needs a platform document for the resources, that is under "platforms".
 
     Raises:
-        ValueError: if the containers of the service cannot reach a place of `config`, or the image cannot be pulled.
+        ValueError: if the containers of the service cannot reach a place of `config`, an image cannot be pulled, or the
+            service does not know a resource.
     """
-    check_reach(config, service, image)
-    config = portable_tables(config)
+    check_resources(resources, COMPONENTS, service)
+    check_reach(config, service, image, resources)
+    config = portable_tables(config, resources)
     config = dataclasses.replace(config, runtime_parameters=(*STANDARD_PARAMETERS, *config.runtime_parameters))
     pipeline = build_pipeline(config, sqlite_metadata=False)
     runner = kubeflow_v2_dag_runner.KubeflowV2DagRunner(
@@ -62,6 +71,7 @@ def compile_pipeline(config: PipelineConfig, *, service: Service, image: str) ->
     _use_own_entrypoint(job["pipelineSpec"], pipeline.components, service)
     _add_defaults(job["pipelineSpec"], values, config.root)
     _check_executors(job["pipelineSpec"], service)
+    job.update(apply_resources(job["pipelineSpec"], resources))
     return job
 
 
@@ -69,10 +79,17 @@ def write_pipeline(job: Mapping[str, Any], output: str) -> None:
     """Writes a compiled pipeline atomically.
 
     If the name ends in `.yaml` or `.yml`, only the pipeline specification is written, as Kubeflow's user interface and
-    client expect it; otherwise the whole job is written as JSON, as Vertex AI expects it.
+    client expect it, with the platform document after it; otherwise the whole job is written as JSON, as Vertex AI
+    expects it.
     """
+    platforms = {"platforms": job["platforms"]} if "platforms" in job else {}
     if output.endswith((".yaml", ".yml")):
-        text = yaml.safe_dump(job["pipelineSpec"], sort_keys=True)
+        text = yaml.safe_dump_all([job["pipelineSpec"], *([platforms] if platforms else [])], sort_keys=True)
+    elif platforms:
+        raise ValueError(
+            f"`output` must end in .yaml if resources name volumes, secrets or the like; got {output!r}. Kubeflow "
+            "reads these from a second document of that file."
+        )
     else:
         text = json.dumps(job, indent=2, sort_keys=True) + "\n"
     os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)

@@ -12,6 +12,7 @@ from tfx_gnn.components.subgraph_example_gen.stage import list_input_files
 from tfx_gnn.io.package_paths import PACKAGE_SCHEME
 from tfx_gnn.tables.graph_tables import list_table_files
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
+from tfx_gnn_pipelines.resources import Resources, is_on_volume
 from tfx_gnn_pipelines.services import Service
 
 _ROOTS = {Service.KUBEFLOW: ("minio://", "s3://", "gs://"), Service.VERTEX: ("gs://",)}
@@ -24,7 +25,7 @@ _IMAGE = re.compile(
 )
 
 
-def check_reach(config: PipelineConfig, service: Service, image: str) -> None:
+def check_reach(config: PipelineConfig, service: Service, image: str, resources: Resources) -> None:
     """Checks that a service's containers can read and write every place of a pipeline, and pull its image.
 
     Raises:
@@ -32,17 +33,20 @@ def check_reach(config: PipelineConfig, service: Service, image: str) -> None:
     """
     name = _NAMES[service]
     _check_root(config.root, service, name)
-    _check_image(image, name)
+    for used in (image, *(resources.of(component).image for component in resources.components)):
+        if used is not None:
+            _check_image(used, name)
     if is_uri(config.tables_dir) and not config.tables_dir.startswith(_READABLE):
         raise ValueError(
             f"`tables_dir` must be on Cloud Storage or inside a package of the image on {name}; got "
             f"{config.tables_dir!r}, which TensorFlow cannot read. Copy the tables to gs://BUCKET/FOLDER and name that "
             "with --tables."
         )
-    _check_push_destination(config.push_destination, name)
+    if not is_on_volume(config.push_destination, resources, "GraphPusher"):
+        _check_push_destination(config.push_destination, service, name)
 
 
-def portable_tables(config: PipelineConfig) -> PipelineConfig:
+def portable_tables(config: PipelineConfig, resources: Resources) -> PipelineConfig:
     """Names tables inside a package of the user by that package, which may be installed anywhere in the image.
 
     The hash of the tables is computed now, if the config has none, so that the cache notices edits and the executor
@@ -51,6 +55,14 @@ def portable_tables(config: PipelineConfig) -> PipelineConfig:
     Raises:
         ValueError: if the tables are on this machine, outside of the packages that the pipeline runs.
     """
+    readers = ["SubgraphExampleGen", *(["GraphTransform"] if config.graph_transform.analyze == "tables" else [])]
+    if all(is_on_volume(config.tables_dir, resources, reader) for reader in readers):
+        if not config.tables_fingerprint:
+            raise ValueError(
+                f"`tables_fingerprint` must be given for tables on a volume; got none for {config.tables_dir!r}, which "
+                "cannot be read here. Give --tables-version a text that changes when the tables change."
+            )
+        return config
     if is_uri(config.tables_dir):
         return config
     references = (config.graph_transform.preprocessing_fn, config.graph_trainer.model_fn)
@@ -104,21 +116,22 @@ def _check_image(image: str, name: str) -> None:
         )
 
 
-def _check_push_destination(destination: str, name: str) -> None:
+def _check_push_destination(destination: str, service: Service, name: str) -> None:
+    remedy = "Give --push-to as gs://BUCKET/FOLDER" + (
+        ", or as a folder on a volume that --resources gives to GraphPusher." if service is Service.KUBEFLOW else "."
+    )
     if not destination:
         raise ValueError(
-            f"`push_destination` must be given on {name} without a root on Cloud Storage; got none. Give --push-to as "
-            "gs://BUCKET/FOLDER."
+            f"`push_destination` must be given on {name} without a root on Cloud Storage; got none. {remedy}"
         )
     if is_uri(destination) and not destination.startswith(_READABLE):
         raise ValueError(
-            f"`push_destination` must be on Cloud Storage on {name}; got {destination!r}, which TensorFlow cannot "
-            "write. Give --push-to as gs://BUCKET/FOLDER."
+            f"`push_destination` must be where TensorFlow can write on {name}; got {destination!r}. {remedy}"
         )
     if not is_uri(destination):
         raise ValueError(
             f"`push_destination` must outlive the container on {name}; got {destination!r}, a folder that is lost with "
-            "it. Give --push-to as gs://BUCKET/FOLDER."
+            f"it. {remedy}"
         )
 
 

@@ -288,7 +288,7 @@ def test_root_of_kubeflow_may_be_left_to_the_cluster(remote_config):
             {"push_destination": ""},
             r"`push_destination` must be given on Vertex AI.*--push-to as gs://BUCKET",
         ),
-        ("kubeflow", {"push_destination": "s3://b/m"}, r"`push_destination` must be on Cloud Storage.*got 's3://b/m'"),
+        ("kubeflow", {"push_destination": "s3://b/m"}, r"`push_destination` must be where TensorFlow .*got 's3://b/m'"),
         ("kubeflow", {"tables_dir": "s3://b/tables"}, r"`tables_dir` must be on Cloud Storage or inside a package.*"),
         (
             "vertex",

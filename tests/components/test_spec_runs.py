@@ -152,7 +152,7 @@ def test_null_in_metadata_fails_as_in_kubeflows_launcher():
 
 
 def test_failed_task_is_told_by_its_last_line_and_stops_what_depends_on_it(tmp_path):
-    compiled = pipeline(tmp_path, second="print('begins'); raise SystemExit('no disk left')")
+    compiled = pipeline(tmp_path, second="print('begins', flush=True); raise SystemExit('no disk left')")
     compiled.spec["root"]["dag"]["tasks"]["third"] = {
         "taskInfo": {"name": "third"},
         "componentRef": {"name": "first"},

@@ -1,0 +1,272 @@
+"""What each component of a compiled pipeline gets from its service: image, machine, retries, volumes and the like."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from tfx_gnn.io import options_json
+from tfx_gnn_pipelines.services import Service
+
+_MAX_RETRIES = 100
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Accelerator:
+    """Accelerators of a container.
+
+    Attributes:
+        kind: on Kubeflow the name of the cluster's resource, such as "nvidia.com/gpu"; on Vertex AI the type of its
+            machines, such as "NVIDIA_TESLA_T4".
+        count: how many; at least 1.
+    """
+
+    kind: str
+    count: int = 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Toleration:
+    """A taint of nodes that a component tolerates, in Kubernetes' words.
+
+    Attributes:
+        key: the taint's key; empty: all taints.
+        operator: "Equal" or "Exists".
+        value: the taint's value, with "Equal".
+        effect: "NoSchedule", "PreferNoSchedule" or "NoExecute"; empty: all.
+    """
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Volume:
+    """A persistent volume claim that is mounted into the container.
+
+    Attributes:
+        claim: name of the claim, in the namespace of the run.
+        path: absolute path of the mount.
+    """
+
+    claim: str
+    path: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Secret:
+    """A Kubernetes secret whose values become environment variables.
+
+    Attributes:
+        name: name of the secret, in the namespace of the run.
+        variables: key of the secret, by environment variable.
+    """
+
+    name: str
+    variables: dict[str, str]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ComponentResources:
+    """Resources of one component. What is None is taken from the defaults, or left to the service.
+
+    Attributes:
+        image: container image instead of the pipeline's.
+        cpu: processors; above 0.
+        memory_gb: memory in GB; above 0.
+        accelerator: GPUs or TPUs.
+        retries: how often a task that failed is started again, in [0, 100].
+        retry_seconds: wait before the first retry; each further wait is twice as long, at most an hour.
+        cache: whether the task may be taken from an earlier run.
+        environment: environment variables.
+        timeout_seconds: longest time of the container; Kubeflow only.
+        labels: labels of the pod; Kubeflow only.
+        node_selector: labels that the node must have; Kubeflow only.
+        tolerations: taints that the pod tolerates; Kubeflow only.
+        volumes: persistent volume claims; Kubeflow only.
+        secrets: secrets that become environment variables; Kubeflow only.
+    """
+
+    image: str | None = None
+    cpu: float | None = None
+    memory_gb: float | None = None
+    accelerator: Accelerator | None = None
+    retries: int | None = None
+    retry_seconds: int | None = None
+    cache: bool | None = None
+    environment: dict[str, str] | None = None
+    timeout_seconds: int | None = None
+    labels: dict[str, str] | None = None
+    node_selector: dict[str, str] | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+    volumes: tuple[Volume, ...] | None = None
+    secrets: tuple[Secret, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("cpu", "memory_gb", "timeout_seconds"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"`{name}` must be above 0; got {value}. Leave it out for the service's default.")
+        if self.retries is not None and not 0 <= self.retries <= _MAX_RETRIES:
+            raise ValueError(f"`retries` must be in [0, {_MAX_RETRIES}]; got {self.retries}. Choose another number.")
+        if self.retry_seconds is not None and self.retry_seconds < 0:
+            raise ValueError(f"`retry_seconds` must be at least 0; got {self.retry_seconds}. Choose another number.")
+        if self.accelerator is not None and self.accelerator.count < 1:
+            raise ValueError(
+                f"`count` must be at least 1; got {self.accelerator.count}. Leave `accelerator` out for none."
+            )
+        for volume in self.volumes or ():
+            if not volume.path.startswith("/"):
+                raise ValueError(
+                    f"`path` must be absolute; got {volume.path!r}. Write, for example, /mnt/{volume.claim}."
+                )
+
+
+_KUBEFLOW_ONLY = ("timeout_seconds", "labels", "node_selector", "tolerations", "volumes", "secrets")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Resources:
+    """Resources of a pipeline.
+
+    Attributes:
+        defaults: for every component.
+        components: for some components, by name; a field that is given here replaces the default.
+    """
+
+    defaults: ComponentResources = dataclasses.field(default_factory=ComponentResources)
+    components: dict[str, ComponentResources] = dataclasses.field(default_factory=dict)
+
+    def of(self, component: str) -> ComponentResources:
+        """Returns the resources of a component, defaults included."""
+        own = self.components.get(component, ComponentResources())
+        given = {
+            field.name: value for field in dataclasses.fields(own) if (value := getattr(own, field.name)) is not None
+        }
+        return dataclasses.replace(self.defaults, **given)
+
+
+NO_RESOURCES = Resources()
+"""Everything is left to the service."""
+
+
+def read_resources(path: str) -> Resources:
+    """Reads a `resources.yaml`.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if a key is unknown or a value does not fit; the message names it.
+    """
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    try:
+        plain = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(
+            f"`{path}` must be YAML; got text that is not: {' '.join(str(error).split())}. Fix it."
+        ) from error
+    return options_json.from_json(json.dumps(plain if plain is not None else {}), Resources, name=path)
+
+
+def check_resources(resources: Resources, components: Sequence[str], service: Service) -> None:
+    """Checks that the components exist and that the service knows what they ask for."""
+    unknown = sorted(resources.components.keys() - set(components))
+    if unknown:
+        raise ValueError(
+            f"`components` must name components of the pipeline, among {sorted(components)}; got {unknown[0]!r}. Check "
+            "the spelling."
+        )
+    for component in components:
+        for name in _KUBEFLOW_ONLY if service is Service.VERTEX else ():
+            if getattr(resources.of(component), name) is not None:
+                raise ValueError(
+                    f"`{name}` must be left out on Vertex AI, which has no pods; got it for {component}. Keep a file "
+                    "of resources for each service."
+                )
+
+
+def apply_resources(spec: dict[str, Any], resources: Resources) -> dict[str, Any]:
+    """Writes resources into a compiled specification.
+
+    Returns:
+        The platform document that belongs to it on Kubeflow; empty if nothing needs one.
+    """
+    executors = spec["deploymentSpec"]["executors"]
+    pods = {}
+    for name, task in spec["root"]["dag"]["tasks"].items():
+        given = resources.of(name)
+        label = spec["components"][task["componentRef"]["name"]]["executorLabel"]
+        if "container" not in executors[label]:
+            continue
+        _fill_container(executors[label]["container"], given)
+        if given.retries:
+            task["retryPolicy"] = {
+                "maxRetryCount": given.retries,
+                "backoffDuration": f"{given.retry_seconds if given.retry_seconds is not None else 60}s",
+                "backoffFactor": 2.0,
+                "backoffMaxDuration": "3600s",
+            }
+        if given.cache is not None:
+            task["cachingOptions"] = {"enableCache": given.cache}
+        if pod := _pod(given):
+            pods[label] = pod
+    return {"platforms": {"kubernetes": {"deploymentSpec": {"executors": pods}}}} if pods else {}
+
+
+def is_on_volume(path: str, resources: Resources, component: str) -> bool:
+    """Tells whether a component sees a path on a persistent volume."""
+    volumes = resources.of(component).volumes or ()
+    return any(os.path.join(path, "").startswith(os.path.join(volume.path, "")) for volume in volumes)
+
+
+def _fill_container(container: dict[str, Any], given: ComponentResources) -> None:
+    if given.image is not None:
+        container["image"] = given.image
+    limits: dict[str, Any] = {}
+    # As request, too: a pod that may use more than it asked for is moved when its node is full.
+    if given.cpu is not None:
+        limits |= {"cpuLimit": given.cpu, "cpuRequest": given.cpu}
+    if given.memory_gb is not None:
+        limits |= {"memoryLimit": given.memory_gb, "memoryRequest": given.memory_gb}
+    if given.accelerator is not None:
+        limits["accelerator"] = {"type": given.accelerator.kind, "count": str(given.accelerator.count)}
+    if limits:
+        container["resources"] = limits
+    if given.environment:
+        container["env"] = [{"name": name, "value": value} for name, value in sorted(given.environment.items())]
+
+
+def _pod(given: ComponentResources) -> dict[str, Any]:
+    pod: dict[str, Any] = {}
+    if given.volumes:
+        pod["pvcMount"] = [{"constant": volume.claim, "mountPath": volume.path} for volume in given.volumes]
+    if given.secrets:
+        pod["secretAsEnv"] = [
+            {
+                "secretName": secret.name,
+                "keyToEnv": [
+                    {"secretKey": key, "envVar": variable} for variable, key in sorted(secret.variables.items())
+                ],
+            }
+            for secret in given.secrets
+        ]
+    if given.node_selector:
+        pod["nodeSelector"] = {"labels": given.node_selector}
+    if given.tolerations:
+        pod["tolerations"] = [_without_blanks(dataclasses.asdict(toleration)) for toleration in given.tolerations]
+    if given.labels:
+        pod["podMetadata"] = {"labels": given.labels}
+    if given.timeout_seconds is not None:
+        pod["activeDeadlineSeconds"] = str(given.timeout_seconds)
+    return pod
+
+
+def _without_blanks(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value}

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import dataclasses
+
+import kfp.components
+import pytest
+import yaml
+from google.protobuf import json_format
+from kfp.pipeline_spec import pipeline_spec_pb2
+
+from tfx_gnn_pipelines.compilation import compile_pipeline, compile_to
+from tfx_gnn_pipelines.resources import ComponentResources, Resources, Volume, read_resources
+from tfx_gnn_pipelines.services import Service
+from tfx_gnn_pipelines.spec_runs.compiled_file import read_compiled
+
+FILE = """
+defaults:
+  cpu: 2
+  memory_gb: 8
+  retries: 1
+components:
+  GraphTrainer:
+    image: registry/gpu:tag
+    memory_gb: 64.5
+    accelerator: {kind: nvidia.com/gpu, count: 2}
+    retries: 3
+    retry_seconds: 5
+    environment: {TF_FORCE_GPU_ALLOW_GROWTH: "true"}
+    timeout_seconds: 7200
+    labels: {team: graphs}
+    node_selector: {pool: gpu}
+    tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  GraphPusher:
+    cache: false
+    volumes: [{claim: models, path: /mnt/models}]
+    secrets: [{name: store, variables: {KEY_ID: id, KEY: key}}]
+"""
+
+
+@pytest.fixture
+def resources(tmp_path):
+    (tmp_path / "resources.yaml").write_text(FILE)
+    return read_resources(str(tmp_path / "resources.yaml"))
+
+
+def test_what_a_component_names_replaces_the_default(resources):
+    trainer, pusher = resources.of("GraphTrainer"), resources.of("GraphPusher")
+
+    assert (trainer.cpu, trainer.memory_gb, trainer.retries) == (2, 64.5, 3)
+    assert (pusher.cpu, pusher.memory_gb, pusher.retries, pusher.cache) == (2, 8, 1, False)
+    assert resources.of("GraphEvaluator") == resources.defaults
+
+
+def test_specification_has_machines_retries_and_images(remote_config, resources):
+    job = compile_pipeline(remote_config, service=Service.KUBEFLOW, image="registry/cpu:tag", resources=resources)
+
+    spec = json_format.ParseDict(job["pipelineSpec"], pipeline_spec_pb2.PipelineSpec())
+    executors = job["pipelineSpec"]["deploymentSpec"]["executors"]
+    trainer = executors["GraphTrainer_executor"]["container"]
+    assert trainer["image"] == "registry/gpu:tag"
+    assert trainer["resources"] == {
+        "cpuLimit": 2.0,
+        "cpuRequest": 2.0,
+        "memoryLimit": 64.5,
+        "memoryRequest": 64.5,
+        "accelerator": {"type": "nvidia.com/gpu", "count": "2"},
+    }
+    assert trainer["env"] == [{"name": "TF_FORCE_GPU_ALLOW_GROWTH", "value": "true"}]
+    assert executors["GraphEvaluator_executor"]["container"]["image"] == "registry/cpu:tag"
+    assert "accelerator" not in executors["GraphEvaluator_executor"]["container"]["resources"]
+    policy = spec.root.dag.tasks["GraphTrainer"].retry_policy
+    assert (policy.max_retry_count, policy.backoff_duration.seconds, policy.backoff_factor) == (3, 5, 2.0)
+    assert spec.root.dag.tasks["GraphEvaluator"].retry_policy.backoff_duration.seconds == 60
+    assert spec.root.dag.tasks["GraphEvaluator"].caching_options.enable_cache
+    assert not spec.root.dag.tasks["GraphPusher"].caching_options.enable_cache
+    deployment = json_format.ParseDict(
+        job["pipelineSpec"]["deploymentSpec"], pipeline_spec_pb2.PipelineDeploymentConfig()
+    )
+    assert deployment.executors["GraphTrainer_executor"].container.resources.accelerator.count == 2
+
+
+def test_kubeflow_gets_a_second_document(remote_config, resources, tmp_path):
+    compile_to(
+        remote_config,
+        str(tmp_path / "tiny.yaml"),
+        service=Service.KUBEFLOW,
+        image="registry/cpu:tag",
+        resources=resources,
+    )
+
+    _, platforms = yaml.safe_load_all((tmp_path / "tiny.yaml").read_text())
+    assert platforms["platforms"]["kubernetes"]["deploymentSpec"]["executors"] == {
+        "GraphTrainer_executor": {
+            "activeDeadlineSeconds": "7200",
+            "podMetadata": {"labels": {"team": "graphs"}},
+            "nodeSelector": {"labels": {"pool": "gpu"}},
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+        },
+        "GraphPusher_executor": {
+            "pvcMount": [{"constant": "models", "mountPath": "/mnt/models"}],
+            "secretAsEnv": [
+                {
+                    "secretName": "store",
+                    "keyToEnv": [{"secretKey": "key", "envVar": "KEY"}, {"secretKey": "id", "envVar": "KEY_ID"}],
+                }
+            ],
+        },
+    }
+    kfp.components.load_component_from_file(str(tmp_path / "tiny.yaml"))
+    assert read_compiled(str(tmp_path / "tiny.yaml")).name == "tiny"
+
+
+def test_json_has_no_place_for_the_second_document(remote_config, resources, tmp_path):
+    with pytest.raises(ValueError, match=r"`output` must end in .yaml .*got .*tiny.json"):
+        compile_to(
+            remote_config,
+            str(tmp_path / "tiny.json"),
+            service=Service.KUBEFLOW,
+            image="registry/cpu:tag",
+            resources=resources,
+        )
+
+
+def test_models_and_tables_may_be_on_volumes(remote_config):
+    volumes = (Volume(claim="data", path="/mnt/data"),)
+    resources = Resources(defaults=ComponentResources(volumes=volumes))
+    config = dataclasses.replace(remote_config, push_destination="/mnt/data/serving", tables_dir="/mnt/data/tables")
+
+    job = compile_pipeline(
+        dataclasses.replace(config, tables_fingerprint="2026-11"),
+        service=Service.KUBEFLOW,
+        image="registry/cpu:tag",
+        resources=resources,
+    )
+
+    values = job["runtimeConfig"]["parameterValues"]
+    assert (values["push_destination"], values["tables_dir"]) == ("/mnt/data/serving", "/mnt/data/tables")
+    with pytest.raises(ValueError, match=r"`tables_fingerprint` must be given for tables on a vol.*--tables-version"):
+        compile_pipeline(config, service=Service.KUBEFLOW, image="registry/cpu:tag", resources=resources)
+    with pytest.raises(ValueError, match=r"`push_destination` must outlive the container.*got '/mnt/database'"):
+        compile_pipeline(
+            dataclasses.replace(remote_config, push_destination="/mnt/database"),
+            service=Service.KUBEFLOW,
+            image="registry/cpu:tag",
+            resources=resources,
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("defaults: {cpus: 2}", "cpus"),
+        ("defaults: {cpu: many}", r"cpu.*got 'many'"),
+        ("defaults: {cpu: 0}", "`cpu` must be above 0; got 0"),
+        ("defaults: {memory_gb: -1}", r"`memory_gb` must be above 0; got -1"),
+        ("defaults: {retries: 101}", r"`retries` must be in \[0, 100\]; got 101"),
+        ("defaults: {retry_seconds: -1}", "`retry_seconds` must be at least 0; got -1"),
+        ("defaults: {accelerator: {kind: x, count: 0}}", "`count` must be at least 1; got 0"),
+        ("defaults: {volumes: [{claim: a, path: models}]}", "`path` must be absolute; got 'models'. Write.*/mnt/a"),
+        ("- a", "an object with fields of a Resources"),
+        ("a: [", "must be YAML"),
+    ],
+)
+def test_file_that_does_not_fit_is_refused(tmp_path, text, message):
+    (tmp_path / "resources.yaml").write_text(text)
+
+    with pytest.raises(ValueError, match=message):
+        read_resources(str(tmp_path / "resources.yaml"))
+
+
+def test_empty_file_leaves_everything_to_the_service(tmp_path):
+    (tmp_path / "resources.yaml").write_text("# nothing\n")
+
+    assert read_resources(str(tmp_path / "resources.yaml")) == Resources()
+
+
+@pytest.mark.parametrize(
+    ("service", "resources", "message"),
+    [
+        (
+            "kubeflow",
+            Resources(components={"Trainer": ComponentResources(cpu=1)}),
+            "`components` must name components of the pipeline, .*got 'Trainer'",
+        ),
+        (
+            "vertex",
+            Resources(defaults=ComponentResources(labels={"a": "b"})),
+            "`labels` must be left out on Vertex AI, which has no pods; got it for SubgraphExampleGen",
+        ),
+        (
+            "vertex",
+            Resources(components={"GraphTrainer": ComponentResources(image="gpu")}),
+            "`image` must be a name that Vertex AI can pull, with its registry; got 'gpu'",
+        ),
+    ],
+)
+def test_resources_that_the_service_does_not_know_are_refused(remote_config, service, resources, message):
+    with pytest.raises(ValueError, match=message):
+        compile_pipeline(remote_config, service=Service(service), image="registry/cpu:tag", resources=resources)
