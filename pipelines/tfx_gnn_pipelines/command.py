@@ -97,7 +97,8 @@ def run(
     With --runner spec, run a compiled file on this machine, as Kubeflow Pipelines or Vertex AI would.
 
     Exit status: 0 if the model was pushed or the spec written, 1 after an error, 2 after wrong
-    usage, 3 if everything ran but the model was not good enough to be pushed.
+    usage, 3 if everything ran but the model was not good enough to be pushed; with --runner spec, 3
+    if a task was skipped by its condition.
     """
     started_at = time.monotonic()
     console = PlainConsole()
@@ -127,8 +128,7 @@ def run(
     )
     try:
         if runner is Runner.SPEC:
-            succeeded = _run_spec(task, semantics, root=root, parameters=parameter or [], console=console)
-            sys.exit(0 if succeeded else EXIT_FAILED)
+            sys.exit(_run_spec(task, semantics, root=root, parameters=parameter or [], console=console))
         if task == "list":
             _list_tasks(console)
             return
@@ -183,13 +183,13 @@ def _check_spec_usage(runner: Runner, spec_options: list[str], task_options: lis
         )
 
 
-def _run_spec(file: str, semantics: Semantics | None, *, root: str, parameters: list[str], console: Console) -> bool:
-    """Runs a compiled file; returns whether every task succeeded."""
+def _run_spec(file: str, semantics: Semantics | None, *, root: str, parameters: list[str], console: Console) -> int:
+    """Runs a compiled file; returns the exit status."""
     from tfx_gnn_pipelines.config import is_uri
     from tfx_gnn_pipelines.services import Service
     from tfx_gnn_pipelines.spec_runs.compiled_file import compiled_service, read_compiled, run_parameters
     from tfx_gnn_pipelines.spec_runs.spec_progress import SpecProgress
-    from tfx_gnn_pipelines.spec_runs.spec_run import run_compiled
+    from tfx_gnn_pipelines.spec_runs.spec_run import SUCCEEDED, run_compiled
 
     given = dict(_name_and_value(text) for text in parameters)
     pipeline = read_compiled(file)
@@ -204,7 +204,10 @@ def _run_spec(file: str, semantics: Semantics | None, *, root: str, parameters: 
         report=progress.report,
     )
     progress.summarize(results, service)
-    return all(result.state in ("done", "cached") for result in results)
+    states = {result.state for result in results} - set(SUCCEEDED)
+    if not states:
+        return 0
+    return EXIT_NOT_PUSHED if states == {"skipped"} else EXIT_FAILED
 
 
 def _name_and_value(text: str) -> tuple[str, str]:

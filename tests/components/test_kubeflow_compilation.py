@@ -19,6 +19,7 @@ from tfx_gnn_pipelines.assembly import COMPONENTS, build_components
 from tfx_gnn_pipelines.compilation import compile_pipeline, compile_to
 from tfx_gnn_pipelines.container import Contract
 from tfx_gnn_pipelines.services import Service
+from tfx_gnn_pipelines.spec_runs.conditions import is_triggered
 
 TOPIC = tasks.NodeClassification(label_feature="topic", class_vocabulary="topic")
 WIRING = {
@@ -199,6 +200,19 @@ def test_what_changes_from_run_to_run_is_open_with_the_configs_values(spec, comp
 def test_parameter_that_cannot_be_left_open_is_refused(tiny_config, name, message):
     with pytest.raises(ValueError, match=message):
         build_components(dataclasses.replace(tiny_config, runtime_parameters=(name,)))
+
+
+def test_model_is_pushed_only_if_both_verdicts_are_good(spec):
+    def pushes(blessed, infra_blessed):
+        artifacts = {
+            name: {"artifacts": [{"metadata": {"blessed": float(verdict)}}]}
+            for name, verdict in (("blessing", blessed), ("infra_blessing", infra_blessed))
+        }
+        message = {"inputs": {"artifacts": artifacts, "parameterValues": {}}}
+        return is_triggered("GraphPusher", spec.root.dag.tasks["GraphPusher"].trigger_policy.condition, message)
+
+    assert [pushes(*verdicts) for verdicts in ((1, 1), (1, 0), (0, 1), (0, 0))] == [True, False, False, False]
+    assert [task for task in COMPONENTS if spec.root.dag.tasks[task].trigger_policy.condition] == ["GraphPusher"]
 
 
 def test_remote_data_is_not_read_to_compile(remote_config):

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from tfx_gnn_pipelines.command import app
 from tfx_gnn_pipelines.services import Service
 from tfx_gnn_pipelines.spec_runs.compiled_file import compiled_service, read_compiled, run_parameters
 from tfx_gnn_pipelines.spec_runs.semantics import record_outputs
@@ -259,6 +261,39 @@ def test_folder_is_used_by_one_run_at_a_time(tmp_path):
         )
 
 
+@pytest.mark.parametrize(
+    ("condition", "states"),
+    [
+        ("inputs.artifacts['text'].artifacts[0].metadata['n'] == 1.0", ["done", "done"]),
+        ("inputs.artifacts['text'].artifacts[0].metadata['n'] == 2.0", ["done", "skipped"]),
+        ("inputs.parameter_values['word'] == 'a' && inputs.artifacts['text'].artifacts[0].uri != ''", ["done", "done"]),
+        ("!(inputs.parameter_values['word'] == 'a')", ["done", "skipped"]),
+    ],
+)
+def test_task_runs_if_its_condition_holds(tmp_path, condition, states):
+    compiled = pipeline(tmp_path)
+    compiled.spec["root"]["dag"]["tasks"]["second"]["triggerPolicy"] = {"condition": condition}
+
+    results = run(compiled, tmp_path / "run")
+
+    assert [result.state for result in results.values()] == states
+
+
+def test_command_tells_what_was_skipped_and_by_which_condition(tmp_path):
+    compiled = pipeline(tmp_path)
+    compiled.spec["root"]["dag"]["tasks"]["second"]["triggerPolicy"] = {"condition": "1 == 2"}
+    (tmp_path / "chain.yaml").write_text(yaml.safe_dump(compiled.spec))
+
+    result = CliRunner().invoke(
+        app, [str(tmp_path / "chain.yaml"), *("--runner", "spec"), *("--root", str(tmp_path / "run"))]
+    )
+
+    assert result.exit_code == 3
+    assert "- 2/2 second                   skipped" in result.output
+    assert "1 of 2 tasks succeeded as vertex would run them" in result.output
+    assert "second was skipped, because this is not true: 1 == 2" in result.output
+
+
 def test_state_of_the_run_is_a_file(tmp_path):
     run(pipeline(tmp_path), tmp_path / "run", word="b")
 
@@ -276,7 +311,10 @@ def test_root_that_the_launcher_does_not_know_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"triggerPolicy": {"condition": "true"}}, "got 'second' with container, triggerPolicy"),
+        ({"triggerPolicy": {"strategy": 2}}, r"got 'second' with \['container', 'strategy'\]"),
+        ({"triggerPolicy": {"condition": "1 +"}}, "`condition` must be true or false for the inputs of 'second'; got"),
+        ({"triggerPolicy": {"condition": "1.0"}}, r"got the answer DoubleType\(1.0\) for '1.0'"),
+        ({"triggerPolicy": {"condition": "inputs.artifacts['x'].name == ''"}}, "`condition` must be true or false"),
         ({"dependentTasks": ["second"]}, r"without a circle; got \['second'\]"),
         ({"inputs": {"parameters": {"word": {"taskOutputParameter": {}}}}}, "'word' comes from .*taskOutputParameter"),
     ],

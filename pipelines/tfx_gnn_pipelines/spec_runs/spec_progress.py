@@ -7,9 +7,15 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from tfx_gnn_pipelines.services import Service
-from tfx_gnn_pipelines.spec_runs.spec_run import TaskResult
+from tfx_gnn_pipelines.spec_runs.spec_run import SUCCEEDED, TaskResult
 
-_MARKS = {"done": ("+", "green"), "cached": ("=", "cyan"), "failed": ("x", "bold red"), "not run": ("-", "yellow")}
+_MARKS = {
+    "done": ("+", "green"),
+    "cached": ("=", "cyan"),
+    "failed": ("x", "bold red"),
+    "skipped": ("-", "yellow"),
+    "not run": ("-", "yellow"),
+}
 
 
 class SpecProgress:
@@ -31,12 +37,14 @@ class SpecProgress:
 
     def summarize(self, results: Sequence[TaskResult], service: Service) -> None:
         """Prints how many tasks succeeded, and the last line and the log of each that failed."""
-        succeeded = sum(result.state in ("done", "cached") for result in results)
+        succeeded = sum(result.state in SUCCEEDED for result in results)
         self._line(f"{succeeded} of {len(results)} tasks succeeded as {service.value} would run them", "bold")
         for result in results:
             if result.state == "failed":
                 self._line(f"  {result.task}: {result.reason}", "red")
                 self._line(f"  its log: {result.log}", "")
+            if result.state == "skipped":
+                self._line(f"  {result.task} was skipped, because this is not true: {result.reason}", "yellow")
         pushed = [result.artifacts["pushed_model"] for result in results if "pushed_model" in result.artifacts]
         for model in pushed:
             metadata = model["metadata"]
@@ -54,4 +62,4 @@ def _description(result: TaskResult) -> str:
     if result.state in ("done", "failed"):
         after = f" in {result.seconds:.1f} s" if result.state == "done" else f" after {result.seconds:.1f} s"
         return result.state + after + (f", at attempt {result.attempts}" if result.attempts > 1 else "")
-    return result.state if result.state == "cached" else "not run, because a task before it failed"
+    return {"not run": "not run, because a task before it did not succeed"}.get(result.state, result.state)

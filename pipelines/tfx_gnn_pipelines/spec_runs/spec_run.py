@@ -16,6 +16,7 @@ from typing import Any
 
 from tfx_gnn_pipelines.services import Service
 from tfx_gnn_pipelines.spec_runs.compiled_file import CompiledPipeline
+from tfx_gnn_pipelines.spec_runs.conditions import is_triggered
 from tfx_gnn_pipelines.spec_runs.object_store import copy_objects
 from tfx_gnn_pipelines.spec_runs.semantics import (
     DEFAULT_ROOT,
@@ -29,6 +30,9 @@ from tfx_gnn_pipelines.spec_runs.semantics import (
 )
 from tfx_gnn_pipelines.spec_runs.task_process import TaskCommand, run_in_process
 
+SUCCEEDED = ("done", "cached")
+"""States of tasks whose outputs can be used."""
+
 _OUTPUT_FILE = "tmp/kfp_outputs/output_metadata.json"
 _LOG_TAIL_BYTES = 4096
 
@@ -39,10 +43,11 @@ class TaskResult:
 
     Attributes:
         task: its name.
-        state: "done", "cached", "failed" or "not run", because a task before it failed.
+        state: "done", "cached", "failed", "skipped" by its condition, or "not run", because a task before it did not
+            succeed.
         seconds: of all attempts.
         attempts: how often its command was started.
-        reason: the last line of the log of a failed task.
+        reason: the last line of the log of a failed task; the condition of a skipped one.
         log: path of the log; empty if no command was started.
         artifacts: RuntimeArtifact of each output.
     """
@@ -93,7 +98,7 @@ def run_compiled(
         results: dict[str, TaskResult] = {}
         for name in _in_order(run.tasks):
             before = [results[other] for other in _upstream(run.tasks[name])]
-            if any(other.state in ("failed", "not run") for other in before):
+            if any(other.state not in SUCCEEDED for other in before):
                 results[name] = TaskResult(task=name, state="not run")
             else:
                 if report is not None:
@@ -143,6 +148,9 @@ class _Run:
             values=self._parameters,
             finished={other: FinishedTask(artifacts=result.artifacts) for other, result in results.items()},
         )
+        condition = task.get("triggerPolicy", {}).get("condition", "")
+        if condition and not is_triggered(name, condition, message):
+            return TaskResult(task=name, state="skipped", reason=condition)
         cached = self._cache / f"{cache_key(message, component, container)}.json"
         allowed = task.get("cachingOptions", {}).get("enableCache", False)
         if allowed and cached.exists():
@@ -251,11 +259,11 @@ def _check_known(tasks: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
     for name, task in tasks.items():
         component = spec["components"][task["componentRef"]["name"]]
         executor = spec["deploymentSpec"]["executors"].get(component.get("executorLabel", ""), {})
-        if "container" not in executor or "triggerPolicy" in task:
-            kind = ", ".join([*executor, *(["triggerPolicy"] if "triggerPolicy" in task else [])]) or "no executor"
+        kinds = [*executor, *(key for key in task.get("triggerPolicy", {}) if key != "condition")]
+        if kinds != ["container"]:
             raise ValueError(
-                f"Each task must have a container and no condition to run here; got {name!r} with {kind}. Run this "
-                "pipeline on its service."
+                f"Each task must have a container, and run after others succeeded, to run here; got {name!r} with "
+                f"{kinds or 'no executor'}. Run this pipeline on its service."
             )
 
 
