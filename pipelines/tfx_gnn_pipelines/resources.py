@@ -124,9 +124,7 @@ class ComponentResources:
             )
         for volume in self.volumes or ():
             if not volume.path.startswith("/"):
-                raise ValueError(
-                    f"`path` must be absolute; got {volume.path!r}. Write, for example, /mnt/{volume.claim}."
-                )
+                raise ValueError(f"`path` must be absolute; got {volume.path!r}. Write, for example, /{volume.claim}.")
 
 
 _KUBEFLOW_ONLY = ("timeout_seconds", "labels", "node_selector", "tolerations", "volumes", "secrets")

@@ -32,7 +32,7 @@ components:
     tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
   GraphPusher:
     cache: false
-    volumes: [{claim: models, path: /mnt/models}]
+    volumes: [{claim: models, path: /models}]
     secrets: [{name: store, variables: {KEY_ID: id, KEY: key}}]
 """
 
@@ -97,7 +97,7 @@ def test_kubeflow_gets_a_second_document(remote_config, resources, tmp_path):
             "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
         },
         "GraphPusher_executor": {
-            "pvcMount": [{"constant": "models", "mountPath": "/mnt/models"}],
+            "pvcMount": [{"constant": "models", "mountPath": "/models"}],
             "secretAsEnv": [
                 {
                     "secretName": "store",
@@ -122,9 +122,9 @@ def test_json_has_no_place_for_the_second_document(remote_config, resources, tmp
 
 
 def test_models_and_tables_may_be_on_volumes(remote_config):
-    volumes = (Volume(claim="data", path="/mnt/data"),)
+    volumes = (Volume(claim="data", path="/data"),)
     resources = Resources(defaults=ComponentResources(volumes=volumes))
-    config = dataclasses.replace(remote_config, push_destination="/mnt/data/serving", tables_dir="/mnt/data/tables")
+    config = dataclasses.replace(remote_config, push_destination="/data/serving", tables_dir="/data/tables")
 
     job = compile_pipeline(
         dataclasses.replace(config, tables_fingerprint="2026-11"),
@@ -134,12 +134,12 @@ def test_models_and_tables_may_be_on_volumes(remote_config):
     )
 
     values = job["runtimeConfig"]["parameterValues"]
-    assert (values["push_destination"], values["tables_dir"]) == ("/mnt/data/serving", "/mnt/data/tables")
+    assert (values["push_destination"], values["tables_dir"]) == ("/data/serving", "/data/tables")
     with pytest.raises(ValueError, match=r"`tables_fingerprint` must be given for tables on a vol.*--tables-version"):
         compile_pipeline(config, service=Service.KUBEFLOW, image="registry/cpu:tag", resources=resources)
-    with pytest.raises(ValueError, match=r"`push_destination` must outlive the container.*got '/mnt/database'"):
+    with pytest.raises(ValueError, match=r"`push_destination` must outlive the container.*got '/database'"):
         compile_pipeline(
-            dataclasses.replace(remote_config, push_destination="/mnt/database"),
+            dataclasses.replace(remote_config, push_destination="/database"),
             service=Service.KUBEFLOW,
             image="registry/cpu:tag",
             resources=resources,
@@ -156,7 +156,7 @@ def test_models_and_tables_may_be_on_volumes(remote_config):
         ("defaults: {retries: 101}", r"`retries` must be in \[0, 100\]; got 101"),
         ("defaults: {retry_seconds: -1}", "`retry_seconds` must be at least 0; got -1"),
         ("defaults: {accelerator: {kind: x, count: 0}}", "`count` must be at least 1; got 0"),
-        ("defaults: {volumes: [{claim: a, path: models}]}", "`path` must be absolute; got 'models'. Write.*/mnt/a"),
+        ("defaults: {volumes: [{claim: a, path: models}]}", "`path` must be absolute; got 'models'. Write.*/a"),
         ("- a", "an object with fields of a Resources"),
         ("a: [", "must be YAML"),
     ],

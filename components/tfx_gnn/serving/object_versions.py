@@ -95,7 +95,7 @@ def copied_version(
 def forget_recorded_objects(destination: str, is_recorded: Callable[[str], bool]) -> None:
     """Removes the notes of pushes that were killed after they were recorded."""
     for note in _notes(destination):
-        if is_recorded(note.origin.record):
+        if note.origin.record and is_recorded(note.origin.record):
             _remove(note.path)
 
 

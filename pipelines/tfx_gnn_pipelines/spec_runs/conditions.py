@@ -18,6 +18,7 @@ def is_triggered(task: str, condition: str, message: Mapping[str, Any]) -> bool:
         ValueError: if the condition cannot be evaluated, or is neither true nor false.
     """
     import celpy
+    from celpy import celtypes
 
     inputs = message["inputs"]
     fields = {"inputs": {"artifacts": inputs["artifacts"], "parameter_values": inputs["parameterValues"]}}
@@ -27,7 +28,7 @@ def is_triggered(task: str, condition: str, message: Mapping[str, Any]) -> bool:
         answer = program.evaluate({name: celpy.json_to_cel(value) for name, value in fields.items()})
     except (celpy.CELEvalError, celpy.CELParseError) as error:
         raise _refusal(task, condition, " ".join(str(error.args[0]).split())) from error
-    if not isinstance(answer, celpy.celtypes.BoolType):
+    if not isinstance(answer, celtypes.BoolType):
         raise _refusal(task, condition, f"the answer {answer!r}")
     return bool(answer)
 
