@@ -122,8 +122,6 @@ def run_executor(
     Raises:
         ContainerError: if an input, an output or a parameter is missing, or has another type than was compiled.
     """
-    from tfx.dsl.components.base import base_beam_executor, base_executor
-
     inputs = executor_input.get("inputs", {})
     outputs = executor_input.get("outputs", {})
     storage = _Storage(uses_launcher=uses_launcher)
@@ -143,10 +141,10 @@ def run_executor(
     with tempfile.TemporaryDirectory() as temporary:
         executor_class = _import(executor)
         context: Any = {"tmp_dir": temporary, "unique_id": os.path.basename(os.path.dirname(output_file))}
-        if issubclass(executor_class, base_beam_executor.BaseBeamExecutor):
-            made = executor_class(executor_class.Context(beam_pipeline_args=list(beam_args), **context))
-        else:
-            made = executor_class(base_executor.BaseExecutor.Context(extra_flags=list(beam_args), **context))
+        # By name, because importing that class imports Beam, which takes longer than some tasks.
+        is_beam = any(base.__name__ == "BaseBeamExecutor" for base in executor_class.__mro__)
+        name = "beam_pipeline_args" if is_beam else "extra_flags"
+        made = executor_class(executor_class.Context(**{name: list(beam_args)}, **context))
         made.Do(input_dict, output_dict, exec_properties)
 
     _write_output(output_file, {name: _record(artifacts[0], storage) for name, artifacts in output_dict.items()})
