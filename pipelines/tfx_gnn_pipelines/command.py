@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import os
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -122,6 +123,7 @@ def run(
     }
     _check_usage(runner, [name for name, value in remote_options.items() if value], compile_only=compile_only)
     _check_spec_usage(
+        task,
         runner,
         [name for name, value in spec_options.items() if value],
         [name for name, value in task_options.items() if value],
@@ -173,9 +175,13 @@ def _check_usage(runner: Runner, remote_options: list[str], *, compile_only: boo
         raise typer.BadParameter(f"{' and '.join(remote_options)} only for --runner kubeflow or vertex.")
 
 
-def _check_spec_usage(runner: Runner, spec_options: list[str], task_options: list[str]) -> None:
+def _check_spec_usage(task: str, runner: Runner, spec_options: list[str], task_options: list[str]) -> None:
     if runner is not Runner.SPEC and spec_options:
         raise typer.BadParameter(f"{' and '.join(spec_options)} only for --runner spec.")
+    if runner is not Runner.SPEC and task.endswith((".json", ".yaml", ".yml")):
+        raise typer.BadParameter(
+            f"{task} is run by --runner spec, or by its service; --runner {runner.value} takes a task."
+        )
     if runner is Runner.SPEC and task_options:
         raise typer.BadParameter(
             f"--runner spec takes {' and '.join(task_options)} from the compiled file; set open parameters with "
@@ -193,6 +199,13 @@ def _run_spec(file: str, semantics: Semantics | None, *, root: str, parameters: 
 
     given = dict(_name_and_value(text) for text in parameters)
     pipeline = read_compiled(file)
+    values = run_parameters(pipeline, given)
+    if "push_destination" not in given and is_uri(str(values.get("push_destination", ""))):
+        raise ValueError(
+            f"`--parameter` must give push_destination, so that a trial does not push to the compiled place, "
+            f"{values['push_destination']!r}; got none. Add --parameter push_destination=FOLDER."
+        )
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     service = Service(semantics.value) if semantics is not None else compiled_service(pipeline)
     progress = SpecProgress(console, num_tasks=len(pipeline.spec["root"]["dag"]["tasks"]))
     results = run_compiled(
@@ -200,7 +213,7 @@ def _run_spec(file: str, semantics: Semantics | None, *, root: str, parameters: 
         service=service,
         folder=os.path.join("runs", f"{pipeline.name}_{service.value}") if is_uri(root) or not root else root,
         root=root if is_uri(root) else "",
-        parameters=run_parameters(pipeline, given),
+        parameters=values,
         report=progress.report,
     )
     progress.summarize(results, service)
@@ -230,6 +243,7 @@ def _configure(
     **settings: Any,
 ) -> PipelineConfig:
     """Builds the config from the task's own settings, overridden by the command line."""
+    from tfx_gnn.io.package_paths import PACKAGE_SCHEME
     from tfx_gnn_pipelines.config import is_uri, quickstart
     from tfx_gnn_pipelines.task import load_task
 
@@ -237,7 +251,7 @@ def _configure(
     is_remote = runner in _AFTER_COMPILATION
     if not is_remote:
         root = root or os.path.join("runs", task.name)
-    if is_uri(tables_dir) and not tables_fingerprint:
+    if is_uri(tables_dir) and not tables_dir.startswith(PACKAGE_SCHEME) and not tables_fingerprint:
         # Remote tables are not read here, so a compilation must not reuse cached examples of another one.
         tables_fingerprint = f"compiled {dt.datetime.now(dt.timezone.utc).isoformat(timespec='seconds')}"
     return quickstart(

@@ -18,6 +18,7 @@ from tfx_gnn.components import (
     SubgraphExampleGenOptions,
     expectations_of_plan,
 )
+from tfx_gnn.io.package_paths import resolve_package_path
 from tfx_gnn.models import tasks
 from tfx_gnn_pipelines.task import PipelineTask
 
@@ -114,7 +115,7 @@ def quickstart(
     Args:
         task: the task.
         root: folder or URI of everything that the pipeline writes; empty: see PipelineConfig.
-        tables_dir: folder or URI of the tables; empty: the task's own.
+        tables_dir: folder or URI of the tables, or package://PACKAGE/FOLDER; empty: the task's own.
         tables_fingerprint: see PipelineConfig.
         push_destination: folder or URI of served versions; empty: `serving` under `root`, if models can be pushed
             there.
@@ -139,7 +140,7 @@ def quickstart(
     return PipelineConfig(
         pipeline_name=task.name.replace("_", "-"),
         root=root,
-        tables_dir=_absolute(tables_dir or task.tables_dir),
+        tables_dir=_absolute(resolve_package_path(tables_dir or task.tables_dir)),
         tables_fingerprint=tables_fingerprint,
         push_destination=_absolute(push_destination),
         subgraph_example_gen=SubgraphExampleGenOptions(plan=task.plan, sampling_seed=sampling_seed),

@@ -93,11 +93,12 @@ def main(arguments: Sequence[str]) -> int:
                 uses_launcher=given.storage == "launcher",
                 beam_args=given.beam_args,
             )
-    except Exception as error:  # noqa: BLE001 - whatever it is, the log ends with it
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the log ends with it
         _say("".join(traceback.format_exception(error)).rstrip())
         # Last, because it is what a person is shown first.
         _say(f"{_component(given.executor)} failed: {type(error).__name__}: {' '.join(str(error).split())}")
-        return 1
+        # An executor that exits has written no answer, whatever code it chose.
+        return error.code if isinstance(error, SystemExit) and isinstance(error.code, int) and error.code else 1
     _say(f"{_component(given.executor)} finished in {time.monotonic() - started:.1f} s")
     return 0
 
@@ -243,7 +244,10 @@ def _clear(place: str) -> None:
     """Removes what an earlier attempt of this task left in an output of its own."""
     import tensorflow as tf
 
-    if tf.io.gfile.isdir(place) and tf.io.gfile.listdir(place):
+    if tf.io.gfile.exists(place) and not tf.io.gfile.isdir(place):
+        _say(f"removes the file {place}, which an earlier attempt left")
+        tf.io.gfile.remove(place)
+    elif tf.io.gfile.isdir(place) and tf.io.gfile.listdir(place):
         from tfx_gnn.components.graph_pusher.stage import forget_push
 
         _say(f"removes what an earlier attempt left in {place}")
@@ -260,14 +264,19 @@ def _record(artifact: Any, storage: _Storage) -> dict[str, Any]:
     for name, value in {**message.properties, **message.custom_properties}.items():
         kind = value.WhichOneof("value")
         plain = artifact.get_json_value_custom_property(name) if kind == "struct_value" else getattr(value, kind or "")
-        if isinstance(plain, str):
-            plain = storage.uri(plain)
-        elif isinstance(plain, float) and not math.isfinite(plain):
-            plain = str(plain)  # JSON has no such number.
         # Kubeflow's launcher fails on null.
         if plain is not None:
-            metadata[name] = plain
+            metadata[name] = storage.uri(plain) if isinstance(plain, str) else _finite(plain)
     return {"name": artifact.name, "uri": storage.uri(artifact.uri), "metadata": metadata}
+
+
+def _finite(value: Any) -> Any:
+    """Replaces NaN and infinity, which JSON does not have, by their names."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list) else value
 
 
 def _write_output(path: str, records: Mapping[str, Any]) -> None:

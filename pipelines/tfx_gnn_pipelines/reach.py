@@ -18,6 +18,10 @@ from tfx_gnn_pipelines.services import Service
 _ROOTS = {Service.KUBEFLOW: ("minio://", "s3://", "gs://"), Service.VERTEX: ("gs://",)}
 _NAMES = {Service.KUBEFLOW: "Kubeflow Pipelines", Service.VERTEX: "Vertex AI"}
 _READABLE = "gs://"
+_OBJECT_URI = re.compile(
+    r"(?:gs|s3|minio)://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](?:/[^/\s\x00-\x1f?#*\[\]][^\s\x00-\x1f?#*\[\]]*)?/?"
+)
+"""A folder on an object store: a bucket's name, and perhaps a path without blanks and wildcards."""
 _IMAGE = re.compile(
     r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::[0-9]+)?/)?"
     r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*"
@@ -36,6 +40,22 @@ def check_reach(config: PipelineConfig, service: Service, image: str, resources:
     for used in (image, *(resources.of(component).image for component in resources.components)):
         if used is not None:
             _check_image(used, name)
+    for argument, place in (
+        ("root", config.root),
+        ("tables_dir", config.tables_dir),
+        ("push_destination", config.push_destination),
+    ):
+        if place.startswith(_ROOTS[Service.KUBEFLOW]) and not _OBJECT_URI.fullmatch(place):
+            raise ValueError(
+                f"`{argument}` must name a bucket, with a path without blanks and wildcards; got {place!r}. Write it "
+                "as gs://BUCKET/FOLDER."
+            )
+    checkpoints = config.graph_trainer.checkpoints.directory
+    is_lost = checkpoints and not checkpoints.startswith(_READABLE)
+    if is_lost and not is_on_volume(checkpoints, resources, "GraphTrainer"):
+        raise ValueError(
+            f"`checkpoint_dir` must outlive the container on {name}; got {checkpoints!r}. Name gs://BUCKET/FOLDER."
+        )
     if is_uri(config.tables_dir) and not config.tables_dir.startswith(_READABLE):
         raise ValueError(
             f"`tables_dir` must be on Cloud Storage or inside a package of the image on {name}; got "

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -14,6 +16,9 @@ from tfx_gnn.io import options_json
 from tfx_gnn_pipelines.services import Service
 
 _MAX_RETRIES = 100
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESOURCE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+"""Name of a Kubernetes object."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,6 +34,12 @@ class Accelerator:
     kind: str
     count: int = 1
 
+    def __post_init__(self) -> None:
+        if not self.kind:
+            raise ValueError("`kind` must name an accelerator; got none. Write, for example, nvidia.com/gpu.")
+        if self.count < 1:
+            raise ValueError(f"`count` must be at least 1; got {self.count}. Leave `accelerator` out for none.")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Toleration:
@@ -42,9 +53,9 @@ class Toleration:
     """
 
     key: str = ""
-    operator: str = "Equal"
+    operator: Literal["Equal", "Exists"] = "Equal"
     value: str = ""
-    effect: str = ""
+    effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,6 +70,14 @@ class Volume:
     claim: str
     path: str
 
+    def __post_init__(self) -> None:
+        if not _RESOURCE_NAME.fullmatch(self.claim):
+            raise ValueError(f"`claim` must name a persistent volume claim; got {self.claim!r}. Write its name.")
+        if not self.path.startswith("/") or not self.path.strip("/"):
+            raise ValueError(
+                f"`path` must be absolute, and below the root; got {self.path!r}. Write, for example, /{self.claim}."
+            )
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Secret:
@@ -71,6 +90,12 @@ class Secret:
 
     name: str
     variables: dict[str, str]
+
+    def __post_init__(self) -> None:
+        if not _RESOURCE_NAME.fullmatch(self.name):
+            raise ValueError(f"`name` must name a secret; got {self.name!r}. Write its name.")
+        for variable in self.variables:
+            _check_variable(variable)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -112,19 +137,26 @@ class ComponentResources:
     def __post_init__(self) -> None:
         for name in ("cpu", "memory_gb", "timeout_seconds"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"`{name}` must be above 0; got {value}. Leave it out for the service's default.")
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(
+                    f"`{name}` must be above 0 and finite; got {value}. Leave it out for the service's default."
+                )
         if self.retries is not None and not 0 <= self.retries <= _MAX_RETRIES:
             raise ValueError(f"`retries` must be in [0, {_MAX_RETRIES}]; got {self.retries}. Choose another number.")
         if self.retry_seconds is not None and self.retry_seconds < 0:
             raise ValueError(f"`retry_seconds` must be at least 0; got {self.retry_seconds}. Choose another number.")
-        if self.accelerator is not None and self.accelerator.count < 1:
+        for name in self.environment or ():
+            _check_variable(name)
+        paths = [volume.path for volume in self.volumes or ()]
+        if len(set(paths)) < len(paths):
             raise ValueError(
-                f"`count` must be at least 1; got {self.accelerator.count}. Leave `accelerator` out for none."
+                f"`volumes` must have different paths; got {paths}. Mount each volume at a place of its own."
             )
-        for volume in self.volumes or ():
-            if not volume.path.startswith("/"):
-                raise ValueError(f"`path` must be absolute; got {volume.path!r}. Write, for example, /{volume.claim}.")
+
+
+def _check_variable(name: str) -> None:
+    if not _VARIABLE.fullmatch(name):
+        raise ValueError(f"An environment variable must have letters, digits and underscores; got {name!r}. Rename it.")
 
 
 _KUBEFLOW_ONLY = ("timeout_seconds", "labels", "node_selector", "tolerations", "volumes", "secrets")
@@ -170,7 +202,14 @@ def read_resources(path: str) -> Resources:
         raise ValueError(
             f"`{path}` must be YAML; got text that is not: {' '.join(str(error).split())}. Fix it."
         ) from error
-    return options_json.from_json(json.dumps(plain if plain is not None else {}), Resources, name=path)
+    try:
+        text = json.dumps(plain if plain is not None else {})
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`{path}` must hold texts, numbers, lists and mappings; got another kind of value: {error}. Put dates and "
+            "the like in quotes."
+        ) from error
+    return options_json.from_json(text, Resources, name=path)
 
 
 def check_resources(resources: Resources, components: Sequence[str], service: Service) -> None:
@@ -182,6 +221,13 @@ def check_resources(resources: Resources, components: Sequence[str], service: Se
             "the spelling."
         )
     for component in components:
+        accelerator = resources.of(component).accelerator
+        if accelerator is not None and ("/" in accelerator.kind) is (service is Service.VERTEX):
+            example = "NVIDIA_TESLA_T4" if service is Service.VERTEX else "nvidia.com/gpu"
+            raise ValueError(
+                f"`kind` must be the service's name of an accelerator, such as {example}; got {accelerator.kind!r} "
+                f"for {component}. Keep a file of resources for each service."
+            )
         for name in _KUBEFLOW_ONLY if service is Service.VERTEX else ():
             if getattr(resources.of(component), name) is not None:
                 raise ValueError(

@@ -100,7 +100,7 @@ def finished_tasks(
     }
 
 
-def run_container_here(command: Sequence[str], folder: Path, log: Path) -> int:
+def run_container_here(command: Sequence[str], variables: Mapping[str, str], folder: Path, log: Path) -> int:
     """Runs the command of a task in this process, which has imported what takes most of a short task's time."""
     from tfx_gnn_pipelines import container
 

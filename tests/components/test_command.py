@@ -113,6 +113,7 @@ def test_compilation_says_what_is_missing(tiny_project, tmp_path, runner, argume
         (("--runner", "spec", "--epochs", "3"), "--runner spec takes --epochs from the compiled file"),
         (("--runner", "spec", "--image", "x"), "--image only for --runner kubeflow or vertex"),
         (("--runner", "spec", "--compile-only"), "--runner spec runs here"),
+        ((), "job.json is run by --runner spec, or by its service; --runner local takes a task"),
     ],
 )
 def test_options_of_a_compiled_file_are_its_own(arguments, message):

@@ -36,7 +36,7 @@ class Executor(base_executor.BaseExecutor):
         words.set_string_custom_property("of", input_dict["examples"][0].uri)
         words.set_int_custom_property("count", 3)
         words.set_float_custom_property("share", float("inf"))
-        words.set_json_value_custom_property("verdicts", {"train": 1, "val": None})
+        words.set_json_value_custom_property("verdicts", {"train": 1, "val": None, "test": ["a", 2.5]})
         words.set_json_value_custom_property("nothing", None)
 
 
@@ -138,7 +138,7 @@ def test_answer_has_uris_of_the_store_and_no_null(echo, tmp_path, monkeypatch):
     assert record["metadata"]["of"] == "minio://bucket/examples"
     assert record["metadata"]["count"] == 3
     assert record["metadata"]["share"] == "inf"
-    assert record["metadata"]["verdicts"] == {"train": 1, "val": None}
+    assert record["metadata"]["verdicts"] == {"train": 1, "val": None, "test": ["a", 2.5]}
     assert "nothing" not in record["metadata"]
 
 
@@ -234,6 +234,25 @@ def test_failure_ends_the_log_with_one_line(echo, tmp_path, capsys, monkeypatch)
     assert lines[-1] == "echo_container.FailingExecutor failed: ValueError: `words` must be short; got long ones"
     assert "Traceback (most recent call last):" in lines
     assert not os.path.exists(tmp_path / "out")
+
+
+@pytest.mark.parametrize(("code", "expected"), [(0, 1), (7, 7), ("'no'", 1)])
+def test_executor_that_exits_has_failed(echo, tmp_path, capsys, code, expected):
+    with open(tmp_path / "echo_container.py", "a") as file:
+        file.write(f"\nclass Leaving(Executor):\n    def Do(self, *_):\n        raise SystemExit({code})\n")
+    arguments = container_arguments(f"{echo}.Leaving", CONTRACT, uses_launcher=False, beam_args=[])
+    arguments[arguments.index("{{$}}")] = json.dumps(message(tmp_path, words=str(tmp_path / "words")))
+
+    assert container.main(arguments) == expected
+    assert capsys.readouterr().out.splitlines()[-1].startswith("echo_container.Leaving failed: SystemExit: ")
+
+
+def test_file_that_an_earlier_attempt_left_is_removed(echo, tmp_path):
+    (tmp_path / "words").write_text("")
+
+    run(echo, message(tmp_path, words=str(tmp_path / "words")), uses_launcher=False)
+
+    assert os.listdir(tmp_path / "words") == ["given.json"]
 
 
 def test_arguments_bring_beams_own_after_two_dashes(echo, tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ import tfx_gnn
 from tfx_gnn.components.parameters import tables_contents
 from tfx_gnn.io import options_json
 from tfx_gnn.models import tasks
+from tfx_gnn.training.options import CheckpointOptions
 from tfx_gnn_pipelines.assembly import COMPONENTS, build_components
 from tfx_gnn_pipelines.compilation import compile_pipeline, compile_to
 from tfx_gnn_pipelines.container import Contract
@@ -295,6 +296,9 @@ def test_root_of_kubeflow_may_be_left_to_the_cluster(remote_config):
     [
         ("kubeflow", {"root": "/root"}, r"`root` must be on an object store.*got '/root'\. Give .* or leave it out"),
         ("vertex", {"root": ""}, r"`root` must be on an object store on Vertex AI.*got ''\. Give --root as gs://BUCK"),
+        ("vertex", {"root": "gs://"}, r"`root` must name a bucket, .*got 'gs://'\. Write it as gs://BUCKET/FOLDER"),
+        ("vertex", {"root": "gs://my bucket/x"}, r"`root` must name a bucket, .*got 'gs://my bucket/x'"),
+        ("vertex", {"push_destination": "gs:///x"}, r"`push_destination` must name a bucket, .*got 'gs:///x'"),
         ("vertex", {"root": "s3://bucket/root"}, r"got 's3://bucket/root'\. Give --root as gs://BUCKET/FOLDER\."),
         ("kubeflow", {"push_destination": "/models"}, r"`push_destination` must outlive the container.*got '/models'"),
         (
@@ -302,8 +306,12 @@ def test_root_of_kubeflow_may_be_left_to_the_cluster(remote_config):
             {"push_destination": ""},
             r"`push_destination` must be given on Vertex AI.*--push-to as gs://BUCKET",
         ),
-        ("kubeflow", {"push_destination": "s3://b/m"}, r"`push_destination` must be where TensorFlow .*got 's3://b/m'"),
-        ("kubeflow", {"tables_dir": "s3://b/tables"}, r"`tables_dir` must be on Cloud Storage or inside a package.*"),
+        ("kubeflow", {"push_destination": "s3://bucket/m"}, r"`push_destination` must be where .*got 's3://bucket/m'"),
+        (
+            "kubeflow",
+            {"tables_dir": "s3://bucket/tables"},
+            r"`tables_dir` must be on Cloud Storage or inside a package.*",
+        ),
         (
             "vertex",
             {"tables_dir": "/data"},
@@ -316,6 +324,14 @@ def test_place_that_no_container_reaches_is_refused(remote_config, service, chan
 
     with pytest.raises(ValueError, match=message):
         compile_pipeline(config, service=Service(service), image="registry/image:tag")
+
+
+def test_checkpoints_that_are_lost_with_the_container_are_refused(remote_config):
+    trainer = dataclasses.replace(remote_config.graph_trainer, checkpoints=CheckpointOptions(directory="/checkpoints"))
+    config = dataclasses.replace(remote_config, graph_trainer=trainer)
+
+    with pytest.raises(ValueError, match="`checkpoint_dir` must outlive the container on Vertex AI; got '/check"):
+        compile_pipeline(config, service=Service.VERTEX, image="registry/image:tag")
 
 
 @pytest.mark.parametrize("image", ["", "tfx-gnn:0.2", "Registry/Name:tag", "registry/name tag", "registry/name:"])

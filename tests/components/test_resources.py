@@ -9,7 +9,7 @@ from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 from tfx_gnn_pipelines.compilation import compile_pipeline, compile_to
-from tfx_gnn_pipelines.resources import ComponentResources, Resources, Volume, read_resources
+from tfx_gnn_pipelines.resources import Accelerator, ComponentResources, Resources, Volume, read_resources
 from tfx_gnn_pipelines.services import Service
 from tfx_gnn_pipelines.spec_runs.compiled_file import read_compiled
 
@@ -151,12 +151,23 @@ def test_models_and_tables_may_be_on_volumes(remote_config):
     [
         ("defaults: {cpus: 2}", "cpus"),
         ("defaults: {cpu: many}", r"cpu.*got 'many'"),
-        ("defaults: {cpu: 0}", "`cpu` must be above 0; got 0"),
-        ("defaults: {memory_gb: -1}", r"`memory_gb` must be above 0; got -1"),
+        ("defaults: {cpu: 0}", "`cpu` must be above 0 and finite; got 0"),
+        ("defaults: {cpu: .inf}", "cpu"),
+        ("defaults: {memory_gb: -1}", r"`memory_gb` must be above 0 and finite; got -1"),
+        ("defaults: {accelerator: {kind: ''}}", "`kind` must name an accelerator; got none"),
+        ("defaults: {environment: {A B: x}}", "must have letters, digits and underscores; got 'A B'"),
+        ("defaults: {tolerations: [{operator: Exist}]}", r"operator.*got 'Exist'"),
+        ("defaults: {volumes: [{claim: '', path: /a}]}", "`claim` must name a persistent volume claim; got ''"),
+        ("defaults: {volumes: [{claim: a, path: /}]}", "`path` must be absolute, and below the root; got '/'"),
+        ("defaults: {volumes: [{claim: a, path: /a}, {claim: b, path: /a}]}", "`volumes` must have different paths"),
+        ("defaults: {labels: {d: 2024-01-01}}", r"must hold texts, numbers, lists and mappings; .*dates and the like"),
         ("defaults: {retries: 101}", r"`retries` must be in \[0, 100\]; got 101"),
         ("defaults: {retry_seconds: -1}", "`retry_seconds` must be at least 0; got -1"),
         ("defaults: {accelerator: {kind: x, count: 0}}", "`count` must be at least 1; got 0"),
-        ("defaults: {volumes: [{claim: a, path: models}]}", "`path` must be absolute; got 'models'. Write.*/a"),
+        (
+            "defaults: {volumes: [{claim: a, path: models}]}",
+            "`path` must be absolute, .*got 'models'.*/a",
+        ),
         ("- a", "an object with fields of a Resources"),
         ("a: [", "must be YAML"),
     ],
@@ -186,6 +197,11 @@ def test_empty_file_leaves_everything_to_the_service(tmp_path):
             "vertex",
             Resources(defaults=ComponentResources(labels={"a": "b"})),
             "`labels` must be left out on Vertex AI, which has no pods; got it for SubgraphExampleGen",
+        ),
+        (
+            "vertex",
+            Resources(defaults=ComponentResources(accelerator=Accelerator(kind="nvidia.com/gpu"))),
+            "such as NVIDIA_TESLA_T4; got 'nvidia.com/gpu' for SubgraphExampleGen",
         ),
         (
             "vertex",

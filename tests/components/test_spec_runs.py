@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -186,7 +187,81 @@ def test_task_is_retried_as_the_file_says(tmp_path):
     results = run(pipeline(tmp_path, second=twice + SCRIPT, retries=2), tmp_path / "run")
 
     assert (results["second"].state, results["second"].attempts) == ("done", 3)
-    assert Path(results["second"].log).read_text().startswith("not yet\nnot yet\nwrote ")
+    log = Path(results["second"].log).read_text().splitlines()
+    assert log[:4] == [
+        "not yet",
+        "second is started again in 0 s, for attempt 2 of 3",
+        "not yet",
+        "second is started again in 0 s, for attempt 3 of 3",
+    ]
+
+
+def test_attempts_of_a_task_write_to_the_same_place(tmp_path):
+    places = tmp_path / "places"
+    note = (
+        "import json, sys\nplace = json.loads(sys.argv[1])['outputs']['artifacts']['text']['artifacts'][0]['uri']\n"
+        f"open({str(places)!r}, 'a').write(place + chr(10))\nsys.exit(1)"
+    )
+
+    run(pipeline(tmp_path, second=note, retries=1), tmp_path / "run")
+
+    first, second = places.read_text().splitlines()
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [("{", "JSONDecodeError"), ('{"text": {"artifacts": [{"metadata": {"n": null}}]}}', "be null")],
+)
+def test_answer_that_no_launcher_takes_fails_the_task(tmp_path, answer, reason):
+    if answer != "{":
+        answer = f'{{"artifacts": {answer}}}'
+    script = (
+        "import json, os, sys\n"
+        "place = json.loads(sys.argv[1])['outputs']['outputFile']\n"
+        "os.makedirs(os.path.dirname(place))\n"
+        f"open(place, 'w').write({answer!r})"
+    )
+
+    results = run(pipeline(tmp_path, second=script), tmp_path / "run")
+
+    assert results["second"].state == "failed"
+    assert reason in results["second"].reason
+
+
+def test_program_that_does_not_exist_fails_the_task(tmp_path):
+    compiled = pipeline(tmp_path)
+    compiled.spec["deploymentSpec"]["executors"]["first"]["container"]["command"] = ["no-such-program"]
+
+    results = run(compiled, tmp_path / "run")
+
+    assert results["first"].state == "failed"
+    assert "No such file or directory: 'no-such-program'" in results["first"].reason
+    assert results["second"].state == "not run"
+
+
+def test_what_a_task_leaves_running_ends_with_it(tmp_path):
+    pid = tmp_path / "pid"
+    leave = (
+        "import subprocess, sys\n"
+        "left = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        f"open({str(pid)!r}, 'w').write(str(left.pid))\n"
+    )
+
+    run(pipeline(tmp_path, second=leave + SCRIPT), tmp_path / "run")
+
+    stat = Path(f"/proc/{pid.read_text()}/stat")
+    # Ended, though perhaps not yet collected.
+    while stat.exists() and stat.read_text().split()[2] != "Z":
+        time.sleep(0.02)
+
+
+def test_environment_of_the_container_reaches_the_task(tmp_path):
+    compiled = pipeline(tmp_path, second="import os; raise SystemExit('color ' + os.environ['COLOR'])")
+    container = compiled.spec["deploymentSpec"]["executors"]["second"]["container"]
+    container["env"] = [{"name": "COLOR", "value": "red"}]
+
+    assert run(compiled, tmp_path / "run")["second"].reason == "color red"
 
 
 def test_task_that_fails_too_often_has_failed(tmp_path):
@@ -206,6 +281,26 @@ def test_equal_tasks_are_taken_from_an_earlier_run(tmp_path):
     assert again["second"].artifacts == before["second"].artifacts
     assert [result.state for result in changed.values()] == ["done", "done"]
     assert text_of(changed, tmp_path / "run") == "bb"
+
+
+def test_cache_is_not_used_if_its_artifacts_are_gone_or_torn(tmp_path):
+    compiled = pipeline(tmp_path, caching=True)
+    run(compiled, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "store")
+
+    assert [result.state for result in run(compiled, tmp_path / "run").values()] == ["done", "done"]
+    for entry in (tmp_path / "run" / "cache").rglob("*.json"):
+        entry.write_text("")
+    assert [result.state for result in run(compiled, tmp_path / "run").values()] == ["done", "done"]
+
+
+def test_each_service_has_its_own_cache(tmp_path):
+    compiled = pipeline(tmp_path, caching=True)
+    run(compiled, tmp_path / "run")
+
+    results = run(compiled, tmp_path / "run", service=Service.VERTEX)
+
+    assert [result.state for result in results.values()] == ["done", "done"]
 
 
 def test_cache_of_another_pipeline_or_image_does_not_count(tmp_path):
@@ -294,6 +389,21 @@ def test_command_tells_what_was_skipped_and_by_which_condition(tmp_path):
     assert "second was skipped, because this is not true: 1 == 2" in result.output
 
 
+def test_trial_does_not_push_to_the_compiled_place(tmp_path):
+    compiled = pipeline(tmp_path)
+    declared = {"push_destination": {"parameterType": "STRING", "defaultValue": "gs://bucket/serving"}}
+    compiled.spec["root"]["inputDefinitions"]["parameters"].update(declared)
+    (tmp_path / "chain.yaml").write_text(yaml.safe_dump(compiled.spec))
+    arguments = [str(tmp_path / "chain.yaml"), *("--runner", "spec"), *("--root", str(tmp_path / "run"))]
+
+    refused = CliRunner().invoke(app, arguments)
+    done = CliRunner().invoke(app, [*arguments, "--parameter", f"push_destination={tmp_path}/serving"])
+
+    assert refused.exit_code == 1
+    assert "so that a trial does not push to the compiled place, 'gs://bucket/serving'" in refused.output
+    assert done.exit_code == 0, done.output
+
+
 def test_state_of_the_run_is_a_file(tmp_path):
     run(pipeline(tmp_path), tmp_path / "run", word="b")
 
@@ -316,7 +426,16 @@ def test_root_that_the_launcher_does_not_know_is_refused(tmp_path):
         ({"triggerPolicy": {"condition": "1.0"}}, r"got the answer DoubleType\(1.0\) for '1.0'"),
         ({"triggerPolicy": {"condition": "inputs.artifacts['x'].name == ''"}}, "`condition` must be true or false"),
         ({"dependentTasks": ["second"]}, r"without a circle; got \['second'\]"),
-        ({"inputs": {"parameters": {"word": {"taskOutputParameter": {}}}}}, "'word' comes from .*taskOutputParameter"),
+        (
+            {"dependentTasks": ["zeroth"]},
+            "must depend on tasks of the pipeline; got 'zeroth', on which 'second' depends",
+        ),
+        ({"componentRef": {}}, "got 'second' with no executor"),
+        ({"parameterIterator": {}}, "must run once, .*got 'second'"),
+        (
+            {"inputs": {"parameters": {"word": {"taskOutputParameter": {}}}}},
+            r"got \['taskOutputParameter'\] for 'word'",
+        ),
     ],
 )
 def test_what_is_not_imitated_is_refused(tmp_path, change, message):

@@ -112,22 +112,23 @@ def _own_top_levels(module_name: str) -> _TopLevels:
     installed = {Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
     # Debian keeps its packages next to the folder that sysconfig names, not in it.
     is_installed = folder in installed or folder.name in ("site-packages", "dist-packages")
-    if is_installed:
-        return _TopLevels(names=_same_distribution(top_level), folder=None)
+    together = _same_distribution(top_level, folder)
+    if is_installed or together:
+        return _TopLevels(names=together | {top_level}, folder=None)
     return _TopLevels(names=frozenset([top_level]), folder=folder)
 
 
-def _same_distribution(top_level: str) -> frozenset[str]:
-    """Names the top-level packages and modules that were installed together with one of them."""
-    together = {top_level}
-    for distribution in importlib.metadata.distributions():
+def _same_distribution(top_level: str, folder: Path) -> frozenset[str]:
+    """Names the top-level packages and modules that were installed into a folder together with one of them."""
+    together: set[str] = set()
+    for distribution in importlib.metadata.distributions(path=[str(folder)]):
         record = distribution.read_text("RECORD") or ""
         files = [line.partition(",")[0].strip('"') for line in record.splitlines()]
         names = {name.removesuffix(".py") for name in (file.partition("/")[0] for file in files)}
         if top_level in names:
             together |= {name for name in names if name.isidentifier()}
     # This library counts by its version, also for the tasks that come with it.
-    return frozenset(together - {tfx_gnn.__name__} | {top_level})
+    return frozenset(together - {tfx_gnn.__name__})
 
 
 def _collect_sources(module_name: str, own: _TopLevels, sources: dict[str, bytes]) -> None:

@@ -8,7 +8,7 @@ Two processes never write the same version. Before a process writes anything, it
 random name beside the versions, and lists the notes. If there is another one with that number, it takes its own back
 and tries a later number. A process lists after it wrote, and a store lists what was written before, so at least one of
 two processes sees the other; both may give way. The note stays until the push is recorded: if a push is killed in
-between, the same push, started again, finds the version by its note and its marker.
+between, the same push, started again, finds the version by its note, and completes it if it is not whole.
 
 This needs a store that lists consistently, as Cloud Storage and S3 do. A mount that keeps listings in memory does not:
 name the bucket itself there, as in gs://BUCKET/FOLDER.
@@ -30,10 +30,10 @@ import tensorflow as tf
 
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.serving.model_interface import SAVED_MODEL_FILE
-from tfx_gnn.serving.versions import PushOrigin, list_versions
+from tfx_gnn.serving.versions import PushOrigin, check_version_number, list_versions
 
 VERSION_MARKER = "tfx_gnn_version.json"
-"""File of a version that holds the fingerprint of the version's other files; it is written last."""
+"""File of a version that names its push and the fingerprint of the other files; it is written last."""
 
 _NOTE = re.compile(r"\.push-([0-9]+)-[0-9a-f]{32}\.json", re.ASCII)
 _MOUNTS = "/proc/self/mountinfo"
@@ -65,8 +65,8 @@ def copied_version(
 ) -> Iterator[int]:
     """Copies a local SavedModel to the next version of a destination, and yields its number.
 
-    If the same push was killed after its version was whole, that version is yielded instead, while it is the newest.
-    The version counts as recorded when the block ends without an error.
+    If the same push was killed, the version that it had begun is completed, if necessary, and yielded, while it is the
+    newest. The version counts as recorded when the block ends without an error.
 
     Args:
         model_dir: local folder with `saved_model.pb`.
@@ -81,21 +81,27 @@ def copied_version(
         os.makedirs(destination, exist_ok=True)
     forget_recorded_objects(destination, is_recorded)
     notes = _notes(destination)
-    version = _whole_version(destination, [note for note in notes if note.origin.is_same_push(origin)])
+    same = [note for note in notes if note.origin.is_same_push(origin)]
+    version = _begun_version(destination, model_dir, origin, notes)
     if version is None:
         version, path = _claim(destination, origin)
-        notes = [_Note(path=path, version=version, origin=origin)]
-        _copy(model_dir, os.path.join(destination, str(version)))
+        same.append(_Note(path=path, version=version, origin=origin))
+    place = os.path.join(destination, str(version))
+    if not _is_whole(place):
+        _copy(model_dir, place, origin)
     yield version
-    for note in notes:
-        if note.version == version and note.origin.is_same_push(origin):
-            _remove(note.path)
+    # With the notes of attempts that were killed and gave up their number.
+    for note in same:
+        _remove(note.path)
 
 
 def forget_recorded_objects(destination: str, is_recorded: Callable[[str], bool]) -> None:
-    """Removes the notes of pushes that were killed after they were recorded."""
-    for note in _notes(destination):
-        if note.origin.record and is_recorded(note.origin.record):
+    """Removes the notes of pushes that were killed after their record, and of whole versions before the newest."""
+    notes = _notes(destination)
+    newest = max(_complete_versions(destination), default=0) if notes else 0
+    for note in notes:
+        is_past = note.version < newest and _is_whole(os.path.join(destination, str(note.version)))
+        if is_past or (note.origin.record and is_recorded(note.origin.record)):
             _remove(note.path)
 
 
@@ -126,8 +132,8 @@ def _notes(destination: str) -> list[_Note]:
             origin = PushOrigin(model=str(content["model"]), record=str(content["record"]))
         except tf.errors.NotFoundError:
             continue
-        except (ValueError, KeyError, TypeError):
-            # Half written, or somebody else's: it still claims its number.
+        except (ValueError, KeyError, TypeError, tf.errors.PermissionDeniedError):
+            # Half written, or another user's: it still claims its number.
             origin = PushOrigin(model="", record="")
         found.append(_Note(path=path, version=int(match.group(1)), origin=origin))
     return found
@@ -139,6 +145,7 @@ def _claim(destination: str, origin: PushOrigin) -> tuple[int, str]:
     while True:
         taken = [*list_versions(destination), *(note.version for note in _notes(destination))]
         version = max([least, *(number + 1 for number in taken)])
+        check_version_number(version, destination)
         path = _write_note(destination, version, origin)
         claims = [name for name in _entries(destination) if name.startswith(f".push-{version}-")]
         if claims == [os.path.basename(path)] and version not in list_versions(destination):
@@ -156,7 +163,31 @@ def _write_note(destination: str, version: int, origin: PushOrigin) -> str:
     return path
 
 
-def _copy(model_dir: str, place: str) -> None:
+def _begun_version(destination: str, model_dir: str, origin: PushOrigin, notes: list[_Note]) -> int | None:
+    """Finds the version that the same push began before it was killed, or None.
+
+    A note alone does not make the version its own: the process may have been killed before it saw another's note.
+    """
+    newest = max(_complete_versions(destination), default=0)
+    for version in sorted({note.version for note in notes if note.origin.is_same_push(origin)}, reverse=True):
+        place = os.path.join(destination, str(version))
+        is_claimed = any(note.version == version and not note.origin.is_same_push(origin) for note in notes)
+        if version < newest or is_claimed:
+            continue
+        marker = _read_marker(place)
+        if marker is not None:
+            is_own = PushOrigin(model=marker["model"], record=marker["record"]).is_same_push(origin)
+        else:
+            has_model = tf.io.gfile.exists(os.path.join(place, SAVED_MODEL_FILE))
+            is_own = not has_model or fingerprint_folders([place], without=(VERSION_MARKER,)) == fingerprint_folders(
+                [model_dir]
+            )
+        if is_own:
+            return version
+    return None
+
+
+def _copy(model_dir: str, place: str, origin: PushOrigin) -> None:
     files = [
         os.path.relpath(os.path.join(folder, name), model_dir)
         for folder, _, names in os.walk(model_dir)
@@ -169,15 +200,16 @@ def _copy(model_dir: str, place: str) -> None:
         if "://" not in place:
             # On an object store, a folder is nothing but the names of its files.
             os.makedirs(os.path.dirname(os.path.join(place, name)), exist_ok=True)
-        tf.io.gfile.copy(os.path.join(model_dir, name), os.path.join(place, name))
+        # Over what a killed attempt of the same push left.
+        tf.io.gfile.copy(os.path.join(model_dir, name), os.path.join(place, name), overwrite=True)
     fingerprint = _check_equal(model_dir, place)
     with tf.io.gfile.GFile(os.path.join(place, VERSION_MARKER), "w") as file:
-        file.write(json.dumps({"fingerprint": fingerprint}) + "\n")
+        file.write(json.dumps({"fingerprint": fingerprint, **dataclasses.asdict(origin)}, sort_keys=True) + "\n")
 
 
 def _check_equal(model_dir: str, place: str, *, without: tuple[str, ...] = ()) -> str:
     expected = fingerprint_folders([model_dir], without=without)
-    found = fingerprint_folders([place], without=without)
+    found = fingerprint_folders([place], without=(*without, VERSION_MARKER))
     if found != expected:
         raise OSError(
             f"`push_destination` must return what was written to it; got other bytes in {place!r}. Push again; if it "
@@ -186,18 +218,31 @@ def _check_equal(model_dir: str, place: str, *, without: tuple[str, ...] = ()) -
     return expected
 
 
-def _whole_version(destination: str, notes: list[_Note]) -> int | None:
-    """Finds the version of a killed push that is whole and the newest, or None."""
-    newest = max(list_versions(destination), default=0)
-    for note in notes:
-        place = os.path.join(destination, str(note.version))
-        marker = os.path.join(place, VERSION_MARKER)
-        if note.version == newest and tf.io.gfile.exists(marker):
-            with tf.io.gfile.GFile(marker) as file:
-                fingerprint = json.loads(file.read())["fingerprint"]
-            if fingerprint == fingerprint_folders([place], without=(VERSION_MARKER,)):
-                return newest
-    return None
+def _is_whole(place: str) -> bool:
+    """Tells whether a version has its marker, and the files that the marker tells of."""
+    marker = _read_marker(place)
+    return marker is not None and marker["fingerprint"] == fingerprint_folders([place], without=(VERSION_MARKER,))
+
+
+def _read_marker(place: str) -> dict[str, str] | None:
+    """Reads the marker of a version; None if it is missing or half written."""
+    path = os.path.join(place, VERSION_MARKER)
+    if not tf.io.gfile.exists(path):
+        return None
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            marker = json.loads(file.read())
+        return {key: str(marker[key]) for key in ("fingerprint", "model", "record")}
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _complete_versions(destination: str) -> list[int]:
+    return [
+        version
+        for version in list_versions(destination)
+        if tf.io.gfile.exists(os.path.join(destination, str(version), SAVED_MODEL_FILE))
+    ]
 
 
 def _unescaped(folder: str) -> str:

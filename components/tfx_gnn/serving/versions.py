@@ -67,7 +67,7 @@ def resolve_saved_model(path: str) -> str:
 
     Args:
         path: a SavedModel, the folder of a TFX Model artifact, or a push
-            destination, whose newest version is used.
+            destination, whose newest complete version is used.
 
     Returns:
         Folder that holds `saved_model.pb`.
@@ -75,9 +75,9 @@ def resolve_saved_model(path: str) -> str:
     Raises:
         FileNotFoundError: if the folder is none of these.
     """
-    names = _version_names(path)
-    newest = [names[max(names)]] if names else []
-    for candidate in (path, os.path.join(path, MODEL_ARTIFACT_FOLDER), *(os.path.join(path, name) for name in newest)):
+    # Newest first. A version on an object store lacks the file while it is being copied.
+    versions = [os.path.join(path, name) for _, name in sorted(_version_names(path).items(), reverse=True)]
+    for candidate in (path, os.path.join(path, MODEL_ARTIFACT_FOLDER), *versions):
         if tf.io.gfile.exists(os.path.join(candidate, SAVED_MODEL_FILE)):
             return candidate
     raise FileNotFoundError(
@@ -193,11 +193,7 @@ def publish_version(incoming: str, destination: str, origin: PushOrigin | None =
     sync_tree(incoming)
     version = max(list_versions(destination), default=0) + 1
     while True:
-        if version > _MAX_VERSION:
-            raise ValueError(
-                f"`destination` must have versions below {_MAX_VERSION}, the largest that TensorFlow Serving knows; "
-                f"got {destination!r} with that one. Remove it, or push to another folder."
-            )
+        check_version_number(version, destination)
         if origin is not None:
             _write_note(incoming, version, origin)
         try:
@@ -209,6 +205,15 @@ def publish_version(incoming: str, destination: str, origin: PushOrigin | None =
         else:
             sync_path(destination)
             return version
+
+
+def check_version_number(version: int, destination: str) -> None:
+    """Refuses a number that TensorFlow Serving does not know."""
+    if version > _MAX_VERSION:
+        raise ValueError(
+            f"`destination` must have versions below {_MAX_VERSION}, the largest that TensorFlow Serving knows; "
+            f"got {destination!r} with that one. Remove it, or push to another folder."
+        )
 
 
 def leave_unrecorded(destination: str, version: int, origin: PushOrigin) -> None:

@@ -47,7 +47,7 @@ def read_compiled(path: str) -> CompiledPipeline:
         FileNotFoundError: if there is no such file.
         ValueError: if the file holds no specification of a pipeline.
     """
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8-sig") as file:
         text = file.read()
     try:
         documents = [json.loads(text)] if path.endswith(".json") else list(yaml.safe_load_all(text))

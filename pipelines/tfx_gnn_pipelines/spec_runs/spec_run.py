@@ -128,12 +128,19 @@ class _Run:
         self.tasks: Mapping[str, Any] = pipeline.spec["root"]["dag"]["tasks"]
         self._folder = folder
         self._store = folder / "store"
-        self._cache = folder / "cache" / pipeline.name
+        self._cache = folder / "cache" / service.value / pipeline.name
         self._run_id = dt.datetime.now(dt.timezone.utc).strftime("%Y%m%dT%H%M%S%f")
         self._logs = folder / "runs" / self._run_id
         if service is Service.KUBEFLOW:
+            if root:
+                raise ValueError(
+                    f"`root` must be a folder with Kubeflow's semantics, where it stands for the store; got {root!r}. "
+                    "Name a folder, or imitate Vertex AI."
+                )
             root = pipeline.root or DEFAULT_ROOT
         self._root = "/".join(((root or str(folder / "artifacts")).rstrip("/"), pipeline.name, self._run_id))
+        if service is Service.KUBEFLOW:
+            _path_of(self._root)
         _check_known(self.tasks, pipeline.spec)
 
     def run_task(self, name: str, results: Mapping[str, TaskResult]) -> TaskResult:
@@ -153,13 +160,26 @@ class _Run:
             return TaskResult(task=name, state="skipped", reason=condition)
         cached = self._cache / f"{cache_key(message, component, container)}.json"
         allowed = task.get("cachingOptions", {}).get("enableCache", False)
-        if allowed and cached.exists():
-            return TaskResult(task=name, state="cached", artifacts=json.loads(cached.read_text(encoding="utf-8")))
+        if allowed and (earlier := self._cached(cached)) is not None:
+            return TaskResult(task=name, state="cached", artifacts=earlier)
         self._logs.mkdir(parents=True, exist_ok=True)
         log = self._logs / f"{name}.log"
         retries = int(task.get("retryPolicy", {}).get("maxRetryCount", 0))
+        # Once for all attempts: a service names the outputs of a task before it starts the first one.
+        outputs = provision_outputs(
+            service=self._service,
+            root=self._root,
+            task_name=name,
+            component=component,
+            output_file=str(self._pod(name) / _OUTPUT_FILE) if self._service is Service.KUBEFLOW else "",
+        )
         for attempt in range(1, retries + 2):
-            artifacts = self._attempt(name, component, container, message, log)
+            try:
+                artifacts = self._attempt(name, container, {**message, "outputs": outputs}, log)
+            except (OSError, ValueError) as error:
+                # What the launcher of a service meets is a failure of the task, not of the run.
+                artifacts = None
+                _append(log, f"{name} failed: {type(error).__name__}: {error}")
             if artifacts is not None:
                 if allowed:
                     _write(cached, artifacts)
@@ -172,7 +192,9 @@ class _Run:
                     artifacts=artifacts,
                 )
             if attempt <= retries:
-                time.sleep(_wait_seconds(task["retryPolicy"], attempt))
+                seconds = _wait_seconds(task["retryPolicy"], attempt)
+                _append(log, f"{name} is started again in {seconds:g} s, for attempt {attempt + 1} of {retries + 1}")
+                time.sleep(seconds)
         return TaskResult(
             task=name,
             state="failed",
@@ -191,29 +213,27 @@ class _Run:
         }
         _write(self._logs / "run.json", state)
 
+    def _pod(self, name: str) -> Path:
+        """Folder that stands for the root of a task's container."""
+        return self._folder / "pods" / f"{self._run_id}-{name}"
+
     def _attempt(
-        self, name: str, component: Mapping[str, Any], container: Mapping[str, Any], message: dict[str, Any], log: Path
+        self, name: str, container: Mapping[str, Any], message: Mapping[str, Any], log: Path
     ) -> dict[str, Any] | None:
         """Runs the command of a task once; returns its artifacts, or None if it failed."""
-        pod = self._folder / "pods" / f"{self._run_id}-{name}"
+        pod, outputs = self._pod(name), message["outputs"]
         shutil.rmtree(pod, ignore_errors=True)
         pod.mkdir(parents=True)
         uses_launcher = self._service is Service.KUBEFLOW
-        outputs = provision_outputs(
-            service=self._service,
-            root=self._root,
-            task_name=name,
-            component=component,
-            output_file=str(pod / _OUTPUT_FILE) if uses_launcher else "",
-        )
         if uses_launcher:
             self._download(message, pod)
             for uri in _uris(outputs):
                 (pod / _path_of(uri)).parent.mkdir(parents=True, exist_ok=True)
-        code = self._command(fill_command(container, {**message, "outputs": outputs}), pod, log)
+        variables = {variable["name"]: variable["value"] for variable in container.get("env", ())}
+        code = self._command(fill_command(container, message), variables, pod, log)
         if code:
-            with log.open("a", encoding="utf-8") as file:
-                file.write("" if code > 0 else f"{name} was ended by signal {-code}\n")
+            if code < 0:
+                _append(log, f"{name} was ended by signal {-code}")
             return None
         answer = self._answer(outputs["outputFile"])
         artifacts = record_outputs(
@@ -223,6 +243,23 @@ class _Run:
             self._upload(name, artifacts, pod, log)
         shutil.rmtree(pod)
         return artifacts
+
+    def _cached(self, path: Path) -> dict[str, Any] | None:
+        """Reads an entry of the cache; None if there is none, or what it tells of is no longer there."""
+        if not path.exists():
+            return None
+        try:
+            artifacts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            return None  # Torn by a power failure.
+        places = [self._place(artifact["uri"]) for artifact in artifacts.values()]
+        return artifacts if all(place is None or place.exists() for place in places) else None
+
+    def _place(self, uri: str) -> Path | None:
+        """Returns where an artifact is on this machine; None if it is on a real object store."""
+        if self._service is Service.KUBEFLOW:
+            return self._store / _path_of(uri)
+        return None if "://" in uri else Path(uri)
 
     def _download(self, message: Mapping[str, Any], pod: Path) -> None:
         for uri in _uris(message["inputs"]):
@@ -234,8 +271,9 @@ class _Run:
             if output == "executor-logs":
                 copy_objects(log, self._store / path)
             elif not copy_objects(pod / path, self._store / path):
-                with log.open("a", encoding="utf-8") as file:
-                    file.write(f"Warning: {name} wrote no file for the output {output!r}\n")
+                _append(log, f"Warning: {name} wrote no file for the output {output!r}")
+                # An empty folder, so that the cache can tell this from a store that was removed.
+                (self._store / path).mkdir(parents=True, exist_ok=True)
 
     def _answer(self, output_file: str) -> dict[str, Any]:
         """Reads what the executor wrote; Kubeflow takes no file for an empty answer."""
@@ -250,15 +288,41 @@ class _Run:
     def _take_ids(self, count: int) -> int:
         """Takes ids of the metadata store, which never gives one twice."""
         path = self._folder / "last_artifact.json"
-        last = int(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else 0
+        try:
+            last = int(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else 0
+        except ValueError as error:
+            raise ValueError(
+                f"`root` must hold the last artifact's number in {str(path)!r}; got a damaged file. Remove the "
+                "folder, or choose another root."
+            ) from error
         _write(path, last + count)
         return last + 1
 
 
 def _check_known(tasks: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
     for name, task in tasks.items():
-        component = spec["components"][task["componentRef"]["name"]]
+        component = spec["components"].get(task.get("componentRef", {}).get("name", ""), {})
         executor = spec["deploymentSpec"]["executors"].get(component.get("executorLabel", ""), {})
+        sources = [
+            *task.get("inputs", {}).get("parameters", {}).items(),
+            *task.get("inputs", {}).get("artifacts", {}).items(),
+        ]
+        for parameter, source in sources:
+            if not source.keys() & {"componentInputParameter", "runtimeValue", "taskOutputArtifact"}:
+                raise ValueError(
+                    f"Each input of a task must be a value, a parameter of the run or an output of a task, to run "
+                    f"here; got {sorted(source)} for {parameter!r} of {name!r}. Run this pipeline on its service."
+                )
+        if unknown := sorted(_upstream(task) - tasks.keys()):
+            raise ValueError(
+                f"Each task must depend on tasks of the pipeline; got {unknown[0]!r}, on which {name!r} depends. "
+                "Compile the pipeline again."
+            )
+        if "/" in name or {"parameterIterator", "artifactIterator"} & task.keys():
+            raise ValueError(
+                f"Each task must run once, and have a name without a slash, to run here; got {name!r}. Run this "
+                "pipeline on its service."
+            )
         kinds = [*executor, *(key for key in task.get("triggerPolicy", {}) if key != "condition")]
         if kinds != ["container"]:
             raise ValueError(
@@ -306,6 +370,11 @@ def _wait_seconds(policy: Mapping[str, Any], attempt: int) -> float:
     return min(first * float(policy.get("backoffFactor", 2.0)) ** (attempt - 1), longest)
 
 
+def _append(log: Path, line: str) -> None:
+    with log.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
 def _last_line(log: Path) -> str:
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _LOG_TAIL_BYTES))
@@ -316,7 +385,10 @@ def _last_line(log: Path) -> str:
 def _write(path: Path, content: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    with partial.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(content, indent=2, sort_keys=True) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(partial, path)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -14,7 +15,7 @@ from tfx_gnn.serving.object_versions import (
     has_folder_renames,
     leave_unrecorded_object,
 )
-from tfx_gnn.serving.versions import PushOrigin, list_versions
+from tfx_gnn.serving.versions import PushOrigin, list_versions, resolve_saved_model
 
 ORIGIN = PushOrigin(model="model a", record="/records/1")
 
@@ -105,12 +106,7 @@ def test_concurrent_pushes_get_different_versions(model, tmp_path):
 
 
 def test_push_that_was_killed_before_its_record_finds_its_version(model, tmp_path):
-    def killed():
-        with copied_version(model, str(tmp_path / "serving"), ORIGIN, lambda _: False):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        killed()
+    kill_after_the_copy(model, tmp_path / "serving")
 
     retry = PushOrigin(model="model a", record="/records/2")
     assert push(model, tmp_path / "serving", origin=retry) == 1
@@ -118,17 +114,71 @@ def test_push_that_was_killed_before_its_record_finds_its_version(model, tmp_pat
     assert push(model, tmp_path / "serving", origin=retry) == 2
 
 
-@pytest.mark.parametrize("lost", ["tfx_gnn_version.json", "variables/variables.index"])
-def test_version_that_a_kill_left_incomplete_is_not_taken(model, tmp_path, lost):
-    def killed():
-        with copied_version(model, str(tmp_path / "serving"), ORIGIN, lambda _: False):
-            raise KeyboardInterrupt
+def kill_after_the_copy(model, destination, origin=ORIGIN):
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        copied_version(model, str(destination), origin, lambda _: False) as version,
+    ):
+        raise KeyboardInterrupt
+    return version
 
-    with pytest.raises(KeyboardInterrupt):
-        killed()
-    os.remove(tmp_path / "serving" / "1" / lost)
+
+@pytest.mark.parametrize("lost", ["tfx_gnn_version.json", "variables/variables.index", "saved_model.pb"])
+def test_version_that_a_kill_left_incomplete_is_completed(model, tmp_path, lost):
+    version = kill_after_the_copy(model, tmp_path / "serving")
+    os.remove(tmp_path / "serving" / str(version) / lost)
+
+    assert push(model, tmp_path / "serving") == 1
+    assert names(tmp_path / "serving") == ["1"]
+    assert names(tmp_path / "serving" / "1") == ["saved_model.pb", "tfx_gnn_version.json", "variables"]
+    assert (tmp_path / "serving" / "1" / "variables" / "variables.index").read_bytes() == b"index"
+
+
+def test_marker_that_a_kill_left_half_written_is_written_again(model, tmp_path):
+    kill_after_the_copy(model, tmp_path / "serving")
+    marker = tmp_path / "serving" / "1" / "tfx_gnn_version.json"
+    marker.write_text("")
+
+    assert push(model, tmp_path / "serving") == 1
+    assert json.loads(marker.read_text())["model"] == "model a"
+
+
+def test_number_that_two_pushes_noted_is_not_taken_by_the_one_that_was_killed(model, tmp_path):
+    other = PushOrigin(model="model b", record="/b/1")
+    # Both notes are there: who was first is not known any more.
+    leave_unrecorded_object(str(tmp_path), 1, ORIGIN)
+    leave_unrecorded_object(str(tmp_path), 1, other)
+    assert push(model, tmp_path) == 2
+
+    # The other push ended, and took its note with it.
+    (tmp_path / "b").mkdir()
+    leave_unrecorded_object(str(tmp_path / "b"), 1, other)
+    assert push(model, tmp_path / "b", origin=other) == 1
+    leave_unrecorded_object(str(tmp_path / "b"), 1, ORIGIN)
+    assert push(model, tmp_path / "b") == 2
+
+
+def test_version_that_was_renamed_to_its_place_is_never_written_over(model, tmp_path):
+    (tmp_path / "serving" / "1").mkdir(parents=True)
+    leave_unrecorded_object(str(tmp_path / "serving"), 1, ORIGIN)
+    (tmp_path / "serving" / "1" / "saved_model.pb").write_bytes(b"another")
 
     assert push(model, tmp_path / "serving") == 2
+    assert (tmp_path / "serving" / "1" / "saved_model.pb").read_bytes() == b"another"
+
+
+def test_largest_number_is_the_last(model, tmp_path):
+    (tmp_path / str(2**63 - 1)).mkdir()
+
+    with pytest.raises(ValueError, match=r"`destination` must have versions below 9223372036854775807"):
+        push(model, tmp_path)
+
+
+def test_model_is_looked_for_in_the_newest_complete_version(model, tmp_path):
+    push(model, tmp_path / "serving")
+    (tmp_path / "serving" / "2" / "variables").mkdir(parents=True)
+
+    assert resolve_saved_model(str(tmp_path / "serving")) == str(tmp_path / "serving" / "1")
 
 
 def test_version_of_another_push_is_not_taken(model, tmp_path):
@@ -145,6 +195,16 @@ def test_version_that_is_no_longer_the_newest_is_not_taken(model, tmp_path):
     push(model, tmp_path / "serving", origin=PushOrigin(model="model b", record="/b/1"))
 
     assert push(model, tmp_path / "serving") == 3
+
+
+def test_notes_of_whole_versions_before_the_newest_are_removed(model, tmp_path):
+    kill_after_the_copy(model, tmp_path / "serving")
+    push(model, tmp_path / "serving", origin=PushOrigin(model="model b", record="/b/1"))
+    assert len(names(tmp_path / "serving")) == 3
+
+    push(model, tmp_path / "serving", origin=PushOrigin(model="model c", record="/c/1"))
+
+    assert names(tmp_path / "serving") == ["1", "2", "3"]
 
 
 def test_notes_of_recorded_pushes_are_removed(model, tmp_path):

@@ -19,6 +19,7 @@ from tfx_gnn.io.whole_files import copy_files
 from tfx_gnn.records import blessing, examples_folder
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE
 from tfx_gnn.serving.object_versions import (
+    VERSION_MARKER,
     copied_version,
     forget_recorded_objects,
     has_folder_renames,
@@ -168,8 +169,9 @@ def forget_push(pushed_model_dir: str) -> None:
     if not model or not tf.io.gfile.isdir(pushed["path"]):
         return
     destination = os.path.dirname(pushed["path"])
-    # Both kinds of notes are small files; a later push removes what it finds recorded or is not the newest.
-    leave = leave_unrecorded if has_folder_renames(destination) else leave_unrecorded_object
+    # Only versions that were copied have a marker.
+    is_copied = tf.io.gfile.exists(os.path.join(pushed["path"], VERSION_MARKER))
+    leave = leave_unrecorded_object if is_copied else leave_unrecorded
     leave(destination, pushed["version"], _origin(model, pushed_model_dir))
 
 
