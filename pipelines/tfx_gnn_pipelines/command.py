@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from tfx_gnn.io.plain_console import PlainConsole
+from tfx_gnn_pipelines.services import Service
 
 if TYPE_CHECKING:
     from tfx_gnn_pipelines.config import PipelineConfig
@@ -32,13 +33,6 @@ class Runner(str, enum.Enum):
     KUBEFLOW = "kubeflow"
     VERTEX = "vertex"
     SPEC = "spec"
-
-
-class Semantics(str, enum.Enum):
-    """The service that `--runner spec` imitates."""
-
-    KUBEFLOW = "kubeflow"
-    VERTEX = "vertex"
 
 
 _AFTER_COMPILATION = {
@@ -87,7 +81,7 @@ def run(
     image: Annotated[str, typer.Option(help="Container image with this project, for kubeflow and vertex.")] = "",
     resources: Annotated[str, typer.Option(help=_RESOURCES_HELP)] = "",
     open_parameter: Annotated[list[str] | None, typer.Option(help=_OPEN_HELP)] = None,
-    semantics: Annotated[Semantics | None, typer.Option(help=_SEMANTICS_HELP, show_default="the file's own")] = None,
+    semantics: Annotated[Service | None, typer.Option(help=_SEMANTICS_HELP, show_default="the file's own")] = None,
     parameter: Annotated[list[str] | None, typer.Option(help=_PARAMETER_HELP)] = None,
     beam_arg: Annotated[list[str] | None, typer.Option(help=_BEAM_HELP)] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every component anew.")] = False,
@@ -189,13 +183,12 @@ def _check_spec_usage(task: str, runner: Runner, spec_options: list[str], task_o
         )
 
 
-def _run_spec(file: str, semantics: Semantics | None, *, root: str, parameters: list[str], console: Console) -> int:
+def _run_spec(file: str, semantics: Service | None, *, root: str, parameters: list[str], console: Console) -> int:
     """Runs a compiled file; returns the exit status."""
+    from tfx_gnn_pipelines.compiled_pipeline import compiled_service, read_compiled, run_parameters
     from tfx_gnn_pipelines.config import is_uri
-    from tfx_gnn_pipelines.services import Service
-    from tfx_gnn_pipelines.spec_runs.compiled_file import compiled_service, read_compiled, run_parameters
-    from tfx_gnn_pipelines.spec_runs.spec_progress import SpecProgress
-    from tfx_gnn_pipelines.spec_runs.spec_run import SUCCEEDED, run_compiled
+    from tfx_gnn_pipelines.emulator.progress import EmulatorProgress
+    from tfx_gnn_pipelines.emulator.run import SUCCEEDED, run_compiled
 
     given = dict(_name_and_value(text) for text in parameters)
     pipeline = read_compiled(file)
@@ -206,8 +199,8 @@ def _run_spec(file: str, semantics: Semantics | None, *, root: str, parameters: 
             f"{values['push_destination']!r}; got none. Add --parameter push_destination=FOLDER."
         )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    service = Service(semantics.value) if semantics is not None else compiled_service(pipeline)
-    progress = SpecProgress(console, num_tasks=len(pipeline.spec["root"]["dag"]["tasks"]))
+    service = semantics or compiled_service(pipeline)
+    progress = EmulatorProgress(console, num_tasks=len(pipeline.spec["root"]["dag"]["tasks"]))
     results = run_compiled(
         pipeline,
         service=service,
@@ -293,7 +286,6 @@ def _compile(
 ) -> None:
     from tfx_gnn_pipelines.compilation import compile_to
     from tfx_gnn_pipelines.resources import NO_RESOURCES, read_resources
-    from tfx_gnn_pipelines.services import Service
 
     given = read_resources(resources) if resources else NO_RESOURCES
     job = compile_to(config, output, service=Service(runner.value), image=image, resources=given)

@@ -15,7 +15,7 @@ from tfx.orchestration.kubeflow.v2 import kubeflow_v2_dag_runner
 from tfx_gnn_pipelines.assembly import COMPONENTS, STANDARD_PARAMETERS, build_pipeline, open_values
 from tfx_gnn_pipelines.config import PipelineConfig
 from tfx_gnn_pipelines.container import Contract, container_arguments
-from tfx_gnn_pipelines.reach import check_reach, portable_tables
+from tfx_gnn_pipelines.portability import check_portable, portable_tables
 from tfx_gnn_pipelines.resources import NO_RESOURCES, Resources, apply_resources, check_resources
 from tfx_gnn_pipelines.services import Service
 
@@ -54,7 +54,7 @@ def compile_pipeline(
             service does not know a resource.
     """
     check_resources(resources, COMPONENTS, service)
-    check_reach(config, service, image, resources)
+    check_portable(config, service, image, resources)
     config = portable_tables(config, resources)
     config = dataclasses.replace(config, runtime_parameters=(*STANDARD_PARAMETERS, *config.runtime_parameters))
     pipeline = build_pipeline(config, sqlite_metadata=False)

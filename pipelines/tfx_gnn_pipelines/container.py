@@ -29,9 +29,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tfx_gnn.io.quiet_libraries import quiet_start
+from tfx_gnn_pipelines.services import LAUNCHER_FOLDERS
 
-LAUNCHER_FOLDERS = {"gs://": "gcs", "minio://": "minio", "s3://": "s3"}
-"""Folder that Kubeflow's launcher uses for the objects of each kind of store, below `LAUNCHER_ROOT_VARIABLE`."""
 LAUNCHER_ROOT_VARIABLE = "TFX_GNN_LAUNCHER_ROOT"
 """Environment variable for trials outside of a container: the folder that stands for the container's root."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 
 from tfx.orchestration.beam.beam_dag_runner import BeamDagRunner
 from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 
+from tfx_gnn.io.process_lock import process_lock
 from tfx_gnn_pipelines.assembly import build_pipeline
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
 from tfx_gnn_pipelines.lineage import close_abandoned_executions
@@ -46,14 +46,7 @@ def locked_root(config: PipelineConfig) -> Iterator[None]:
             f"`runtime_parameters` must be empty for a local run; got {config.runtime_parameters}. Give the values "
             "themselves, or compile for a remote runner."
         )
-    os.makedirs(config.root, exist_ok=True)
-    with open(os.path.join(config.root, _LOCK_FILE), "w", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise BlockingIOError(
-                f"`root` must be used by one run at a time; got {config.root!r}, which another run uses now. "
-                "Wait for its end or choose another root."
-            ) from error
+    rule = f"`root` must be used by one run at a time; got {config.root!r}"
+    with process_lock(os.path.join(config.root, _LOCK_FILE), rule=rule):
         close_abandoned_executions(config.metadata_path, config.artifacts_dir)
         yield

@@ -7,11 +7,14 @@ import dataclasses
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from tfx_gnn_pipelines.emulator.launcher import TaskContainer
 
 TINY_PROJECT = Path(__file__).parent / "tiny_project"
 
@@ -76,9 +79,9 @@ def finished_tasks(
 ) -> dict[str, FinishedTask]:
     """Runs the container command of every task, each after those that it depends on."""
     from tfx_gnn_pipelines.compilation import write_pipeline
+    from tfx_gnn_pipelines.compiled_pipeline import read_compiled, run_parameters
+    from tfx_gnn_pipelines.emulator.run import run_compiled
     from tfx_gnn_pipelines.services import Service
-    from tfx_gnn_pipelines.spec_runs.compiled_file import read_compiled, run_parameters
-    from tfx_gnn_pipelines.spec_runs.spec_run import run_compiled
 
     folder = tmp_path_factory.mktemp("tasks")
     write_pipeline(compiled_job, str(folder / "tiny.json"))
@@ -88,7 +91,7 @@ def finished_tasks(
         service=Service.VERTEX,
         folder=str(folder / "run"),
         parameters=run_parameters(pipeline, {"push_destination": str(push_destination), "num_epochs": "7"}),
-        command=run_container_here,
+        engine=ThisProcess(),
     )
     assert {result.task: result.reason for result in results if result.state != "done"} == {}
     return {
@@ -100,16 +103,21 @@ def finished_tasks(
     }
 
 
-def run_container_here(command: Sequence[str], variables: Mapping[str, str], folder: Path, log: Path) -> int:
-    """Runs the command of a task in this process, which has imported what takes most of a short task's time."""
-    from tfx_gnn_pipelines import container
+class ThisProcess:
+    """Runs the commands of tasks in this process, which has imported what takes most of a short task's time."""
 
-    assert list(command[:3]) == ["python", "-m", container.__name__]
-    before = dict(os.environ)
-    os.environ[container.LAUNCHER_ROOT_VARIABLE] = str(folder)
-    try:
-        with log.open("a", encoding="utf-8") as file, contextlib.redirect_stdout(file):
-            return container.main(command[3:])
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+    def root_inside(self, folder: Path) -> Path:
+        return folder
+
+    def run(self, started: TaskContainer) -> int:
+        from tfx_gnn_pipelines import container
+
+        assert list(started.command[:3]) == ["python", "-m", container.__name__]
+        before = dict(os.environ)
+        os.environ[container.LAUNCHER_ROOT_VARIABLE] = str(started.folder)
+        try:
+            with started.log.open("a", encoding="utf-8") as file, contextlib.redirect_stdout(file):
+                return container.main(started.command[3:])
+        finally:
+            os.environ.clear()
+            os.environ.update(before)

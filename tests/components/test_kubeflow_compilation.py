@@ -19,8 +19,8 @@ from tfx_gnn.training.options import CheckpointOptions
 from tfx_gnn_pipelines.assembly import COMPONENTS, build_components
 from tfx_gnn_pipelines.compilation import compile_pipeline, compile_to
 from tfx_gnn_pipelines.container import Contract
+from tfx_gnn_pipelines.emulator.driver import is_triggered
 from tfx_gnn_pipelines.services import Service
-from tfx_gnn_pipelines.spec_runs.conditions import is_triggered
 
 TOPIC = tasks.NodeClassification(label_feature="topic", class_vocabulary="topic")
 WIRING = {

@@ -9,9 +9,9 @@ from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 from tfx_gnn_pipelines.compilation import compile_pipeline, compile_to
+from tfx_gnn_pipelines.compiled_pipeline import read_compiled
 from tfx_gnn_pipelines.resources import Accelerator, ComponentResources, Resources, Volume, read_resources
 from tfx_gnn_pipelines.services import Service
-from tfx_gnn_pipelines.spec_runs.compiled_file import read_compiled
 
 FILE = """
 defaults:

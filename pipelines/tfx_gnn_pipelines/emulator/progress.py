@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from tfx_gnn_pipelines.emulator.run import SUCCEEDED, TaskResult
 from tfx_gnn_pipelines.services import Service
-from tfx_gnn_pipelines.spec_runs.spec_run import SUCCEEDED, TaskResult
 
 _MARKS = {
     "done": ("+", "green"),
@@ -18,7 +18,7 @@ _MARKS = {
 }
 
 
-class SpecProgress:
+class EmulatorProgress:
     """Prints a line when a task starts and another one when it ends."""
 
     def __init__(self, console: Console, *, num_tasks: int) -> None:

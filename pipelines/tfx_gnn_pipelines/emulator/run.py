@@ -1,11 +1,10 @@
-"""Runs the tasks of a compiled pipeline one after the other, as a service would."""
+"""Runs the tasks of a compiled pipeline in order, with conditions, cache and retries, as a service would."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import datetime as dt
-import fcntl
 import json
 import os
 import shutil
@@ -14,26 +13,30 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tfx_gnn_pipelines.services import Service
-from tfx_gnn_pipelines.spec_runs.compiled_file import CompiledPipeline
-from tfx_gnn_pipelines.spec_runs.conditions import is_triggered
-from tfx_gnn_pipelines.spec_runs.object_store import copy_objects
-from tfx_gnn_pipelines.spec_runs.semantics import (
+from tfx_gnn.io.process_lock import process_lock
+from tfx_gnn_pipelines.compiled_pipeline import CompiledPipeline
+from tfx_gnn_pipelines.emulator.driver import (
     DEFAULT_ROOT,
     FinishedTask,
     cache_key,
     executor_input,
-    fill_command,
-    object_path,
+    is_triggered,
     provision_outputs,
     record_outputs,
 )
-from tfx_gnn_pipelines.spec_runs.task_process import TaskCommand, run_in_process
+from tfx_gnn_pipelines.emulator.launcher import (
+    ContainerEngine,
+    FolderStore,
+    Launcher,
+    LocalProcesses,
+    append,
+    object_path,
+)
+from tfx_gnn_pipelines.services import Service
 
 SUCCEEDED = ("done", "cached")
 """States of tasks whose outputs can be used."""
 
-_OUTPUT_FILE = "tmp/kfp_outputs/output_metadata.json"
 _LOG_TAIL_BYTES = 4096
 
 
@@ -68,7 +71,7 @@ def run_compiled(
     folder: str,
     root: str = "",
     parameters: Mapping[str, Any],
-    command: TaskCommand = run_in_process,
+    engine: ContainerEngine | None = None,
     report: Callable[[str, TaskResult | None], None] | None = None,
 ) -> list[TaskResult]:
     """Runs a compiled pipeline on this machine.
@@ -83,7 +86,7 @@ def run_compiled(
             object store.
         root: where tasks write on Vertex AI, any URI that TensorFlow reads and writes; empty: in `folder`.
         parameters: values of all parameters of the run.
-        command: starts the command of a task.
+        engine: runs the containers of tasks; by default, each task is a process of this machine.
         report: called with a task's name and None when it starts, and with its result when it ended.
 
     Returns:
@@ -94,7 +97,7 @@ def run_compiled(
         ValueError: if the specification has what this imitation does not know.
     """
     with _locked(Path(folder)) as place:
-        run = _Run(pipeline, service=service, folder=place, root=root, parameters=parameters, command=command)
+        run = _Run(pipeline, service=service, folder=place, root=root, parameters=parameters, engine=engine)
         results: dict[str, TaskResult] = {}
         for name in _in_order(run.tasks):
             before = [results[other] for other in _upstream(run.tasks[name])]
@@ -119,15 +122,13 @@ class _Run:
         folder: Path,
         root: str,
         parameters: Mapping[str, Any],
-        command: TaskCommand,
+        engine: ContainerEngine | None,
     ) -> None:
         self._pipeline = pipeline
         self._service = service
         self._parameters = parameters
-        self._command = command
         self.tasks: Mapping[str, Any] = pipeline.spec["root"]["dag"]["tasks"]
         self._folder = folder
-        self._store = folder / "store"
         self._cache = folder / "cache" / service.value / pipeline.name
         self._run_id = dt.datetime.now(dt.timezone.utc).strftime("%Y%m%dT%H%M%S%f")
         self._logs = folder / "runs" / self._run_id
@@ -140,7 +141,13 @@ class _Run:
             root = pipeline.root or DEFAULT_ROOT
         self._root = "/".join(((root or str(folder / "artifacts")).rstrip("/"), pipeline.name, self._run_id))
         if service is Service.KUBEFLOW:
-            _path_of(self._root)
+            object_path(self._root)
+        self._launcher = Launcher(
+            service=service,
+            pods=folder / "pods",
+            store=FolderStore(folder / "store"),
+            engine=engine or LocalProcesses(),
+        )
         _check_known(self.tasks, pipeline.spec)
 
     def run_task(self, name: str, results: Mapping[str, TaskResult]) -> TaskResult:
@@ -156,8 +163,11 @@ class _Run:
             finished={other: FinishedTask(artifacts=result.artifacts) for other, result in results.items()},
         )
         condition = task.get("triggerPolicy", {}).get("condition", "")
-        if condition and not is_triggered(name, condition, message):
-            return TaskResult(task=name, state="skipped", reason=condition)
+        try:
+            if condition and not is_triggered(name, condition, message):
+                return TaskResult(task=name, state="skipped", reason=condition)
+        except ValueError as error:
+            return TaskResult(task=name, state="failed", reason=str(error))
         cached = self._cache / f"{cache_key(message, component, container)}.json"
         allowed = task.get("cachingOptions", {}).get("enableCache", False)
         if allowed and (earlier := self._cached(cached)) is not None:
@@ -171,7 +181,7 @@ class _Run:
             root=self._root,
             task_name=name,
             component=component,
-            output_file=str(self._pod(name) / _OUTPUT_FILE) if self._service is Service.KUBEFLOW else "",
+            output_file=self._launcher.output_file(name),
         )
         for attempt in range(1, retries + 2):
             try:
@@ -179,7 +189,7 @@ class _Run:
             except (OSError, ValueError) as error:
                 # What the launcher of a service meets is a failure of the task, not of the run.
                 artifacts = None
-                _append(log, f"{name} failed: {type(error).__name__}: {error}")
+                append(log, f"{name} failed: {type(error).__name__}: {error}")
             if artifacts is not None:
                 if allowed:
                     _write(cached, artifacts)
@@ -193,7 +203,7 @@ class _Run:
                 )
             if attempt <= retries:
                 seconds = _wait_seconds(task["retryPolicy"], attempt)
-                _append(log, f"{name} is started again in {seconds:g} s, for attempt {attempt + 1} of {retries + 1}")
+                append(log, f"{name} is started again in {seconds:g} s, for attempt {attempt + 1} of {retries + 1}")
                 time.sleep(seconds)
         return TaskResult(
             task=name,
@@ -213,35 +223,18 @@ class _Run:
         }
         _write(self._logs / "run.json", state)
 
-    def _pod(self, name: str) -> Path:
-        """Folder that stands for the root of a task's container."""
-        return self._folder / "pods" / f"{self._run_id}-{name}"
-
     def _attempt(
         self, name: str, container: Mapping[str, Any], message: Mapping[str, Any], log: Path
     ) -> dict[str, Any] | None:
-        """Runs the command of a task once; returns its artifacts, or None if it failed."""
-        pod, outputs = self._pod(name), message["outputs"]
-        shutil.rmtree(pod, ignore_errors=True)
-        pod.mkdir(parents=True)
-        uses_launcher = self._service is Service.KUBEFLOW
-        if uses_launcher:
-            self._download(message, pod)
-            for uri in _uris(outputs):
-                (pod / _path_of(uri)).parent.mkdir(parents=True, exist_ok=True)
-        variables = {variable["name"]: variable["value"] for variable in container.get("env", ())}
-        code = self._command(fill_command(container, message), variables, pod, log)
-        if code:
-            if code < 0:
-                _append(log, f"{name} was ended by signal {-code}")
+        """Runs the container of a task once; returns its artifacts, or None if it failed."""
+        answer = self._launcher.attempt(name, container, message, log)
+        if answer is None:
             return None
-        answer = self._answer(outputs["outputFile"])
+        outputs = message["outputs"]
         artifacts = record_outputs(
             service=self._service, outputs=outputs, answer=answer, first_id=self._take_ids(len(outputs["artifacts"]))
         )
-        if uses_launcher:
-            self._upload(name, artifacts, pod, log)
-        shutil.rmtree(pod)
+        self._launcher.upload(name, artifacts, log)
         return artifacts
 
     def _cached(self, path: Path) -> dict[str, Any] | None:
@@ -252,38 +245,7 @@ class _Run:
             artifacts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except ValueError:
             return None  # Torn by a power failure.
-        places = [self._place(artifact["uri"]) for artifact in artifacts.values()]
-        return artifacts if all(place is None or place.exists() for place in places) else None
-
-    def _place(self, uri: str) -> Path | None:
-        """Returns where an artifact is on this machine; None if it is on a real object store."""
-        if self._service is Service.KUBEFLOW:
-            return self._store / _path_of(uri)
-        return None if "://" in uri else Path(uri)
-
-    def _download(self, message: Mapping[str, Any], pod: Path) -> None:
-        for uri in _uris(message["inputs"]):
-            copy_objects(self._store / _path_of(uri), pod / _path_of(uri))
-
-    def _upload(self, name: str, artifacts: Mapping[str, Any], pod: Path, log: Path) -> None:
-        for output, artifact in artifacts.items():
-            path = _path_of(artifact["uri"])
-            if output == "executor-logs":
-                copy_objects(log, self._store / path)
-            elif not copy_objects(pod / path, self._store / path):
-                _append(log, f"Warning: {name} wrote no file for the output {output!r}")
-                # An empty folder, so that the cache can tell this from a store that was removed.
-                (self._store / path).mkdir(parents=True, exist_ok=True)
-
-    def _answer(self, output_file: str) -> dict[str, Any]:
-        """Reads what the executor wrote; Kubeflow takes no file for an empty answer."""
-        if "://" in output_file:
-            import tensorflow as tf
-
-            with tf.io.gfile.GFile(output_file) as file:
-                return dict(json.loads(file.read()))
-        path = Path(output_file)
-        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+        return artifacts if all(self._launcher.is_there(found["uri"]) for found in artifacts.values()) else None
 
     def _take_ids(self, count: int) -> int:
         """Takes ids of the metadata store, which never gives one twice."""
@@ -350,29 +312,10 @@ def _upstream(task: Mapping[str, Any]) -> set[str]:
     return {*task.get("dependentTasks", ()), *(source["taskOutputArtifact"]["producerTask"] for source in sources)}
 
 
-def _uris(message: Mapping[str, Any]) -> list[str]:
-    return [artifact["uri"] for found in message["artifacts"].values() for artifact in found["artifacts"]]
-
-
-def _path_of(uri: str) -> str:
-    path = object_path(uri)
-    if path is None:
-        raise ValueError(
-            f"`root` must be on a store that Kubeflow's launcher knows, gs://, minio:// or s3://; got {uri!r}. Compile "
-            "the pipeline with another root."
-        )
-    return path
-
-
 def _wait_seconds(policy: Mapping[str, Any], attempt: int) -> float:
     first = float(str(policy.get("backoffDuration", "0s")).removesuffix("s"))
     longest = float(str(policy.get("backoffMaxDuration", "3600s")).removesuffix("s"))
     return min(first * float(policy.get("backoffFactor", 2.0)) ** (attempt - 1), longest)
-
-
-def _append(log: Path, line: str) -> None:
-    with log.open("a", encoding="utf-8") as file:
-        file.write(line + "\n")
 
 
 def _last_line(log: Path) -> str:
@@ -396,14 +339,7 @@ def _write(path: Path, content: Any) -> None:
 def _locked(folder: Path) -> Iterator[Path]:
     """Locks the folder of a run, and removes the containers' folders that killed runs left."""
     folder = folder.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise BlockingIOError(
-                f"`root` must be used by one run at a time; got {str(folder)!r}, which another run uses now. Wait for "
-                "its end or choose another root."
-            ) from error
-        shutil.rmtree(folder / "pods", ignore_errors=True)
+    with process_lock(str(folder / ".lock"), rule=f"`root` must be used by one run at a time; got {str(folder)!r}"):
+        if (folder / "pods").exists():
+            shutil.rmtree(folder / "pods")
         yield folder

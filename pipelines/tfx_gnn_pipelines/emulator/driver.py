@@ -1,11 +1,10 @@
-"""What a service sends to a task, and what it makes of the answer; see the package for the sources."""
+"""What a service decides and records about a task: inputs, outputs, condition, cache; sources are in the package."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
-import os
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -122,19 +121,39 @@ def record_outputs(
     return recorded
 
 
-def fill_command(container: Mapping[str, Any], message: Mapping[str, Any]) -> list[str]:
-    """Returns the command of a container with the message in place of `{{$}}`."""
-    text = json.dumps(message)
-    words = [*container.get("command", ()), *container.get("args", ())]
-    return [word.replace("{{$}}", text) for word in words]
+def is_triggered(task: str, condition: str, message: Mapping[str, Any]) -> bool:
+    """Tells whether a task runs: its condition over the fields of its ExecutorInput message is true.
+
+    Args:
+        task: name of the task, for errors.
+        condition: text in the Common Expression Language (CEL), such as
+            "inputs.artifacts['blessing'].artifacts[0].metadata['blessed'] == 1.0".
+        message: the ExecutorInput, as JSON.
+
+    Raises:
+        ValueError: if the condition cannot be evaluated, or is neither true nor false.
+    """
+    import celpy
+    from celpy import celtypes
+
+    inputs = message["inputs"]
+    fields = {"inputs": {"artifacts": inputs["artifacts"], "parameter_values": inputs["parameterValues"]}}
+    try:
+        environment = celpy.Environment()
+        program = environment.program(environment.compile(condition))
+        answer = program.evaluate({name: celpy.json_to_cel(value) for name, value in fields.items()})
+    except (celpy.CELEvalError, celpy.CELParseError) as error:
+        raise _refused_condition(task, condition, " ".join(str(error.args[0]).split())) from error
+    if not isinstance(answer, celtypes.BoolType):
+        raise _refused_condition(task, condition, f"the answer {answer!r}")
+    return bool(answer)
 
 
-def object_path(uri: str) -> str | None:
-    """Returns the path of an object below the launcher's folders, or None if the launcher does not know its store."""
-    for scheme, folder in (("gs://", "gcs"), ("minio://", "minio"), ("s3://", "s3")):
-        if uri.startswith(scheme):
-            return os.path.join(folder, uri.removeprefix(scheme))
-    return None
+def _refused_condition(task: str, condition: str, found: str) -> ValueError:
+    return ValueError(
+        f"`condition` must be true or false for the inputs of {task!r}; got {found} for {condition!r}. Check the "
+        "names of artifacts and metadata."
+    )
 
 
 def _stored(value: Any) -> Any:

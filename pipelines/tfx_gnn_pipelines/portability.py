@@ -1,4 +1,4 @@
-"""Checks what the containers of a service can reach, and names what they bring themselves."""
+"""Checks that a pipeline can run in containers: their service reaches its places, and they bring the rest."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from tfx_gnn_pipelines.config import PipelineConfig, is_uri
 from tfx_gnn_pipelines.resources import Resources, is_on_volume
 from tfx_gnn_pipelines.services import Service
 
-_ROOTS = {Service.KUBEFLOW: ("minio://", "s3://", "gs://"), Service.VERTEX: ("gs://",)}
-_NAMES = {Service.KUBEFLOW: "Kubeflow Pipelines", Service.VERTEX: "Vertex AI"}
 _READABLE = "gs://"
 _OBJECT_URI = re.compile(
     r"(?:gs|s3|minio)://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](?:/[^/\s\x00-\x1f?#*\[\]][^\s\x00-\x1f?#*\[\]]*)?/?"
@@ -29,13 +27,13 @@ _IMAGE = re.compile(
 )
 
 
-def check_reach(config: PipelineConfig, service: Service, image: str, resources: Resources) -> None:
+def check_portable(config: PipelineConfig, service: Service, image: str, resources: Resources) -> None:
     """Checks that a service's containers can read and write every place of a pipeline, and pull its image.
 
     Raises:
         ValueError: if they cannot; the message says what to write instead.
     """
-    name = _NAMES[service]
+    name = service.full_name
     _check_root(config.root, service, name)
     for used in (image, *(resources.of(component).image for component in resources.components)):
         if used is not None:
@@ -45,7 +43,7 @@ def check_reach(config: PipelineConfig, service: Service, image: str, resources:
         ("tables_dir", config.tables_dir),
         ("push_destination", config.push_destination),
     ):
-        if place.startswith(_ROOTS[Service.KUBEFLOW]) and not _OBJECT_URI.fullmatch(place):
+        if place.startswith(Service.KUBEFLOW.root_schemes) and not _OBJECT_URI.fullmatch(place):
             raise ValueError(
                 f"`{argument}` must name a bucket, with a path without blanks and wildcards; got {place!r}. Write it "
                 "as gs://BUCKET/FOLDER."
@@ -114,8 +112,8 @@ def _fingerprint(config: PipelineConfig) -> str:
 def _check_root(root: str, service: Service, name: str) -> None:
     if not root and service is Service.KUBEFLOW:
         return  # The cluster has a default.
-    if not root.startswith(_ROOTS[service]):
-        forms = " or ".join(f"{scheme}BUCKET/FOLDER" for scheme in _ROOTS[service])
+    if not root.startswith(service.root_schemes):
+        forms = " or ".join(f"{scheme}BUCKET/FOLDER" for scheme in service.root_schemes)
         default = ", or leave it out for the cluster's default" if service is Service.KUBEFLOW else ""
         raise ValueError(
             f"`root` must be on an object store on {name}, where every task is a container; got {root!r}. Give --root "
