@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfx_gnn.distribution.strategy_kinds import is_multi_worker_strategy
+from tfx_gnn.distribution.strategy_predicates import is_multi_worker_strategy
 
 TF_CONFIG = "TF_CONFIG"
 CHIEF, WORKER, PS = "chief", "worker", "ps"

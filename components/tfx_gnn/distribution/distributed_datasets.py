@@ -31,7 +31,11 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 
 from tfx_gnn.distribution.sharding import AUTO, DATA, FILE, OFF, Sharding, choose_sharding, num_input_pipelines
-from tfx_gnn.distribution.strategy_kinds import is_multi_worker_strategy, is_parameter_server_strategy, is_tpu_strategy
+from tfx_gnn.distribution.strategy_predicates import (
+    is_multi_worker_strategy,
+    is_parameter_server_strategy,
+    is_tpu_strategy,
+)
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 
 DatasetFunction = Callable[[tf.distribute.InputContext], tf.data.Dataset]

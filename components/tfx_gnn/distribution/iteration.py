@@ -25,7 +25,7 @@ import tensorflow as tf
 
 from tfx_gnn.distribution.distributed_datasets import choose_dataset_sharding, distribute_batches
 from tfx_gnn.distribution.sharding import DATA, num_input_pipelines
-from tfx_gnn.distribution.strategy_kinds import is_multi_worker_strategy
+from tfx_gnn.distribution.strategy_predicates import is_multi_worker_strategy
 
 
 def make_steps(

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import tensorflow as tf
 
 from tfx_gnn.distribution.cluster import CHIEF, TF_CONFIG, cluster_role
-from tfx_gnn.distribution.strategy_kinds import is_multi_worker_strategy, is_parameter_server_strategy
+from tfx_gnn.distribution.strategy_predicates import is_multi_worker_strategy, is_parameter_server_strategy
 from tfx_gnn.io.option_groups import grouped_option
 
 DEFAULT, ONE_DEVICE, MIRRORED = "default", "one_device", "mirrored"

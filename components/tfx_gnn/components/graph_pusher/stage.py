@@ -18,7 +18,7 @@ from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.io.whole_files import copy_files
 from tfx_gnn.records import blessing, examples_folder
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE
-from tfx_gnn.serving.object_versions import (
+from tfx_gnn.serving.object_store_versions import (
     VERSION_MARKER,
     copied_version,
     forget_recorded_objects,

@@ -18,7 +18,7 @@ from tfx_gnn.components.graph_trainer.output_folders import LOGS_DIR, OutputSize
 from tfx_gnn.components.graph_trainer.progress import InputScalars, TrainingProgress
 from tfx_gnn.components.graph_trainer.training_report import write_training_report
 from tfx_gnn.distribution.cluster import ClusterRole
-from tfx_gnn.distribution.strategy_kinds import is_parameter_server_strategy
+from tfx_gnn.distribution.strategy_predicates import is_parameter_server_strategy
 from tfx_gnn.io import options_json
 from tfx_gnn.io.option_groups import flat_values
 from tfx_gnn.io.whole_files import copy_files

@@ -29,7 +29,7 @@ import tensorflow as tf
 import tf_keras
 
 import tfx_gnn
-from tfx_gnn.distribution.strategy_kinds import is_multi_worker_strategy, is_parameter_server_strategy
+from tfx_gnn.distribution.strategy_predicates import is_multi_worker_strategy, is_parameter_server_strategy
 from tfx_gnn.io import options_json
 from tfx_gnn.io.process_lock import has_locks, process_lock
 from tfx_gnn.training.checkpoints.resumable_state import PackedStates, ResumableState

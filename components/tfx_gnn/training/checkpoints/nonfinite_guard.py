@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.distribution.strategy_kinds import is_parameter_server_strategy
+from tfx_gnn.distribution.strategy_predicates import is_parameter_server_strategy
 from tfx_gnn.graph.reserved_names import ID_NAME, READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.io import options_json

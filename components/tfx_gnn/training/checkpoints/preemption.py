@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfx_gnn.distribution.cluster import sum_over_replicas
-from tfx_gnn.distribution.strategy_kinds import is_multi_worker_strategy
+from tfx_gnn.distribution.strategy_predicates import is_multi_worker_strategy
 from tfx_gnn.training.loop.training_loop import TrainingPosition
 
 

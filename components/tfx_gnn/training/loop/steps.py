@@ -24,7 +24,7 @@ import tf_keras
 from tfx_gnn.distribution.cluster import cluster_role
 from tfx_gnn.distribution.distributed_datasets import distribute
 from tfx_gnn.distribution.flat_elements import flatten_elements
-from tfx_gnn.distribution.strategy_kinds import is_parameter_server_strategy
+from tfx_gnn.distribution.strategy_predicates import is_parameter_server_strategy
 from tfx_gnn.training.data import input_pipeline
 from tfx_gnn.training.data.input_pipeline import NUM_COUNTS, TrainingBatch, expected_steps, weights_of_global_mean
 from tfx_gnn.training.data.replica_input import (

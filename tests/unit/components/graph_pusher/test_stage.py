@@ -15,7 +15,7 @@ from tfx_gnn.components.graph_pusher.options import GraphPusherOptions
 from tfx_gnn.components.graph_pusher.stage import PushedVersion, forget_push, push_graph_model
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.records.blessing import INFRA_PREFIX, BlessingSubject, write_blessing
-from tfx_gnn.serving.object_versions import leave_unrecorded_object
+from tfx_gnn.serving.object_store_versions import leave_unrecorded_object
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.verification import ServingVerificationError, VerificationReport, verify_saved_model
 from tfx_gnn.serving.versions import PushOrigin, leave_unrecorded

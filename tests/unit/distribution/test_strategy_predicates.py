@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.distribution.strategy_kinds import (
+from tfx_gnn.distribution.strategy_predicates import (
     is_multi_worker_strategy,
     is_parameter_server_strategy,
     is_tpu_strategy,

@@ -8,8 +8,8 @@ import threading
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.serving import object_versions
-from tfx_gnn.serving.object_versions import (
+from tfx_gnn.serving import object_store_versions
+from tfx_gnn.serving.object_store_versions import (
     copied_version,
     forget_recorded_objects,
     has_folder_renames,
@@ -236,7 +236,7 @@ def test_mounted_buckets_are_told_from_disks(tmp_path, monkeypatch, kind, expect
         f"2 1 0:2 / {tmp_path}/a\\040b rw,nosuid shared:3 - {kind} bucket rw\n"
         f"3 1 0:3 / {tmp_path}/a rw - fuse.other other rw\n"
     )
-    monkeypatch.setattr(object_versions, "_MOUNTS", str(mounts))
+    monkeypatch.setattr(object_store_versions, "_MOUNTS", str(mounts))
 
     assert has_folder_renames(f"{tmp_path}/a b/serving") is expected
     assert has_folder_renames(f"{tmp_path}/c") is True
