@@ -119,7 +119,7 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         options=config.graph_pusher,
         runtime_parameters=opened.pop("GraphPusher", None),
     )
-    built: list[BaseComponent] = [
+    return [
         example_gen,
         schema_gen,
         validator,
@@ -130,12 +130,6 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         skew_validator,
         pusher,
     ]
-    if opened:
-        raise ValueError(
-            f"`runtime_parameters` must name components among {[component.id for component in built]}; "
-            f"got {sorted(opened)}. Check the spelling."
-        )
-    return built
 
 
 def build_pipeline(config: PipelineConfig, *, sqlite_metadata: bool) -> Pipeline:
@@ -204,10 +198,9 @@ def _open_targets(config: PipelineConfig) -> dict[str, list[tuple[str, str]]]:
 
 def _split_parameter_name(name: str) -> tuple[str, str]:
     component, _, parameter = name.partition(".")
-    known = [name for name in dir(components) if hasattr(getattr(components, name), "SPEC_CLASS")]
-    if component not in known:
+    if component not in COMPONENTS:
         raise ValueError(
-            f"`runtime_parameters` must have the form 'Component.parameter' with a component among {known}; "
+            f"`runtime_parameters` must have the form 'Component.parameter' with a component among {list(COMPONENTS)}; "
             f"got {name!r}. Write, for example, 'GraphTrainer.num_epochs'."
         )
     declared = getattr(components, component).SPEC_CLASS.PARAMETERS

@@ -83,6 +83,10 @@ def write_pipeline(job: Mapping[str, Any], output: str) -> None:
     client expect it, with the platform document after it; otherwise the whole job is written as JSON, as Vertex AI
     expects it.
     """
+    if output.endswith("/") or os.path.isdir(output):
+        raise ValueError(
+            f"`output` must name a file; got the folder {output!r}. Add a name that ends in .json or .yaml."
+        )
     platforms = {"platforms": job["platforms"]} if "platforms" in job else {}
     if output.endswith((".yaml", ".yml")):
         text = yaml.safe_dump_all([job["pipelineSpec"], *([platforms] if platforms else [])], sort_keys=True)

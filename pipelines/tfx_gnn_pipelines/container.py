@@ -88,7 +88,7 @@ def main(arguments: Sequence[str]) -> int:
             run_executor(
                 executor=given.executor,
                 contract=Contract.from_json(given.contract),
-                executor_input=json.loads(given.executor_input),
+                executor_input=_read_message(given.executor_input),
                 uses_launcher=given.storage == "launcher",
                 beam_args=given.beam_args,
             )
@@ -148,6 +148,22 @@ def run_executor(
         made.Do(input_dict, output_dict, exec_properties)
 
     _write_output(output_file, {name: _record(artifacts[0], storage) for name, artifacts in output_dict.items()})
+
+
+def _read_message(text: str) -> dict[str, Any]:
+    try:
+        message = json.loads(text)
+    except ValueError as error:
+        raise ContainerError(
+            f"`executor-input` must be JSON; got {text[:80]!r}: {error}. Start this entrypoint by a service, or by "
+            "--runner spec."
+        ) from error
+    if not isinstance(message, dict):
+        raise ContainerError(
+            f"`executor-input` must be a JSON object; got {text[:80]!r}. Start this entrypoint by a service, or by "
+            "--runner spec."
+        )
+    return message
 
 
 class _Storage:

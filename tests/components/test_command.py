@@ -43,6 +43,17 @@ def test_options_that_do_not_go_together_are_refused(arguments, message):
     assert message in flat(result.output)
 
 
+@pytest.mark.parametrize("output", ["", "/"])
+def test_compiled_file_needs_a_name(tmp_path, output):
+    result = type_line(
+        *("debian_sections", "--runner", "vertex", "--compile-only", "--image", "registry/image:tag"),
+        *("--root", "gs://bucket/root", "--output", f"{tmp_path}{output}"),
+    )
+
+    assert result.exit_code == 1
+    assert f"`output` must name a file; got the folder '{tmp_path}{output}'" in flat(result.output)
+
+
 def test_list_shows_the_tasks():
     result = type_line("list")
 

@@ -268,3 +268,21 @@ def test_arguments_bring_beams_own_after_two_dashes(echo, tmp_path, monkeypatch)
     assert container.main(arguments) == 0
     written = tmp_path / "minio" / "bucket" / "words" / "args.json"
     assert json.loads(written.read_text())[:2] == ["--runner=DirectRunner", "--direct_num_workers=2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("{{$}}", "must be JSON; got '{{$}}'"),
+        ("[]", "must be a JSON object; got '[]'"),
+        ("{}", "must have an artifact"),
+    ],
+)
+def test_message_that_no_service_sends_is_named(echo, capsys, text, found):
+    arguments = container_arguments(f"{echo}.Executor", CONTRACT, uses_launcher=True, beam_args=[])
+    arguments[arguments.index("{{$}}")] = text
+
+    assert container.main(arguments) == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("echo_container.Executor failed: ContainerError: `executor-input` must")
+    assert found in last

@@ -196,6 +196,23 @@ def test_task_is_retried_as_the_file_says(tmp_path):
     ]
 
 
+def test_waits_before_retries_are_told(tmp_path):
+    compiled, told = pipeline(tmp_path, second="raise SystemExit('no disk left')", retries=1), []
+
+    run_compiled(
+        compiled,
+        service=Service.KUBEFLOW,
+        folder=str(tmp_path / "run"),
+        parameters={"word": "a"},
+        report=lambda task, result: told.append((task, result and result.state, result and result.reason)),
+    )
+
+    assert told[3:] == [
+        ("second", "waiting", "no disk left"),
+        ("second", "failed", "no disk left"),
+    ]
+
+
 def test_attempts_of_a_task_write_to_the_same_place(tmp_path):
     places = tmp_path / "places"
     note = (

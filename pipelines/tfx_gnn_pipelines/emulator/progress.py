@@ -31,6 +31,10 @@ class EmulatorProgress:
         if result is None:
             self._print(" ", self._number + 1, task, "running ...", "dim")
             return
+        if result.state == "waiting":
+            self._line(f"    failed: {result.reason}", "yellow")
+            self._line(f"    attempt {result.attempts + 1} follows in {result.seconds:g} s", "dim")
+            return
         self._number += 1
         mark, style = _MARKS[result.state]
         self._print(mark, self._number, task, _description(result), style)

@@ -46,9 +46,9 @@ class TaskResult:
 
     Attributes:
         task: its name.
-        state: "done", "cached", "failed", "skipped" by its condition, or "not run", because a task before it did not
-            succeed.
-        seconds: of all attempts.
+        state: "done", "cached", "waiting" for a retry, "failed", "skipped" by its condition, or "not run", because a
+            task before it did not succeed.
+        seconds: of all attempts; of the wait before a retry.
         attempts: how often its command was started.
         reason: the last line of the log of a failed task; the condition of a skipped one.
         log: path of the log; empty if no command was started.
@@ -64,6 +64,14 @@ class TaskResult:
     artifacts: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
 
+Report = Callable[[str, TaskResult | None], None]
+"""Called with a task's name and None when it starts, with a state "waiting" before a retry, and with its result."""
+
+
+def _report_nothing(_task: str, _result: TaskResult | None) -> None:
+    pass
+
+
 def run_compiled(
     pipeline: CompiledPipeline,
     *,
@@ -72,7 +80,7 @@ def run_compiled(
     root: str = "",
     parameters: Mapping[str, Any],
     engine: ContainerEngine | None = None,
-    report: Callable[[str, TaskResult | None], None] | None = None,
+    report: Report = _report_nothing,
 ) -> list[TaskResult]:
     """Runs a compiled pipeline on this machine.
 
@@ -87,7 +95,7 @@ def run_compiled(
         root: where tasks write on Vertex AI, any URI that TensorFlow reads and writes; empty: in `folder`.
         parameters: values of all parameters of the run.
         engine: runs the containers of tasks; by default, each task is a process of this machine.
-        report: called with a task's name and None when it starts, and with its result when it ended.
+        report: is told what happens to the tasks.
 
     Returns:
         The results of all tasks, in the order in which they ran.
@@ -97,18 +105,18 @@ def run_compiled(
         ValueError: if the specification has what this imitation does not know.
     """
     with _locked(Path(folder)) as place:
-        run = _Run(pipeline, service=service, folder=place, root=root, parameters=parameters, engine=engine)
+        run = _Run(
+            pipeline, service=service, folder=place, root=root, parameters=parameters, engine=engine, report=report
+        )
         results: dict[str, TaskResult] = {}
         for name in _in_order(run.tasks):
             before = [results[other] for other in _upstream(run.tasks[name])]
             if any(other.state not in SUCCEEDED for other in before):
                 results[name] = TaskResult(task=name, state="not run")
             else:
-                if report is not None:
-                    report(name, None)
+                report(name, None)
                 results[name] = run.run_task(name, results)
-            if report is not None:
-                report(name, results[name])
+            report(name, results[name])
             run.write_state(results)
         return list(results.values())
 
@@ -123,7 +131,9 @@ class _Run:
         root: str,
         parameters: Mapping[str, Any],
         engine: ContainerEngine | None,
+        report: Report,
     ) -> None:
+        self._report = report
         self._pipeline = pipeline
         self._service = service
         self._parameters = parameters
@@ -203,7 +213,11 @@ class _Run:
                 )
             if attempt <= retries:
                 seconds = _wait_seconds(task["retryPolicy"], attempt)
+                waiting = TaskResult(
+                    task=name, state="waiting", seconds=seconds, attempts=attempt, reason=_last_line(log), log=str(log)
+                )
                 append(log, f"{name} is started again in {seconds:g} s, for attempt {attempt + 1} of {retries + 1}")
+                self._report(name, waiting)
                 time.sleep(seconds)
         return TaskResult(
             task=name,
