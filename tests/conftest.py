@@ -19,6 +19,22 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.pop("COLUMNS", None)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--few-cases", action="store_true", help="run the first and the last case of each test alone")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves the first and the last case of each test, if that is asked for; the others are counted as deselected."""
+    if not config.getoption("--few-cases"):
+        return
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = {id(item) for of_one_test in cases.values() for item in (of_one_test[0], of_one_test[-1])}
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
+    items[:] = [item for item in items if id(item) in kept]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Prepares the oracle, and makes hypothesis repeatable where a failure must be."""
     lanes = {part for argument in config.args for part in Path(argument).parts}

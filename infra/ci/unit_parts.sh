@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the unit tests with the Python on PATH, in as many processes as there are cores. The tests of a file run in one
 # process and share their fixtures. The two parts use separate processes, because TensorFlow keeps everything that it
-# has traced and compiled in memory.
+# has traced and compiled in memory. Arguments are passed to both.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -12,8 +12,8 @@ part() {
     python -m pytest --numprocesses auto --dist loadfile "$@" || failed="$failed $name"
 }
 
-part steps tests/unit/components tests/unit/training
-part others tests/unit --ignore=tests/unit/components --ignore=tests/unit/training
+part steps tests/unit/components tests/unit/training "$@"
+part others tests/unit --ignore=tests/unit/components --ignore=tests/unit/training "$@"
 if [ -n "$failed" ]; then
     echo "unit: failed:$failed" >&2
     exit 1
