@@ -98,8 +98,6 @@ TASKS = {
         {"color": CLASSES, "age": NUMBER},
     ),
 }
-READS_LINKS = {"links by dot", "links by Hadamard", "links by distmult"}
-"""Tasks that read both ends of a link; others read seeds, or pool states over graphs, or both."""
 MODELS = sorted(
     name
     for name, value in vars(ready).items()
@@ -161,48 +159,37 @@ def test_all_ready_models_are_among_those_below():
     assert {"gat_v2", "gcn", "gin", "graph_sage", "hgt", "mpnn", "rgcn"} <= set(MODELS)
 
 
-# Every model in both precisions, of links and of something else; the options that bring operations of their own.
+# Every model once, with options that bring operations of their own, and every task; a check takes seconds.
 RUNS = [
     ("gat_v2", "several tasks", "float32", {"heads_merge_type": "mean", "edge_dropout": 0.2, "normalization": "none"}),
-    ("gat_v2", "links by dot", "mixed_bfloat16", {}),
-    ("gcn", "node classification", "mixed_bfloat16", {"degree_normalization": "in", "receiver_tags": [1]}),
-    ("gcn", "links by distmult", "float32", {}),
+    ("gcn", "links by dot", "mixed_bfloat16", {"degree_normalization": "in"}),
     (
         "gin",
         "graph classification",
         "float32",
         {"num_layers": 2, "learn_epsilon": True, "hidden_units": 16, "jumping_knowledge": "concat"},
     ),
-    ("gin", "links by Hadamard", "mixed_bfloat16", {"edge_feature": None}),
     (
         "graph_sage",
-        "several tasks",
+        "node classification",
         "mixed_bfloat16",
         {"aggregator": "pool", "residual": True, "sort_edges": False},
     ),
-    ("graph_sage", "links by dot", "float32", {}),
     ("hgt", "node regression", "mixed_bfloat16", {"num_layers": 2, "skip": "sum", "jumping_knowledge": "max"}),
-    ("hgt", "links by distmult", "float32", {}),
     (
         "mpnn",
         "graph regression",
         "float32",
-        {"num_layers": 2, "update_edges": True, "reduce_type": "max", "message_units": [8, 8], "sort_edges": False},
+        {"update_edges": True, "reduce_type": "max", "message_units": [8, 8], "sort_edges": False},
     ),
     ("mpnn", "links by Hadamard", "mixed_bfloat16", {}),
-    ("rgcn", "node regression", "float32", {"num_bases": 2}),
     ("rgcn", "links by distmult", "mixed_bfloat16", {"num_blocks": 2, "normalization": "layer"}),
 ]
 
 
-def test_every_task_and_every_pair_of_model_and_precision_and_of_model_and_reading_is_among_the_runs():
+def test_every_model_and_every_task_is_among_the_runs():
+    assert {model for model, *_ in RUNS} == set(MODELS)
     assert {task for _, task, *_ in RUNS} == set(TASKS)
-    assert {(model, task in READS_LINKS) for model, task, *_ in RUNS} == {
-        (model, reads_links) for model in MODELS for reads_links in (False, True)
-    }
-    assert {(model, precision) for model, _, precision, _ in RUNS} == {
-        (model, precision) for model in MODELS for precision in ("float32", "mixed_bfloat16")
-    }
 
 
 @pytest.mark.parametrize(
@@ -210,7 +197,7 @@ def test_every_task_and_every_pair_of_model_and_precision_and_of_model_and_readi
     RUNS,
     ids=[f"{model}-{task}-{number}" for number, (model, task, *_) in enumerate(RUNS)],
 )
-def test_every_ready_model_is_ready_for_a_tpu_for_every_task(model, task, precision, options):
+def test_a_tpu_can_train_every_model(model, task, precision, options):
     assert _problems(model, _labelled(*TASKS[task]), precision, **options) == []
 
 
