@@ -188,8 +188,8 @@ def _open_targets(config: PipelineConfig) -> dict[str, list[tuple[str, str]]]:
         for component, parameter in targets:
             if (component, parameter) in taken:
                 raise ValueError(
-                    f"`runtime_parameters` must open each parameter once; got {component}.{parameter} twice. Leave "
-                    f"{name!r} out."
+                    "`runtime_parameters` (--open-parameter) must open each parameter once; got "
+                    f"{component}.{parameter} twice. Leave {name!r} out."
                 )
         taken.update(targets)
         found[name if name in STANDARD_PARAMETERS else _snake_case(name)] = targets
@@ -200,14 +200,14 @@ def _split_parameter_name(name: str) -> tuple[str, str]:
     component, _, parameter = name.partition(".")
     if component not in COMPONENTS:
         raise ValueError(
-            f"`runtime_parameters` must have the form 'Component.parameter' with a component among {list(COMPONENTS)}; "
-            f"got {name!r}. Write, for example, 'GraphTrainer.num_epochs'."
+            "`runtime_parameters` (--open-parameter) must have the form 'Component.parameter' with a component among "
+            f"{list(COMPONENTS)}; got {name!r}. Write, for example, 'GraphTrainer.training_seed'."
         )
     declared = getattr(components, component).SPEC_CLASS.PARAMETERS
     if parameter not in declared:
         raise ValueError(
-            f"`runtime_parameters` must name a parameter of {component} among {sorted(declared)}; got {name!r}. "
-            "Check the spelling."
+            f"`runtime_parameters` (--open-parameter) must name a parameter of {component} among {sorted(declared)}; "
+            f"got {name!r}. Check the spelling."
         )
     return component, parameter
 

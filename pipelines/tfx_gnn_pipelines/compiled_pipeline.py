@@ -47,8 +47,13 @@ def read_compiled(path: str) -> CompiledPipeline:
         FileNotFoundError: if there is no such file.
         ValueError: if the file holds no specification of a pipeline.
     """
-    with open(path, encoding="utf-8-sig") as file:
-        text = file.read()
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read()
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"`file` must name a compiled pipeline; got {path!r}, which is not there. Write one with --compile-only."
+        ) from error
     try:
         documents = [json.loads(text)] if path.endswith(".json") else list(yaml.safe_load_all(text))
     except (ValueError, yaml.YAMLError) as error:

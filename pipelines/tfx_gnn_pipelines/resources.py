@@ -194,8 +194,13 @@ def read_resources(path: str) -> Resources:
         FileNotFoundError: if there is no such file.
         ValueError: if a key is unknown or a value does not fit; the message names it.
     """
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"`--resources` must name a file; got {path!r}, which is not there. Check the path."
+        ) from error
     try:
         plain = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -209,7 +214,11 @@ def read_resources(path: str) -> Resources:
             f"`{path}` must hold texts, numbers, lists and mappings; got another kind of value: {error}. Put dates and "
             "the like in quotes."
         ) from error
-    return options_json.from_json(text, Resources, name=path)
+    try:
+        return options_json.from_json(text, Resources, name=path)
+    except ValueError as error:
+        # The checks of a value do not know the file.
+        raise error if path in str(error) else ValueError(f"{path}: {error}") from error
 
 
 def check_resources(resources: Resources, components: Sequence[str], service: Service) -> None:

@@ -1,0 +1,37 @@
+#!/bin/bash
+# Lets releases of kfp, from the oldest that this project allows to the newest, load the compiled quickstart. Its client
+# loads a file before it sends it, and users have the release that fits their cluster.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+infra/bootstrap.sh test
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cat >"$folder/resources.yaml" <<'YAML'
+components:
+  GraphTrainer: {retries: 2, cpu: 4, volumes: [{claim: checkpoints, path: /checkpoints}]}
+YAML
+places=(--image registry.example/quickstart:1 --push-to gs://bucket/serving)
+.venv/bin/python -m tfx_gnn_pipelines debian_sections --runner kubeflow --compile-only "${places[@]}" \
+    --output "$folder/compiled/plain.yaml" >/dev/null
+.venv/bin/python -m tfx_gnn_pipelines debian_sections --runner kubeflow --compile-only "${places[@]}" \
+    --resources "$folder/resources.yaml" --output "$folder/compiled/platform.yaml" >/dev/null
+
+for release in '==2.5.0' '==2.9.0' '==2.13.0' '>=2.16'; do
+    # setuptools: releases up to 2.7 import pkg_resources.
+    .tools/uv/bin/uv run --quiet --no-project --isolated --python .venv/bin/python \
+        --with "kfp$release" --with 'setuptools<81' python - "$folder"/compiled/*.yaml <<'PYTHON'
+import sys
+
+import kfp
+from kfp.components import load_component_from_file
+
+for path in sys.argv[1:]:
+    component = load_component_from_file(path)
+    missing = {"tables_dir", "push_destination", "num_epochs"} - set(component.component_spec.inputs)
+    assert not missing, missing
+    assert component.pipeline_spec.root.dag.tasks.keys() >= {"SubgraphExampleGen", "GraphPusher"}
+print(f"kfp {kfp.__version__} loads {len(sys.argv) - 1} files")
+PYTHON
+done
