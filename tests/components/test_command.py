@@ -137,7 +137,7 @@ def test_options_of_a_compiled_file_are_its_own(arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "No such file or directory: 'absent.json'"),
+        ((), "`file` must name a compiled pipeline; got 'absent.json'"),
         (("--parameter", "num_epochs"), "`--parameter` must have the form NAME=VALUE; got 'num_epochs'"),
     ],
 )
