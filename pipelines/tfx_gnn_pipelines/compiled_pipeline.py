@@ -22,11 +22,13 @@ class CompiledPipeline:
         spec: the PipelineSpec message as JSON.
         root: where outputs go; empty if the service has a default.
         parameters: values of the run's parameters that the file gives.
+        platforms: the PlatformSpec message as JSON, a second document of the file; empty if it has none.
     """
 
     spec: Mapping[str, Any]
     root: str
     parameters: Mapping[str, Any]
+    platforms: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -75,6 +77,7 @@ def read_compiled(path: str) -> CompiledPipeline:
         spec=spec,
         root=runtime.get("gcsOutputDirectory") or spec.get("defaultPipelineRoot", ""),
         parameters=runtime.get("parameterValues", {}),
+        platforms=next((document for document in documents[1:] if isinstance(document, dict)), {}),
     )
 
 

@@ -14,6 +14,8 @@ from tfx_gnn.cli import (
     example_verbs,
     model_verbs,
     project_verbs,
+    schedule_verbs,
+    service_verbs,
     table_verbs,
     training_data_verbs,
     training_verbs,
@@ -24,7 +26,7 @@ from tfx_gnn.io.quiet_libraries import quiet_start
 
 _ORDER = (
     "new", "sample", "schema", "validate", "transform", "sizes", "batches", "check-tpu", "tune", "train", "report",
-    "evaluate", "skew", "push", "predict",
+    "evaluate", "skew", "push", "predict", "submit", "status", "wait", "logs", "cancel", "schedule",
 )  # fmt: skip
 
 
@@ -45,8 +47,10 @@ app = typer.Typer(
     "The order is sample, schema, validate, transform, sizes, train, evaluate, skew, push, predict; each command reads "
     "folders that earlier ones wrote. An output folder must be absent or empty, and appears only once it is "
     "complete.\n\n"
+    "Pipelines that were compiled for Kubeflow Pipelines or Vertex AI are started by submit and schedule.\n\n"
     "Exit codes: 0 for success; 1 when a command with a verdict (tables check, validate, check-tpu, evaluate, skew, "
-    "push) says no, with the reason; 2 after an error; 141 when the reader of the output, such as head, closed it.",
+    "push, wait) says no, with the reason; 2 after an error; 141 when the reader of the output, such as head, closed "
+    "it.",
 )
 for _verb in (
     project_verbs.new,
@@ -63,9 +67,15 @@ for _verb in (
     model_verbs.skew,
     model_verbs.push,
     model_verbs.predict,
+    service_verbs.submit,
+    service_verbs.status,
+    service_verbs.wait,
+    service_verbs.logs,
+    service_verbs.cancel,
 ):
     app.command()(_verb)
 app.add_typer(training_data_verbs.sizes, name="sizes")
+app.add_typer(schedule_verbs.schedule, name="schedule")
 app.add_typer(table_verbs.tables, name="tables")
 app.add_typer(table_verbs.dataset, name="dataset")
 

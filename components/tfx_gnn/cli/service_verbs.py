@@ -1,0 +1,445 @@
+"""Commands for runs on Kubeflow Pipelines and Vertex AI: `submit`, `status`, `wait`, `logs`, `cancel`, `schedule`."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tfx_gnn.cli import arguments
+from tfx_gnn.cli.errors import ERROR_EXIT_CODE
+
+if TYPE_CHECKING:
+    from tfx_gnn_pipelines.services import Service
+    from tfx_gnn_pipelines.submission.connection import ConnectionOptions
+    from tfx_gnn_pipelines.submission.runs import PipelineService, RunOptions, RunStatus
+
+KUBEFLOW_PANEL = "Kubeflow Pipelines"
+VERTEX_PANEL = "Vertex AI"
+_COMMON = "Both services"
+_CONNECTION = ("host", "namespace", "token_file", "cookie_file", "ca_cert", "project", "region", "endpoint")
+
+Run = Annotated[
+    str, typer.Argument(help="Run, as `submit` printed it; for Kubeflow also the address of its page.", metavar="RUN")
+]
+CompiledFile = Annotated[
+    str, typer.Argument(help="Compiled pipeline, as `--compile-only` writes it; it says for which service.")
+]
+Host = Annotated[
+    str,
+    typer.Option(
+        help="Address of Kubeflow Pipelines, as in http://localhost:8888. Default: KF_PIPELINES_ENDPOINT.",
+        show_default=False,
+        rich_help_panel=KUBEFLOW_PANEL,
+    ),
+]
+Namespace = Annotated[
+    str,
+    typer.Option(
+        help="Your namespace, where Kubeflow has several users.", show_default=False, rich_help_panel=KUBEFLOW_PANEL
+    ),
+]
+CookieFile = Annotated[
+    str,
+    typer.Option(
+        help="File with the cookies of a login, as in 'name=value; name=value'.",
+        metavar="FILE",
+        show_default=False,
+        rich_help_panel=KUBEFLOW_PANEL,
+    ),
+]
+CaCert = Annotated[
+    str,
+    typer.Option(
+        help="File with the certificate authorities to trust.",
+        metavar="FILE",
+        show_default=False,
+        rich_help_panel=KUBEFLOW_PANEL,
+    ),
+]
+TokenFile = Annotated[
+    str,
+    typer.Option(
+        help="File with an access token; it is read again for later requests. Default on Kubeflow: "
+        "KF_PIPELINES_SA_TOKEN_PATH, or the token of a pod; on Vertex AI: application default credentials. There is no "
+        "option for the token itself, because other users of a machine see command lines.",
+        metavar="FILE",
+        show_default=False,
+        rich_help_panel=_COMMON,
+    ),
+]
+Project = Annotated[
+    str,
+    typer.Option(
+        help="Project of Google Cloud. Default: GOOGLE_CLOUD_PROJECT.", show_default=False, rich_help_panel=VERTEX_PANEL
+    ),
+]
+Region = Annotated[
+    str,
+    typer.Option(
+        help="Region, as in europe-west4. Default: GOOGLE_CLOUD_REGION or CLOUD_ML_REGION.",
+        show_default=False,
+        rich_help_panel=VERTEX_PANEL,
+    ),
+]
+Endpoint = Annotated[
+    str,
+    typer.Option(
+        help="Address of the API, where it is not the region's public one.",
+        show_default=False,
+        rich_help_panel=VERTEX_PANEL,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Parameter = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Value of a parameter of the pipeline, as in num_epochs=3; repeatable.",
+        metavar="NAME=VALUE",
+        show_default=False,
+    ),
+]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Label, as in team=search; repeatable. Runs of Kubeflow have none; there they are in the description.",
+        metavar="NAME=VALUE",
+        show_default=False,
+    ),
+]
+Root = Annotated[
+    str, typer.Option(help="Where outputs go, instead of the root in the file.", metavar="URI", show_default=False)
+]
+Experiment = Annotated[
+    str,
+    typer.Option(
+        help="Experiment that the run belongs to; it is created if it does not exist.",
+        show_default="KF_PIPELINES_DEFAULT_EXPERIMENT_NAME, or Default",
+        rich_help_panel=KUBEFLOW_PANEL,
+    ),
+]
+Name = Annotated[str, typer.Option(help="Display name.", show_default="the pipeline's name and the time")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Run every task anew.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print the request as JSON, and send nothing; needs no network and no login.")
+]
+ServiceAccount = Annotated[str, typer.Option(help="Account that the tasks run as.", show_default=False)]
+Network = Annotated[
+    str,
+    typer.Option(
+        help="VPC network of the tasks, as in projects/NUMBER/global/networks/NAME.",
+        show_default=False,
+        rich_help_panel=VERTEX_PANEL,
+    ),
+]
+EncryptionKey = Annotated[
+    str, typer.Option(help="Full name of a key of Cloud KMS.", show_default=False, rich_help_panel=VERTEX_PANEL)
+]
+PollSeconds = Annotated[float, typer.Option(help="Seconds between two questions for the state.", min=0)]
+Timeout = Annotated[float | None, typer.Option(help="Seconds to wait at most.", min=0, show_default="no limit")]
+
+
+def submit(
+    file: CompiledFile,
+    *,
+    parameter: Parameter = None,
+    root: Root = "",
+    labels: Labels = None,
+    name: Name = "",
+    service_account: ServiceAccount = "",
+    no_cache: NoCache = False,
+    dry_run: DryRun = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end, as `wait` does.")] = False,
+    poll_seconds: PollSeconds = 15.0,
+    timeout: Timeout = None,
+    as_json: AsJson = False,
+    token_file: TokenFile = "",
+    host: Host = "",
+    namespace: Namespace = "",
+    experiment: Experiment = "",
+    cookie_file: CookieFile = "",
+    ca_cert: CaCert = "",
+    project: Project = "",
+    region: Region = "",
+    network: Network = "",
+    encryption_key: EncryptionKey = "",
+    endpoint: Endpoint = "",
+) -> None:
+    """Start a run of a compiled pipeline on Kubeflow Pipelines or Vertex AI.
+
+    A request that may have been accepted before a connection broke is not simply sent again: there is one run, or an
+    error. With --wait, exit codes are those of `wait`.
+    """
+    from tfx_gnn_pipelines.services import Service
+    from tfx_gnn_pipelines.submission import kubeflow, vertex
+
+    pipeline, service = read_file(file)
+    connection = complete_connection(
+        service, host, namespace, token_file, cookie_file, ca_cert, project, region, endpoint
+    )
+    options = make_run_options(
+        pipeline,
+        parameter,
+        labels,
+        name=name,
+        root=root,
+        experiment=experiment,
+        service_account=service_account,
+        network=network,
+        encryption_key=encryption_key,
+        use_cache=not no_cache,
+    )
+    if dry_run:
+        if service is Service.KUBEFLOW:
+            experiment_id = experiment_placeholder(options)
+            request = kubeflow.run_request(pipeline, options, connection, experiment_id=experiment_id)
+        else:
+            request = vertex.run_request(pipeline, options, connection)
+        print_request(service, request)
+        return
+    client = connect_to(service, connection, is_patient=False)
+    status = client.submit(pipeline, options)
+    if not wait:
+        _print_run(status, as_json=as_json)
+        return
+    _say(f"{status.run}: {status.page}")
+    _wait(connect_to(service, connection, is_patient=True), status.run, poll_seconds, timeout, as_json=as_json)
+
+
+def status(
+    run: Run,
+    *,
+    as_json: AsJson = False,
+    token_file: TokenFile = "",
+    host: Host = "",
+    namespace: Namespace = "",
+    cookie_file: CookieFile = "",
+    ca_cert: CaCert = "",
+    project: Project = "",
+    region: Region = "",
+    endpoint: Endpoint = "",
+) -> None:
+    """Show the state of a run and of its tasks."""
+    client = client_of_run(run, host, namespace, token_file, cookie_file, ca_cert, project, region, endpoint)
+    _print_run(client.status(run), as_json=as_json)
+
+
+def wait(
+    run: Run,
+    *,
+    poll_seconds: PollSeconds = 15.0,
+    timeout: Timeout = None,
+    as_json: AsJson = False,
+    token_file: TokenFile = "",
+    host: Host = "",
+    namespace: Namespace = "",
+    cookie_file: CookieFile = "",
+    ca_cert: CaCert = "",
+    project: Project = "",
+    region: Region = "",
+    endpoint: Endpoint = "",
+) -> None:
+    """Wait for the end of a run, and show each change of state.
+
+    Exits with 0 if the run succeeded, 1 if it failed or was cancelled, and 2 after an error or when the time is up. A
+    service may be out of reach for about 25 minutes meanwhile.
+    """
+    client = client_of_run(
+        run, host, namespace, token_file, cookie_file, ca_cert, project, region, endpoint, is_patient=True
+    )
+    _wait(client, run, poll_seconds, timeout, as_json=as_json)
+
+
+def logs(
+    run: Run,
+    *,
+    task: Annotated[
+        list[str] | None, typer.Option(help="Task to show; repeatable. By default, all.", show_default=False)
+    ] = None,
+    token_file: TokenFile = "",
+    host: Host = "",
+    namespace: Namespace = "",
+    cookie_file: CookieFile = "",
+    ca_cert: CaCert = "",
+    project: Project = "",
+    region: Region = "",
+    endpoint: Endpoint = "",
+) -> None:
+    """Show state, error and log of each task, or where its log is.
+
+    Kubeflow hands out the logs of pods that exist, where it is not set up otherwise; Vertex AI's are in Cloud Logging,
+    and the address and command for each task are printed.
+    """
+    client = client_of_run(run, host, namespace, token_file, cookie_file, ca_cert, project, region, endpoint)
+    found = client.status(run)
+    names = [one.name for one in found.tasks]
+    for wanted in task or []:
+        if wanted not in names:
+            raise ValueError(f"`--task` must name a task of the run, among {sorted(names)}; got {wanted!r}. Check it.")
+    chosen = [one for one in found.tasks if not task or one.name in task]
+    if not chosen:
+        print_line(f"The run is {found.state.value} and has no tasks yet: {found.page}")
+    for log in client.logs(found, chosen):
+        print_line(f"== {log.task.name}: {log.task.state.value}")
+        if log.task.error:
+            print_line(f"error: {log.task.error}")
+        if log.text:
+            sys.stdout.write(log.text if log.text.endswith("\n") else f"{log.text}\n")
+        for note in log.notes:
+            print_line(note)
+
+
+def cancel(
+    run: Run,
+    *,
+    token_file: TokenFile = "",
+    host: Host = "",
+    namespace: Namespace = "",
+    cookie_file: CookieFile = "",
+    ca_cert: CaCert = "",
+    project: Project = "",
+    region: Region = "",
+    endpoint: Endpoint = "",
+) -> None:
+    """Ask the service to end a run; it ends a moment later."""
+    client = client_of_run(run, host, namespace, token_file, cookie_file, ca_cert, project, region, endpoint)
+    found = client.status(run)
+    if found.state.is_final:
+        raise ValueError(
+            f"`run` must not have ended; got {run!r}, which is {found.state.value}. There is nothing to do."
+        )
+    client.cancel(run)
+    print_line(f"Asked to cancel {found.run}; `tfx-gnn wait` tells when it has ended.")
+
+
+def read_file(file: str) -> tuple[Any, Service]:
+    """Reads a compiled pipeline, and tells which service it is for."""
+    from tfx_gnn_pipelines.compiled_pipeline import compiled_service, read_compiled
+
+    pipeline = read_compiled(file)
+    return pipeline, compiled_service(pipeline)
+
+
+def given_connection(*texts: str) -> ConnectionOptions:
+    """Takes the options in the order of `_CONNECTION`."""
+    from tfx_gnn_pipelines.submission.connection import ConnectionOptions
+
+    return ConnectionOptions(**dict(zip(_CONNECTION, texts, strict=True)))
+
+
+def complete_connection(service: Service, *given: str) -> ConnectionOptions:
+    """Completes the options of a connection, given in the order of `_CONNECTION`, for one service."""
+    return given_connection(*given).for_service(service)
+
+
+def client_of_run(run: str, *given: str, is_patient: bool = False) -> PipelineService:
+    """Connects to the service that a run or schedule belongs to."""
+    import dataclasses
+
+    from tfx_gnn_pipelines.submission.connection import service_of_run, split_run
+
+    connection = given_connection(*given)
+    service = service_of_run(run, connection)
+    host = split_run(run)[0]
+    if host and not connection.host:
+        connection = dataclasses.replace(connection, host=host)
+    return connect_to(service, connection, is_patient=is_patient)
+
+
+def connect_to(service: Service, connection: ConnectionOptions, *, is_patient: bool) -> PipelineService:
+    """Connects to a service; `is_patient` for commands that wait."""
+    from tfx_gnn_pipelines.submission.connection import connect
+    from tfx_gnn_pipelines.submission.retries import PATIENT, RetryPolicy
+
+    return connect(service, connection, policy=PATIENT if is_patient else RetryPolicy(), report=_say)
+
+
+def make_run_options(
+    pipeline: Any, parameter: list[str] | None, labels: list[str] | None, *, name: str, root: str, **options: Any
+) -> RunOptions:
+    """Builds the options of a run, or of the runs of a schedule."""
+    from tfx_gnn_pipelines.compiled_pipeline import run_parameters
+    from tfx_gnn_pipelines.submission.runs import RunOptions
+
+    now = dt.datetime.now(dt.timezone.utc)
+    return RunOptions(
+        name=name or f"{pipeline.name} {now:%Y-%m-%d %H:%M:%S} UTC",
+        parameters=run_parameters(pipeline, _pairs("--parameter", parameter)),
+        labels=_pairs("--labels", labels),
+        root=root or pipeline.root,
+        **options,
+    )
+
+
+def _pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise ValueError(f"`{flag}` must have the form NAME=VALUE; got {text!r}. Write one pair for each {flag}.")
+        if name in found:
+            raise ValueError(f"`{flag}` must give {name!r} once; got {found[name]!r} and {value!r}. Keep one of them.")
+        found[name] = value
+    return found
+
+
+def _wait(client: PipelineService, run: str, poll_seconds: float, timeout: float | None, *, as_json: bool) -> None:
+    from tfx_gnn_pipelines.submission.runs import RunState, wait_for_run
+
+    found = wait_for_run(client, run, poll_seconds=poll_seconds, timeout_seconds=timeout, report=_say)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=2))
+    else:
+        print_line(f"{found.state.value}: {found.page}")
+    if not found.state.is_final:
+        _say(
+            f"`--timeout` must be longer than the run takes; got {timeout:g} s, after which it is {found.state.value}. "
+            "The run goes on: wait again, or cancel it."
+        )
+        raise typer.Exit(ERROR_EXIT_CODE)
+    if found.state is not RunState.SUCCEEDED:
+        raise typer.Exit(arguments.REFUSED_EXIT_CODE)
+
+
+def experiment_placeholder(options: RunOptions) -> str:
+    """Stands for the id of the experiment, which only the service knows."""
+    from tfx_gnn_pipelines.submission.kubeflow import experiment_name
+
+    return f"<id of the experiment {experiment_name(options)!r}>"
+
+
+def print_request(service: Service, request: Any) -> None:
+    """Prints what would be sent, as JSON."""
+    shown = {"service": service.value, "method": request.method, "url": request.url, "body": request.body}
+    typer.echo(json.dumps(shown, indent=2))
+
+
+def _print_run(found: RunStatus, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=2))
+        return
+    for title, text in (
+        ("run", found.run),
+        ("name", found.name),
+        ("state", found.state.value),
+        ("error", found.error),
+        ("page", found.page),
+    ):
+        if text:
+            print_line(f"{title:<6} {text}")
+    width = max((len(task.name) for task in found.tasks), default=0)
+    for task in found.tasks:
+        print_line(f"  {task.name:<{width}}  {task.state.value}{f': {task.error}' if task.error else ''}")
+
+
+def print_line(text: str) -> None:
+    """Prints one line of a result."""
+    arguments.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _say(text: str) -> None:
+    """Prints progress, which is no result."""
+    typer.echo(text, err=True)

@@ -1,0 +1,466 @@
+"""Runs and schedules on Vertex AI Pipelines, through Google's client of its API.
+
+The client of the API is used, not `aiplatform.PipelineJob`, whose `submit` asks for the bucket first and cannot be
+repeated safely. It speaks HTTP and not gRPC: proxies let it pass, and each failure has a status of HTTP.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import urllib.parse
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from tfx_gnn_pipelines.services import Service
+from tfx_gnn_pipelines.submission.connection import ConnectionOptions, Secret
+from tfx_gnn_pipelines.submission.failures import (
+    Remedies,
+    ServiceError,
+    is_html,
+    login_page_error,
+    status_error,
+    transport_error,
+)
+from tfx_gnn_pipelines.submission.retries import Retries
+from tfx_gnn_pipelines.submission.runs import (
+    PipelineService,
+    Request,
+    RunOptions,
+    RunState,
+    RunStatus,
+    ScheduleOptions,
+    ScheduleStatus,
+    TaskLog,
+    TaskStatus,
+    run_state,
+    without_cache,
+)
+
+_Result = TypeVar("_Result")
+_MARK = "tfx-gnn-submission"
+"""Label of what one submission created."""
+_TIMEOUT = 120.0
+_CONSOLE = "https://console.cloud.google.com"
+_NAME = re.compile(r"projects/(?P<project>[^/]+)/locations/(?P<region>[^/]+)/(?:pipelineJobs|schedules)/(?P<id>[^/]+)")
+_PLACE = re.compile(r"[a-z0-9][a-z0-9:.-]*")
+_NETWORK = re.compile(r"projects/[^/]+/global/networks/[^/]+")
+_KEY = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
+_REMEDIES = Remedies(
+    flag="--project",
+    login="Run `gcloud auth application-default login`, or write a new access token into a file and give --token-file.",
+    permission="Ask for the role roles/aiplatform.user in the project, and, with --service-account, for the right to "
+    "act as that account; or enable the API aiplatform.googleapis.com.",
+    lookup="Check the id, --project and --region.",
+    certificate="Name a file with the certificate authority of your proxy in REQUESTS_CA_BUNDLE.",
+)
+
+
+def run_request(pipeline: Any, options: RunOptions, connection: ConnectionOptions) -> Request:
+    """Builds the request that starts a run, whose id makes it safe to be sent twice.
+
+    Args:
+        pipeline: a CompiledPipeline.
+        options: how to run it.
+        connection: the service, with project and region.
+    """
+    parent = _parent(connection)
+    job = _job(pipeline, options)
+    job_id = _job_id(pipeline.name, options)
+    _check_message("PipelineJob", job)
+    return Request(
+        method="POST",
+        url=f"{_endpoint(connection)}/v1/{parent}/pipelineJobs?pipelineJobId={job_id}",
+        body=job,
+    )
+
+
+def schedule_request(
+    pipeline: Any, options: RunOptions, schedule: ScheduleOptions, connection: ConnectionOptions
+) -> Request:
+    """Builds the request that creates a schedule."""
+    parent = _parent(connection)
+    cron = " ".join(schedule.cron.split())
+    body: dict[str, Any] = {
+        "displayName": options.name,
+        "cron": f"CRON_TZ={schedule.timezone} {cron}" if schedule.timezone else cron,
+        "maxConcurrentRunCount": str(schedule.max_concurrent_runs),
+        "createPipelineJobRequest": {"parent": parent, "pipelineJob": _job(pipeline, options)},
+    }
+    for name, time in (("startTime", schedule.start), ("endTime", schedule.end)):
+        if time is not None:
+            body[name] = time.astimezone(dt.timezone.utc).isoformat().replace("+00:00", "Z")
+    _check_message("Schedule", body)
+    return Request(method="POST", url=f"{_endpoint(connection)}/v1/{parent}/schedules", body=body)
+
+
+class VertexAi(PipelineService):
+    """Vertex AI Pipelines in one project and region."""
+
+    service = Service.VERTEX
+
+    def __init__(self, options: ConnectionOptions, retries: Retries) -> None:
+        self._options = options
+        self._retries = retries
+        self._secret = Secret("--token-file", options.token_file) if options.token_file else None
+        self._clients: dict[tuple[str, str], Any] = {}
+        self._credentials: Any = None
+
+    def submit(self, pipeline: Any, options: RunOptions) -> RunStatus:
+        """Starts one run of a compiled pipeline."""
+        aiplatform = _client_library()
+        request = run_request(pipeline, options, self._options)
+        parent = _parent(self._options)
+        job_id = _job_id(pipeline.name, options)
+        name = f"{parent}/pipelineJobs/{job_id}"
+        message = aiplatform.PipelineJob.from_json(json.dumps(request.body))
+        client = self._client("PipelineServiceClient", name)
+
+        def create() -> Any:
+            return self._call(
+                lambda: client.create_pipeline_job(
+                    parent=parent, pipeline_job=message, pipeline_job_id=job_id, retry=None, timeout=_TIMEOUT
+                ),
+                f"POST {name}",
+            )
+
+        def find() -> Any:
+            try:
+                return self._repeat(
+                    lambda: client.get_pipeline_job(name=name, retry=None, timeout=_TIMEOUT), f"GET {name}"
+                )
+            except ServiceError as error:
+                if error.status == 404:
+                    return None
+                raise
+
+        return self._run_status(self._retries.create_once(create, find, may_repeat_unanswered=True))
+
+    def status(self, run: str) -> RunStatus:
+        """Asks for the state of a run."""
+        name = self._full_name(run, "pipelineJobs")
+        client = self._client("PipelineServiceClient", name)
+        return self._run_status(
+            self._repeat(lambda: client.get_pipeline_job(name=name, retry=None, timeout=_TIMEOUT), f"GET {name}")
+        )
+
+    def logs(self, run: RunStatus, tasks: Sequence[TaskStatus]) -> list[TaskLog]:
+        """Says where the logs of tasks are: in Cloud Logging, which the API of Vertex AI does not hand out."""
+        return [self._task_log(run, task) for task in tasks]
+
+    def cancel(self, run: str) -> None:
+        """Asks the service to end a run."""
+        name = self._full_name(run, "pipelineJobs")
+        client = self._client("PipelineServiceClient", name)
+        self._repeat(lambda: client.cancel_pipeline_job(name=name, retry=None, timeout=_TIMEOUT), f"POST {name}:cancel")
+
+    def create_schedule(self, pipeline: Any, options: RunOptions, schedule: ScheduleOptions) -> ScheduleStatus:
+        """Creates one schedule of a compiled pipeline."""
+        aiplatform = _client_library()
+        request = schedule_request(pipeline, options, schedule, self._options)
+        parent = _parent(self._options)
+        message = aiplatform.Schedule.from_json(json.dumps(request.body))
+        client = self._client("ScheduleServiceClient", parent)
+
+        def create() -> Any:
+            return self._call(
+                lambda: client.create_schedule(parent=parent, schedule=message, retry=None, timeout=_TIMEOUT),
+                f"POST {parent}/schedules",
+            )
+
+        def find() -> Any:
+            return next(
+                (
+                    found
+                    for found in self._schedules(parent)
+                    if found.create_pipeline_job_request.pipeline_job.labels.get(_MARK) == options.submission
+                ),
+                None,
+            )
+
+        return self._schedule_status(self._retries.create_once(create, find))
+
+    def list_schedules(self) -> list[ScheduleStatus]:
+        """Lists all schedules of the project and region."""
+        return [self._schedule_status(found) for found in self._schedules()]
+
+    def change_schedule(self, schedule: str, change: str) -> None:
+        """Pauses, resumes or deletes a schedule."""
+        name = self._full_name(schedule, "schedules")
+        client = self._client("ScheduleServiceClient", name)
+        if change == "delete":
+            # The answer is an operation whose end nobody needs to wait for.
+            self._retries.delete(
+                lambda: self._call(
+                    lambda: client.delete_schedule(name=name, retry=None, timeout=_TIMEOUT), f"DELETE {name}"
+                )
+            )
+            return
+        method = client.pause_schedule if change == "pause" else client.resume_schedule
+        self._repeat(lambda: method(name=name, retry=None, timeout=_TIMEOUT), f"POST {name}:{change}")
+
+    def _schedules(self, parent: str = "") -> list[Any]:
+        parent = parent or _parent(self._options)
+        client = self._client("ScheduleServiceClient", parent)
+        return self._repeat(
+            lambda: list(client.list_schedules(parent=parent, retry=None, timeout=_TIMEOUT)), f"GET {parent}/schedules"
+        )
+
+    def _full_name(self, run: str, collection: str) -> str:
+        if run.startswith("projects/"):
+            if not _NAME.fullmatch(run):
+                raise ValueError(
+                    f"`run` must be an id, or projects/PROJECT/locations/REGION/{collection}/ID; got {run!r}. Copy it "
+                    "from the output of `tfx-gnn submit`."
+                )
+            return run
+        return f"{_parent(self._options)}/{collection}/{run}"
+
+    def _client(self, kind: str, name: str) -> Any:
+        """Returns a client for the region in a resource's name."""
+        aiplatform = _client_library()
+        region = name.split("/")[3]
+        if (kind, region) not in self._clients:
+            if self._credentials is None:
+                self._credentials = self._make_credentials()
+            from google.api_core.client_options import ClientOptions
+
+            endpoint = self._options.endpoint or f"https://{region}-aiplatform.googleapis.com"
+            self._clients[kind, region] = getattr(aiplatform, kind)(
+                credentials=self._credentials, transport="rest", client_options=ClientOptions(api_endpoint=endpoint)
+            )
+        return self._clients[kind, region]
+
+    def _make_credentials(self) -> Any:
+        import google.auth.exceptions
+
+        if self._secret is not None:
+            from google.oauth2 import credentials
+
+            secret = self._secret
+
+            def renewed(*_: Any, **__: Any) -> tuple[str, dt.datetime]:
+                # Read again after a minute, because such files are rewritten when a token ends.
+                until = dt.datetime.now(dt.timezone.utc) + dt.timedelta(minutes=5)
+                return secret.read(), until.replace(tzinfo=None)
+
+            make: Any = credentials.Credentials
+            return make(token=None, refresh_handler=renewed)
+        try:
+            found, _ = google.auth.default(scopes=["https://www.googleapis.com/auth/cloud-platform"])
+        except google.auth.exceptions.GoogleAuthError as error:
+            raise self._no_credentials(error) from error
+        return found
+
+    def _no_credentials(self, error: Exception) -> ServiceError:
+        return ServiceError(
+            f"`--project` must be used with valid credentials; got {self._hide(_one_line(error))} {_REMEDIES.login}",
+            reason="there are no valid credentials",
+            status=401,
+        )
+
+    def _hide(self, text: str) -> str:
+        return self._secret.hide(text) if self._secret is not None else text
+
+    def _repeat(self, request: Callable[[], _Result], place: str) -> _Result:
+        return self._retries.repeat(lambda: self._call(request, place))
+
+    def _call(self, request: Callable[[], _Result], place: str) -> _Result:
+        """Makes one request; `place` is its method and the resource."""
+        import google.auth.exceptions
+        import requests
+        from google.api_core import exceptions
+        from google.protobuf import json_format
+
+        method, _, name = place.partition(" ")
+        place = f"{method} {_endpoint(self._options, name)}/v1/{name}"
+        try:
+            return request()
+        except exceptions.GoogleAPICallError as error:
+            answer = error.response
+            raise status_error(
+                int(error.code or 0),
+                answer.text if answer is not None else str(error.message),
+                dict(answer.headers) if answer is not None else {},
+                place=place,
+                remedies=_REMEDIES,
+                hide=self._hide,
+            ) from None
+        except requests.exceptions.RequestException as error:
+            raise transport_error(error, place=place, remedies=_ADDRESS_REMEDIES, hide=self._hide) from error
+        except google.auth.exceptions.TransportError as error:
+            raise transport_error(error, place="Google's login", remedies=_REMEDIES, hide=self._hide) from error
+        except google.auth.exceptions.GoogleAuthError as error:
+            raise self._no_credentials(error) from error
+        except json_format.ParseError as error:
+            text = " ".join(str(error).split())
+            if is_html(text):
+                raise login_page_error(200, place=place, remedies=_REMEDIES) from error
+            raise ServiceError(
+                f"`--endpoint` must be the address of Vertex AI; got an answer that is no message from {place}: a page "
+                f"or another server's. {self._hide(text)[:100]} Correct the address, or log in to the proxy.",
+                reason="the answer was no message",
+            ) from error
+
+    def _run_status(self, job: Any) -> RunStatus:
+        details = job.job_detail.task_details if job.job_detail else []
+        return RunStatus(
+            run=job.name,
+            name=job.display_name,
+            state=run_state(job.state.name) if job.state else RunState.PENDING,
+            page=_page(job.name),
+            error=" ".join(job.error.message.split()) if job.error else "",
+            # The pipeline itself is listed as a task without a parent.
+            tasks=tuple(_task(detail) for detail in details if detail.parent_task_id or len(details) == 1),
+        )
+
+    def _schedule_status(self, found: Any) -> ScheduleStatus:
+        return ScheduleStatus(
+            schedule=found.name,
+            name=found.display_name,
+            is_active=found.state.name == "ACTIVE",
+            cron=found.cron,
+            page=_page(found.name),
+            next_run=found.next_run_time.isoformat() if found.next_run_time else "",
+        )
+
+    def _task_log(self, run: RunStatus, task: TaskStatus) -> TaskLog:
+        notes = []
+        for job in task.jobs:
+            query = f'resource.type="ml_job" resource.labels.job_id="{job.rpartition("/")[2]}"'
+            project = job.split("/")[1]
+            address = f"{_CONSOLE}/logs/query;query={urllib.parse.quote(query, safe='')}?project={project}"
+            notes += [f"Cloud Logging: {address}", f"gcloud logging read '{query}' --project {project}"]
+        if not notes:
+            reason = "took its outputs from the cache" if task.state is RunState.SKIPPED else "has started no job"
+            notes.append(f"no log: the task {reason}; the page of the run says more: {run.page}")
+        return TaskLog(task=task, notes=tuple(notes))
+
+
+_ADDRESS_REMEDIES = Remedies(
+    flag="--region",
+    login=_REMEDIES.login,
+    permission=_REMEDIES.permission,
+    lookup=_REMEDIES.lookup,
+    certificate=_REMEDIES.certificate,
+)
+
+
+def _client_library() -> Any:
+    try:
+        with warnings.catch_warnings():
+            # About versions of Python, which the user did not ask for here.
+            warnings.simplefilter("ignore", FutureWarning)
+            from google.cloud import aiplatform_v1
+    except (ImportError, ModuleNotFoundError) as error:
+        raise ModuleNotFoundError(
+            "`tfx-gnn submit` must have 'google.cloud.aiplatform' installed for Vertex AI; got none. Run: pip install "
+            "'tfx-gnn[vertex]'",
+            name="google.cloud.aiplatform",
+        ) from error
+    return aiplatform_v1
+
+
+def _check_message(kind: str, body: Mapping[str, Any]) -> None:
+    """Reads a message as the client will, so that a wrong field is found before anything is sent."""
+    from google.protobuf import json_format
+
+    try:
+        getattr(_client_library(), kind).from_json(json.dumps(body))
+    except json_format.ParseError as error:
+        raise ValueError(
+            f"`file` must make a valid {kind} of Vertex AI; got a mistake in it: {_one_line(error)} Compile it anew."
+        ) from error
+
+
+def _parent(connection: ConnectionOptions) -> str:
+    for flag, value, variable, example in (
+        ("--project", connection.project, "GOOGLE_CLOUD_PROJECT", "my-project"),
+        ("--region", connection.region, "GOOGLE_CLOUD_REGION", "europe-west4"),
+    ):
+        if not _PLACE.fullmatch(value):
+            raise ValueError(
+                f"`{flag}` must be given for vertex; got {value or 'none'!r}. Add it, as in {flag} {example}, or set "
+                f"{variable}."
+            )
+    return f"projects/{connection.project}/locations/{connection.region}"
+
+
+def _endpoint(connection: ConnectionOptions, name: str = "") -> str:
+    region = name.split("/")[3] if name.count("/") >= 3 else connection.region
+    return connection.endpoint or f"https://{region}-aiplatform.googleapis.com"
+
+
+def _job_id(pipeline_name: str, options: RunOptions) -> str:
+    """Makes an id that is the same for all tries of one submission."""
+    name = re.sub(r"[^a-z0-9]+", "-", pipeline_name.lower()).strip("-")[:90]
+    return f"{name if name[:1].isalpha() else f'run-{name}'}-{options.submission[:12]}"
+
+
+def _job(pipeline: Any, options: RunOptions) -> dict[str, Any]:
+    if options.experiment:
+        raise ValueError(
+            f"`--experiment` must go with kubeflow; got {options.experiment!r} for vertex. Give --labels "
+            f"experiment={re.sub(r'[^a-z0-9_-]+', '-', options.experiment.lower())}, and filter runs by it."
+        )
+    if not options.root.startswith("gs://"):
+        raise ValueError(
+            f"`--root` must be on Cloud Storage for vertex; got {options.root or 'none'!r}. Give gs://BUCKET/FOLDER."
+        )
+    for flag, value, pattern, form in (
+        ("--network", options.network, _NETWORK, "projects/NUMBER/global/networks/NAME"),
+        (
+            "--encryption-key",
+            options.encryption_key,
+            _KEY,
+            "projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY",
+        ),
+    ):
+        if value and not pattern.fullmatch(value):
+            raise ValueError(f"`{flag}` must have the form {form}; got {value!r}. Write the full name.")
+    spec = dict(pipeline.spec) if options.use_cache else without_cache(pipeline.spec)
+    if pipeline.platforms:
+        raise ValueError(
+            "`file` must hold a pipeline for Vertex AI; got one with settings of Kubernetes as a second document. "
+            "Compile it with --runner vertex."
+        )
+    job: dict[str, Any] = {
+        "displayName": options.name,
+        "pipelineSpec": spec,
+        "runtimeConfig": {"gcsOutputDirectory": options.root, "parameterValues": dict(options.parameters)},
+        "labels": {**options.labels, _MARK: options.submission},
+    }
+    if options.service_account:
+        job["serviceAccount"] = options.service_account
+    if options.network:
+        job["network"] = options.network
+    if options.encryption_key:
+        job["encryptionSpec"] = {"kmsKeyName": options.encryption_key}
+    return job
+
+
+def _page(name: str) -> str:
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return f"{_CONSOLE}/vertex-ai/pipelines/runs"
+    kind = "schedules" if "/schedules/" in name else "runs"
+    return f"{_CONSOLE}/vertex-ai/pipelines/locations/{found['region']}/{kind}/{found['id']}?project={found['project']}"
+
+
+def _task(detail: Any) -> TaskStatus:
+    container = detail.executor_detail.container_detail
+    custom = detail.executor_detail.custom_job_detail
+    jobs = [container.main_job, *container.failed_main_jobs, custom.job, *custom.failed_jobs]
+    return TaskStatus(
+        name=detail.task_name,
+        state=run_state(detail.state.name) if detail.state else RunState.PENDING,
+        error=" ".join(detail.error.message.split()) if detail.error else "",
+        jobs=tuple(dict.fromkeys(job for job in jobs if job)),
+    )
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text if text.endswith(".") else f"{text}."
