@@ -35,10 +35,7 @@ class Runner(str, enum.Enum):
     SPEC = "spec"
 
 
-_AFTER_COMPILATION = {
-    Runner.KUBEFLOW: "with --output FILE.yaml upload the file in Kubeflow's user interface or by its client",
-    Runner.VERTEX: "submit the file with google.cloud.aiplatform.PipelineJob(template_path=...)",
-}
+_SERVICES = (Runner.KUBEFLOW, Runner.VERTEX)
 _TASK_HELP = (
     "A task's name, 'list' to see the names, or package.module:ATTRIBUTE for a task of your own; with --runner spec, a "
     "compiled file."
@@ -158,14 +155,14 @@ def run(
 
 
 def _check_usage(runner: Runner, remote_options: list[str], *, compile_only: bool) -> None:
-    if runner in _AFTER_COMPILATION and not compile_only:
+    if runner in _SERVICES and not compile_only:
         raise typer.BadParameter(
-            f"--runner {runner.value} submits nothing in this version; with --compile-only it writes the spec. "
-            f"Add that, and {_AFTER_COMPILATION[runner]}. To run the pipeline here, use --runner local or beam."
+            f"--runner {runner.value} only writes the file that {runner.value} runs. Add --compile-only, then start "
+            "a run with `tfx-gnn submit FILE`. To run the pipeline here, use --runner local or beam."
         )
-    if runner not in _AFTER_COMPILATION and compile_only:
+    if runner not in _SERVICES and compile_only:
         raise typer.BadParameter(f"--runner {runner.value} runs here; compile for kubeflow or vertex.")
-    if runner not in _AFTER_COMPILATION and remote_options:
+    if runner not in _SERVICES and remote_options:
         raise typer.BadParameter(f"{' and '.join(remote_options)} only for --runner kubeflow or vertex.")
 
 
@@ -241,7 +238,7 @@ def _configure(
     from tfx_gnn_pipelines.task import load_task
 
     task = load_task(task_reference)
-    is_remote = runner in _AFTER_COMPILATION
+    is_remote = runner in _SERVICES
     if not is_remote:
         root = root or os.path.join("runs", task.name)
     if is_uri(tables_dir) and not tables_dir.startswith(PACKAGE_SCHEME) and not tables_fingerprint:
@@ -306,12 +303,8 @@ def _compile(
     for name, place in places.items():
         console.print(f"  {name:<8} {place}", markup=False, highlight=False, soft_wrap=True)
     trial = f"python -m tfx_gnn_pipelines {output} --runner spec --parameter push_destination=FOLDER"
-    console.print(
-        f"Try it on this machine: {trial}",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
-    )
+    for purpose, command in (("Try it on this machine", trial), ("Start a run of it", f"tfx-gnn submit {output}")):
+        console.print(f"{purpose}: {command}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _list_tasks(console: Console) -> None:

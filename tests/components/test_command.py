@@ -22,8 +22,8 @@ def test_submission_is_refused_with_what_is_supported(runner):
     result = type_line("debian_sections", "--runner", runner)
 
     assert result.exit_code == 2
-    assert f"--runner {runner} submits nothing in this version" in flat(result.output)
-    assert "--compile-only" in flat(result.output)
+    assert f"--runner {runner} only writes the file that {runner} runs. Add --compile-only" in flat(result.output)
+    assert "`tfx-gnn submit FILE`" in flat(result.output)
 
 
 @pytest.mark.parametrize(

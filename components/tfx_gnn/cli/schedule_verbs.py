@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Schedule = Annotated[
     str,
-    typer.Argument(help="Schedule, as `create` printed it; for Kubeflow also the address of its page.", metavar="ID"),
+    typer.Argument(help="Schedule, as `create` printed it, or the address of its page.", metavar="ID"),
 ]
 
 schedule = typer.Typer(help="Start runs of a compiled pipeline at fixed times.", no_args_is_help=True)

@@ -22,9 +22,7 @@ VERTEX_PANEL = "Vertex AI"
 _COMMON = "Both services"
 _CONNECTION = ("host", "namespace", "token_file", "cookie_file", "ca_cert", "project", "region", "endpoint")
 
-Run = Annotated[
-    str, typer.Argument(help="Run, as `submit` printed it; for Kubeflow also the address of its page.", metavar="RUN")
-]
+Run = Annotated[str, typer.Argument(help="Run, as `submit` printed it, or the address of its page.", metavar="RUN")]
 CompiledFile = Annotated[
     str, typer.Argument(help="Compiled pipeline, as `--compile-only` writes it; it says for which service.")
 ]
@@ -138,7 +136,7 @@ Network = Annotated[
 EncryptionKey = Annotated[
     str, typer.Option(help="Full name of a key of Cloud KMS.", show_default=False, rich_help_panel=VERTEX_PANEL)
 ]
-PollSeconds = Annotated[float, typer.Option(help="Seconds between two questions for the state.", min=0)]
+PollSeconds = Annotated[float, typer.Option(help="Seconds between two questions for the state.", min=1)]
 Timeout = Annotated[float | None, typer.Option(help="Seconds to wait at most.", min=0, show_default="no limit")]
 
 

@@ -13,6 +13,8 @@ from tfx_gnn_pipelines.services import Service
 from tfx_gnn_pipelines.submission.retries import Retries, RetryPolicy
 from tfx_gnn_pipelines.submission.runs import PipelineService
 
+_SHORTEST_SECRET = 5
+"""Shorter values of cookies are no secrets, and would be found in any text."""
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _KUBEFLOW_PAGE = re.compile(r"(?P<host>https?://.+?)/?#/(?:runs|recurringrun)/details/(?P<run>[^/?#]+)")
 _POD_TOKEN_FILE = "/var/run/secrets/kubeflow/pipelines/token"
@@ -142,12 +144,15 @@ class Secret:
         return text.decode("ascii")
 
     def hide(self, text: str) -> str:
-        """Replaces the secret in a text, such as an answer that repeats a request."""
+        """Replaces the secret in a text, such as an answer that repeats a request; of cookies, each value."""
         try:
             secret = self.read()
         except (OSError, ValueError):
             return text
-        return text.replace(secret, "***")
+        values = [cookie.partition("=")[2].strip() for cookie in secret.split(";")]
+        for value in (secret, *(one for one in values if len(one) > _SHORTEST_SECRET)):
+            text = text.replace(value, "***")
+        return text
 
 
 def split_run(run: str) -> tuple[str, str]:

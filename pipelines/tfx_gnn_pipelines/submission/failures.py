@@ -83,7 +83,7 @@ def status_error(
         remedies: advice for this service.
         hide: replaces secrets in a text.
     """
-    if is_html(body) and status < 500 and status != 429:
+    if 300 <= status < 400 or (is_html(body) and status < 500 and status != 429):
         return login_page_error(status, place=place, remedies=remedies)
     said = hide(_message(body))
     got = f"{status}{f' ({said})' if said else ''} from {place}"
@@ -115,8 +115,8 @@ def status_error(
 def login_page_error(status: int, *, place: str, remedies: Remedies) -> ServiceError:
     """Describes a page for people where an API was expected."""
     return ServiceError(
-        f"`{remedies.flag}` must be the address of the service's API; got an HTML page ({status}) from {place}: a "
-        f"login page, or another server. {remedies.login} Or correct {remedies.flag}.",
+        f"`{remedies.flag}` must be the address of the service's API; got an HTML page or redirection ({status}) from "
+        f"{place}: a login page, or another server. {remedies.login} Or correct {remedies.flag}.",
         reason="the service answered an HTML page",
         status=status,
     )

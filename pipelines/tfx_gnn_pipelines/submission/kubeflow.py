@@ -390,7 +390,7 @@ def _api_client(options: ConnectionOptions) -> Any:
             )
         configuration.ssl_ca_cert = options.ca_cert
     # What is tried again is decided here alone, and with its reason printed.
-    configuration.retries = urllib3.Retry(total=0, raise_on_status=False, respect_retry_after_header=False)
+    configuration.retries = urllib3.Retry(total=0, raise_on_redirect=False)
     return kfp_server_api.ApiClient(configuration)
 
 

@@ -176,4 +176,5 @@ class Retries:
     def _say(self, state: tenacity.RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome is not None else None
         reason = error.reason if isinstance(error, ServiceError) else str(error)
-        self.report(f"{reason}; trying again in {state.upcoming_sleep:.0f} s")
+        seconds = state.next_action.sleep if state.next_action is not None else 0.0
+        self.report(f"{reason}; trying again in {seconds:.0f} s")

@@ -45,6 +45,11 @@ _MARK = "tfx-gnn-submission"
 _TIMEOUT = 120.0
 _CONSOLE = "https://console.cloud.google.com"
 _NAME = re.compile(r"projects/(?P<project>[^/]+)/locations/(?P<region>[^/]+)/(?:pipelineJobs|schedules)/(?P<id>[^/]+)")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_PAGE = re.compile(
+    re.escape(_CONSOLE) + r"/vertex-ai/pipelines/locations/(?P<region>[^/]+)/(?P<kind>runs|schedules)/(?P<id>[^/?]+)"
+    r"\?(?:.*&)?project=(?P<project>[^&#]+).*"
+)
 _PLACE = re.compile(r"[a-z0-9][a-z0-9:.-]*")
 _NETWORK = re.compile(r"projects/[^/]+/global/networks/[^/]+")
 _KEY = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
@@ -209,13 +214,16 @@ class VertexAi(PipelineService):
         )
 
     def _full_name(self, run: str, collection: str) -> str:
-        if run.startswith("projects/"):
-            if not _NAME.fullmatch(run):
-                raise ValueError(
-                    f"`run` must be an id, or projects/PROJECT/locations/REGION/{collection}/ID; got {run!r}. Copy it "
-                    "from the output of `tfx-gnn submit`."
-                )
+        page = _PAGE.fullmatch(run)
+        if page is not None:
+            run = f"projects/{page['project']}/locations/{page['region']}/{collection}/{page['id']}"
+        if _NAME.fullmatch(run):
             return run
+        if not _ID.fullmatch(run):
+            raise ValueError(
+                f"`run` must be an id, projects/PROJECT/locations/REGION/{collection}/ID, or the address of its page; "
+                f"got {run!r}. Copy it from the output of `tfx-gnn submit`."
+            )
         return f"{_parent(self._options)}/{collection}/{run}"
 
     def _client(self, kind: str, name: str) -> Any:

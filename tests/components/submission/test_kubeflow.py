@@ -208,7 +208,7 @@ def test_a_login_page_is_told_from_the_service(submit, kubeflow, status):
     shown = submit(exit_code=2)
 
     (line,) = shown.stderr.splitlines()
-    assert "`--host` must be the address of the service's API; got an HTML page" in line
+    assert "`--host` must be the address of the service's API; got an HTML page or redirection" in line
     assert "--cookie-file" in line
 
 

@@ -206,6 +206,27 @@ def test_status_shows_the_tasks(tfx_gnn, run_of_tasks, options):
     ]
 
 
+@pytest.mark.parametrize(
+    "run",
+    [
+        "shop-1",
+        f"{PARENT}/pipelineJobs/shop-1",
+        "https://console.cloud.google.com/vertex-ai/pipelines/locations/europe-west4/runs/shop-1?project=shop",
+    ],
+)
+def test_a_run_is_known_by_id_name_or_page(tfx_gnn, run_name, options, run):
+    assert json.loads(tfx_gnn("status", run, *options, "--json").stdout)["run"] == run_name
+
+
+def test_an_id_that_cannot_be_is_refused(tfx_gnn, vertex, options):
+    shown = tfx_gnn("status", "../pipelineJobs?x", *options, exit_code=2)
+
+    assert (
+        "must be an id, projects/PROJECT/locations/REGION/pipelineJobs/ID, or the address of its page" in shown.stderr
+    )
+    assert vertex.seen == []
+
+
 def test_logs_say_where_the_logs_are(tfx_gnn, run_of_tasks, options):
     shown = tfx_gnn("logs", run_of_tasks, *options)
 
