@@ -114,9 +114,9 @@ Root = Annotated[
 Experiment = Annotated[
     str,
     typer.Option(
-        help="Experiment that the run belongs to; it is created if it does not exist.",
-        show_default="KF_PIPELINES_DEFAULT_EXPERIMENT_NAME, or Default",
-        rich_help_panel=KUBEFLOW_PANEL,
+        help="Experiment that the run belongs to; it is created if it does not exist. Default on Kubeflow: "
+        "KF_PIPELINES_DEFAULT_EXPERIMENT_NAME, or Default.",
+        show_default=False,
     ),
 ]
 Name = Annotated[str, typer.Option(help="Display name.", show_default="the pipeline's name and the time")]

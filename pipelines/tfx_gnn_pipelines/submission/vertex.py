@@ -6,6 +6,7 @@ repeated safely. It speaks HTTP and not gRPC: proxies let it pass, and each fail
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import json
 import re
@@ -37,6 +38,11 @@ from tfx_gnn_pipelines.submission.runs import (
     TaskStatus,
     run_state,
     without_cache,
+)
+from tfx_gnn_pipelines.submission.vertex_experiments import (
+    add_to_experiment,
+    check_experiment_name,
+    find_or_create_experiment,
 )
 
 _Result = TypeVar("_Result")
@@ -86,6 +92,11 @@ def schedule_request(
     pipeline: Any, options: RunOptions, schedule: ScheduleOptions, connection: ConnectionOptions
 ) -> Request:
     """Builds the request that creates a schedule."""
+    if options.experiment:
+        raise ValueError(
+            f"`--experiment` must be left out of a schedule on vertex, which has none; got {options.experiment!r}. "
+            "Give --labels, and filter runs by them."
+        )
     parent = _parent(connection)
     cron = " ".join(schedule.cron.split())
     body: dict[str, Any] = {
@@ -141,7 +152,11 @@ class VertexAi(PipelineService):
                     return None
                 raise
 
-        return self._run_status(self._retries.create_once(create, find, may_repeat_unanswered=True))
+        experiment = self._experiment(parent, options.experiment) if options.experiment else ""
+        job = self._retries.create_once(create, find, may_repeat_unanswered=True)
+        if experiment:
+            self._add_to_experiment(experiment, job.name)
+        return self._run_status(job)
 
     def status(self, run: str) -> RunStatus:
         """Asks for the state of a run."""
@@ -205,6 +220,25 @@ class VertexAi(PipelineService):
             return
         method = client.pause_schedule if change == "pause" else client.resume_schedule
         self._repeat(lambda: method(name=name, retry=None, timeout=_TIMEOUT), f"POST {name}:{change}")
+
+    def _experiment(self, parent: str, name: str) -> str:
+        client = self._client("MetadataServiceClient", parent)
+        return find_or_create_experiment(parent, name, client=client, call=self._call, retries=self._retries)
+
+    def _add_to_experiment(self, experiment: str, run: str) -> None:
+        client = self._client("PipelineServiceClient", run)
+        try:
+            add_to_experiment(
+                experiment,
+                lambda: self._repeat(
+                    lambda: client.get_pipeline_job(name=run, retry=None, timeout=_TIMEOUT), f"GET {run}"
+                ),
+                client=self._client("MetadataServiceClient", run),
+                call=self._call,
+                retries=self._retries,
+            )
+        except ServiceError as error:
+            raise ServiceError(f"{error} The run was started: {run}.", reason=error.reason) from error
 
     def _schedules(self, parent: str = "") -> list[Any]:
         parent = parent or _parent(self._options)
@@ -347,13 +381,7 @@ class VertexAi(PipelineService):
         return TaskLog(task=task, notes=tuple(notes))
 
 
-_ADDRESS_REMEDIES = Remedies(
-    flag="--region",
-    login=_REMEDIES.login,
-    permission=_REMEDIES.permission,
-    lookup=_REMEDIES.lookup,
-    certificate=_REMEDIES.certificate,
-)
+_ADDRESS_REMEDIES = dataclasses.replace(_REMEDIES, flag="--region")
 
 
 def _client_library() -> Any:
@@ -409,10 +437,7 @@ def _job_id(pipeline_name: str, options: RunOptions) -> str:
 
 def _job(pipeline: Any, options: RunOptions) -> dict[str, Any]:
     if options.experiment:
-        raise ValueError(
-            f"`--experiment` must go with kubeflow; got {options.experiment!r} for vertex. Give --labels "
-            f"experiment={re.sub(r'[^a-z0-9_-]+', '-', options.experiment.lower())}, and filter runs by it."
-        )
+        check_experiment_name(options.experiment)
     if not options.root.startswith("gs://"):
         raise ValueError(
             f"`--root` must be on Cloud Storage for vertex; got {options.root or 'none'!r}. Give gs://BUCKET/FOLDER."

@@ -225,6 +225,10 @@ class FakeKubeflow(FakeService):
 class FakeVertex(FakeService):
     """Answers as version 1 of the API of Vertex AI."""
 
+    def __init__(self) -> None:
+        self.contexts: dict[str, dict[str, Any]] = {}
+        super().__init__()
+
     def answer(self, seen: Seen) -> Any:  # noqa: PLR0911 - one for each kind of request.
         """Returns the message of an answer."""
         path = seen.path.removeprefix("/v1/")
@@ -240,6 +244,8 @@ class FakeVertex(FakeService):
             return records[name]
         if seen.method == "GET" and jobs:
             return {"schedules": list(self.schedules.values())}
+        if "/contexts" in path:
+            return self._context(seen, path)
         name, _, action = path.partition(":")
         records = self.schedules if "/schedules/" in name else self.runs
         if name not in records:
@@ -252,8 +258,27 @@ class FakeVertex(FakeService):
             records[name]["state"] = change
             return {}
         if records is self.runs and records[name]["state"] == "PIPELINE_STATE_PENDING":
-            return {**records[name], "state": f"PIPELINE_STATE_{self.next_state()}"}
+            context = {"name": f"projects/shop/locations/europe-west4/metadataStores/default/contexts/{name[-12:]}"}
+            state = self.next_state()
+            # The context of a run is made when it runs.
+            detail = {"pipelineRunContext": context} if state == "RUNNING" else {}
+            return {**records[name], "state": f"PIPELINE_STATE_{state}", "jobDetail": detail}
         return records[name]
+
+    def _context(self, seen: Seen, path: str) -> Any:
+        """Answers for the metadata store."""
+        name, _, action = path.partition(":")
+        if seen.method == "POST" and not action:
+            name = f"{path}/{seen.query['contextId']}"
+            self.contexts[name] = {**seen.body, "name": name}
+        elif name in self.contexts and action:
+            self.contexts[name].setdefault("children", []).extend(seen.body["childContexts"])
+            return {}
+        return (
+            {key: value for key, value in self.contexts[name].items() if key != "children"}
+            if name in self.contexts
+            else 404
+        )
 
 
 @dataclasses.dataclass(frozen=True)

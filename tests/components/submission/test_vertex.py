@@ -81,6 +81,52 @@ def test_a_failure_around_the_acceptance_leaves_one_run(submit, vertex, status, 
     )
 
 
+def test_a_run_is_added_to_its_experiment(submit, vertex, waits):
+    vertex.states = ["PENDING", "RUNNING"]
+    submit("--experiment", "daily")
+    submit("--experiment", "daily")
+
+    ((name, context),) = vertex.contexts.items()
+    assert name == f"{PARENT}/metadataStores/default/contexts/daily"
+    assert context["schemaTitle"] == "system.Experiment"
+    assert context["metadata"] == {"experiment_deleted": False}
+    assert [child[-12:] for child in context["children"]] == [run[-12:] for run in vertex.runs]
+    assert waits == [2]
+
+
+def test_a_run_that_cannot_be_added_to_its_experiment_is_told(submit, vertex):
+    vertex.states = ["RUNNING"]
+    vertex.fail(f"POST /v1/{PARENT}/metadataStores/default/contexts/daily:add", status=403)
+
+    shown = submit("--experiment", "daily", exit_code=2)
+
+    (run,) = vertex.runs
+    assert "got 403" in shown.stderr
+    assert f"The run was started: {run}." in shown.stderr
+
+
+def test_a_run_without_metadata_goes_on_outside_of_its_experiment(submit, vertex, waits):
+    vertex.states = ["PENDING"]
+
+    shown = submit("--experiment", "daily", exit_code=2)
+
+    assert "got no metadata of it from Vertex AI in 180 s. The run goes on" in shown.stderr
+    assert sum(waits) == 180
+    assert len(vertex.runs) == 1
+
+
+def test_a_name_that_is_no_experiment_is_refused(submit, vertex):
+    name = f"{PARENT}/metadataStores/default/contexts/daily"
+    vertex.contexts[name] = {"name": name, "schemaTitle": "system.PipelineRun"}
+
+    taken = submit("--experiment", "daily", exit_code=2)
+    wrong = submit("--experiment", "Daily", exit_code=2)
+
+    assert "`--experiment` must name an experiment; got 'daily', which is a system.PipelineRun" in taken.stderr
+    assert "`--experiment` must be of small letters, digits and '-' on vertex" in wrong.stderr
+    assert vertex.runs == {}
+
+
 def test_retry_after_is_obeyed(submit, vertex, waits):
     vertex.fail("POST", status=429, headers={"Retry-After": "9"})
 
