@@ -36,6 +36,8 @@ _EXTRA_OF_MODULE = {
     "tensorflow_transform": "beam",
     "tfx": "tfx",
     "tfx_bsl": "beam",
+    "urllib3": "kfp",
+    "yaml": "kfp",
 }
 
 _FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))

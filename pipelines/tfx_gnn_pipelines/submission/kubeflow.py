@@ -368,15 +368,8 @@ _LIST_NAMES = {
 
 
 def _api_client(options: ConnectionOptions) -> Any:
-    try:
-        import kfp_server_api
-        import urllib3
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"`tfx-gnn submit` must have {error.name!r} installed for Kubeflow; got none. Run: pip install "
-            "'tfx-gnn[kfp]'",
-            name=error.name,
-        ) from error
+    import kfp_server_api
+    import urllib3
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
