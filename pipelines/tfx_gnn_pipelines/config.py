@@ -78,6 +78,11 @@ class PipelineConfig:
                 "`pipeline_name` must be made of lower-case letters, digits and hyphens, at most 128, as Kubeflow "
                 f"demands; got {self.pipeline_name!r}. Rename the pipeline."
             )
+        if self.beam_args:
+            # Not in the first task that needs them, which may run elsewhere, hours later. Beam takes seconds to import.
+            from tfx_gnn.records.beam_arguments import read_beam_args
+
+            read_beam_args(self.beam_args)
 
     @property
     def artifacts_dir(self) -> str:

@@ -12,6 +12,7 @@ import tensorflow as tf
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from tfx_gnn.io import options_json
+from tfx_gnn.records.beam_arguments import read_beam_args
 from tfx_gnn.records.examples_folder import RecordFile
 
 
@@ -20,15 +21,24 @@ def make_pipeline(beam_args: Sequence[str] = ()) -> beam.Pipeline:
 
     Without `--runner`, the pipeline runs in this process, in all versions of Beam, unless `--direct_running_mode`
     asks for more.
+
+    Raises:
+        ValueError: if Beam would ignore an argument, cannot read its value, or lacks another one for this runner.
     """
-    args = list(beam_args)
+    args = read_beam_args(beam_args)
     named = {arg.partition("=")[0] for arg in args}
     if not named & {"--runner", "--direct_running_mode"}:
         # Since Beam 2.68 the direct runner may hand over to a separate process, which takes seconds to start.
         args.append("--direct_running_mode=in_memory")
     if "--runner" not in named:
         args.append("--runner=DirectRunner")
-    return beam.Pipeline(options=PipelineOptions(args))
+    try:
+        return beam.Pipeline(options=PipelineOptions(args))
+    except ValueError as error:
+        said = " ".join(str(error).split())
+        raise ValueError(
+            f"`beam_args` must be complete for the runner; got {list(beam_args)}. Beam says: {said}"
+        ) from error
 
 
 _Summary = TypeVar("_Summary")

@@ -27,3 +27,8 @@ def test_given_arguments_are_left_alone():
     make_pipeline(args)
 
     assert args == ["--job_name=x"]
+
+
+def test_arguments_that_the_runner_lacks_are_told_in_one_line():
+    with pytest.raises(ValueError, match=r"^`beam_args` must be complete.*Missing required option: project\.[^\n]*$"):
+        make_pipeline(["--runner=DataflowRunner"])
