@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import pytest
 from apache_beam.options.pipeline_options import (
     DebugOptions,
@@ -13,81 +16,55 @@ from apache_beam.options.pipeline_options import (
 
 from tfx_gnn.records.beam_arguments import read_beam_args
 
-DATAFLOW = [
-    "--runner=DataflowRunner",
-    "--project=my-project",
-    "--region=europe-west4",
-    "--temp_location=gs://bucket/beam/temp",
-    "--staging_location=gs://bucket/beam/staging",
-    "--sdk_container_image=europe-west4-docker.pkg.dev/my-project/tfx-gnn/my_graph:1",
-    "--sdk_location=container",
-    "--service_account_email=tfx-gnn-workers@my-project.iam.gserviceaccount.com",
-    "--machine_type=n2-highmem-8",
-    "--num_workers=4",
-    "--max_num_workers=64",
-    "--autoscaling_algorithm=THROUGHPUT_BASED",
-    "--disk_size_gb=100",
-    "--worker_disk_type=pd-ssd",
-    "--no_use_public_ips",
-    "--subnetwork=regions/europe-west4/subnetworks/beam",
-    "--dataflow_service_options=enable_prime",
-    "--experiments=shuffle_mode=service",
-    "--number_of_worker_harness_threads=8",
-]
-FLINK = [
-    "--runner=FlinkRunner",
-    "--flink_master=flink-jobmanager:8081",
-    "--flink_submit_uber_jar",
-    "--parallelism=16",
-    "--max_parallelism=128",
-    "--environment_type=EXTERNAL",
-    "--environment_config=localhost:50000",
-]
-SPARK = [
-    "--runner=SparkRunner",
-    "--spark_master_url=spark://spark-master:7077",
-    "--spark_submit_uber_jar",
-    "--spark_rest_url=http://spark-master:6066",
-    "--environment_type=DOCKER",
-    "--environment_config=europe-west4-docker.pkg.dev/my-project/tfx-gnn/my_graph:1",
-]
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "beam_at_scale.md"
+
+
+def settings(runner):
+    """The arguments that the page gives for a runner."""
+    blocks = re.findall(r"```\n(--runner=.*?)```", PAGE.read_text(), re.DOTALL)
+    (block,) = [block for block in blocks if block.startswith(f"--runner={runner}\n")]
+    return block.split()
 
 
 def test_settings_of_dataflow_are_read():
-    options = PipelineOptions(read_beam_args(DATAFLOW))
+    options = PipelineOptions(read_beam_args(settings("DataflowRunner")))
 
     cloud, workers = options.view_as(GoogleCloudOptions), options.view_as(WorkerOptions)
     assert options.view_as(StandardOptions).runner == "DataflowRunner"
-    assert (cloud.project, cloud.region) == ("my-project", "europe-west4")
-    assert (cloud.temp_location, cloud.staging_location) == ("gs://bucket/beam/temp", "gs://bucket/beam/staging")
-    assert cloud.service_account_email == "tfx-gnn-workers@my-project.iam.gserviceaccount.com"
-    assert cloud.dataflow_service_options == ["enable_prime"]
-    assert workers.sdk_container_image == "europe-west4-docker.pkg.dev/my-project/tfx-gnn/my_graph:1"
-    assert (workers.machine_type, workers.num_workers, workers.max_num_workers) == ("n2-highmem-8", 4, 64)
+    assert (cloud.project, cloud.region) == ("PROJECT", "REGION")
+    assert (cloud.temp_location, cloud.staging_location) == ("gs://BUCKET/beam/temp", "gs://BUCKET/beam/staging")
+    assert cloud.service_account_email == "tfx-gnn-workers@PROJECT.iam.gserviceaccount.com"
+    assert workers.sdk_container_image == "REGION-docker.pkg.dev/PROJECT/tfx-gnn/my_graph:TAG"
+    assert (workers.machine_type, workers.max_num_workers, workers.disk_size_gb) == ("n2-highmem-8", 64, 100)
     assert workers.autoscaling_algorithm == "THROUGHPUT_BASED"
-    assert (workers.disk_size_gb, workers.disk_type) == (100, "pd-ssd")
-    assert (workers.use_public_ips, workers.subnetwork) == (False, "regions/europe-west4/subnetworks/beam")
+    assert (workers.use_public_ips, workers.subnetwork) == (False, "regions/REGION/subnetworks/NAME")
     assert options.view_as(SetupOptions).sdk_location == "container"
-    debug = options.view_as(DebugOptions)
-    assert (debug.number_of_worker_harness_threads, debug.experiments) == (8, ["shuffle_mode=service"])
+    assert options.view_as(DebugOptions).number_of_worker_harness_threads == 8
 
 
 def test_settings_of_flink_are_read():
-    options = PipelineOptions(read_beam_args(FLINK))
+    options = PipelineOptions(read_beam_args(settings("FlinkRunner")))
 
     flink, environment = options.view_as(FlinkRunnerOptions), options.view_as(PortableOptions)
     assert (flink.flink_master, flink.flink_submit_uber_jar) == ("flink-jobmanager:8081", True)
-    assert (flink.parallelism, flink.max_parallelism) == (16, 128)
+    assert flink.parallelism == 16
     assert (environment.environment_type, environment.environment_config) == ("EXTERNAL", "localhost:50000")
 
 
 def test_settings_of_spark_are_read():
-    options = PipelineOptions(read_beam_args(SPARK))
+    options = PipelineOptions(read_beam_args(settings("SparkRunner")))
 
     spark = options.view_as(SparkRunnerOptions)
     assert (spark.spark_master_url, spark.spark_submit_uber_jar) == ("spark://spark-master:7077", True)
     assert spark.spark_rest_url == "http://spark-master:6066"
-    assert options.view_as(PortableOptions).environment_type == "DOCKER"
+    assert options.view_as(PortableOptions).environment_type == "EXTERNAL"
+
+
+def test_settings_of_a_job_service_are_read():
+    options = PipelineOptions(read_beam_args(settings("PortableRunner"))).view_as(PortableOptions)
+
+    assert (options.job_endpoint, options.job_server_timeout) == ("HOST:PORT", 86400)
+    assert options.environment_config == "HOST:50000"
 
 
 def test_options_of_the_job_server_are_passed_on():

@@ -9,6 +9,7 @@ import hcl2
 import pytest
 from hcl2 import SerializationOptions
 
+from tfx_gnn.records.beam_arguments import read_beam_args
 from tfx_gnn_pipelines.command import run
 
 REPOSITORY = Path(__file__).resolve().parents[4]
@@ -108,6 +109,12 @@ def test_outputs_for_pipelines_are_named_after_the_options_that_take_them(blocks
 
     assert options <= set(blocks["output"])
     assert options <= set(inspect.signature(run).parameters)
+
+
+def test_beams_arguments_are_ones_that_beam_knows(blocks):
+    arguments = [re.sub(r"\$\{.*?\}", "x", argument) for argument in blocks["output"]["beam_arg"]["value"]]
+
+    assert read_beam_args(arguments) == arguments
 
 
 def test_the_manifests_account_is_the_one_that_may_act_as_the_servers(blocks):
