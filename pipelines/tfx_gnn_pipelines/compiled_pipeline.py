@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,7 +39,7 @@ class CompiledPipeline:
     @property
     def declared_parameters(self) -> Mapping[str, Any]:
         """Declarations of the run's parameters, by name."""
-        declared: Mapping[str, Any] = self.spec["root"].get("inputDefinitions", {}).get("parameters", {})
+        declared: Mapping[str, Any] = (self.spec["root"].get("inputDefinitions") or {}).get("parameters") or {}
         return declared
 
 
@@ -52,13 +53,17 @@ def read_compiled(path: str) -> CompiledPipeline:
     try:
         with open(path, encoding="utf-8-sig") as file:
             text = file.read()
+    except UnicodeDecodeError as error:
+        raise _no_pipeline(path, "bytes that are no text") from error
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"`file` must name a compiled pipeline; got {path!r}, which is not there. Write one with --compile-only."
         ) from error
     try:
         documents = [json.loads(text)] if path.endswith(".json") else list(yaml.safe_load_all(text))
-    except (ValueError, yaml.YAMLError) as error:
+        # Dates of YAML and numbers such as NaN cannot be sent.
+        json.dumps(documents, allow_nan=False)
+    except (TypeError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise _no_pipeline(path, " ".join(str(error).split())) from error
     first = documents[0] if documents else None
     if not isinstance(first, dict):
@@ -68,15 +73,21 @@ def read_compiled(path: str) -> CompiledPipeline:
     try:
         version, tasks = spec["schemaVersion"], spec["root"]["dag"]["tasks"]
         executors = spec["deploymentSpec"]["executors"]
+        _ = spec["pipelineInfo"]["name"]
     except (KeyError, TypeError) as error:
         raise _no_pipeline(path, f"no {error}") from error
+    runtime = job.get("runtimeConfig") or {}
+    declared = (spec["root"].get("inputDefinitions") or {}).get("parameters") or {}
+    of_objects = {"tasks": tasks, "executors": executors, "parameters": declared}
+    for name, objects in of_objects.items():
+        if not isinstance(objects, dict) or not all(isinstance(one, dict) for one in objects.values()):
+            raise _no_pipeline(path, f"`{name}` that are no objects by name")
     if version not in _SCHEMAS or not tasks or not executors:
         raise _no_pipeline(path, f"schema {version}, {len(tasks)} tasks and {len(executors)} executors")
-    runtime = job.get("runtimeConfig", {})
     return CompiledPipeline(
         spec=spec,
         root=runtime.get("gcsOutputDirectory") or spec.get("defaultPipelineRoot", ""),
-        parameters=runtime.get("parameterValues", {}),
+        parameters=runtime.get("parameterValues") or {},
         platforms=next((document for document in documents[1:] if isinstance(document, dict)), {}),
     )
 
@@ -121,15 +132,22 @@ def _typed(name: str, text: str, kind: str) -> Any:
         if kind == "NUMBER_INTEGER":
             return int(text)
         if kind == "NUMBER_DOUBLE":
-            return float(text)
+            return float(_finite(text))
         if kind == "BOOLEAN":
             return {"true": True, "false": False}[text.lower()]
         if kind in ("LIST", "STRUCT"):
-            return json.loads(text)
+            return json.loads(text, parse_constant=_finite)
     except (ValueError, KeyError) as error:
         raise ValueError(
             f"`parameter` must have the declared type, {kind} for {name!r}; got {text!r}. Give another value."
         ) from error
+    return text
+
+
+def _finite(text: str) -> str:
+    """Refuses numbers that JSON does not have."""
+    if not math.isfinite(float(text)):
+        raise ValueError(text)
     return text
 
 

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+
+from tfx_gnn_pipelines.compiled_pipeline import read_compiled, run_parameters
+
+JOB = {
+    "pipelineSpec": {
+        "schemaVersion": "2.1.0",
+        "pipelineInfo": {"name": "shop"},
+        "root": {
+            "dag": {"tasks": {"Trainer": {}}},
+            "inputDefinitions": {"parameters": {"rate": {"parameterType": "NUMBER_DOUBLE", "defaultValue": 0.1}}},
+        },
+        "deploymentSpec": {"executors": {"Trainer": {"container": {}}}},
+    },
+    "runtimeConfig": {"parameterValues": {}},
+}
+
+
+def _changed(*path, value):
+    job = copy.deepcopy(JOB)
+    place = job
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    return json.dumps(job).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.json", b"", "Expecting value"),
+        ("a.json", b"\x80\x81", "bytes that are no text"),
+        ("a.yaml", b"\x80\x81", "bytes that are no text"),
+        ("a.json", b"[" * 100_000, "recursion"),
+        ("a.json", _changed("pipelineSpec", "pipelineInfo", value={}), "no 'name'"),
+        ("a.json", _changed("pipelineSpec", "root", "dag", "tasks", value=["Trainer"]), "`tasks` that are no objects"),
+        ("a.json", _changed("pipelineSpec", "deploymentSpec", "executors", value={"a": None}), "`executors` that are"),
+        ("a.json", _changed("pipelineSpec", "root", "inputDefinitions", "parameters", value=["rate"]), "`parameters`"),
+        ("a.json", _changed("runtimeConfig", "parameterValues", value={"rate": float("nan")}), "not JSON compliant"),
+        ("a.yaml", _changed("runtimeConfig", value={}).replace(b'"runtimeConfig": {}', b"a: 2024-01-01"), "type date"),
+    ],
+)
+def test_a_file_without_a_pipeline_is_told(tmp_path, name, content, told):
+    path = tmp_path / name
+    path.write_bytes(content)
+
+    with pytest.raises(ValueError, match=r"`file` must hold a compiled pipeline of schema .*; got ") as failed:
+        read_compiled(str(path))
+
+    assert told in str(failed.value)
+
+
+def test_fields_that_are_null_are_empty(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_bytes(_changed("runtimeConfig", value=None))
+
+    assert read_compiled(str(path)).parameters == {}
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-Infinity", "1e400"])
+def test_a_number_that_json_does_not_have_is_refused(tmp_path, text):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(JOB))
+
+    with pytest.raises(ValueError, match=f"NUMBER_DOUBLE for 'rate'; got '{text}'"):
+        run_parameters(read_compiled(str(path)), {"rate": text})
