@@ -193,7 +193,8 @@ def _time(flag: str, text: str) -> dt.datetime | None:
         return None
     try:
         found = dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
+        found.astimezone(dt.timezone.utc)
+    except (ValueError, OverflowError):
         found = None
     if found is None or found.tzinfo is None:
         raise ValueError(

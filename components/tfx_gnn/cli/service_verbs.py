@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.errors import ERROR_EXIT_CODE
+from tfx_gnn.io.plain_console import escape_controls
 
 if TYPE_CHECKING:
     from tfx_gnn_pipelines.services import Service
@@ -136,7 +138,7 @@ Network = Annotated[
 EncryptionKey = Annotated[
     str, typer.Option(help="Full name of a key of Cloud KMS.", show_default=False, rich_help_panel=VERTEX_PANEL)
 ]
-PollSeconds = Annotated[float, typer.Option(help="Seconds between two questions for the state.", min=1)]
+PollSeconds = Annotated[float, typer.Option(help="Seconds between two questions for the state.", min=1, max=86400)]
 Timeout = Annotated[float | None, typer.Option(help="Seconds to wait at most.", min=0, show_default="no limit")]
 
 
@@ -174,6 +176,8 @@ def submit(
     from tfx_gnn_pipelines.services import Service
     from tfx_gnn_pipelines.submission import kubeflow, vertex
 
+    if timeout is not None and not wait:
+        raise ValueError(f"`--timeout` must go with --wait; got {timeout:g} without it. Add --wait, or leave it out.")
     pipeline, service = read_file(file)
     connection = complete_connection(
         service, host, namespace, token_file, cookie_file, ca_cert, project, region, endpoint
@@ -199,12 +203,20 @@ def submit(
         print_request(service, request)
         return
     client = connect_to(service, connection, is_patient=False)
-    status = client.submit(pipeline, options)
+    try:
+        status = client.submit(pipeline, options)
+    except KeyboardInterrupt:
+        _say(
+            f"Interrupted. The run {options.name!r} may have been started: look at the list of runs before you submit "
+            "again."
+        )
+        raise
     if not wait:
         _print_run(status, as_json=as_json)
         return
     _say(f"{status.run}: {status.page}")
-    _wait(connect_to(service, connection, is_patient=True), status.run, poll_seconds, timeout, as_json=as_json)
+    client = connect_to(service, connection, is_patient=True, timeout=timeout)
+    _wait(client, status.run, poll_seconds, timeout, as_json=as_json)
 
 
 def status(
@@ -246,7 +258,17 @@ def wait(
     service may be out of reach for about 25 minutes meanwhile.
     """
     client = client_of_run(
-        run, host, namespace, token_file, cookie_file, ca_cert, project, region, endpoint, is_patient=True
+        run,
+        host,
+        namespace,
+        token_file,
+        cookie_file,
+        ca_cert,
+        project,
+        region,
+        endpoint,
+        is_patient=True,
+        timeout=timeout,
     )
     _wait(client, run, poll_seconds, timeout, as_json=as_json)
 
@@ -285,7 +307,7 @@ def logs(
         if log.task.error:
             print_line(f"error: {log.task.error}")
         if log.text:
-            sys.stdout.write(log.text if log.text.endswith("\n") else f"{log.text}\n")
+            _print_log(log.text)
         for note in log.notes:
             print_line(note)
 
@@ -333,7 +355,7 @@ def complete_connection(service: Service, *given: str) -> ConnectionOptions:
     return given_connection(*given).for_service(service)
 
 
-def client_of_run(run: str, *given: str, is_patient: bool = False) -> PipelineService:
+def client_of_run(run: str, *given: str, is_patient: bool = False, timeout: float | None = None) -> PipelineService:
     """Connects to the service that a run or schedule belongs to."""
     import dataclasses
 
@@ -342,17 +364,26 @@ def client_of_run(run: str, *given: str, is_patient: bool = False) -> PipelineSe
     connection = given_connection(*given)
     service = service_of_run(run, connection)
     host = split_run(run)[0]
-    if host and not connection.host:
+    # Where pages are on a host of their own, it is not the API's.
+    is_of_pages = host == os.environ.get("KF_PIPELINES_UI_ENDPOINT", "").rstrip("/")
+    if host and not connection.host and not (is_of_pages and os.environ.get("KF_PIPELINES_ENDPOINT")):
         connection = dataclasses.replace(connection, host=host)
-    return connect_to(service, connection, is_patient=is_patient)
+    return connect_to(service, connection, is_patient=is_patient, timeout=timeout)
 
 
-def connect_to(service: Service, connection: ConnectionOptions, *, is_patient: bool) -> PipelineService:
-    """Connects to a service; `is_patient` for commands that wait."""
+def connect_to(
+    service: Service, connection: ConnectionOptions, *, is_patient: bool, timeout: float | None = None
+) -> PipelineService:
+    """Connects to a service; `is_patient` for commands that wait, for `timeout` seconds at most."""
+    import dataclasses
+
     from tfx_gnn_pipelines.submission.connection import connect
     from tfx_gnn_pipelines.submission.retries import PATIENT, RetryPolicy
 
-    return connect(service, connection, policy=PATIENT if is_patient else RetryPolicy(), report=_say)
+    policy = PATIENT if is_patient else RetryPolicy()
+    if timeout is not None:
+        policy = dataclasses.replace(policy, longest_time=timeout)
+    return connect(service, connection, policy=policy, report=_say)
 
 
 def make_run_options(
@@ -387,7 +418,11 @@ def _pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
 def _wait(client: PipelineService, run: str, poll_seconds: float, timeout: float | None, *, as_json: bool) -> None:
     from tfx_gnn_pipelines.submission.runs import RunState, wait_for_run
 
-    found = wait_for_run(client, run, poll_seconds=poll_seconds, timeout_seconds=timeout, report=_say)
+    try:
+        found = wait_for_run(client, run, poll_seconds=poll_seconds, timeout_seconds=timeout, report=_say)
+    except KeyboardInterrupt:
+        _say("Interrupted. The run goes on: wait again, or cancel it.")
+        raise
     if as_json:
         typer.echo(json.dumps(found.to_json(), indent=2))
     else:
@@ -438,6 +473,13 @@ def print_line(text: str) -> None:
     arguments.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
+def _print_log(text: str) -> None:
+    """Prints a log as it is; on a terminal, which would obey control characters of a task, with these escaped."""
+    if sys.stdout.isatty():
+        text = escape_controls(text.replace("\r\n", "\n").replace("\r", "\n"))
+    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+
+
 def _say(text: str) -> None:
     """Prints progress, which is no result."""
-    typer.echo(text, err=True)
+    typer.echo(escape_controls(text), err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 import urllib.parse
@@ -16,7 +17,7 @@ from tfx_gnn_pipelines.submission.runs import PipelineService
 _SHORTEST_SECRET = 5
 """Shorter values of cookies are no secrets, and would be found in any text."""
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
-_KUBEFLOW_PAGE = re.compile(r"(?P<host>https?://.+?)/?#/(?:runs|recurringrun)/details/(?P<run>[^/?#]+)")
+_KUBEFLOW_PAGE = re.compile(r"(?P<host>https?://[^?#]+?)/?(?:\?[^#]*)?#/(?:runs|recurringrun)/details/(?P<run>[^/?#]+)")
 _POD_TOKEN_FILE = "/var/run/secrets/kubeflow/pipelines/token"
 """Where Kubeflow mounts the token of a pod that may use its API."""
 
@@ -128,37 +129,50 @@ class Secret:
     flag: str
     path: str
 
+    _seen: list[str] = dataclasses.field(default_factory=list, init=False, repr=False, compare=False)
+    """All values so far: an answer may repeat one that was renewed since."""
+
     def read(self) -> str:
         """Returns the secret.
 
         Raises:
             ValueError: if the file holds no single line of printable ASCII.
         """
-        text = Path(self.path).read_bytes().strip()
+        path = Path(self.path)
+        text = (_read_pipe(path, path.stat().st_ino) if path.is_fifo() else path.read_bytes()).strip()
+        if self.flag == "--token-file" and text[:7].lower() == b"bearer ":
+            text = text[7:].strip()
         if not text or not text.isascii() or any(byte < 32 for byte in text):
             found = "nothing" if not text else f"{len(text)} bytes with line breaks or other special characters"
             raise ValueError(
                 f"`{self.flag}` must name a file with one line, the secret alone; got {self.path!r} with {found}. "
                 "Write it anew."
             )
-        return text.decode("ascii")
+        secret = text.decode("ascii")
+        if secret not in self._seen:
+            self._seen.append(secret)
+        return secret
 
     def hide(self, text: str) -> str:
         """Replaces the secret in a text, such as an answer that repeats a request; of cookies, each value."""
-        try:
-            secret = self.read()
-        except (OSError, ValueError):
-            return text
-        values = [cookie.partition("=")[2].strip() for cookie in secret.split(";")]
-        for value in (secret, *(one for one in values if len(one) > _SHORTEST_SECRET)):
-            text = text.replace(value, "***")
+        for secret in self._seen:
+            values = [cookie.partition("=")[2].strip() for cookie in secret.split(";")]
+            for value in (secret, *(one for one in values if len(one) > _SHORTEST_SECRET)):
+                text = text.replace(value, "***")
         return text
+
+
+@functools.lru_cache
+def _read_pipe(path: Path, _inode: int) -> bytes:
+    """Reads what comes from a shell's <(COMMAND), which can be read once."""
+    return path.read_bytes()
 
 
 def split_run(run: str) -> tuple[str, str]:
     """Splits the address of a run's or schedule's page on Kubeflow into host and id; the host of an id is empty."""
     page = _KUBEFLOW_PAGE.fullmatch(run)
-    return (page["host"], page["run"]) if page else ("", run)
+    # The dashboard of Kubeflow shows the page of Kubeflow Pipelines, which is under /pipeline, in a frame.
+    return (re.sub(r"/_/pipeline$", "/pipeline", page["host"]), page["run"]) if page else ("", run)
 
 
 def service_of_run(run: str, options: ConnectionOptions) -> Service:

@@ -83,8 +83,9 @@ def status_error(
         remedies: advice for this service.
         hide: replaces secrets in a text.
     """
+    lower = {name.lower(): value for name, value in headers.items()}
     if 300 <= status < 400 or (is_html(body) and status < 500 and status != 429):
-        return login_page_error(status, place=place, remedies=remedies)
+        return login_page_error(status, place=place, remedies=remedies, location=hide(lower.get("location") or ""))
     said = hide(_message(body))
     got = f"{status}{f' ({said})' if said else ''} from {place}"
     flag = f"`{remedies.flag}`"
@@ -108,15 +109,22 @@ def status_error(
         status=status,
         is_transient=status in (408, 429) or status >= 500,
         may_be_accepted=status == 408 or status >= 500,
-        retry_after=parse_retry_after({name.lower(): value for name, value in headers.items()}.get("retry-after")),
+        # A proxy gave up waiting; the service behind it may still be at work.
+        is_unanswered=status in (408, 504),
+        retry_after=parse_retry_after(lower.get("retry-after")),
     )
 
 
-def login_page_error(status: int, *, place: str, remedies: Remedies) -> ServiceError:
-    """Describes a page for people where an API was expected."""
+def login_page_error(status: int, *, place: str, remedies: Remedies, location: str = "") -> ServiceError:
+    """Describes a page for people, or a redirection, where an API was expected; redirections are not followed."""
+    target = location.partition("?")[0]
+    got = f"an HTML page or redirection ({status}{f' to {target}' if target else ''}) from {place}"
+    if status == 404:
+        advice = f"another server. {remedies.lookup}"
+    else:
+        advice = f"a login page, or another server. {remedies.login} Or correct {remedies.flag}."
     return ServiceError(
-        f"`{remedies.flag}` must be the address of the service's API; got an HTML page or redirection ({status}) from "
-        f"{place}: a login page, or another server. {remedies.login} Or correct {remedies.flag}.",
+        f"`{remedies.flag}` must be the address of the service's API; got {got}: {advice}",
         reason="the service answered an HTML page",
         status=status,
     )
@@ -149,16 +157,21 @@ def transport_error(
         )
     if untrusted or "SSLError" in names:
         reason = hide(_short(untrusted or error))
+        # What answers without TLS, such as a port forwarding, has no certificate at all.
+        has_tls = not any(text in reason.upper() for text in ("WRONG_VERSION", "RECORD_LAYER"))
+        advice = remedies.certificate if has_tls else "The service does not speak TLS: begin the address with http://."
         # A server may end TLS in the middle of a request, too.
-        is_of_certificate = "CERTIFICATE" in reason.upper() or "WRONG_VERSION" in reason.upper()
-        if is_of_certificate or "EOF" not in reason.upper():
+        if "CERTIFICATE" in reason.upper() or "EOF" not in reason.upper():
             return ServiceError(
-                f"{flag} must have a TLS certificate that this machine trusts; got {place}: {reason}. "
-                f"{remedies.certificate}",
+                f"{flag} must have a TLS certificate that this machine trusts; got {place}: {reason}. {advice}",
                 reason="the certificate is not trusted",
                 is_unreachable=True,
             )
-    if found(ConnectionRefusedError):
+    is_refused = found(ConnectionRefusedError) is not None
+    is_unconnected = bool(names & {"ConnectTimeoutError", "ConnectTimeout", "NewConnectionError"})
+    # Some versions of urllib3 call a connection that broke later an error of the proxy, too.
+    has_no_proxy = "ProxyError" in names and (is_refused or is_unconnected)
+    if is_refused and not has_no_proxy:
         return ServiceError(
             f"{flag} must be an address where a service listens; got {place}: connection refused. Check the address "
             "and port, or start the port forwarding.",
@@ -166,10 +179,14 @@ def transport_error(
             is_transient=True,
             is_unreachable=True,
         )
-    if names & {"ConnectTimeoutError", "ConnectTimeout", "NewConnectionError"}:
+    if has_no_proxy or is_unconnected:
+        advice = (
+            "This machine's proxy does not answer: check HTTPS_PROXY and HTTP_PROXY, or list the host in NO_PROXY."
+            if has_no_proxy
+            else "Check the address, the network and firewalls."
+        )
         return ServiceError(
-            f"{flag} must be an address that this machine can reach; got {place}: {hide(_short(causes[-1]))}. Check "
-            "the address, the network and firewalls.",
+            f"{flag} must be an address that this machine can reach; got {place}: {hide(_short(causes[-1]))}. {advice}",
             reason="no connection was made",
             is_transient=True,
             is_unreachable=True,
@@ -195,7 +212,7 @@ def parse_retry_after(text: str | None) -> float | None:
     """Reads the header Retry-After, seconds or a date; None if there is none that can be read."""
     if not text:
         return None
-    if text.strip().isdigit():
+    if text.strip().isdecimal():
         return float(text.strip())
     try:
         until = email.utils.parsedate_to_datetime(text)
@@ -228,7 +245,7 @@ def _message(body: str) -> str:
     """Finds the message in an answer: of Google's APIs, of grpc-gateway, or the text itself."""
     try:
         found: Any = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = re.sub(r"<[^>]*>", " ", body) if is_html(body) else body
     for name in ("error", "message", "error_message"):
         if isinstance(found, list) and found:

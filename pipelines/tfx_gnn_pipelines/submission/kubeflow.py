@@ -25,6 +25,7 @@ from tfx_gnn_pipelines.submission.failures import (
     status_error,
     transport_error,
 )
+from tfx_gnn_pipelines.submission.kubeflow_tasks import error_message, task_statuses
 from tfx_gnn_pipelines.submission.retries import Retries
 from tfx_gnn_pipelines.submission.runs import (
     PipelineService,
@@ -174,7 +175,11 @@ class Kubeflow(PipelineService):
     def list_schedules(self) -> list[ScheduleStatus]:
         """Lists all recurring runs."""
         query = {"namespace": self._options.namespace} if self._options.namespace else {}
-        return [self._schedule_status(found) for found in self._list("recurringruns", query)]
+        place = self._place("GET", f"{_API}/recurringruns")
+        return [
+            self._schedule_status(_named(found, "recurring_run_id", place))
+            for found in self._list("recurringruns", query)
+        ]
 
     def change_schedule(self, schedule: str, change: str) -> None:
         """Pauses, resumes or deletes a recurring run."""
@@ -215,7 +220,9 @@ class Kubeflow(PipelineService):
         if found is None:
             path = f"{_API}/experiments"
             try:
-                found = self._retries.create_once(lambda: self._call("POST", path, body=body), find)
+                found = self._retries.create_once(
+                    lambda: self._call("POST", path, body=body), find, may_repeat_unanswered=True
+                )
             except ServiceError as error:
                 # Somebody else was faster.
                 found = find() if error.status == 409 else None
@@ -242,7 +249,7 @@ class Kubeflow(PipelineService):
         """Makes one request, and returns the message of the answer."""
         answer = self._exchange(method, path, query=query, body=body)
         found: Any = None
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             found = json.loads(answer or "{}")
         if not isinstance(found, dict):
             if is_html(answer):
@@ -251,11 +258,29 @@ class Kubeflow(PipelineService):
                 f"`--host` must be the address of Kubeflow Pipelines; got an answer that is no message from "
                 f"{self._place(method, path)}: {self._hide(answer[:100])!r}. Correct the address.",
                 reason="the answer was no message",
+                # An answer that was cut off in the middle is one of the service, too.
+                may_be_accepted=True,
             )
         return found
 
-    def _exchange(self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Any = None) -> str:
-        """Makes one request, and returns the text of the answer."""
+    def _read_log(self, path: str) -> str:
+        try:
+            return self._exchange("GET", path, may_be_garbled=True)
+        except ServiceError as error:
+            # So the service answers for a pod that is gone; it stays gone.
+            error.is_transient = error.is_transient and error.status != 500
+            raise
+
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        may_be_garbled: bool = False,
+    ) -> str:
+        """Makes one request, and returns the text of the answer; bytes that are no text are replaced if they may be."""
         import kfp_server_api
         from urllib3.exceptions import HTTPError
 
@@ -286,10 +311,24 @@ class Kubeflow(PipelineService):
         except (HTTPError, OSError) as error:
             raise transport_error(error, place=place, remedies=_REMEDIES, hide=self._hide) from error
         except UnicodeDecodeError as error:
+            if may_be_garbled and error.__context__ is None:
+                return str(error.object, error.encoding, "replace")
+            refused = error.__context__
+            if isinstance(refused, kfp_server_api.ApiException):
+                # Such as a proxy's page in another encoding.
+                raise status_error(
+                    int(refused.status or 0),
+                    str(error.object, error.encoding, "replace"),
+                    dict(refused.headers or {}),
+                    place=place,
+                    remedies=_REMEDIES,
+                    hide=self._hide,
+                ) from None
             raise ServiceError(
                 f"`--host` must be the address of Kubeflow Pipelines; got an answer that is no text from {place}. "
                 "Correct the address.",
                 reason="the answer was no text",
+                may_be_accepted=True,
             ) from error
         return str(self._client.last_response.data)
 
@@ -319,8 +358,8 @@ class Kubeflow(PipelineService):
             # A run that was only just made has none yet.
             state=run_state(run["state"]) if run.get("state") else RunState.PENDING,
             page=self._page("runs", run["run_id"]),
-            error=_error_message(run),
-            tasks=_tasks(run),
+            error=error_message(run),
+            tasks=task_statuses(run),
         )
 
     def _schedule_status(self, found: Mapping[str, Any]) -> ScheduleStatus:
@@ -339,7 +378,7 @@ class Kubeflow(PipelineService):
         for pod in task.jobs:
             path = f"/apis/v1alpha1/runs/{_quoted(run.run)}/nodes/{_quoted(pod)}/log"
             try:
-                text = self._retries.repeat(functools.partial(self._exchange, "GET", path))
+                text = self._retries.repeat(functools.partial(self._read_log, path))
             except ServiceError as error:
                 if not error.status or error.status == 401:
                     raise
@@ -383,8 +422,12 @@ def _api_client(options: ConnectionOptions) -> Any:
             )
         configuration.ssl_ca_cert = options.ca_cert
     # What is tried again is decided here alone, and with its reason printed.
-    configuration.retries = urllib3.Retry(total=0, raise_on_redirect=False)
-    return kfp_server_api.ApiClient(configuration)
+    configuration.retries = urllib3.Retry(total=0)
+    client = kfp_server_api.ApiClient(configuration)
+    # A redirection is told, not followed: on another host or scheme it would lose the token, or reach a login page.
+    pool = client.rest_client.pool_manager
+    pool.urlopen = functools.partial(pool.urlopen, redirect=False)
+    return client
 
 
 def _check_options(options: RunOptions) -> None:
@@ -424,47 +467,3 @@ def _named(found: dict[str, Any], key: str, place: str) -> dict[str, Any]:
 
 def _quoted(key: str) -> str:
     return urllib.parse.quote(key, safe="")
-
-
-def _error_message(found: Mapping[str, Any]) -> str:
-    error = found.get("error") or {}
-    return " ".join(str(error.get("message") or "").split())
-
-
-def _tasks(run: Mapping[str, Any]) -> tuple[TaskStatus, ...]:
-    """Lists the tasks of the pipeline, and whatever else failed, such as the driver of a task."""
-    details = (run.get("run_details") or {}).get("task_details") or []
-    by_id = {detail.get("task_id"): detail for detail in details}
-    spec = run.get("pipeline_spec") or {}
-    spec = spec.get("pipeline_spec") or spec
-    names = (((spec.get("root") or {}).get("dag")) or {}).get("tasks") or {}
-    found = []
-    for detail in details:
-        name = detail.get("display_name") or detail.get("task_id") or ""
-        state = run_state(str(detail.get("state") or ""))
-        if not names or name in names or state is RunState.FAILED:
-            outputs = detail.get("outputs") or {}
-            logs = ((outputs.get("executor-logs") or {}).get("artifacts") or [{}])[0].get("uri") or ""
-            found.append(
-                TaskStatus(
-                    name=name,
-                    state=state,
-                    error=_error_message(detail),
-                    jobs=tuple(dict.fromkeys(_pods(detail, by_id, set()))),
-                    logs_uri=logs,
-                )
-            )
-    return tuple(found)
-
-
-def _pods(detail: Mapping[str, Any], by_id: Mapping[Any, Mapping[str, Any]], seen: set[Any]) -> list[str]:
-    """Lists the pods of a task and of those below it: the task of a component is the parent of its executor's."""
-    if detail.get("task_id") in seen:
-        return []
-    seen.add(detail.get("task_id"))
-    pods = [detail["pod_name"]] if detail.get("pod_name") else []
-    for child in detail.get("child_tasks") or []:
-        below = by_id.get(child.get("task_id"))
-        pods += _pods(below, by_id, seen) if below else []
-        pods += [child["pod_name"]] if child.get("pod_name") else []
-    return pods

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -21,6 +22,7 @@ class RetryPolicy:
         attempts: number of tries, at least 1.
         first_wait: seconds before the second try; each later wait is twice as long.
         longest_wait: limit of these waits, in seconds.
+        longest_time: no try begins later after the first one than this, in seconds.
         longest_retry_after: longest wait that a service may ask for, in seconds; where it asks for more, the request
             fails at once.
     """
@@ -28,6 +30,7 @@ class RetryPolicy:
     attempts: int = 6
     first_wait: float = 1.0
     longest_wait: float = 60.0
+    longest_time: float = math.inf
     longest_retry_after: float = 600.0
 
     def __post_init__(self) -> None:
@@ -91,11 +94,11 @@ class Retries:
                 self.report(f"{error.reason}; looking whether the request was accepted")
                 try:
                     found = self._look_for(find)
-                except ServiceError as failure:
+                except (OSError, ValueError) as failure:
                     raise ServiceError(
                         f"{failure} The request may have been accepted before, so it was not sent again: look at the "
                         "service's page.",
-                        reason=failure.reason,
+                        reason=getattr(failure, "reason", "it could not be looked for"),
                     ) from failure
                 if found is not None:
                     return found
@@ -160,12 +163,16 @@ class Retries:
 
     def _retrying(self, is_worth_repeating: Callable[[BaseException], bool]) -> tenacity.Retrying:
         return tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(self.policy.attempts),
+            stop=self._is_over,
             wait=self._wait,
             retry=tenacity.retry_if_exception(is_worth_repeating),
             before_sleep=self._say,
             reraise=True,
         )
+
+    def _is_over(self, state: tenacity.RetryCallState) -> bool:
+        next_try_at = (state.seconds_since_start or 0.0) + self._wait(state)
+        return state.attempt_number >= self.policy.attempts or next_try_at > self.policy.longest_time
 
     def _wait(self, state: tenacity.RetryCallState) -> float:
         doubled = min(self.policy.first_wait * 2.0 ** (state.attempt_number - 1), self.policy.longest_wait)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import abc
+import collections
 import dataclasses
 import datetime as dt
 import enum
+import math
 import re
 import time
 import uuid
@@ -15,6 +17,7 @@ from typing import Any
 from tfx_gnn_pipelines.services import Service
 
 _CRON_FIELD = re.compile(r"[0-9A-Za-z*,/\-]+")
+_TIMEZONE = re.compile(r"[A-Za-z0-9_+/\-]*")
 _LABEL_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
 MAX_NAME_LENGTH = 128
@@ -214,6 +217,11 @@ class ScheduleOptions:
                 "`--cron` must have five fields, minute, hour, day of the month, month and day of the week; got "
                 f"{self.cron!r}. Write, for example, '30 6 * * 1-5' for half past six on working days."
             )
+        if not _TIMEZONE.fullmatch(self.timezone):
+            raise ValueError(
+                f"`--timezone` must be the name of a time zone; got {self.timezone!r}. Write, for example, "
+                "Europe/Berlin."
+            )
         if not 1 <= self.max_concurrent_runs <= 10:
             raise ValueError(
                 f"`--max-concurrent-runs` must be in [1, 10]; got {self.max_concurrent_runs}. Choose another number."
@@ -221,6 +229,11 @@ class ScheduleOptions:
         if self.start is not None and self.end is not None and self.start >= self.end:
             raise ValueError(
                 f"`--end` must be after `--start`; got {self.end.isoformat()} and {self.start.isoformat()}. Swap them."
+            )
+        if self.end is not None and self.end <= dt.datetime.now(dt.timezone.utc):
+            raise ValueError(
+                f"`--end` must be in the future; got {self.end.isoformat()}, after which there is no run. Choose a "
+                "later time."
             )
 
 
@@ -310,16 +323,21 @@ def wait_for_run(
         The last status; its state is not final if the time was up.
     """
     started_at = time.monotonic()
-    told: dict[str, RunState] = {}
+    told: dict[tuple[str, int], RunState] = {}
+    is_last = False
     while True:
         found = service.status(run)
+        counts: collections.Counter[str] = collections.Counter()
         for name, state, error in [(task.name, task.state, task.error) for task in found.tasks] + [
             ("run", found.state, found.error)
         ]:
-            if told.get(name) is not state:
-                told[name] = state
+            # Tasks may share a name, such as the drivers of several tasks.
+            counts[name] += 1
+            if told.get((name, counts[name])) is not state:
+                told[name, counts[name]] = state
                 report(f"{name}: {state.value}{f' ({error})' if error else ''}")
-        waited = time.monotonic() - started_at
-        if found.state.is_final or (timeout_seconds is not None and waited + poll_seconds > timeout_seconds):
+        left = math.inf if timeout_seconds is None else timeout_seconds - (time.monotonic() - started_at)
+        if found.state.is_final or is_last or left <= 0:
             return found
-        time.sleep(poll_seconds)
+        is_last = left <= poll_seconds
+        time.sleep(min(poll_seconds, left))

@@ -44,19 +44,12 @@ from tfx_gnn_pipelines.submission.vertex_experiments import (
     check_experiment_name,
     find_or_create_experiment,
 )
+from tfx_gnn_pipelines.submission.vertex_names import CONSOLE, endpoint_address, full_name, page_address, parent_name
 
 _Result = TypeVar("_Result")
 _MARK = "tfx-gnn-submission"
 """Label of what one submission created."""
 _TIMEOUT = 120.0
-_CONSOLE = "https://console.cloud.google.com"
-_NAME = re.compile(r"projects/(?P<project>[^/]+)/locations/(?P<region>[^/]+)/(?:pipelineJobs|schedules)/(?P<id>[^/]+)")
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_PAGE = re.compile(
-    re.escape(_CONSOLE) + r"/vertex-ai/pipelines/locations/(?P<region>[^/]+)/(?P<kind>runs|schedules)/(?P<id>[^/?]+)"
-    r"\?(?:.*&)?project=(?P<project>[^&#]+).*"
-)
-_PLACE = re.compile(r"[a-z0-9][a-z0-9:.-]*")
 _NETWORK = re.compile(r"projects/[^/]+/global/networks/[^/]+")
 _KEY = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
 _REMEDIES = Remedies(
@@ -77,13 +70,13 @@ def run_request(pipeline: Any, options: RunOptions, connection: ConnectionOption
         options: how to run it.
         connection: the service, with project and region.
     """
-    parent = _parent(connection)
+    parent = parent_name(connection)
     job = _job(pipeline, options)
     job_id = _job_id(pipeline.name, options)
     _check_message("PipelineJob", job)
     return Request(
         method="POST",
-        url=f"{_endpoint(connection)}/v1/{parent}/pipelineJobs?pipelineJobId={job_id}",
+        url=f"{endpoint_address(connection)}/v1/{parent}/pipelineJobs?pipelineJobId={job_id}",
         body=job,
     )
 
@@ -97,7 +90,7 @@ def schedule_request(
             f"`--experiment` must be left out of a schedule on vertex, which has none; got {options.experiment!r}. "
             "Give --labels, and filter runs by them."
         )
-    parent = _parent(connection)
+    parent = parent_name(connection)
     cron = " ".join(schedule.cron.split())
     body: dict[str, Any] = {
         "displayName": options.name,
@@ -109,7 +102,7 @@ def schedule_request(
         if time is not None:
             body[name] = time.astimezone(dt.timezone.utc).isoformat().replace("+00:00", "Z")
     _check_message("Schedule", body)
-    return Request(method="POST", url=f"{_endpoint(connection)}/v1/{parent}/schedules", body=body)
+    return Request(method="POST", url=f"{endpoint_address(connection)}/v1/{parent}/schedules", body=body)
 
 
 class VertexAi(PipelineService):
@@ -128,7 +121,7 @@ class VertexAi(PipelineService):
         """Starts one run of a compiled pipeline."""
         aiplatform = _client_library()
         request = run_request(pipeline, options, self._options)
-        parent = _parent(self._options)
+        parent = parent_name(self._options)
         job_id = _job_id(pipeline.name, options)
         name = f"{parent}/pipelineJobs/{job_id}"
         message = aiplatform.PipelineJob.from_json(json.dumps(request.body))
@@ -160,7 +153,7 @@ class VertexAi(PipelineService):
 
     def status(self, run: str) -> RunStatus:
         """Asks for the state of a run."""
-        name = self._full_name(run, "pipelineJobs")
+        name = full_name(run, "pipelineJobs", self._options)
         client = self._client("PipelineServiceClient", name)
         return self._run_status(
             self._repeat(lambda: client.get_pipeline_job(name=name, retry=None, timeout=_TIMEOUT), f"GET {name}")
@@ -172,7 +165,7 @@ class VertexAi(PipelineService):
 
     def cancel(self, run: str) -> None:
         """Asks the service to end a run."""
-        name = self._full_name(run, "pipelineJobs")
+        name = full_name(run, "pipelineJobs", self._options)
         client = self._client("PipelineServiceClient", name)
         self._repeat(lambda: client.cancel_pipeline_job(name=name, retry=None, timeout=_TIMEOUT), f"POST {name}:cancel")
 
@@ -180,7 +173,7 @@ class VertexAi(PipelineService):
         """Creates one schedule of a compiled pipeline."""
         aiplatform = _client_library()
         request = schedule_request(pipeline, options, schedule, self._options)
-        parent = _parent(self._options)
+        parent = parent_name(self._options)
         message = aiplatform.Schedule.from_json(json.dumps(request.body))
         client = self._client("ScheduleServiceClient", parent)
 
@@ -208,7 +201,7 @@ class VertexAi(PipelineService):
 
     def change_schedule(self, schedule: str, change: str) -> None:
         """Pauses, resumes or deletes a schedule."""
-        name = self._full_name(schedule, "schedules")
+        name = full_name(schedule, "schedules", self._options)
         client = self._client("ScheduleServiceClient", name)
         if change == "delete":
             # The answer is an operation whose end nobody needs to wait for.
@@ -241,24 +234,11 @@ class VertexAi(PipelineService):
             raise ServiceError(f"{error} The run was started: {run}.", reason=error.reason) from error
 
     def _schedules(self, parent: str = "") -> list[Any]:
-        parent = parent or _parent(self._options)
+        parent = parent or parent_name(self._options)
         client = self._client("ScheduleServiceClient", parent)
         return self._repeat(
             lambda: list(client.list_schedules(parent=parent, retry=None, timeout=_TIMEOUT)), f"GET {parent}/schedules"
         )
-
-    def _full_name(self, run: str, collection: str) -> str:
-        page = _PAGE.fullmatch(run)
-        if page is not None:
-            run = f"projects/{page['project']}/locations/{page['region']}/{collection}/{page['id']}"
-        if _NAME.fullmatch(run):
-            return run
-        if not _ID.fullmatch(run):
-            raise ValueError(
-                f"`run` must be an id, projects/PROJECT/locations/REGION/{collection}/ID, or the address of its page; "
-                f"got {run!r}. Copy it from the output of `tfx-gnn submit`."
-            )
-        return f"{_parent(self._options)}/{collection}/{run}"
 
     def _client(self, kind: str, name: str) -> Any:
         """Returns a client for the region in a resource's name."""
@@ -270,9 +250,12 @@ class VertexAi(PipelineService):
             from google.api_core.client_options import ClientOptions
 
             endpoint = self._options.endpoint or f"https://{region}-aiplatform.googleapis.com"
-            self._clients[kind, region] = getattr(aiplatform, kind)(
+            client = getattr(aiplatform, kind)(
                 credentials=self._credentials, transport="rest", client_options=ClientOptions(api_endpoint=endpoint)
             )
+            # A creation that is redirected would become a list of what is there, which reads as an empty message.
+            client.transport._session.max_redirects = 0  # noqa: SLF001 - it has no option for this.
+            self._clients[kind, region] = client
         return self._clients[kind, region]
 
     def _make_credentials(self) -> Any:
@@ -304,6 +287,8 @@ class VertexAi(PipelineService):
         )
 
     def _hide(self, text: str) -> str:
+        token = getattr(self._credentials, "token", None)
+        text = text.replace(token, "***") if token else text
         return self._secret.hide(text) if self._secret is not None else text
 
     def _repeat(self, request: Callable[[], _Result], place: str) -> _Result:
@@ -317,7 +302,7 @@ class VertexAi(PipelineService):
         from google.protobuf import json_format
 
         method, _, name = place.partition(" ")
-        place = f"{method} {_endpoint(self._options, name)}/v1/{name}"
+        place = f"{method} {endpoint_address(self._options, name)}/v1/{name}"
         try:
             return request()
         except exceptions.GoogleAPICallError as error:
@@ -326,6 +311,16 @@ class VertexAi(PipelineService):
                 int(error.code or 0),
                 answer.text if answer is not None else str(error.message),
                 dict(answer.headers) if answer is not None else {},
+                place=place,
+                remedies=_REMEDIES,
+                hide=self._hide,
+            ) from None
+        except requests.exceptions.TooManyRedirects as error:
+            redirection: Any = error.response
+            raise status_error(
+                redirection.status_code,
+                redirection.text,
+                dict(redirection.headers),
                 place=place,
                 remedies=_REMEDIES,
                 hide=self._hide,
@@ -347,24 +342,26 @@ class VertexAi(PipelineService):
             ) from error
 
     def _run_status(self, job: Any) -> RunStatus:
+        _check_name(job)
         details = job.job_detail.task_details if job.job_detail else []
         return RunStatus(
             run=job.name,
             name=job.display_name,
-            state=run_state(job.state.name) if job.state else RunState.PENDING,
-            page=_page(job.name),
+            state=_state(job),
+            page=page_address(job.name),
             error=" ".join(job.error.message.split()) if job.error else "",
             # The pipeline itself is listed as a task without a parent.
             tasks=tuple(_task(detail) for detail in details if detail.parent_task_id or len(details) == 1),
         )
 
     def _schedule_status(self, found: Any) -> ScheduleStatus:
+        _check_name(found)
         return ScheduleStatus(
             schedule=found.name,
             name=found.display_name,
             is_active=found.state.name == "ACTIVE",
             cron=found.cron,
-            page=_page(found.name),
+            page=page_address(found.name),
             next_run=found.next_run_time.isoformat() if found.next_run_time else "",
         )
 
@@ -373,7 +370,7 @@ class VertexAi(PipelineService):
         for job in task.jobs:
             query = f'resource.type="ml_job" resource.labels.job_id="{job.rpartition("/")[2]}"'
             project = job.split("/")[1]
-            address = f"{_CONSOLE}/logs/query;query={urllib.parse.quote(query, safe='')}?project={project}"
+            address = f"{CONSOLE}/logs/query;query={urllib.parse.quote(query, safe='')}?project={project}"
             notes += [f"Cloud Logging: {address}", f"gcloud logging read '{query}' --project {project}"]
         if not notes:
             reason = "took its outputs from the cache" if task.state is RunState.SKIPPED else "has started no job"
@@ -409,24 +406,6 @@ def _check_message(kind: str, body: Mapping[str, Any]) -> None:
         raise ValueError(
             f"`file` must make a valid {kind} of Vertex AI; got a mistake in it: {_one_line(error)} Compile it anew."
         ) from error
-
-
-def _parent(connection: ConnectionOptions) -> str:
-    for flag, value, variable, example in (
-        ("--project", connection.project, "GOOGLE_CLOUD_PROJECT", "my-project"),
-        ("--region", connection.region, "GOOGLE_CLOUD_REGION", "europe-west4"),
-    ):
-        if not _PLACE.fullmatch(value):
-            raise ValueError(
-                f"`{flag}` must be given for vertex; got {value or 'none'!r}. Add it, as in {flag} {example}, or set "
-                f"{variable}."
-            )
-    return f"projects/{connection.project}/locations/{connection.region}"
-
-
-def _endpoint(connection: ConnectionOptions, name: str = "") -> str:
-    region = name.split("/")[3] if name.count("/") >= 3 else connection.region
-    return connection.endpoint or f"https://{region}-aiplatform.googleapis.com"
 
 
 def _job_id(pipeline_name: str, options: RunOptions) -> str:
@@ -474,24 +453,34 @@ def _job(pipeline: Any, options: RunOptions) -> dict[str, Any]:
     return job
 
 
-def _page(name: str) -> str:
-    found = _NAME.fullmatch(name)
-    if found is None:
-        return f"{_CONSOLE}/vertex-ai/pipelines/runs"
-    kind = "schedules" if "/schedules/" in name else "runs"
-    return f"{_CONSOLE}/vertex-ai/pipelines/locations/{found['region']}/{kind}/{found['id']}?project={found['project']}"
-
-
 def _task(detail: Any) -> TaskStatus:
     container = detail.executor_detail.container_detail
     custom = detail.executor_detail.custom_job_detail
     jobs = [container.main_job, *container.failed_main_jobs, custom.job, *custom.failed_jobs]
     return TaskStatus(
         name=detail.task_name,
-        state=run_state(detail.state.name) if detail.state else RunState.PENDING,
+        state=_state(detail),
         error=" ".join(detail.error.message.split()) if detail.error else "",
         jobs=tuple(dict.fromkeys(job for job in jobs if job)),
     )
+
+
+def _state(message: Any) -> RunState:
+    """Translates a state; one that is newer than the client is a plain number."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        state = message.state
+    return run_state(getattr(state, "name", "")) if state else RunState.PENDING
+
+
+def _check_name(message: Any) -> None:
+    """Refuses an answer of another server: the client reads any object as a message without fields."""
+    if not message.name:
+        raise ServiceError(
+            "`--endpoint` must be the address of Vertex AI; got an answer without a name: another server's. Correct "
+            "the address, and look at the list of runs before you submit again.",
+            reason="the answer was no message of Vertex AI",
+        )
 
 
 def _one_line(error: BaseException) -> str:

@@ -160,7 +160,7 @@ class FakeService:
 
 
 def _send(handler: http.server.BaseHTTPRequestHandler, status: int, body: str, headers: Mapping[str, str]) -> None:
-    data = body.encode()
+    data = body.encode(errors="surrogateescape")
     handler.send_response(status)
     for name, value in headers.items():
         handler.send_header(name, value)
@@ -383,6 +383,17 @@ def kubeflow() -> Iterator[FakeKubeflow]:
     service = FakeKubeflow()
     yield service
     service.stop()
+
+
+@pytest.fixture
+def run_id(kubeflow: FakeKubeflow) -> str:
+    """A run that was made before."""
+    kubeflow.runs["7b0e2c54-0000-4000-8000-000000000001"] = {
+        "run_id": "7b0e2c54-0000-4000-8000-000000000001",
+        "display_name": "nightly",
+        "experiment_id": "1",
+    }
+    return "7b0e2c54-0000-4000-8000-000000000001"
 
 
 @pytest.fixture

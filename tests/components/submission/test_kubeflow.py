@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import ssl
 import subprocess
+import time
 import traceback
 
 import pytest
@@ -18,17 +20,6 @@ def submit(tfx_gnn, kubeflow, kubeflow_file, token_file):
         return tfx_gnn(*given, "--parameter", "tables_dir=gs://bucket/tables", *arguments, exit_code=exit_code)
 
     return run
-
-
-@pytest.fixture
-def run_id(kubeflow):
-    """A run that was made before."""
-    kubeflow.runs["7b0e2c54-0000-4000-8000-000000000001"] = {
-        "run_id": "7b0e2c54-0000-4000-8000-000000000001",
-        "display_name": "nightly",
-        "experiment_id": "1",
-    }
-    return "7b0e2c54-0000-4000-8000-000000000001"
 
 
 def test_submit_starts_one_run_with_what_was_given(submit, kubeflow):
@@ -108,6 +99,72 @@ def test_a_run_that_appears_late_is_found_and_not_made_twice(submit, kubeflow, w
     assert len(hidden) == 2
     assert len(kubeflow.runs) == 1
     assert waits == [1, 2]
+
+
+@pytest.mark.parametrize("status", [408, 504])
+def test_a_request_that_a_proxy_gave_up_waiting_for_is_not_sent_again(submit, kubeflow, status):
+    kubeflow.fail("POST /apis/v2beta1/runs", status=status)
+
+    shown = submit(exit_code=2)
+
+    assert kubeflow.calls().count("POST runs") == 1
+    assert "The request may still be in work, so it was not sent again." in shown.stderr
+
+
+def test_an_answer_that_was_cut_off_after_the_acceptance_leaves_one_run(submit, kubeflow):
+    kubeflow.fail("POST /apis/v2beta1/runs", status=200, body='{"run_id": "1', is_done=True)
+
+    shown = submit("--json")
+
+    assert [json.loads(shown.stdout)["run"]] == [run["run_id"] for run in kubeflow.runs.values()]
+
+
+def test_an_error_page_in_another_encoding_is_an_error_of_the_service(submit, kubeflow):
+    kubeflow.fail("POST /apis/v2beta1/runs", status=502, body="nicht verf\udcfcgbar", is_done=True)
+
+    submit()
+
+    assert len(kubeflow.runs) == 1
+
+
+def test_a_token_that_is_gone_after_the_acceptance_is_told_with_the_run(submit, kubeflow, token_file, monkeypatch):
+    answer = type(kubeflow).answer
+
+    def remove(self, seen):
+        if seen.method == "POST" and seen.path.endswith("/runs"):
+            token_file.unlink()
+        return answer(self, seen)
+
+    monkeypatch.setattr(type(kubeflow), "answer", remove)
+    kubeflow.fail("POST /apis/v2beta1/runs", is_done=True)
+
+    shown = submit(exit_code=2)
+
+    assert "The request may have been accepted before, so it was not sent again" in shown.stderr
+
+
+@pytest.mark.parametrize("status", [301, 307, 308])
+def test_a_redirection_is_told_and_not_followed(submit, kubeflow, status):
+    place = f"{kubeflow.url}/apis/v2beta1/runs"
+    kubeflow.fail("POST /apis/v2beta1/runs", status=status, headers={"Location": f"{place}?state=hidden"})
+
+    shown = submit(exit_code=2)
+
+    assert kubeflow.runs == {}
+    assert f"redirection ({status} to {place}) from POST" in shown.stderr
+    assert "hidden" not in shown.stderr
+
+
+def test_an_interrupted_submission_says_that_there_may_be_a_run(submit, kubeflow, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", interrupt)
+    kubeflow.fail("POST /apis/v2beta1/runs")
+
+    shown = submit("--name", "nightly", exit_code=130)
+
+    assert "The run 'nightly' may have been started: look at the list of runs" in shown.stderr
 
 
 def test_a_submission_that_cannot_be_looked_up_fails_and_is_not_repeated(submit, kubeflow):
@@ -198,6 +255,21 @@ def test_a_secret_that_the_answer_repeats_is_hidden(tfx_gnn, kubeflow, run_id, t
     assert "session=hidden" not in text
 
 
+def test_a_secret_that_was_renewed_since_is_hidden(tfx_gnn, kubeflow, run_id, token_file, monkeypatch):
+    handle = type(kubeflow)._handle
+
+    def renew(self, handler):
+        token_file.write_text("another")
+        handle(self, handler)
+
+    monkeypatch.setattr(type(kubeflow), "_handle", renew)
+    kubeflow.fail("GET", status=403, body=json.dumps({"error": "bad header Bearer s3cr3t-t0ken"}))
+
+    shown = tfx_gnn("status", run_id, "--host", kubeflow.url, "--token-file", token_file, exit_code=2)
+
+    assert "(bad header Bearer ***)" in shown.stderr
+
+
 @pytest.mark.parametrize("status", [200, 302, 401])
 def test_a_login_page_is_told_from_the_service(submit, kubeflow, status):
     headers = {"Content-Type": "text/html", **({"Location": "/dex/auth"} if status == 302 else {})}
@@ -218,6 +290,12 @@ def test_an_answer_of_another_service_is_no_run(submit, kubeflow):
     shown = submit(exit_code=2)
 
     assert "got an answer without run_id" in shown.stderr
+
+
+def test_an_address_without_tls_is_told(tfx_gnn, kubeflow, run_id):
+    shown = tfx_gnn("status", run_id, "--host", kubeflow.url.removeprefix("http://"), exit_code=2)
+
+    assert "The service does not speak TLS: begin the address with http://." in shown.stderr
 
 
 def test_an_address_without_a_service_fails_at_once(tfx_gnn, kubeflow_file, kubeflow, waits):
@@ -272,6 +350,7 @@ def test_a_certificate_is_trusted_by_ca_cert_alone(tfx_gnn, kubeflow, kubeflow_f
         (("--host", "http://user:word@host"), "`--host` must have no user and password in it"),
         (("--host", "ftp://host"), "`--host` must be an address as in https://HOST"),
         (("--token-file", "no-such-file"), "no-such-file"),
+        (("--timeout", "5"), "`--timeout` must go with --wait; got 5 without it"),
         (("--ca-cert", "no-such-file"), "`--ca-cert` must name a file with certificates"),
     ],
 )
@@ -282,6 +361,18 @@ def test_mistakes_are_told_before_anything_is_sent(submit, kubeflow, arguments, 
     assert told in line
     assert "word" not in line or "password" in line
     assert kubeflow.seen == []
+
+
+def test_a_token_may_come_from_a_pipe_and_have_its_scheme_before_it(submit, kubeflow):
+    reader, writer = os.pipe()
+    os.write(writer, b"Bearer s3cr3t-t0ken\r\n")
+    os.close(writer)
+
+    submit("--token-file", f"/dev/fd/{reader}")
+
+    os.close(reader)
+    assert len(kubeflow.seen) > 1
+    assert {seen.headers["authorization"] for seen in kubeflow.seen} == {"Bearer s3cr3t-t0ken"}
 
 
 def test_a_token_file_must_hold_one_line(submit, kubeflow, token_file):
@@ -324,6 +415,34 @@ def test_wait_ends_when_the_time_is_up(tfx_gnn, kubeflow, run_id):
     assert "`--timeout` must be longer than the run takes; got 0 s, after which it is running" in shown.stderr
 
 
+def test_wait_takes_the_whole_time_and_asks_once_more(tfx_gnn, kubeflow, run_id, waits):
+    kubeflow.states = ["RUNNING", "SUCCEEDED"]
+
+    tfx_gnn("wait", run_id, "--host", kubeflow.url, "--timeout", "10")
+
+    assert waits == [pytest.approx(10, abs=1)]
+
+
+def test_wait_does_not_try_again_after_its_time(tfx_gnn, kubeflow, run_id, waits):
+    for _ in range(30):
+        kubeflow.fail("GET", status=503)
+
+    tfx_gnn("wait", run_id, "--host", kubeflow.url, "--timeout", "20", exit_code=2)
+
+    assert waits == [1, 2, 4, 8, 16]
+
+
+def test_an_interrupted_wait_says_that_the_run_goes_on(tfx_gnn, kubeflow, run_id, monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", interrupt)
+
+    shown = tfx_gnn("wait", run_id, "--host", kubeflow.url, exit_code=130)
+
+    assert shown.stderr.splitlines() == ["run: running", "Interrupted. The run goes on: wait again, or cancel it."]
+
+
 def test_wait_goes_on_over_a_restart_of_the_server(tfx_gnn, kubeflow, run_id, monkeypatch):
     port = kubeflow.port
     kubeflow.states = ["RUNNING", "SUCCEEDED"]
@@ -364,68 +483,23 @@ def test_a_run_is_known_by_the_address_of_its_page(tfx_gnn, kubeflow, run_id):
     assert json.loads(shown.stdout)["run"] == run_id
 
 
-def _details():
-    """Tasks as Kubeflow lists them: drivers and executors are tasks of their own."""
-    failed = {"code": 2, "message": "exit code 1"}
-    return {
-        "task_details": [
-            {"task_id": "1", "display_name": "root-driver", "state": "SUCCEEDED"},
-            {"task_id": "2", "display_name": "GraphTrainer", "state": "SUCCEEDED",
-             "child_tasks": [{"pod_name": "pod-a"}], "outputs": {"executor-logs": {"artifacts": [{"uri": "minio://bucket/logs"}]}}},
-            {"task_id": "3", "display_name": "GraphPusher", "state": "FAILED", "error": failed,
-             "child_tasks": [{"task_id": "4", "pod_name": "pod-b"}]},
-            {"task_id": "4", "display_name": "executor", "state": "RUNNING", "pod_name": "pod-b"},
-        ]
-    }  # fmt: skip
+def test_a_run_is_known_by_its_page_in_the_dashboard(tfx_gnn, kubeflow, run_id):
+    page = f"{kubeflow.url}/_/pipeline/?ns=team-a#/runs/details/{run_id}"
+    kubeflow.fail("GET", status=401)
+
+    shown = tfx_gnn("status", page, exit_code=2)
+
+    assert f"from GET {kubeflow.url}/pipeline/apis/v2beta1/runs/{run_id}." in shown.stderr
 
 
-@pytest.fixture
-def run_of_tasks(kubeflow, run_id):
-    names = {"root": {"dag": {"tasks": {"GraphTrainer": {}, "GraphPusher": {}}}}}
-    kubeflow.runs[run_id] |= {"state": "FAILED", "pipeline_spec": names, "run_details": _details()}
-    kubeflow.runs[run_id]["error"] = {"message": "a task failed"}
-    return run_id
+def test_pages_on_a_host_of_their_own_do_not_say_where_the_service_is(tfx_gnn, kubeflow, run_id, monkeypatch):
+    monkeypatch.setenv("KF_PIPELINES_ENDPOINT", kubeflow.url)
+    monkeypatch.setenv("KF_PIPELINES_UI_ENDPOINT", "http://127.0.0.1:1/pages/")
 
+    page = json.loads(tfx_gnn("status", run_id, "--json").stdout)["page"]
 
-def test_status_shows_the_tasks_of_the_pipeline(tfx_gnn, kubeflow, run_of_tasks):
-    shown = tfx_gnn("status", run_of_tasks, "--host", kubeflow.url)
-
-    assert shown.stdout.splitlines()[2:] == [
-        "state  failed",
-        "error  a task failed",
-        f"page   {kubeflow.url}/#/runs/details/{run_of_tasks}",
-        "  GraphTrainer  succeeded",
-        "  GraphPusher   failed: exit code 1",
-    ]
-
-
-def test_logs_are_of_pods_or_say_where_they_are(tfx_gnn, kubeflow, run_of_tasks):
-    kubeflow.logs["pod-a"] = '{"step": 1}\n{"step": 2}\n'
-    for _ in range(6):
-        kubeflow.fail("GET /apis/v1alpha1/runs/7b0e2c54-0000-4000-8000-000000000001/nodes/pod-b", status=500)
-
-    shown = tfx_gnn("logs", run_of_tasks, "--host", kubeflow.url)
-
-    assert shown.stdout.splitlines() == [
-        "== GraphTrainer: succeeded",
-        '{"step": 1}',
-        '{"step": 2}',
-        "log as an artifact: minio://bucket/logs",
-        "== GraphPusher: failed",
-        "error: exit code 1",
-        "the service has no log of pod pod-b: the service answered 500",
-        f"while its pods exist: kubectl logs -n kubeflow -l pipeline/runid={run_of_tasks} -c main --prefix --tail=-1",
-    ]
-
-
-def test_logs_of_one_task_are_asked_for_by_its_name(tfx_gnn, kubeflow, run_of_tasks):
-    kubeflow.logs["pod-a"] = "42"
-
-    shown = tfx_gnn("logs", run_of_tasks, "--task", "GraphTrainer", "--host", kubeflow.url)
-    wrong = tfx_gnn("logs", run_of_tasks, "--task", "Trainer", "--host", kubeflow.url, exit_code=2)
-
-    assert shown.stdout.splitlines()[:2] == ["== GraphTrainer: succeeded", "42"]
-    assert "`--task` must name a task of the run, among ['GraphPusher', 'GraphTrainer']; got 'Trainer'" in wrong.stderr
+    assert page == f"http://127.0.0.1:1/pages/#/runs/details/{run_id}"
+    assert json.loads(tfx_gnn("status", page, "--json").stdout)["run"] == run_id
 
 
 def test_cancel_ends_a_run_once(tfx_gnn, kubeflow, run_id, waits):
@@ -474,6 +548,9 @@ def test_schedules_are_created_listed_paused_resumed_and_deleted(tfx_gnn, kubefl
             ("--cron", "* * * * *", "--start", "2030-01-31T00:00Z", "--end", "2030-01-30T00:00Z"),
             "`--end` must be after `--start`",
         ),
+        (("--cron", "* * * * *", "--end", "2020-01-31T00:00Z"), "`--end` must be in the future"),
+        (("--cron", "* * * * *", "--start", "0001-01-01T00:00+01:00"), "`--start` must be a time with its distance"),
+        (("--cron", "* * * * *", "--timezone", "CET +1"), "`--timezone` must be the name of a time zone"),
     ],
 )
 def test_schedules_that_cannot_be_are_refused(tfx_gnn, kubeflow, kubeflow_file, arguments, told):

@@ -167,6 +167,43 @@ def test_a_page_is_told_from_the_service(submit, vertex):
     assert len(shown.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("status", [302, 307])
+def test_a_redirection_is_told_and_not_followed(submit, vertex, status):
+    vertex.fail("POST", status=status, headers={"Location": f"{vertex.url}/v1/{PARENT}/pipelineJobs?pipelineJobId=x"})
+
+    shown = submit(exit_code=2)
+
+    assert vertex.calls() == ["POST pipelineJobs"]
+    assert f"redirection ({status} to {vertex.url}/v1/{PARENT}/pipelineJobs)" in shown.stderr
+
+
+def test_an_answer_of_another_service_is_no_run(submit, vertex):
+    vertex.fail("POST", status=200, body='{"hello": "world"}')
+
+    shown = submit("--json", exit_code=2)
+
+    assert "must be the address of Vertex AI; got an answer without a name" in shown.stderr
+    assert shown.stdout == ""
+
+
+def test_a_page_where_nothing_is_found_points_to_the_region(tfx_gnn, vertex, run_name, options):
+    vertex.fail("GET", status=404, body="<!DOCTYPE html><html>Error 404</html>", headers={"Content-Type": "text/html"})
+
+    shown = tfx_gnn("status", run_name, *options, exit_code=2)
+
+    assert "another server. Check the id, --project and --region." in shown.stderr
+
+
+def test_a_proxy_that_does_not_answer_is_told(tfx_gnn, run_name, options, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://user:pa55word@127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "")
+
+    shown = tfx_gnn("status", run_name, *options, exit_code=2)
+
+    assert "This machine's proxy does not answer: check HTTPS_PROXY" in shown.stderr
+    assert "pa55word" not in shown.stderr
+
+
 def test_an_address_without_a_service_fails_at_once(submit, vertex, waits):
     vertex.stop()
 
@@ -187,6 +224,7 @@ def test_an_address_without_a_service_fails_at_once(submit, vertex, waits):
             "`--network` must have the form projects/NUMBER/global/networks/NAME; got 'default'",
         ),
         (("--encryption-key", "key"), "`--encryption-key` must have the form projects/"),
+        (("--region", "host.example:1"), "`--region` must be given for vertex; got 'host.example:1'"),
         (("--region", "../x"), "`--region` must be given for vertex; got '../x'"),
     ],
 )
@@ -258,19 +296,40 @@ def test_status_shows_the_tasks(tfx_gnn, run_of_tasks, options):
         "shop-1",
         f"{PARENT}/pipelineJobs/shop-1",
         "https://console.cloud.google.com/vertex-ai/pipelines/locations/europe-west4/runs/shop-1?project=shop",
+        "https://console.cloud.google.com/vertex-ai/locations/europe-west4/pipelines/runs/shop-1?project=shop",
     ],
 )
 def test_a_run_is_known_by_id_name_or_page(tfx_gnn, run_name, options, run):
     assert json.loads(tfx_gnn("status", run, *options, "--json").stdout)["run"] == run_name
 
 
-def test_an_id_that_cannot_be_is_refused(tfx_gnn, vertex, options):
-    shown = tfx_gnn("status", "../pipelineJobs?x", *options, exit_code=2)
+@pytest.mark.parametrize(
+    "run",
+    [
+        "../pipelineJobs?x",
+        f"{PARENT}/schedules/1",
+        "https://console.cloud.google.com/vertex-ai/pipelines/locations/europe-west4/schedules/1?project=shop",
+        # The region would end the host name that the token is sent to.
+        "projects/shop/locations/127.0.0.1:1#/pipelineJobs/shop-1",
+        "projects/shop/locations/host.example?/pipelineJobs/shop-1",
+    ],
+)
+def test_an_id_that_cannot_be_is_refused(tfx_gnn, vertex, options, run):
+    shown = tfx_gnn("status", run, *options, exit_code=2)
 
     assert (
         "must be an id, projects/PROJECT/locations/REGION/pipelineJobs/ID, or the address of its page" in shown.stderr
     )
     assert vertex.seen == []
+
+
+def test_states_that_are_newer_than_the_client_are_unknown(tfx_gnn, vertex, run_of_tasks, options):
+    vertex.runs[run_of_tasks]["state"] = 99
+    vertex.runs[run_of_tasks]["jobDetail"]["taskDetails"][1]["state"] = 99
+
+    found = json.loads(tfx_gnn("status", run_of_tasks, *options, "--json").stdout)
+
+    assert (found["state"], found["tasks"][0]["state"]) == ("unknown", "unknown")
 
 
 def test_logs_say_where_the_logs_are(tfx_gnn, run_of_tasks, options):
