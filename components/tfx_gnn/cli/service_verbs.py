@@ -477,7 +477,7 @@ def _print_log(text: str) -> None:
     """Prints a log as it is; on a terminal, which would obey control characters of a task, with these escaped."""
     if sys.stdout.isatty():
         text = escape_controls(text.replace("\r\n", "\n").replace("\r", "\n"))
-    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+    typer.echo(text, nl=not text.endswith("\n"), color=True)
 
 
 def _say(text: str) -> None:

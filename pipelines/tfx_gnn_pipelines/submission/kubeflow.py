@@ -313,7 +313,7 @@ class Kubeflow(PipelineService):
         except UnicodeDecodeError as error:
             if may_be_garbled and error.__context__ is None:
                 return str(error.object, error.encoding, "replace")
-            refused = error.__context__
+            refused: Any = error.__context__
             if isinstance(refused, kfp_server_api.ApiException):
                 # Such as a proxy's page in another encoding.
                 raise status_error(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -116,3 +119,16 @@ def test_tasks_of_one_name_are_told_once_each(tfx_gnn, kubeflow, run_of_tasks):
         "run: running (a task failed)",
     ]
     assert len(shown.stderr.splitlines()) == 5
+
+
+def test_a_reader_that_closes_the_output_ends_logs_quietly(kubeflow, run_of_tasks):
+    kubeflow.logs["pod-a"] = "1\n" * 500_000
+    command = (sys.executable, "-c", "from tfx_gnn.cli.app import main; main()", "logs", run_of_tasks)
+    reader, writer = os.pipe()
+    with subprocess.Popen([*command, "--host", kubeflow.url], stdout=writer, stderr=subprocess.PIPE) as process:
+        os.close(writer)
+        os.read(reader, 1)
+        os.close(reader)
+        _, told = process.communicate()
+
+    assert (process.returncode, told) == (141, b"")
