@@ -8,16 +8,19 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from tfx_gnn.io.plain_console import PlainConsole
+from tfx_gnn_pipelines.emulator.container_engine import EngineKind
 from tfx_gnn_pipelines.services import Service
 
 if TYPE_CHECKING:
     from tfx_gnn_pipelines.config import PipelineConfig
+    from tfx_gnn_pipelines.emulator.launcher import ContainerEngine
 
 EXIT_FAILED = 1
 EXIT_NOT_PUSHED = 3
@@ -43,6 +46,10 @@ _TASK_HELP = (
 _OPEN_HELP = "One more parameter to leave open in the compiled pipeline, as in GraphTrainer.num_epochs; repeatable."
 _RESOURCES_HELP = "File with machine, retries, volumes and the like of each component, for kubeflow and vertex."
 _PARAMETER_HELP = "Value of an open parameter of the compiled file, as in num_epochs=3; repeatable."
+_IMAGE_HELP = (
+    "Container image with this project, for kubeflow and vertex; with --container, instead of the compiled one."
+)
+_CONTAINER_HELP = "Command that runs each task of --runner spec in a container of its image, without a network."
 _SEMANTICS_HELP = "Service to imitate with --runner spec."
 _ROOT_HELP = "Folder or URI of all outputs; on Kubeflow, empty for the cluster's default."
 _BEAM_HELP = "Argument of every Beam pipeline, as in --beam-arg=--runner=DataflowRunner; repeatable."
@@ -75,10 +82,13 @@ def run(
     batch_size: Annotated[int | None, typer.Option(help="Graphs of a batch.", show_default=_TASKS_OWN)] = None,
     seed: Annotated[int, typer.Option(help="Seed of the model's weights and of the order of examples.")] = 0,
     sampling_seed: Annotated[int, typer.Option(help="Seed of the sampled subgraphs.")] = 0,
-    image: Annotated[str, typer.Option(help="Container image with this project, for kubeflow and vertex.")] = "",
+    image: Annotated[str, typer.Option(help=_IMAGE_HELP)] = "",
     resources: Annotated[str, typer.Option(help=_RESOURCES_HELP)] = "",
     open_parameter: Annotated[list[str] | None, typer.Option(help=_OPEN_HELP)] = None,
     semantics: Annotated[Service | None, typer.Option(help=_SEMANTICS_HELP, show_default="the file's own")] = None,
+    container: Annotated[
+        EngineKind | None, typer.Option(help=_CONTAINER_HELP, show_default="each task is a process")
+    ] = None,
     parameter: Annotated[list[str] | None, typer.Option(help=_PARAMETER_HELP)] = None,
     beam_arg: Annotated[list[str] | None, typer.Option(help=_BEAM_HELP)] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every component anew.")] = False,
@@ -96,11 +106,11 @@ def run(
     console = PlainConsole()
     remote_options = {
         "--output": output,
-        "--image": image,
+        "--image": None if container else image,
         "--resources": resources,
         "--open-parameter": open_parameter,
     }
-    spec_options = {"--semantics": semantics, "--parameter": parameter}
+    spec_options = {"--semantics": semantics, "--container": container, "--parameter": parameter}
     task_options = {
         "--tables": tables,
         "--tables-version": tables_version,
@@ -121,7 +131,11 @@ def run(
     )
     try:
         if runner is Runner.SPEC:
-            sys.exit(_run_spec(task, semantics, root=root, parameters=parameter or [], console=console))
+            sys.exit(
+                _run_spec(
+                    task, semantics, container, image=image, root=root, parameters=parameter or [], console=console
+                )
+            )
         if task == "list":
             _list_tasks(console)
             return
@@ -180,9 +194,18 @@ def _check_spec_usage(task: str, runner: Runner, spec_options: list[str], task_o
         )
 
 
-def _run_spec(file: str, semantics: Service | None, *, root: str, parameters: list[str], console: Console) -> int:
+def _run_spec(
+    file: str,
+    semantics: Service | None,
+    container: EngineKind | None,
+    *,
+    image: str,
+    root: str,
+    parameters: list[str],
+    console: Console,
+) -> int:
     """Runs a compiled file; returns the exit status."""
-    from tfx_gnn_pipelines.compiled_pipeline import compiled_service, read_compiled, run_parameters
+    from tfx_gnn_pipelines.compiled_pipeline import compiled_service, read_compiled, run_parameters, with_image
     from tfx_gnn_pipelines.config import is_uri
     from tfx_gnn_pipelines.emulator.progress import EmulatorProgress
     from tfx_gnn_pipelines.emulator.run import SUCCEEDED, run_compiled
@@ -197,13 +220,19 @@ def _run_spec(file: str, semantics: Service | None, *, root: str, parameters: li
         )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     service = semantics or compiled_service(pipeline)
+    folder = os.path.join("runs", f"{pipeline.name}_{service.value}") if is_uri(root) or not root else root
+    engine = None
+    if container:
+        engine, values = _container_engine(container, values, service, folder=folder, root=root)
+        pipeline = with_image(pipeline, image) if image else pipeline
     progress = EmulatorProgress(console, num_tasks=len(pipeline.spec["root"]["dag"]["tasks"]))
     results = run_compiled(
         pipeline,
         service=service,
-        folder=os.path.join("runs", f"{pipeline.name}_{service.value}") if is_uri(root) or not root else root,
+        folder=folder,
         root=root if is_uri(root) else "",
         parameters=values,
+        engine=engine,
         report=progress.report,
     )
     progress.summarize(results, service)
@@ -211,6 +240,25 @@ def _run_spec(file: str, semantics: Service | None, *, root: str, parameters: li
     if not states:
         return 0
     return EXIT_NOT_PUSHED if states == {"skipped"} else EXIT_FAILED
+
+
+def _container_engine(
+    kind: EngineKind, values: dict[str, Any], service: Service, *, folder: str, root: str
+) -> tuple[ContainerEngine, dict[str, Any]]:
+    """Returns an engine that mounts the folders of a run, and the parameters with the paths of these folders."""
+    from tfx_gnn_pipelines.config import is_uri
+    from tfx_gnn_pipelines.emulator.container_engine import ImageContainers, local_folders
+
+    if is_uri(root):
+        raise ValueError(
+            f"`--root` must be a folder with --container, because containers have no network here; got {root!r}. Name "
+            "a folder, or leave --container out."
+        )
+    changed, written, read = local_folders(values)
+    if service is Service.VERTEX:
+        # There, tasks read and write artifacts themselves.
+        written.append(Path(folder).resolve() / "artifacts")
+    return ImageContainers(kind, folders=written, read_only_folders=read), {**values, **changed}
 
 
 def _name_and_value(text: str) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import math
@@ -41,6 +42,15 @@ class CompiledPipeline:
         """Declarations of the run's parameters, by name."""
         declared: Mapping[str, Any] = (self.spec["root"].get("inputDefinitions") or {}).get("parameters") or {}
         return declared
+
+
+def with_image(pipeline: CompiledPipeline, image: str) -> CompiledPipeline:
+    """Returns a pipeline in which every container is of one image."""
+    spec = copy.deepcopy(dict(pipeline.spec))
+    for executor in spec["deploymentSpec"]["executors"].values():
+        if "container" in executor:
+            executor["container"]["image"] = image
+    return dataclasses.replace(pipeline, spec=spec)
 
 
 def read_compiled(path: str) -> CompiledPipeline:

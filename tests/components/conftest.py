@@ -109,6 +109,9 @@ class ThisProcess:
     def root_inside(self, folder: Path) -> Path:
         return folder
 
+    def remove_leftovers(self, pods: Path) -> None:
+        pass
+
     def run(self, started: TaskContainer) -> int:
         from tfx_gnn_pipelines import container
 

@@ -52,6 +52,10 @@ class ContainerEngine(Protocol):
         """Returns the path under which a task finds `folder`, which stands for the root of its container."""
         ...
 
+    def remove_leftovers(self, pods: Path) -> None:
+        """Ends what a killed run left; `pods` is the folder of the folders that stood for its containers."""
+        ...
+
     def run(self, container: TaskContainer) -> int:
         """Runs a container to its end; returns the exit code, negative for a signal."""
         ...
@@ -63,6 +67,9 @@ class LocalProcesses:
     def root_inside(self, folder: Path) -> Path:
         """Returns the folder itself."""
         return folder
+
+    def remove_leftovers(self, pods: Path) -> None:
+        """Does nothing: the processes ended with the run."""
 
     def run(self, container: TaskContainer) -> int:
         """Runs a task's command; what it leaves running ends with it, as in a container.

@@ -38,6 +38,7 @@ SUCCEEDED = ("done", "cached")
 """States of tasks whose outputs can be used."""
 
 _LOG_TAIL_BYTES = 4096
+_PODS = "pods"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -104,7 +105,8 @@ def run_compiled(
         BlockingIOError: if another run uses the folder.
         ValueError: if the specification has what this imitation does not know.
     """
-    with _locked(Path(folder)) as place:
+    engine = engine or LocalProcesses()
+    with _locked(Path(folder), engine) as place:
         run = _Run(
             pipeline, service=service, folder=place, root=root, parameters=parameters, engine=engine, report=report
         )
@@ -130,7 +132,7 @@ class _Run:
         folder: Path,
         root: str,
         parameters: Mapping[str, Any],
-        engine: ContainerEngine | None,
+        engine: ContainerEngine,
         report: Report,
     ) -> None:
         self._report = report
@@ -154,9 +156,9 @@ class _Run:
             object_path(self._root)
         self._launcher = Launcher(
             service=service,
-            pods=folder / "pods",
+            pods=folder / _PODS,
             store=FolderStore(folder / "store"),
-            engine=engine or LocalProcesses(),
+            engine=engine,
         )
         _check_known(self.tasks, pipeline.spec)
 
@@ -350,10 +352,11 @@ def _write(path: Path, content: Any) -> None:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[Path]:
-    """Locks the folder of a run, and removes the containers' folders that killed runs left."""
+def _locked(folder: Path, engine: ContainerEngine) -> Iterator[Path]:
+    """Locks the folder of a run, and removes the containers and their folders that killed runs left."""
     folder = folder.resolve()
     with process_lock(str(folder / ".lock"), rule=f"`root` must be used by one run at a time; got {str(folder)!r}"):
-        if (folder / "pods").exists():
-            shutil.rmtree(folder / "pods")
+        engine.remove_leftovers(folder / _PODS)
+        if (folder / _PODS).exists():
+            shutil.rmtree(folder / _PODS)
         yield folder
