@@ -21,7 +21,17 @@ TEMPLATE_NAME = "my_graph"
 """Name of the template's Python package, which a new project's name replaces."""
 
 
-TEMPLATE_ENTRIES = (".gitignore", "README.md", "pyproject.toml", TEMPLATE_NAME, "tests")
+TEMPLATE_ENTRIES = (
+    ".dockerignore",
+    ".github",
+    ".gitignore",
+    "Dockerfile",
+    "README.md",
+    "cloudbuild.yaml",
+    "pyproject.toml",
+    TEMPLATE_NAME,
+    "tests",
+)
 """Entries of a new project; the template's folder may hold more, such as outputs of its own runs."""
 
 
