@@ -44,6 +44,10 @@ benchmarks:  ## Install, then compare speed and memory with what else there is (
 newest:  ## Run unit tests and quickstart on the newest releases, in a Debian 13 root (as root)
 	@infra/ci/newest.sh
 
+.PHONY: containers
+containers:  ## Build the images, push them to a registry here, run compiled tasks from there (as root)
+	@infra/ci/containers.sh
+
 .PHONY: format
 format:  ## Rewrite the source in the project's format
 	@infra/bootstrap.sh test

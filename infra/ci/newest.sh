@@ -2,6 +2,7 @@
 # Runs the newest supported releases (Python 3.13, lane 2 of uv.lock) in a Debian 13 root.
 #
 #   infra/ci/newest.sh                  run each unit test with two of its cases, then the quickstart pipeline
+#   infra/ci/newest.sh --root           only create the root and print its path on the last line
 #   infra/ci/newest.sh --prepare        only create the root and install the packages
 #   infra/ci/newest.sh --run 'COMMAND'  run COMMAND in a copy of this work tree; standard input is passed on
 #
@@ -28,9 +29,10 @@ main() {
     local mode=lane command=
     case ${1-} in
         '') ;;
+        --root) mode=root ;;
         --prepare) mode=prepare ;;
         --run) mode=run command=${2:?"--run needs a command"} ;;
-        *) die "unknown argument '$1'; use --prepare or --run 'COMMAND'" ;;
+        *) die "unknown argument '$1'; use --root, --prepare or --run 'COMMAND'" ;;
     esac
     if [ -z "${TFX_GNN_IN_NAMESPACES-}" ]; then
         [ "$(id -u)" = 0 ] || die "a Debian 13 root can only be made and entered as root; run it with sudo"
@@ -45,6 +47,10 @@ main() {
     sweep_ended_runs
     if [ ! -e "$root/.complete" ] || ! chroot "$root" /usr/bin/python3.13 -c '' 2>/dev/null; then
         make_root
+    fi
+    if [ $mode = root ]; then
+        echo "$root"
+        return
     fi
     start_run
     install_environment
