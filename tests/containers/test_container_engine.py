@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-
 from tests.containers.conftest import in_container, podman, tasks
+
 from tfx_gnn_pipelines.emulator.container_engine import EngineKind, ImageContainers
 from tfx_gnn_pipelines.emulator.launcher import TaskContainer
 
@@ -79,7 +79,7 @@ def test_exit_codes_and_signals_are_told_apart(tmp_path: Path, image: str) -> No
 def test_an_image_that_cannot_be_pulled_is_named(tmp_path: Path, image: str) -> None:
     missing = image.replace("web_shop", "absent")
 
-    with pytest.raises(OSError, match="can pull; got '127.0.0.1:.*absent"):
+    with pytest.raises(OSError, match=r"can pull; got '127\.0\.0\.1:.*absent"):
         ran(tmp_path, missing, "true")
 
 

