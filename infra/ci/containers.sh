@@ -106,7 +106,8 @@ make_bases() {
         buildah run --isolation chroot "$container" -- sh -ec '
             apt-mark auto $(apt-mark showmanual) >/dev/null
             apt-mark manual apt ca-certificates passwd python3 >/dev/null
-            apt-get autoremove --purge --yes -qq >/dev/null
+            apt-get -o APT::AutoRemove::RecommendsImportant=false -o APT::AutoRemove::SuggestsImportant=false \
+                autoremove --purge --yes -qq >/dev/null
             rm -rf /var/lib/apt/lists/* /var/log/* /var/cache/apt/* /var/cache/debconf/*-old'
         buildah commit --quiet --squash --rm "$container" "localhost/base:$key" >/dev/null
     fi

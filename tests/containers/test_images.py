@@ -14,12 +14,12 @@ from tests.containers.conftest import in_container, podman
 
 REPOSITORY = Path(__file__).parents[2]
 UNWANTED = {
-    "compilers": r"/(gcc|g\+\+|cc|c\+\+|clang|ld|as|make)(-[0-9.]+)?$",
+    "compilers": r"/bin/(\w+-linux-gnu-)?(gcc|g\+\+|cc|c\+\+|clang|ld|as|make)(-[0-9.]+)?$",
     "headers of TensorFlow": r"/site-packages/tensorflow/include$",
     "caches of installers": r"/(\.cache|uv-cache|buildah-cache)$|/var/lib/apt/lists/.|/archives/.*\.deb$",
     "installers of the build": r"/bin/uv$|/\.tools$",
     "repositories": r"/\.git$",
-    "tests of the project": r"/(source|build)/|/site-packages/tests$|/web_shop/tests$",
+    "tests of the project": r"^/(source|build)/|/site-packages/tests$|/web_shop/tests$",
     "keys": r"/(id_rsa|id_ed25519|\.netrc|\.pypirc|credentials\.json|pip\.conf|uv\.toml)$",
 }
 
