@@ -19,7 +19,7 @@ UNWANTED = {
     "caches of installers": r"/(\.cache|uv-cache|buildah-cache)$|/var/lib/apt/lists/.|/archives/.*\.deb$",
     "installers of the build": r"/bin/uv$|/\.tools$",
     "repositories": r"/\.git$",
-    "tests of the project": r"^/(source|build)/|/test_model\.py$|/site-packages/tests/(unit|hygiene)$",
+    "tests of the project": r"^/(source|build)/|/web_shop/tests$|/site-packages/tests/(unit|hygiene)$",
     "keys": r"/(id_rsa|id_ed25519|\.netrc|\.pypirc|credentials\.json|pip\.conf|uv\.toml)$",
 }
 
