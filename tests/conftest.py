@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_configure(config: pytest.Config) -> None:
     """Prepares the oracle, and makes hypothesis repeatable where a failure must be."""
     lanes = {part for argument in config.args for part in Path(argument).parts}
-    if not lanes & {"components", "e2e"}:
+    if not lanes & {"components", "e2e", "stores"}:
         # tensorflow-gnn, the oracle, needs Keras 2 under the name tf.keras. TFX components and pipelines are
         # tested without it, as their users run them.
         os.environ["TF_USE_LEGACY_KERAS"] = "1"

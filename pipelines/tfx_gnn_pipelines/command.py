@@ -51,6 +51,7 @@ _IMAGE_HELP = (
 )
 _CONTAINER_HELP = "Command that runs each task of --runner spec in a container of its image, without a network."
 _SEMANTICS_HELP = "Service to imitate with --runner spec."
+_STORE_HELP = "URL of an S3 server to copy artifacts to, as Kubeflow's launcher does; with --runner spec."
 _ROOT_HELP = "Folder or URI of all outputs; on Kubeflow, empty for the cluster's default."
 _BEAM_HELP = "Argument of every Beam pipeline, as in --beam-arg=--runner=DataflowRunner; repeatable."
 _TASKS_OWN = "the task's own"
@@ -90,6 +91,7 @@ def run(
         EngineKind | None, typer.Option(help=_CONTAINER_HELP, show_default="each task is a process")
     ] = None,
     parameter: Annotated[list[str] | None, typer.Option(help=_PARAMETER_HELP)] = None,
+    store: Annotated[str, typer.Option(help=_STORE_HELP, show_default="a folder of the root")] = "",
     beam_arg: Annotated[list[str] | None, typer.Option(help=_BEAM_HELP)] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every component anew.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show warnings, and the traceback of an error.")] = False,
@@ -110,7 +112,7 @@ def run(
         "--resources": resources,
         "--open-parameter": open_parameter,
     }
-    spec_options = {"--semantics": semantics, "--container": container, "--parameter": parameter}
+    spec_options = {"--semantics": semantics, "--container": container, "--parameter": parameter, "--store": store}
     task_options = {
         "--tables": tables,
         "--tables-version": tables_version,
@@ -133,7 +135,14 @@ def run(
         if runner is Runner.SPEC:
             sys.exit(
                 _run_spec(
-                    task, semantics, container, image=image, root=root, parameters=parameter or [], console=console
+                    task,
+                    semantics,
+                    container,
+                    image=image,
+                    root=root,
+                    store=store,
+                    parameters=parameter or [],
+                    console=console,
                 )
             )
         if task == "list":
@@ -201,6 +210,7 @@ def _run_spec(
     *,
     image: str,
     root: str,
+    store: str,
     parameters: list[str],
     console: Console,
 ) -> int:
@@ -231,6 +241,7 @@ def _run_spec(
         service=service,
         folder=folder,
         root=root if is_uri(root) else "",
+        store=store,
         parameters=values,
         engine=engine,
         report=progress.report,

@@ -121,6 +121,7 @@ def test_compilation_says_what_is_missing(tiny_project, tmp_path, runner, argume
     [
         (("--parameter", "num_epochs=3"), "--parameter only for --runner spec"),
         (("--runner", "beam", "--semantics", "vertex"), "--semantics only for --runner spec"),
+        (("--store", "http://127.0.0.1:8333"), "--store only for --runner spec"),
         (("--runner", "spec", "--epochs", "3"), "--runner spec takes --epochs from the compiled file"),
         (("--runner", "spec", "--image", "x"), "--image only for --runner kubeflow or vertex"),
         (("--runner", "spec", "--compile-only"), "--runner spec runs here"),

@@ -337,6 +337,32 @@ def test_without_the_files_permission_nothing_is_cached(tmp_path):
     assert [run(compiled, tmp_path / "run")["first"].state for _ in range(2)] == ["done", "done"]
 
 
+@pytest.mark.parametrize(
+    ("store", "service", "root", "message"),
+    [
+        ("127.0.0.1:8333", Service.KUBEFLOW, "minio://b", r"must be the URL of an S3 server, as in http://HOST:PORT"),
+        (
+            "http://127.0.0.1:8333/b",
+            Service.KUBEFLOW,
+            "minio://b",
+            r"must be the URL of an S3 server.*bucket is that of",
+        ),
+        (
+            "http://127.0.0.1:8333",
+            Service.KUBEFLOW,
+            "gs://b",
+            r"whose root is minio:// or s3://; got .* the root 'gs://b'",
+        ),
+        ("http://127.0.0.1:8333", Service.VERTEX, "gs://b", r"`--store` must be given with Kubeflow's semantics"),
+    ],
+)
+def test_store_must_fit_the_pipeline(tmp_path, store, service, root, message):
+    compiled = pipeline(tmp_path, root=root)
+
+    with pytest.raises(ValueError, match=message):
+        run_compiled(compiled, service=service, folder=str(tmp_path / "run"), store=store, parameters={"word": "a"})
+
+
 def test_run_that_was_killed_goes_on_from_its_cache(tmp_path):
     started = tmp_path / "started"
     waiting = f"import time; open({str(started)!r}, 'w'); time.sleep(60)\n"

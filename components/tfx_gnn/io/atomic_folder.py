@@ -220,10 +220,12 @@ def rename_to(folder: str, path: str) -> None:
         return
     import tensorflow as tf
 
+    from tfx_gnn.io.renames import rename_folder
+
     if tf.io.gfile.exists(path):
         # An empty folder that the orchestrator made in advance; gfile cannot rename onto it.
         tf.io.gfile.rmtree(path)
-    tf.io.gfile.rename(folder, path)
+    rename_folder(folder, path)
 
 
 def _lock_file(path: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import tensorflow as tf
 
+from tfx_gnn.io.folder_listing import list_files
 from tfx_gnn.io.text_files import check_regular_file
 
 _CHUNK_BYTES = 1 << 22
@@ -36,10 +37,8 @@ def fingerprint_folders(folders: Sequence[str], *, without: Collection[str] = ()
     """
     files: dict[str, str] = {}
     for folder in folders:
-        for path, _, names in tf.io.gfile.walk(folder) if tf.io.gfile.exists(folder) else ():
-            for name in names:
-                place = os.path.join(path, name)
-                files.setdefault(os.path.relpath(place, folder), place)
+        for name in list_files(folder):
+            files.setdefault(name, os.path.join(folder, name))
     digest = hashlib.sha256()
     for relative, place in sorted(files.items()):
         if relative in without:

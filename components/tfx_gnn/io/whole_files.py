@@ -8,7 +8,9 @@ import os
 import tensorflow as tf
 
 from tfx_gnn.io.disk_sync import sync_path
+from tfx_gnn.io.folder_listing import is_folder, list_entries
 from tfx_gnn.io.process_lock import has_locks
+from tfx_gnn.io.renames import rename_file
 
 _PARTIAL = ".{name}.writing"
 
@@ -24,7 +26,7 @@ def write_whole(path: str, text: str) -> None:
         writing = f"{path}.writing"
         with tf.io.gfile.GFile(writing, "w") as file:
             file.write(text)
-        tf.io.gfile.rename(writing, path, overwrite=True)
+        rename_file(writing, path)
         return
     place = os.path.realpath(path)
     folder, name = os.path.split(place)
@@ -51,12 +53,12 @@ def write_whole(path: str, text: str) -> None:
 
 def copy_files(folder: str, target: str) -> None:
     """Copies all files of a folder, which may be missing, even to another disk; existing files are replaced."""
-    if not tf.io.gfile.exists(folder):
+    if not is_folder(folder):
         return
-    for path, _, names in tf.io.gfile.walk(folder):
-        relative = os.path.relpath(path, folder)
-        # For an object store, "." is a name like any other.
-        place = target if relative == "." else os.path.join(target, relative)
-        tf.io.gfile.makedirs(place)
-        for name in names:
-            tf.io.gfile.copy(os.path.join(path, name), os.path.join(place, name), overwrite=True)
+    tf.io.gfile.makedirs(target)
+    for name in list_entries(folder):
+        path, place = os.path.join(folder, name), os.path.join(target, name)
+        if is_folder(path):
+            copy_files(path, place)
+        else:
+            tf.io.gfile.copy(path, place, overwrite=True)

@@ -23,6 +23,7 @@ import tensorflow as tf
 from tfx_gnn.io.disk_sync import sync_path
 from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.io.fingerprint import fingerprint_text
+from tfx_gnn.io.folder_listing import list_entries
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.io.text_files import check_regular_file
 from tfx_gnn.serving.prediction import HIDDEN
@@ -64,14 +65,12 @@ def split_names(examples_dir: str) -> list[str]:
     Raises:
         ValueError: if the folder is missing or holds no split.
     """
-    entries = tf.io.gfile.listdir(examples_dir) if tf.io.gfile.isdir(examples_dir) else []
-    names = sorted(
-        entry.rstrip("/").removeprefix(_SPLIT_PREFIX) for entry in entries if entry.startswith(_SPLIT_PREFIX)
-    )
+    entries = list_entries(examples_dir)
+    names = sorted(entry.removeprefix(_SPLIT_PREFIX) for entry in entries if entry.startswith(_SPLIT_PREFIX))
     if not names:
         raise ValueError(
             f"`examples_dir` must hold `{_SPLIT_PREFIX}<name>` folders; got {examples_dir!r} with "
-            f"{sorted(entries)[:5]}. Point at the output of SubgraphExampleGen."
+            f"{entries[:5]}. Point at the output of SubgraphExampleGen."
         )
     return names
 

@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator
 import tensorflow as tf
 
 from tfx_gnn.io.fingerprint import fingerprint_folders
+from tfx_gnn.io.folder_listing import list_entries
 from tfx_gnn.serving.model_interface import SAVED_MODEL_FILE
 from tfx_gnn.serving.versions import PushOrigin, check_version_number, list_versions
 
@@ -121,7 +122,7 @@ class _Note:
 def _notes(destination: str) -> list[_Note]:
     """Reads the notes of a destination; one that is removed meanwhile is left out."""
     found = []
-    for name in sorted(_entries(destination)):
+    for name in list_entries(destination):
         match = _NOTE.fullmatch(name)
         if match is None:
             continue
@@ -147,7 +148,7 @@ def _claim(destination: str, origin: PushOrigin) -> tuple[int, str]:
         version = max([least, *(number + 1 for number in taken)])
         check_version_number(version, destination)
         path = _write_note(destination, version, origin)
-        claims = [name for name in _entries(destination) if name.startswith(f".push-{version}-")]
+        claims = [name for name in list_entries(destination) if name.startswith(f".push-{version}-")]
         if claims == [os.path.basename(path)] and version not in list_versions(destination):
             return version, path
         _remove(path)
@@ -248,12 +249,6 @@ def _complete_versions(destination: str) -> list[int]:
 def _unescaped(folder: str) -> str:
     """Reads a path of the mount table, where blanks are octal numbers."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), folder)
-
-
-def _entries(destination: str) -> list[str]:
-    if not tf.io.gfile.isdir(destination):
-        return []
-    return [entry.rstrip("/") for entry in tf.io.gfile.listdir(destination)]
 
 
 def _remove(path: str) -> None:

@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator
 import tensorflow as tf
 
 from tfx_gnn.io.disk_sync import sync_path, sync_tree
+from tfx_gnn.io.folder_listing import list_entries
 from tfx_gnn.io.owned_files import is_own, is_own_folder, open_regular
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE
 
@@ -55,8 +56,7 @@ def list_versions(destination: str) -> list[int]:
 
 def _version_names(destination: str) -> dict[int, str]:
     """Names of version folders by number: as TensorFlow Serving reads them, "007" is version 7."""
-    entries = tf.io.gfile.listdir(destination) if tf.io.gfile.isdir(destination) else []
-    names = [name for name in (entry.rstrip("/") for entry in entries) if _VERSION_NAME.fullmatch(name)]
+    names = [name for name in list_entries(destination) if _VERSION_NAME.fullmatch(name)]
     # Not by int(), which refuses thousands of digits.
     numbers = {name: name.lstrip("0") or "0" for name in names}
     return {int(number): name for name, number in numbers.items() if len(number) <= 19 and int(number) <= _MAX_VERSION}

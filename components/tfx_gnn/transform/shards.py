@@ -18,6 +18,7 @@ from apache_beam import pvalue
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.codec.canonical_bytes import canonical_examples
 from tfx_gnn.graph.tensor.fields import row_indices
+from tfx_gnn.io.renames import rename_file
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.example_batches import splits_of
 from tfx_gnn.records.examples_folder import RecordFile, place_of
@@ -148,7 +149,7 @@ class _TransformShard(beam.DoFn):
         (written,) = examples_folder.split_files(attempt_dir, file.split)
         folder = examples_folder.split_dir(self._output_dir, file.split)
         tf.io.gfile.makedirs(folder)
-        tf.io.gfile.rename(written, os.path.join(folder, os.path.basename(written)), overwrite=True)
+        rename_file(written, os.path.join(folder, os.path.basename(written)))
         tf.io.gfile.rmtree(attempt_dir)
         if choice is not None:
             yield pvalue.TaggedOutput(SUMMARIES, (file.split, choice.summaries))

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tfx_gnn_pipelines.container import LAUNCHER_ROOT_VARIABLE
+from tfx_gnn_pipelines.emulator.artifact_stores import ArtifactStore, object_path
 from tfx_gnn_pipelines.emulator.driver import LOGS_OUTPUT
-from tfx_gnn_pipelines.services import LAUNCHER_FOLDERS, Service
+from tfx_gnn_pipelines.services import Service
 
 _OUTPUT_FILE = "tmp/kfp_outputs/output_metadata.json"
 _SECONDS_TO_STOP = 10
@@ -106,46 +107,6 @@ class LocalProcesses:
                 process.wait()
 
 
-class ArtifactStore(Protocol):
-    """What stands for the object store of a cluster."""
-
-    def download(self, uri: str, target: Path) -> None:
-        """Copies the files of an artifact to a folder, or its one file."""
-        ...
-
-    def upload(self, source: Path, uri: str) -> int:
-        """Copies a file, or the files of a folder, to an artifact's place; returns the number of files."""
-        ...
-
-    def holds(self, uri: str) -> bool:
-        """Tells whether an artifact's place is there."""
-        ...
-
-
-class FolderStore:
-    """A folder of this machine in place of an object store; like that, it holds files and no empty folders."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def download(self, uri: str, target: Path) -> None:
-        """Copies the files of an artifact to a folder, or its one file."""
-        _copy_files(self._folder / object_path(uri), target)
-
-    def upload(self, source: Path, uri: str) -> int:
-        """Copies a file, or the files of a folder, to an artifact's place; returns the number of files."""
-        place = self._folder / object_path(uri)
-        copied = _copy_files(source, place)
-        if not copied:
-            # An empty folder, so that the cache can tell this from a store that was removed.
-            place.mkdir(parents=True, exist_ok=True)
-        return copied
-
-    def holds(self, uri: str) -> bool:
-        """Tells whether an artifact's place is there."""
-        return (self._folder / object_path(uri)).exists()
-
-
 class Launcher:
     """Runs attempts of tasks.
 
@@ -217,6 +178,7 @@ class Launcher:
                     self._store.upload(log, uri)
                 elif not self._store.upload(pod / object_path(uri), uri):
                     append(log, f"Warning: {task} wrote no file for the output {output!r}")
+                    self._store.keep_empty(uri)
         self.remove_pod(task)
 
     def remove_pod(self, task: str) -> None:
@@ -227,7 +189,7 @@ class Launcher:
     def is_there(self, uri: str) -> bool:
         """Tells whether an artifact of an earlier run can be used; what is on a real object store is not looked up."""
         if self._service is Service.KUBEFLOW:
-            return self._store.holds(uri)
+            return self._store.exists(uri)
         return "://" in uri or Path(uri).exists()
 
     def _pod(self, task: str) -> Path:
@@ -242,21 +204,6 @@ class Launcher:
                 return dict(json.loads(file.read()))
         path = pod / _OUTPUT_FILE if self._service is Service.KUBEFLOW else Path(output_file)
         return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
-
-
-def object_path(uri: str) -> str:
-    """Returns the path of an object below the root of a container on Kubeflow.
-
-    Raises:
-        ValueError: if the launcher does not know the kind of store.
-    """
-    for scheme, folder in LAUNCHER_FOLDERS.items():
-        if uri.startswith(scheme):
-            return os.path.join(folder, uri.removeprefix(scheme))
-    raise ValueError(
-        f"`root` must be on a store that Kubeflow's launcher knows, gs://, minio:// or s3://; got {uri!r}. Compile the "
-        "pipeline with another root."
-    )
 
 
 def append(log: Path, line: str) -> None:
@@ -275,21 +222,6 @@ def _fill_command(container: Mapping[str, Any], message: Mapping[str, Any]) -> l
 def _uris(message: Mapping[str, Any]) -> list[str]:
     """Lists the first artifact of each input or output: Kubeflow's launcher copies no other."""
     return [found["artifacts"][0]["uri"] for found in message["artifacts"].values() if found["artifacts"]]
-
-
-def _copy_files(source: Path, target: Path) -> int:
-    if source.is_file():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
-        return 1
-    copied = 0
-    for folder, _, names in os.walk(source):
-        inside = target / Path(folder).relative_to(source)
-        for name in names:
-            inside.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(Path(folder, name), inside / name)
-            copied += 1
-    return copied
 
 
 def _end_with_parent() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from tfx_gnn.io.process_lock import process_lock
 from tfx_gnn_pipelines.compiled_pipeline import CompiledPipeline
+from tfx_gnn_pipelines.emulator.artifact_stores import FolderStore, S3Store, object_path
 from tfx_gnn_pipelines.emulator.driver import (
     DEFAULT_ROOT,
     FinishedTask,
@@ -26,11 +27,9 @@ from tfx_gnn_pipelines.emulator.driver import (
 )
 from tfx_gnn_pipelines.emulator.launcher import (
     ContainerEngine,
-    FolderStore,
     Launcher,
     LocalProcesses,
     append,
-    object_path,
 )
 from tfx_gnn_pipelines.services import Service
 
@@ -79,6 +78,7 @@ def run_compiled(
     service: Service,
     folder: str,
     root: str = "",
+    store: str = "",
     parameters: Mapping[str, Any],
     engine: ContainerEngine | None = None,
     report: Report = _report_nothing,
@@ -94,6 +94,7 @@ def run_compiled(
         folder: folder of logs, cache and artifacts. On Kubeflow, artifacts are in a folder of it that stands for the
             object store.
         root: where tasks write on Vertex AI, any URI that TensorFlow reads and writes; empty: in `folder`.
+        store: URL of an S3 server to which artifacts are copied on Kubeflow; empty: a folder stands for it.
         parameters: values of all parameters of the run.
         engine: runs the containers of tasks; by default, each task is a process of this machine.
         report: is told what happens to the tasks.
@@ -108,7 +109,14 @@ def run_compiled(
     engine = engine or LocalProcesses()
     with _locked(Path(folder), engine) as place:
         run = _Run(
-            pipeline, service=service, folder=place, root=root, parameters=parameters, engine=engine, report=report
+            pipeline,
+            service=service,
+            folder=place,
+            root=root,
+            store=store,
+            parameters=parameters,
+            engine=engine,
+            report=report,
         )
         results: dict[str, TaskResult] = {}
         for name in _in_order(run.tasks):
@@ -131,6 +139,7 @@ class _Run:
         service: Service,
         folder: Path,
         root: str,
+        store: str,
         parameters: Mapping[str, Any],
         engine: ContainerEngine,
         report: Report,
@@ -151,13 +160,18 @@ class _Run:
                     "Name a folder, or imitate Vertex AI."
                 )
             root = pipeline.root or DEFAULT_ROOT
+        elif store:
+            raise ValueError(
+                f"`--store` must be given with Kubeflow's semantics, where a launcher copies artifacts; got {store!r}. "
+                "Name a root on the store instead, or imitate Kubeflow."
+            )
         self._root = "/".join(((root or str(folder / "artifacts")).rstrip("/"), pipeline.name, self._run_id))
         if service is Service.KUBEFLOW:
             object_path(self._root)
         self._launcher = Launcher(
             service=service,
             pods=folder / _PODS,
-            store=FolderStore(folder / "store"),
+            store=S3Store(store, root=root) if store else FolderStore(folder / "store"),
             engine=engine,
         )
         _check_known(self.tasks, pipeline.spec)

@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfx_gnn.io.disk_sync import sync_path
+from tfx_gnn.io.renames import rename_file
 from tfx_gnn.sampling.engine.sampled_subgraphs import SubgraphStatistics, SubgraphStatisticsBuilder
 from tfx_gnn.sampling.examples.shard_log import ShardLog
 
@@ -72,7 +73,7 @@ def write_shard(
     if is_local:
         # `ShardLog` records next that the shard is complete, which must hold after a power failure too.
         sync_path(partial)
-    tf.io.gfile.rename(partial, path, overwrite=True)
+    rename_file(partial, path)
     if is_local:
         sync_path(os.path.dirname(path))
     return count

@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfx_gnn.io.renames import rename_file
 from tfx_gnn.sampling.engine.sampled_subgraphs import HopCounts, SizeStatistics, SubgraphStatistics, TruncatedHub
 
 _LOG_DIR = ".finished_shards"
@@ -33,7 +34,7 @@ class ShardLog:
         plain = {"split": split, "shard": shard, "statistics": dataclasses.asdict(statistics)}
         with tf.io.gfile.GFile(partial, "w") as file:
             file.write(json.dumps(plain))
-        tf.io.gfile.rename(partial, os.path.join(self._folder, f"{split}-{shard:05d}.json"), overwrite=True)
+        rename_file(partial, os.path.join(self._folder, f"{split}-{shard:05d}.json"))
 
     def read(self) -> dict[tuple[str, int], SubgraphStatistics]:
         """Lists the complete shards, by (split, position of the file).

@@ -32,6 +32,7 @@ import tfx_gnn
 from tfx_gnn.distribution.strategy_predicates import is_multi_worker_strategy, is_parameter_server_strategy
 from tfx_gnn.io import options_json
 from tfx_gnn.io.process_lock import has_locks, process_lock
+from tfx_gnn.io.renames import rename_file
 from tfx_gnn.training.checkpoints.resumable_state import PackedStates, ResumableState
 from tfx_gnn.training.checkpoints.training_fingerprint import differences
 from tfx_gnn.training.loop.determinism import find_generators
@@ -299,7 +300,7 @@ class CheckpointFiles:
         unnamed = os.path.join(self.folder, name + _UNNAMED_MANIFEST)
         with tf.io.gfile.GFile(unnamed, "w") as file:
             file.write(json.dumps(dataclasses.asdict(manifest), indent=2) + "\n")
-        tf.io.gfile.rename(unnamed, os.path.join(self.folder, name + _MANIFEST), overwrite=True)
+        rename_file(unnamed, os.path.join(self.folder, name + _MANIFEST))
         # Newer ones were skipped as damaged, or training would have resumed there.
         older = [other for other in self._finished() if other < name]
         kept = {name, *older[max(len(older) - max_to_keep + 1, 0) :]}
