@@ -169,6 +169,14 @@ class LocalRun:
         (path,) = self._root().glob("artifacts/GraphEvaluator/evaluation/*/metrics.json")
         return dict(json.loads(path.read_text()))
 
+    def assert_metrics(self, found: dict[str, Any]) -> None:
+        """Asserts that a run elsewhere gave the same metrics, as far as training is deterministic."""
+        expected = self.metrics()
+        same = ("num_examples", "num_examples_without_label", "majority_baseline", "blessed")
+        assert {name: found[name] for name in same} == {name: expected[name] for name in same}
+        # A busy machine moves one or two of the 60 examples.
+        assert found["accuracy"] == pytest.approx(expected["accuracy"], abs=0.05)
+
     def predictions(self) -> list[dict[str, Any]]:
         """Asks the pushed model for the test split."""
         (examples,) = self._root().glob("artifacts/SubgraphExampleGen/examples/*/Split-test")

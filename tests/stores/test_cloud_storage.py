@@ -74,7 +74,7 @@ def sizes_of(gcs, prefix):
 
 
 def test_starter_on_cloud_storage_gives_the_same_metrics_as_here(gcs, healthy, local_run):
-    assert metrics_of(gcs, "healthy") == local_run.metrics()
+    local_run.assert_metrics(metrics_of(gcs, "healthy"))
 
 
 def test_pushed_model_is_loaded_from_the_bucket_and_predicts_as_the_one_here(
@@ -100,6 +100,6 @@ def test_store_that_fails_and_is_slow_tears_and_loses_nothing(gcs, healthy, run_
 
     assert counts["refused"] > 10
     assert counts["lost"] > 10
-    assert metrics_of(gcs, "failing") == local_run.metrics()
+    local_run.assert_metrics(metrics_of(gcs, "failing"))
     served = {name: sizes_of(gcs, f"{name}_served/1/") for name in ("healthy", "failing")}
     assert served["failing"] == served["healthy"]
