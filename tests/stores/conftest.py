@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 FRONT = Path(__file__).with_name("store_front.py")
+_ALL = ("--limit", "0", "--json")
 MINUTE = 60
 EPOCHS = 2
 """Few, because what is tested is what reaches the store."""
@@ -180,7 +181,16 @@ class LocalRun:
     def predictions(self) -> list[dict[str, Any]]:
         """Asks the pushed model for the test split."""
         (examples,) = self._root().glob("artifacts/SubgraphExampleGen/examples/*/Split-test")
-        asked = ["predict", "--model-dir", str(self._root() / "serving"), "--examples", str(examples), "--json"]
+        asked = [
+            "predict",
+            "--model-dir",
+            str(self._root() / "serving"),
+            "--examples",
+            str(examples),
+            "--limit",
+            "0",
+            "--json",
+        ]
         answered = _type_command(["-m", "tfx_gnn.cli", *asked], self.project)
         assert answered.returncode == 0, answered.stderr
         return [json.loads(line) for line in answered.stdout.splitlines()]

@@ -16,8 +16,8 @@ import traceback
 from pathlib import Path
 
 import tensorflow as tf
-from tfx_gnn.serving.object_versions import copied_version
 
+from tfx_gnn.serving.object_store_versions import copied_version
 from tfx_gnn.serving.versions import PushOrigin
 
 _LONGEST_LIFE_SECONDS = 1.5

@@ -6,11 +6,11 @@ import os
 
 import pytest
 import tensorflow as tf
-from tfx_gnn.serving.object_versions import copied_version
 
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.io.folder_listing import list_entries, list_files
 from tfx_gnn.io.whole_files import copy_files
+from tfx_gnn.serving.object_store_versions import copied_version
 from tfx_gnn.serving.versions import PushOrigin, list_versions
 
 
