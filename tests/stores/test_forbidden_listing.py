@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tfx_gnn.io.fingerprint import fingerprint_folders
-from tfx_gnn.io.folder_listing import list_entries, list_files
+from tfx_gnn.io.folder_listing import list_all_files, list_entries
 from tfx_gnn.io.whole_files import copy_files
 from tfx_gnn.serving.object_store_versions import copied_version
 from tfx_gnn.serving.versions import PushOrigin, list_versions
@@ -27,7 +27,7 @@ def versions(gcs):
 def test_markers_of_folders_are_no_files(versions, tmp_path):
     assert list_versions(versions) == [1, 2]
     assert list_entries(f"{versions}/1") == ["assets", "saved_model.pb", "variables"]
-    assert list_files(f"{versions}/1") == ["saved_model.pb", "variables/variables.index"]
+    assert list_all_files(f"{versions}/1") == ["saved_model.pb", "variables/variables.index"]
 
     copy_files(f"{versions}/1", str(tmp_path / "copy"))
 
@@ -36,7 +36,7 @@ def test_markers_of_folders_are_no_files(versions, tmp_path):
     assert sorted(os.listdir(tmp_path / "copy")) == ["assets", "saved_model.pb", "variables"]
 
 
-@pytest.mark.parametrize("look", [list_versions, list_files, lambda folder: fingerprint_folders([folder])])
+@pytest.mark.parametrize("look", [list_versions, list_all_files, lambda folder: fingerprint_folders([folder])])
 def test_forbidden_folder_is_not_empty(gcs, versions, look):
     with gcs.failing(rate=1, kinds=["forbidden"]), pytest.raises(tf.errors.PermissionDeniedError):
         look(versions)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import tensorflow as tf
 
-from tfx_gnn.io.folder_listing import list_files
+from tfx_gnn.io.folder_listing import list_all_files
 from tfx_gnn.io.text_files import check_regular_file
 
 _CHUNK_BYTES = 1 << 22
@@ -37,7 +37,7 @@ def fingerprint_folders(folders: Sequence[str], *, without: Collection[str] = ()
     """
     files: dict[str, str] = {}
     for folder in folders:
-        for name in list_files(folder):
+        for name in list_all_files(folder):
             files.setdefault(name, os.path.join(folder, name))
     digest = hashlib.sha256()
     for relative, place in sorted(files.items()):

@@ -35,7 +35,7 @@ def list_entries(folder: str) -> list[str]:
     return sorted(name.rstrip("/") for name in tf.io.gfile.listdir(folder))
 
 
-def list_files(folder: str) -> list[str]:
+def list_all_files(folder: str) -> list[str]:
     """Lists the relative paths of all files in a folder and the folders inside, sorted; none if it is absent.
 
     On object stores, objects whose names end in a slash are folders.
@@ -47,7 +47,7 @@ def list_files(folder: str) -> list[str]:
     for name in list_entries(folder):
         path = os.path.join(folder, name)
         if is_folder(path):
-            files += [os.path.join(name, inner) for inner in list_files(path)]
+            files += [os.path.join(name, inner) for inner in list_all_files(path)]
         else:
             files.append(name)
     return sorted(files)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfx_gnn.io.folder_listing import is_folder, list_entries, list_files
+from tfx_gnn.io.folder_listing import is_folder, list_all_files, list_entries
 
 
 @pytest.fixture
@@ -15,8 +15,8 @@ def folder(tmp_path):
 
 
 def test_files_are_listed_with_those_of_inner_folders(folder):
-    assert list_files(folder) == ["Sub.txt", "b.txt", "sub/a.txt", "sub/deep/c.txt"]
-    assert list_files(folder + "/") == list_files(folder)
+    assert list_all_files(folder) == ["Sub.txt", "b.txt", "sub/a.txt", "sub/deep/c.txt"]
+    assert list_all_files(folder + "/") == list_all_files(folder)
 
 
 def test_entries_are_files_and_folders(folder):
@@ -27,13 +27,13 @@ def test_what_is_absent_or_a_file_is_no_folder(folder):
     for path in (f"{folder}/absent", f"{folder}/b.txt", f"{folder}/b.txt/inside"):
         assert not is_folder(path)
         assert list_entries(path) == []
-        assert list_files(path) == []
+        assert list_all_files(path) == []
 
 
 def test_links_to_folders_are_followed(folder, tmp_path):
     (tmp_path / "link").symlink_to(folder)
 
-    assert list_files(str(tmp_path / "link")) == list_files(folder)
+    assert list_all_files(str(tmp_path / "link")) == list_all_files(folder)
 
 
 def test_names_of_any_kind_are_listed(tmp_path):
@@ -41,4 +41,4 @@ def test_names_of_any_kind_are_listed(tmp_path):
     for name in names:
         (tmp_path / name).write_text("")
 
-    assert list_files(str(tmp_path)) == sorted(names)
+    assert list_all_files(str(tmp_path)) == sorted(names)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.io.folder_listing import list_files
+from tfx_gnn.io.folder_listing import list_all_files
 from tfx_gnn.io.renames import rename_file, rename_folder
 
 
@@ -13,7 +13,7 @@ def test_file_replaces_another(tmp_path):
 
     rename_file(str(tmp_path / "a"), str(tmp_path / "b"))
 
-    assert list_files(str(tmp_path)) == ["b"]
+    assert list_all_files(str(tmp_path)) == ["b"]
     assert (tmp_path / "b").read_text() == "new"
 
 
@@ -31,5 +31,5 @@ def test_folder_is_moved_with_all_that_is_in_it(tmp_path):
     rename_folder(str(tmp_path / "old"), str(tmp_path / "new"))
 
     assert not (tmp_path / "old").exists()
-    assert list_files(str(tmp_path / "new")) == ["a.txt", "sub/b.txt", "sub/deep/c.txt"]
+    assert list_all_files(str(tmp_path / "new")) == ["a.txt", "sub/b.txt", "sub/deep/c.txt"]
     assert (tmp_path / "new" / "empty").is_dir()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import tfx_gnn
 from tfx_gnn.io import options_json
 from tfx_gnn.io.fingerprint import fingerprint_files, fingerprint_text
-from tfx_gnn.io.folder_listing import list_files
+from tfx_gnn.io.folder_listing import list_all_files
 from tfx_gnn.io.option_groups import flat_values
 from tfx_gnn.io.user_code import fingerprint_function
 from tfx_gnn.records.size_constraints_file import SIZE_CONSTRAINTS_FILE, read_size_constraints
@@ -73,4 +73,4 @@ def _short(value: str | None) -> str:
 
 
 def _files(folder: str) -> list[str]:
-    return [os.path.join(folder, name) for name in list_files(folder)]
+    return [os.path.join(folder, name) for name in list_all_files(folder)]
