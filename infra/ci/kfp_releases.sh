@@ -17,6 +17,8 @@ places=(--image registry.example/quickstart:1 --push-to gs://bucket/serving)
     --output "$folder/compiled/plain.yaml" >/dev/null
 .venv/bin/python -m tfx_gnn_pipelines debian_sections --runner kubeflow --compile-only "${places[@]}" \
     --resources "$folder/resources.yaml" --output "$folder/compiled/platform.yaml" >/dev/null
+.venv/bin/python -m tfx_gnn_pipelines debian_sections --runner kubeflow --compile-only "${places[@]}" \
+    --report-to https://hooks.example/run --output "$folder/compiled/reporting.yaml" >/dev/null
 
 for release in '==2.5.0' '==2.9.0' '==2.13.0' '>=2.16'; do
     # setuptools: releases up to 2.7 import pkg_resources.
@@ -31,7 +33,9 @@ for path in sys.argv[1:]:
     component = load_component_from_file(path)
     missing = {"tables_dir", "push_destination", "num_epochs"} - set(component.component_spec.inputs)
     assert not missing, missing
-    assert component.pipeline_spec.root.dag.tasks.keys() >= {"SubgraphExampleGen", "GraphPusher"}
+    spec = component.pipeline_spec
+    dags = [spec.root.dag, *(one.dag for one in spec.components.values())]
+    assert {name for dag in dags for name in dag.tasks} >= {"SubgraphExampleGen", "GraphPusher"}
 print(f"kfp {kfp.__version__} loads {len(sys.argv) - 1} files")
 PYTHON
 done

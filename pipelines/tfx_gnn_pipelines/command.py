@@ -51,6 +51,10 @@ _IMAGE_HELP = (
 )
 _CONTAINER_HELP = "Command that runs each task of --runner spec in a container of its image, without a network."
 _SEMANTICS_HELP = "Service to imitate with --runner spec."
+_REPORT_HELP = (
+    "Address to which a last task posts how the run ended, or variable:NAME for one in its environment; for kubeflow "
+    "and vertex."
+)
 _STORE_HELP = "URL of an S3 server to copy artifacts to, as Kubeflow's launcher does; with --runner spec."
 _ROOT_HELP = "Folder or URI of all outputs; on Kubeflow, empty for the cluster's default."
 _BEAM_HELP = "Argument of every Beam pipeline, as in --beam-arg=--runner=DataflowRunner; repeatable."
@@ -85,6 +89,7 @@ def run(
     sampling_seed: Annotated[int, typer.Option(help="Seed of the sampled subgraphs.")] = 0,
     image: Annotated[str, typer.Option(help=_IMAGE_HELP)] = "",
     resources: Annotated[str, typer.Option(help=_RESOURCES_HELP)] = "",
+    report_to: Annotated[str, typer.Option(help=_REPORT_HELP, show_default="no report")] = "",
     open_parameter: Annotated[list[str] | None, typer.Option(help=_OPEN_HELP)] = None,
     semantics: Annotated[Service | None, typer.Option(help=_SEMANTICS_HELP, show_default="the file's own")] = None,
     container: Annotated[
@@ -110,6 +115,7 @@ def run(
         "--output": output,
         "--image": None if container else image,
         "--resources": resources,
+        "--report-to": report_to,
         "--open-parameter": open_parameter,
     }
     spec_options = {"--semantics": semantics, "--container": container, "--parameter": parameter, "--store": store}
@@ -165,7 +171,7 @@ def run(
         )
         if compile_only:
             output = output or os.path.join("runs", f"{config.pipeline_name}_{runner.value}.json")
-            _compile(config, runner, output, image=image, resources=resources, console=console)
+            _compile(config, runner, output, image=image, resources=resources, report_to=report_to, console=console)
             return
         pushed = _run_here(config, runner, console, started_at=started_at, debug=debug)
     except Exception as error:
@@ -228,6 +234,11 @@ def _run_spec(
             f"`--parameter` must give push_destination, so that a trial does not push to the compiled place, "
             f"{values['push_destination']!r}; got none. Add --parameter push_destination=FOLDER."
         )
+    if "report_to" not in given and values.get("report_to"):
+        values["report_to"] = ""
+        console.print(
+            "The report of this trial is only printed. Add --parameter report_to=ADDRESS to send it.", soft_wrap=True
+        )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     service = semantics or compiled_service(pipeline)
     folder = os.path.join("runs", f"{pipeline.name}_{service.value}") if is_uri(root) or not root else root
@@ -235,7 +246,7 @@ def _run_spec(
     if container:
         engine, values = _container_engine(container, values, service, folder=folder, root=root)
         pipeline = with_image(pipeline, image) if image else pipeline
-    progress = EmulatorProgress(console, num_tasks=len(pipeline.spec["root"]["dag"]["tasks"]))
+    progress = EmulatorProgress(console, num_tasks=len(pipeline.tasks))
     results = run_compiled(
         pipeline,
         service=service,
@@ -338,13 +349,20 @@ def _run_here(config: PipelineConfig, runner: Runner, console: Console, *, start
 
 
 def _compile(
-    config: PipelineConfig, runner: Runner, output: str, *, image: str, resources: str, console: Console
+    config: PipelineConfig,
+    runner: Runner,
+    output: str,
+    *,
+    image: str,
+    resources: str,
+    report_to: str,
+    console: Console,
 ) -> None:
     from tfx_gnn_pipelines.compilation import compile_to
     from tfx_gnn_pipelines.resources import NO_RESOURCES, read_resources
 
     given = read_resources(resources) if resources else NO_RESOURCES
-    job = compile_to(config, output, service=Service(runner.value), image=image, resources=given)
+    job = compile_to(config, output, service=Service(runner.value), image=image, resources=given, report_to=report_to)
     values = job["runtimeConfig"]["parameterValues"]
     console.print(
         f"Wrote {output}: pipeline spec 2.1.0 for {runner.value}",

@@ -15,24 +15,37 @@ from tfx.orchestration.kubeflow.v2 import kubeflow_v2_dag_runner
 from tfx_gnn_pipelines.assembly import COMPONENTS, STANDARD_PARAMETERS, build_pipeline, open_values
 from tfx_gnn_pipelines.config import PipelineConfig
 from tfx_gnn_pipelines.container import Contract, container_arguments
+from tfx_gnn_pipelines.exit_handler import REPORT_PARAMETER, REPORT_TASK, add_report_task, report_after_all_tasks
 from tfx_gnn_pipelines.portability import check_portable, portable_tables
 from tfx_gnn_pipelines.resources import NO_RESOURCES, Resources, apply_resources, check_resources
+from tfx_gnn_pipelines.run_report import check_address
 from tfx_gnn_pipelines.services import Service
 
 _COMMAND = ("python", "-m", "tfx_gnn_pipelines.container")
 
 
 def compile_to(
-    config: PipelineConfig, output: str, *, service: Service, image: str, resources: Resources = NO_RESOURCES
+    config: PipelineConfig,
+    output: str,
+    *,
+    service: Service,
+    image: str,
+    resources: Resources = NO_RESOURCES,
+    report_to: str = "",
 ) -> dict[str, Any]:
     """Compiles a pipeline for a service, writes it and returns it; see `compile_pipeline` and `write_pipeline`."""
-    job = compile_pipeline(config, service=service, image=image, resources=resources)
+    job = compile_pipeline(config, service=service, image=image, resources=resources, report_to=report_to)
     write_pipeline(job, output)
     return job
 
 
 def compile_pipeline(
-    config: PipelineConfig, *, service: Service, image: str, resources: Resources = NO_RESOURCES
+    config: PipelineConfig,
+    *,
+    service: Service,
+    image: str,
+    resources: Resources = NO_RESOURCES,
+    report_to: str = "",
 ) -> dict[str, Any]:
     """Compiles a pipeline into a PipelineJob as plain JSON values.
 
@@ -44,6 +57,8 @@ def compile_pipeline(
         service: where the pipeline will run; the files for the two services differ.
         image: container image in which this project and the user's code are installed.
         resources: what each component gets.
+        report_to: address to which a task RunReport posts how the run ended, as `run_report.check_address` takes it;
+            empty: there is no such task.
 
     Returns:
         The job: the specification is under "pipelineSpec", the root and the values of parameters under "runtimeConfig".
@@ -53,7 +68,9 @@ def compile_pipeline(
         ValueError: if the containers of the service cannot reach a place of `config`, an image cannot be pulled, or the
             service does not know a resource.
     """
-    check_resources(resources, COMPONENTS, service)
+    check_resources(resources, [*COMPONENTS, *([REPORT_TASK] if report_to else [])], service)
+    if report_to:
+        check_address(report_to)
     check_portable(config, service, image, resources)
     config = portable_tables(config, resources)
     config = dataclasses.replace(config, runtime_parameters=(*STANDARD_PARAMETERS, *config.runtime_parameters))
@@ -72,7 +89,12 @@ def compile_pipeline(
     _add_defaults(job["pipelineSpec"], values, config.root)
     _push_only_if_blessed(job["pipelineSpec"])
     _check_executors(job["pipelineSpec"], service)
+    if report_to:
+        add_report_task(job["pipelineSpec"], image=image, report_to=report_to)
+        job["runtimeConfig"]["parameterValues"][REPORT_PARAMETER] = report_to
     job.update(apply_resources(job["pipelineSpec"], resources))
+    if report_to:
+        report_after_all_tasks(job["pipelineSpec"])
     return job
 
 

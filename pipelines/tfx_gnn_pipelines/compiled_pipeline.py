@@ -14,6 +14,8 @@ import yaml
 from tfx_gnn_pipelines.services import Service
 
 _SCHEMAS = ("2.0.0", "2.1.0")
+EXIT_STRATEGY = "ALL_UPSTREAM_TASKS_COMPLETED"
+"""Trigger strategy of a task that runs after others have ended, even if they failed."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,23 @@ class CompiledPipeline:
         """Declarations of the run's parameters, by name."""
         declared: Mapping[str, Any] = (self.spec["root"].get("inputDefinitions") or {}).get("parameters") or {}
         return declared
+
+    @property
+    def tasks(self) -> Mapping[str, Mapping[str, Any]]:
+        """Tasks that run a container or the like, by name, those of nested DAGs too."""
+        return tasks_of(self.spec)
+
+
+def tasks_of(spec: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Returns the tasks of a PipelineSpec that are no DAGs, by name."""
+    components = spec.get("components") or {}
+    nested = [component["dag"] for component in components.values() if "dag" in component]
+    return {
+        name: task
+        for dag in [(spec.get("root") or {}).get("dag") or {}, *nested]
+        for name, task in (dag.get("tasks") or {}).items()
+        if "dag" not in components.get((task.get("componentRef") or {}).get("name"), {})
+    }
 
 
 def with_image(pipeline: CompiledPipeline, image: str) -> CompiledPipeline:

@@ -88,7 +88,7 @@ def main(arguments: Sequence[str]) -> int:
             run_executor(
                 executor=given.executor,
                 contract=Contract.from_json(given.contract),
-                executor_input=_read_message(given.executor_input),
+                executor_input=read_executor_input(given.executor_input),
                 uses_launcher=given.storage == "launcher",
                 beam_args=given.beam_args,
             )
@@ -150,7 +150,12 @@ def run_executor(
     _write_output(output_file, {name: _record(artifacts[0], storage) for name, artifacts in output_dict.items()})
 
 
-def _read_message(text: str) -> dict[str, Any]:
+def read_executor_input(text: str) -> dict[str, Any]:
+    """Reads the message that a service gives to a container: an `ExecutorInput` as JSON.
+
+    Raises:
+        ContainerError: if it is no JSON object.
+    """
     try:
         message = json.loads(text)
     except ValueError as error:

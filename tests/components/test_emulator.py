@@ -18,6 +18,7 @@ from tfx_gnn_pipelines.command import app
 from tfx_gnn_pipelines.compiled_pipeline import compiled_service, read_compiled, run_parameters
 from tfx_gnn_pipelines.emulator.driver import record_outputs
 from tfx_gnn_pipelines.emulator.run import run_compiled
+from tfx_gnn_pipelines.exit_handler import add_report_task, report_after_all_tasks
 from tfx_gnn_pipelines.services import Service
 
 # Copies the input, adds the parameter, and writes the message beside it.
@@ -540,3 +541,64 @@ def test_service_of_a_file_is_told_by_its_containers(tmp_path):
 
     compiled.spec["deploymentSpec"]["executors"]["first"]["container"]["args"] += ["--storage", "launcher"]
     assert compiled_service(compiled) is Service.KUBEFLOW
+
+
+def with_exit_handler(compiled):
+    """Adds the handler of this project, which is a process of its own here."""
+    spec = compiled.spec
+    add_report_task(spec, image="registry/image:tag", report_to="")
+    report_after_all_tasks(spec)
+    return compiled
+
+
+def test_exit_handler_is_told_that_all_tasks_succeeded(tmp_path):
+    results = run(with_exit_handler(pipeline(tmp_path)), tmp_path / "run", word="ab")
+
+    assert [(result.task, result.state) for result in results.values()] == [
+        ("first", "done"),
+        ("second", "done"),
+        ("RunReport", "done"),
+    ]
+    assert text_of(results, tmp_path / "run") == "abab"
+    assert Path(results["RunReport"].log).read_text().startswith("chain: SUCCEEDED (run ")
+
+
+def test_exit_handler_runs_after_a_failure_and_names_the_task(tmp_path):
+    compiled = with_exit_handler(pipeline(tmp_path, second="raise SystemExit(3)"))
+
+    results = run(compiled, tmp_path / "run", service=Service.VERTEX)
+
+    assert [result.state for result in results.values()] == ["done", "failed", "done"]
+    assert Path(results["RunReport"].log).read_text().startswith("chain: FAILED: Failed tasks: second. (run ")
+
+
+def test_trial_does_not_report_to_the_compiled_address(tmp_path):
+    compiled = with_exit_handler(pipeline(tmp_path))
+    compiled.spec["root"]["inputDefinitions"]["parameters"]["report_to"]["defaultValue"] = "https://hooks.example/x"
+    (tmp_path / "chain.yaml").write_text(yaml.safe_dump(compiled.spec))
+
+    result = CliRunner().invoke(
+        app, [str(tmp_path / "chain.yaml"), *("--runner", "spec"), *("--root", str(tmp_path / "run"))]
+    )
+
+    assert result.exit_code == 0, result.output
+    assert "The report of this trial is only printed. Add --parameter report_to=ADDRESS to send it." in result.output
+    assert "+ 3/3 RunReport" in result.output
+
+
+@pytest.mark.parametrize(
+    ("task", "change"),
+    [
+        ("exit-handler-1", {"inputs": {"parameters": {"word": {"runtimeValue": {"constant": "b"}}}}}),
+        ("exit-handler-1", {"triggerPolicy": {"condition": "1 == 1"}}),
+        ("RunReport", {"dependentTasks": ["second"]}),
+        ("third", {"taskInfo": {"name": "third"}, "componentRef": {"name": "first"}}),
+    ],
+    ids=["renamed-parameter", "condition", "handler-of-one-task", "task-beside"],
+)
+def test_other_nesting_is_refused(tmp_path, task, change):
+    compiled = with_exit_handler(pipeline(tmp_path))
+    compiled.spec["root"]["dag"]["tasks"].setdefault(task, {}).update(change)
+
+    with pytest.raises(ValueError, match="A nested DAG must be the only one"):
+        run(compiled, tmp_path / "run")

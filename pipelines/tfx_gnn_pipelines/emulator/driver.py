@@ -34,6 +34,7 @@ def executor_input(
     component: Mapping[str, Any],
     values: Mapping[str, Any],
     finished: Mapping[str, FinishedTask],
+    final_status: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Resolves the inputs of a task: the ExecutorInput message without its outputs, as JSON.
 
@@ -43,6 +44,7 @@ def executor_input(
         component: the ComponentSpec of the task.
         values: parameters of the DAG that the task is in.
         finished: tasks of the DAG that succeeded, by name.
+        final_status: PipelineTaskFinalStatus of the tasks before an exit handler, as JSON.
     """
     parameters = {}
     for name, source in task.get("inputs", {}).get("parameters", {}).items():
@@ -50,6 +52,8 @@ def executor_input(
             parameters[name] = values[source["componentInputParameter"]]
         elif "runtimeValue" in source:
             parameters[name] = source["runtimeValue"]["constant"]
+        elif "taskFinalStatus" in source and final_status is not None:
+            parameters[name] = final_status
         else:
             raise ValueError(
                 f"The parameter {name!r} comes from {sorted(source)}, which a local run cannot resolve yet."

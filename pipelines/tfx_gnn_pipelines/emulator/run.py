@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tfx_gnn.io.process_lock import process_lock
-from tfx_gnn_pipelines.compiled_pipeline import CompiledPipeline
+from tfx_gnn_pipelines.compiled_pipeline import EXIT_STRATEGY, CompiledPipeline
 from tfx_gnn_pipelines.emulator.artifact_stores import FolderStore, S3Store, object_path
 from tfx_gnn_pipelines.emulator.driver import (
     DEFAULT_ROOT,
@@ -125,7 +125,13 @@ def run_compiled(
                 results[name] = TaskResult(task=name, state="not run")
             else:
                 report(name, None)
-                results[name] = run.run_task(name, results)
+                results[name] = run.run_task(name, run.tasks[name], results)
+            report(name, results[name])
+            run.write_state(results)
+        status = run.final_status(results)
+        for name, task in run.exit_tasks.items():
+            report(name, None)
+            results[name] = run.run_task(name, task, {}, final_status=status)
             report(name, results[name])
             run.write_state(results)
         return list(results.values())
@@ -148,7 +154,8 @@ class _Run:
         self._pipeline = pipeline
         self._service = service
         self._parameters = parameters
-        self.tasks: Mapping[str, Any] = pipeline.spec["root"]["dag"]["tasks"]
+        self.exit_tasks = {name: task for name, task in pipeline.tasks.items() if _is_exit_handler(task)}
+        self.tasks = {name: task for name, task in pipeline.tasks.items() if name not in self.exit_tasks}
         self._folder = folder
         self._cache = folder / "cache" / service.value / pipeline.name
         self._run_id = dt.datetime.now(dt.timezone.utc).strftime("%Y%m%dT%H%M%S%f")
@@ -174,11 +181,29 @@ class _Run:
             store=S3Store(store, root=root) if store else FolderStore(folder / "store"),
             engine=engine,
         )
+        _check_nesting(pipeline.spec)
         _check_known(self.tasks, pipeline.spec)
+        _check_known(self.exit_tasks, pipeline.spec)
 
-    def run_task(self, name: str, results: Mapping[str, TaskResult]) -> TaskResult:
+    def final_status(self, results: Mapping[str, TaskResult]) -> dict[str, Any]:
+        """Says how the tasks ended, as a service tells an exit handler: a PipelineTaskFinalStatus as JSON."""
+        failed = [result.task for result in results.values() if result.state == "failed"]
+        status: dict[str, Any] = {
+            "state": "FAILED" if failed else "SUCCEEDED",
+            "pipelineJobResourceName": self._run_id,
+            "pipelineTaskName": ", ".join(self._pipeline.spec["root"]["dag"]["tasks"].keys() - self.exit_tasks.keys()),
+        }
+        return status | ({"error": {"code": 9, "message": f"Failed tasks: {', '.join(failed)}."}} if failed else {})
+
+    def run_task(
+        self,
+        name: str,
+        task: Mapping[str, Any],
+        results: Mapping[str, TaskResult],
+        *,
+        final_status: Mapping[str, Any] | None = None,
+    ) -> TaskResult:
         started = time.monotonic()
-        task = self.tasks[name]
         component = self._pipeline.spec["components"][task["componentRef"]["name"]]
         container = self._pipeline.spec["deploymentSpec"]["executors"][component["executorLabel"]]["container"]
         message = executor_input(
@@ -187,6 +212,7 @@ class _Run:
             component=component,
             values=self._parameters,
             finished={other: FinishedTask(artifacts=result.artifacts) for other, result in results.items()},
+            final_status=final_status,
         )
         condition = task.get("triggerPolicy", {}).get("condition", "")
         try:
@@ -291,6 +317,36 @@ class _Run:
         return last + 1
 
 
+def _is_exit_handler(task: Mapping[str, Any]) -> bool:
+    return task.get("triggerPolicy", {}).get("strategy") == EXIT_STRATEGY
+
+
+def _check_nesting(spec: Mapping[str, Any]) -> None:
+    """Checks that all tasks are in one DAG, or in one inside of another that has the exit handlers."""
+    components = spec["components"]
+    tasks = spec["root"]["dag"]["tasks"]
+    handlers = [name for name, task in tasks.items() if _is_exit_handler(task)]
+    others = [name for name in tasks if name not in handlers]
+    dags = [name for name in others if "dag" in components.get(tasks[name].get("componentRef", {}).get("name"), {})]
+    if not dags and not handlers:
+        return
+    inputs = tasks[dags[0]].get("inputs", {}) if dags else {}
+    parameters = inputs.get("parameters", {})
+    if (
+        len(dags) != 1
+        or others != dags
+        or sum("dag" in component for component in components.values()) != 1
+        or any(tasks[name].get("dependentTasks") != dags for name in handlers)
+        or "triggerPolicy" in tasks[dags[0]]
+        or "artifacts" in inputs
+        or any(source != {"componentInputParameter": name} for name, source in parameters.items())
+    ):
+        raise ValueError(
+            "A nested DAG must be the only one, have the parameters of the run under their names, and be followed by "
+            f"exit handlers alone, to run here; got the tasks {sorted(tasks)}. Run this pipeline on its service."
+        )
+
+
 def _check_known(tasks: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
     for name, task in tasks.items():
         component = spec["components"].get(task.get("componentRef", {}).get("name", ""), {})
@@ -299,13 +355,16 @@ def _check_known(tasks: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
             *task.get("inputs", {}).get("parameters", {}).items(),
             *task.get("inputs", {}).get("artifacts", {}).items(),
         ]
+        known = {"componentInputParameter", "runtimeValue", "taskOutputArtifact"}
+        if _is_exit_handler(task):
+            known = known - {"taskOutputArtifact"} | {"taskFinalStatus"}
         for parameter, source in sources:
-            if not source.keys() & {"componentInputParameter", "runtimeValue", "taskOutputArtifact"}:
+            if not source.keys() & known:
                 raise ValueError(
                     f"Each input of a task must be a value, a parameter of the run or an output of a task, to run "
                     f"here; got {sorted(source)} for {parameter!r} of {name!r}. Run this pipeline on its service."
                 )
-        if unknown := sorted(_upstream(task) - tasks.keys()):
+        if not _is_exit_handler(task) and (unknown := sorted(_upstream(task) - tasks.keys())):
             raise ValueError(
                 f"Each task must depend on tasks of the pipeline; got {unknown[0]!r}, on which {name!r} depends. "
                 "Compile the pipeline again."
@@ -315,7 +374,8 @@ def _check_known(tasks: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
                 f"Each task must run once, and have a name without a slash, to run here; got {name!r}. Run this "
                 "pipeline on its service."
             )
-        kinds = [*executor, *(key for key in task.get("triggerPolicy", {}) if key != "condition")]
+        policy = task.get("triggerPolicy", {})
+        kinds = [*executor, *(key for key in policy if key != "condition" and not _is_exit_handler(task))]
         if kinds != ["container"]:
             raise ValueError(
                 f"Each task must have a container, and run after others succeeded, to run here; got {name!r} with "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tfx_gnn_pipelines.compiled_pipeline import tasks_of
 from tfx_gnn_pipelines.submission.runs import RunState, TaskStatus, run_state
 
 
@@ -21,7 +22,7 @@ def task_statuses(run: Mapping[str, Any]) -> tuple[TaskStatus, ...]:
     by_id = {detail.get("task_id"): detail for detail in details}
     spec = run.get("pipeline_spec") or {}
     spec = spec.get("pipeline_spec") or spec
-    names = (((spec.get("root") or {}).get("dag")) or {}).get("tasks") or {}
+    names = tasks_of(spec)
     found = []
     for detail in details:
         name = detail.get("display_name") or detail.get("task_id") or ""

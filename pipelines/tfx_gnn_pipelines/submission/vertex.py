@@ -344,14 +344,15 @@ class VertexAi(PipelineService):
     def _run_status(self, job: Any) -> RunStatus:
         _check_name(job)
         details = job.job_detail.task_details if job.job_detail else []
+        parents = {detail.parent_task_id for detail in details}
         return RunStatus(
             run=job.name,
             name=job.display_name,
             state=_state(job),
             page=page_address(job.name),
             error=" ".join(job.error.message.split()) if job.error else "",
-            # The pipeline itself is listed as a task without a parent.
-            tasks=tuple(_task(detail) for detail in details if detail.parent_task_id or len(details) == 1),
+            # The pipeline itself, and the DAG of an exit handler, are listed as tasks with others below them.
+            tasks=tuple(_task(detail) for detail in details if detail.task_id not in parents or len(details) == 1),
         )
 
     def _schedule_status(self, found: Any) -> ScheduleStatus:
