@@ -56,7 +56,8 @@ class EmulatorProgress:
             self._line(f"  pushed   {place}", "")
 
     def _print(self, mark: str, number: int, task: str, what: str, style: str) -> None:
-        self._line(f"{mark} {number}/{self._num_tasks} {task:<24} {what}", style)
+        width = len(str(self._num_tasks))
+        self._line(f"{mark} {number:>{width}}/{self._num_tasks} {task:<24} {what}", style)
 
     def _line(self, text: str, style: str) -> None:
         self._console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)

@@ -290,6 +290,20 @@ def test_status_shows_the_tasks(tfx_gnn, run_of_tasks, options):
     ]
 
 
+def test_status_shows_the_tasks_before_an_exit_handler(tfx_gnn, vertex, run_of_tasks, options):
+    details = vertex.runs[run_of_tasks]["jobDetail"]["taskDetails"]
+    for detail in details[1:]:
+        detail["parentTaskId"] = "4"
+    details += [
+        {"taskId": "4", "taskName": "exit-handler-1", "parentTaskId": "1", "state": "FAILED"},
+        {"taskId": "5", "taskName": "RunReport", "parentTaskId": "1", "state": "SUCCEEDED"},
+    ]
+
+    found = json.loads(tfx_gnn("status", "shop-1", *options, "--json").stdout)
+
+    assert [task["name"] for task in found["tasks"]] == ["GraphTrainer", "GraphPusher", "RunReport"]
+
+
 @pytest.mark.parametrize(
     "run",
     [
