@@ -122,6 +122,15 @@ Experiment = Annotated[
     ),
 ]
 Name = Annotated[str, typer.Option(help="Display name.", show_default="the pipeline's name and the time")]
+Submission = Annotated[
+    str,
+    typer.Option(
+        help="Text that names this submission, such as a date; given again, it finds the run instead of starting a "
+        "second one.",
+        metavar="TEXT",
+        show_default=False,
+    ),
+]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Run every task anew.")]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print the request as JSON, and send nothing; needs no network and no login.")
@@ -149,6 +158,7 @@ def submit(
     root: Root = "",
     labels: Labels = None,
     name: Name = "",
+    submission: Submission = "",
     service_account: ServiceAccount = "",
     no_cache: NoCache = False,
     dry_run: DryRun = False,
@@ -193,6 +203,7 @@ def submit(
         network=network,
         encryption_key=encryption_key,
         use_cache=not no_cache,
+        submission=submission,
     )
     if dry_run:
         if service is Service.KUBEFLOW:
@@ -206,10 +217,8 @@ def submit(
     try:
         status = client.submit(pipeline, options)
     except KeyboardInterrupt:
-        _say(
-            f"Interrupted. The run {options.name!r} may have been started: look at the list of runs before you submit "
-            "again."
-        )
+        again = "give the same command again" if submission else "look at the list of runs before you submit again"
+        _say(f"Interrupted. The run {options.name!r} may have been started: {again}.")
         raise
     if not wait:
         _print_run(status, as_json=as_json)
@@ -387,15 +396,24 @@ def connect_to(
 
 
 def make_run_options(
-    pipeline: Any, parameter: list[str] | None, labels: list[str] | None, *, name: str, root: str, **options: Any
+    pipeline: Any,
+    parameter: list[str] | None,
+    labels: list[str] | None,
+    *,
+    name: str,
+    root: str,
+    submission: str = "",
+    **options: Any,
 ) -> RunOptions:
     """Builds the options of a run, or of the runs of a schedule."""
     from tfx_gnn_pipelines.compiled_pipeline import run_parameters
     from tfx_gnn_pipelines.submission.runs import RunOptions
 
-    now = dt.datetime.now(dt.timezone.utc)
+    # What is submitted again must have the same name.
+    mark = submission or f"{dt.datetime.now(dt.timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
     return RunOptions(
-        name=name or f"{pipeline.name} {now:%Y-%m-%d %H:%M:%S} UTC",
+        name=name or f"{pipeline.name} {mark}",
+        submission=submission,
         parameters=run_parameters(pipeline, _pairs("--parameter", parameter)),
         labels=_pairs("--labels", labels),
         root=root or pipeline.root,

@@ -200,10 +200,14 @@ class Kubeflow(PipelineService):
         }
 
         def find() -> dict[str, Any] | None:
-            mark = f"{_MARK}{options.submission}"
+            mark = f"{_MARK}{options.mark}"
             return next((one for one in self._list(collection, query) if mark in one.get("description", "")), None)
 
-        return self._retries.create_once(lambda: self._call("POST", f"{_API}/{collection}", body=request.body), find)
+        return self._retries.create_once(
+            lambda: self._call("POST", f"{_API}/{collection}", body=request.body),
+            find,
+            may_exist=bool(options.submission),
+        )
 
     def _experiment_id(self, name: str) -> str:
         """Finds the experiment of a name, or creates it: a name is taken once, so this can be repeated."""
@@ -421,6 +425,7 @@ def _api_client(options: ConnectionOptions) -> Any:
                 "Check the path."
             )
         configuration.ssl_ca_cert = options.ca_cert
+    configuration.proxy, configuration.proxy_headers = _proxy(options.host)
     # What is tried again is decided here alone, and with its reason printed.
     configuration.retries = urllib3.Retry(total=0)
     client = kfp_server_api.ApiClient(configuration)
@@ -428,6 +433,22 @@ def _api_client(options: ConnectionOptions) -> Any:
     pool = client.rest_client.pool_manager
     pool.urlopen = functools.partial(pool.urlopen, redirect=False)
     return client
+
+
+def _proxy(address: str) -> tuple[str | None, dict[str, str] | None]:
+    """Returns the proxy for an address, by HTTPS_PROXY, NO_PROXY and the like, and the headers of its login."""
+    import requests.utils
+    import urllib3
+
+    parts = urllib.parse.urlsplit(address)
+    # A forwarded port is of this machine, which a proxy does not reach.
+    is_here = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    proxy = None if is_here else requests.utils.select_proxy(address, requests.utils.get_environ_proxies(address))
+    if not proxy:
+        return None, None
+    proxy = requests.utils.prepend_scheme_if_needed(proxy, "http")
+    user, password = requests.utils.get_auth_from_url(proxy)
+    return proxy, urllib3.make_headers(proxy_basic_auth=f"{user}:{password}") if user else None
 
 
 def _check_options(options: RunOptions) -> None:
@@ -447,7 +468,7 @@ def _check_options(options: RunOptions) -> None:
 def _description(options: RunOptions) -> str:
     """Holds the labels, which runs of Kubeflow do not have, and the mark of the submission."""
     labels = ", ".join(f"{name}={value}" for name, value in options.labels.items())
-    return f"{labels + '; ' if labels else ''}{_MARK}{options.submission}"
+    return f"{labels + '; ' if labels else ''}{_MARK}{options.mark}"
 
 
 def _specification(pipeline: Any, *, use_cache: bool) -> dict[str, Any]:

@@ -65,7 +65,12 @@ class Retries:
         return self._retrying(self._is_worth_repeating)(self._reached(request))
 
     def create_once(
-        self, create: Callable[[], _Result], find: Callable[[], _Result | None], *, may_repeat_unanswered: bool = False
+        self,
+        create: Callable[[], _Result],
+        find: Callable[[], _Result | None],
+        *,
+        may_repeat_unanswered: bool = False,
+        may_exist: bool = False,
     ) -> _Result:
         """Creates something, once.
 
@@ -77,10 +82,14 @@ class Retries:
             create: makes the request.
             find: returns what an earlier try created, or None; repeats its requests itself.
             may_repeat_unanswered: whether the service itself refuses to create it twice.
+            may_exist: whether it may have been created by an earlier command, and is looked for first.
 
         Raises:
             ServiceError: if it could not be created, or if it is unknown whether it was.
         """
+        if may_exist and (existing := find()) is not None:
+            self.report("this was submitted before; nothing was created")
+            return existing
         maybe_created = False
 
         def create_or_find() -> _Result:

@@ -7,6 +7,7 @@ import collections
 import dataclasses
 import datetime as dt
 import enum
+import hashlib
 import math
 import re
 import time
@@ -164,7 +165,9 @@ class RunOptions:
         network: full name of a VPC network, on Vertex AI.
         encryption_key: full name of a key of Cloud KMS, on Vertex AI.
         use_cache: whether tasks may take their outputs from earlier runs; False switches it off for all tasks.
-        submission: text that marks what one submission created; unique by default.
+        submission: text that names this submission: if a run with this text and name was submitted before, that one is
+            meant; empty: each submission is another one.
+        mark: marks what the submission created.
     """
 
     name: str
@@ -176,9 +179,12 @@ class RunOptions:
     network: str = ""
     encryption_key: str = ""
     use_cache: bool = True
-    submission: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
+    submission: str = ""
+    mark: str = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
+        mark = hashlib.sha256(self.submission.encode()).hexdigest()[:32] if self.submission else uuid.uuid4().hex
+        object.__setattr__(self, "mark", mark)
         if not self.name.strip() or len(self.name) > MAX_NAME_LENGTH or not self.name.isprintable():
             raise ValueError(
                 f"`--name` must have 1 to {MAX_NAME_LENGTH} printable characters; got {self.name!r}. Choose another."

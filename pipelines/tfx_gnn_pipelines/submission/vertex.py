@@ -146,7 +146,7 @@ class VertexAi(PipelineService):
                 raise
 
         experiment = self._experiment(parent, options.experiment) if options.experiment else ""
-        job = self._retries.create_once(create, find, may_repeat_unanswered=True)
+        job = self._retries.create_once(create, find, may_repeat_unanswered=True, may_exist=bool(options.submission))
         if experiment:
             self._add_to_experiment(experiment, job.name)
         return self._run_status(job)
@@ -188,7 +188,7 @@ class VertexAi(PipelineService):
                 (
                     found
                     for found in self._schedules(parent)
-                    if found.create_pipeline_job_request.pipeline_job.labels.get(_MARK) == options.submission
+                    if found.create_pipeline_job_request.pipeline_job.labels.get(_MARK) == options.mark
                 ),
                 None,
             )
@@ -412,7 +412,7 @@ def _check_message(kind: str, body: Mapping[str, Any]) -> None:
 def _job_id(pipeline_name: str, options: RunOptions) -> str:
     """Makes an id that is the same for all tries of one submission."""
     name = re.sub(r"[^a-z0-9]+", "-", pipeline_name.lower()).strip("-")[:90]
-    return f"{name if name[:1].isalpha() else f'run-{name}'}-{options.submission[:12]}"
+    return f"{name if name[:1].isalpha() else f'run-{name}'}-{options.mark[:12]}"
 
 
 def _job(pipeline: Any, options: RunOptions) -> dict[str, Any]:
@@ -443,7 +443,7 @@ def _job(pipeline: Any, options: RunOptions) -> dict[str, Any]:
         "displayName": options.name,
         "pipelineSpec": spec,
         "runtimeConfig": {"gcsOutputDirectory": options.root, "parameterValues": dict(options.parameters)},
-        "labels": {**options.labels, _MARK: options.submission},
+        "labels": {**options.labels, _MARK: options.mark},
     }
     if options.service_account:
         job["serviceAccount"] = options.service_account

@@ -566,3 +566,31 @@ def test_the_service_of_a_list_must_be_said(tfx_gnn):
     shown = tfx_gnn("schedule", "list", exit_code=2)
 
     assert "must say which service is meant; got neither" in shown.stderr
+
+
+def test_a_submission_that_is_named_starts_one_run(submit, kubeflow):
+    first = json.loads(submit("--submission", "2026-11-26", "--json").stdout)
+    again = submit("--submission", "2026-11-26", "--json")
+    other = json.loads(submit("--submission", "2026-11-27", "--json").stdout)
+
+    assert json.loads(again.stdout)["run"] == first["run"] != other["run"]
+    assert "this was submitted before; nothing was created" in again.stderr
+    assert len(kubeflow.runs) == 2
+    assert first["name"] == "shop 2026-11-26"
+
+
+def test_a_proxy_of_the_environment_is_asked_with_its_login(kubeflow, tfx_gnn, run_id, monkeypatch):
+    monkeypatch.setenv("http_proxy", f"http://user:pa55%20word@127.0.0.1:{kubeflow.port}")
+    monkeypatch.setenv("no_proxy", "other.example")
+
+    shown = tfx_gnn("status", run_id, "--host", "http://pipelines.example", "--json")
+
+    assert json.loads(shown.stdout)["run"] == run_id
+    assert kubeflow.seen[-1].headers["proxy-authorization"] == "Basic dXNlcjpwYTU1IHdvcmQ="
+
+
+def test_a_forwarded_port_is_asked_without_a_proxy(kubeflow, tfx_gnn, run_id, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+
+    assert json.loads(tfx_gnn("status", run_id, "--host", kubeflow.url, "--json").stdout)["run"] == run_id

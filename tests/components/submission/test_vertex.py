@@ -398,3 +398,13 @@ def test_without_any_login_the_way_to_one_is_told(tfx_gnn, run_name, vertex, mon
 
     assert "gcloud auth application-default login" in shown.stderr
     assert vertex.seen == []
+
+
+def test_a_submission_that_is_named_starts_one_run(submit, vertex):
+    first = json.loads(submit("--submission", "2026-11-26", "--json").stdout)
+    again = submit("--submission", "2026-11-26", "--json")
+    other = json.loads(submit("--submission", "2026-11-27", "--json").stdout)
+
+    assert json.loads(again.stdout)["run"] == first["run"] != other["run"]
+    assert "this was submitted before; nothing was created" in again.stderr
+    assert len(vertex.runs) == 2
