@@ -29,10 +29,16 @@ def list_entries(folder: str) -> list[str]:
 
     Raises:
         tf.errors.OpError: if the file system cannot say it.
+        ValueError: if a name is not in UTF-8, the only encoding that TensorFlow reads.
     """
     if not is_folder(folder):
         return []
-    return sorted(name.rstrip("/") for name in tf.io.gfile.listdir(folder))
+    try:
+        return sorted(name.rstrip("/") for name in tf.io.gfile.listdir(folder))
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"`{folder}` must have names in UTF-8; got the bytes {error.object!r}. Rename or remove that file."
+        ) from error
 
 
 def list_all_files(folder: str) -> list[str]:

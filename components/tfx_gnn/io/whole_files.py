@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 
 import tensorflow as tf
 
 from tfx_gnn.io.disk_sync import sync_path
 from tfx_gnn.io.folder_listing import is_folder, list_entries
+from tfx_gnn.io.owned_files import open_regular
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.io.renames import rename_file
 
@@ -19,8 +21,12 @@ def write_whole(path: str, text: str) -> None:
     """Writes or replaces a text file atomically: a killed run or a full disk leaves the old file, or none.
 
     On a local disk the text is written to a hidden sibling, which is then renamed; the next run overwrites a sibling
-    that a killed run left. A link stays, and the file that it leads to is replaced. Pipes and devices cannot be
-    replaced, and are written directly. Only one process at a time may write a file.
+    that a killed run left. A link stays, and the file that it leads to is replaced; it keeps its permissions. Pipes and
+    devices cannot be replaced, and are written directly. Only one process at a time may write a file.
+
+    Raises:
+        OSError: if the file cannot be written.
+        ValueError: if the hidden sibling is a link, which somebody else may have made, or no file.
     """
     if not has_locks(path):
         writing = f"{path}.writing"
@@ -37,7 +43,14 @@ def write_whole(path: str, text: str) -> None:
         return
     partial = os.path.join(folder, _PARTIAL.format(name=name))
     try:
-        with open(partial, "w", encoding="utf-8", newline="") as file:
+        # Not followed, if it is another user's link to a file of this one.
+        descriptor = open_regular(partial, os.O_WRONLY | os.O_CREAT)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error
+    try:
+        with open(descriptor, "w", encoding="utf-8", newline="") as file:
+            os.ftruncate(descriptor, 0)
+            _keep_permissions(place, descriptor)
             file.write(text)
         sync_path(partial)
         os.rename(partial, place)
@@ -49,6 +62,14 @@ def write_whole(path: str, text: str) -> None:
             raise OSError(error.errno, error.strerror, path) from error
         raise
     sync_path(folder)
+
+
+def _keep_permissions(path: str, descriptor: int) -> None:
+    """Gives an open file the permissions of the file that it will replace, if there is one."""
+    if os.path.exists(path):
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+        if mode != stat.S_IMODE(os.fstat(descriptor).st_mode):
+            os.fchmod(descriptor, mode)
 
 
 def copy_files(folder: str, target: str) -> None:

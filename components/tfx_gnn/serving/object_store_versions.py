@@ -29,17 +29,23 @@ from collections.abc import Callable, Iterator
 import tensorflow as tf
 
 from tfx_gnn.io.fingerprint import fingerprint_folders
-from tfx_gnn.io.folder_listing import list_entries
+from tfx_gnn.io.folder_listing import list_all_files, list_entries
+from tfx_gnn.io.renames import rename_file
 from tfx_gnn.serving.model_interface import SAVED_MODEL_FILE
-from tfx_gnn.serving.versions import PushOrigin, check_version_number, list_versions
+from tfx_gnn.serving.versions import LARGEST_VERSION, PushOrigin, check_version_number, list_versions, make_destination
 
 VERSION_MARKER = "tfx_gnn_version.json"
 """File of a version that names its push and the fingerprint of the other files; it is written last."""
 
 _NOTE = re.compile(r"\.push-([0-9]+)-[0-9a-f]{32}\.json", re.ASCII)
+_HIDDEN_MODEL_FILE = f".{SAVED_MODEL_FILE}.writing"
+_DAMAGED = (ValueError, KeyError, TypeError, RecursionError, tf.errors.FailedPreconditionError)
+"""Errors of reading a note or marker that is half written, of other bytes than ours, or a folder."""
 _MOUNTS = "/proc/self/mountinfo"
 _LARGEST_STEP = 3
 _LONGEST_WAIT_SECONDS = 0.2
+_UNLISTED_CLAIMS = 10
+"""Notes in a row that are missing from the listing after them, before the store counts as one that cannot be used."""
 
 
 def has_folder_renames(path: str) -> bool:
@@ -76,10 +82,12 @@ def copied_version(
         is_recorded: says whether a folder has the record of its push.
 
     Raises:
-        OSError: if what was copied reads back differently; the version is not visible then.
+        OSError: if what was copied reads back differently, and the version is not visible then; or if the store does
+            not list what was written to it.
+        ValueError: if the destination is a file.
     """
-    if "://" not in destination:
-        os.makedirs(destination, exist_ok=True)
+    if _has_folders(destination):
+        make_destination(destination)
     forget_recorded_objects(destination, is_recorded)
     notes = _notes(destination)
     same = [note for note in notes if note.origin.is_same_push(origin)]
@@ -124,7 +132,8 @@ def _notes(destination: str) -> list[_Note]:
     found = []
     for name in list_entries(destination):
         match = _NOTE.fullmatch(name)
-        if match is None:
+        # No push of ours notes a number that no server knows.
+        if match is None or int(match.group(1)) > LARGEST_VERSION:
             continue
         path = os.path.join(destination, name)
         try:
@@ -133,7 +142,7 @@ def _notes(destination: str) -> list[_Note]:
             origin = PushOrigin(model=str(content["model"]), record=str(content["record"]))
         except tf.errors.NotFoundError:
             continue
-        except (ValueError, KeyError, TypeError, tf.errors.PermissionDeniedError):
+        except (*_DAMAGED, tf.errors.PermissionDeniedError):
             # Half written, or another user's: it still claims its number.
             origin = PushOrigin(model="", record="")
         found.append(_Note(path=path, version=int(match.group(1)), origin=origin))
@@ -143,6 +152,7 @@ def _notes(destination: str) -> list[_Note]:
 def _claim(destination: str, origin: PushOrigin) -> tuple[int, str]:
     """Takes a number that no other process has or will have; returns it and the path of its note."""
     least = 1
+    num_unlisted = 0
     while True:
         taken = [*list_versions(destination), *(note.version for note in _notes(destination))]
         version = max([least, *(number + 1 for number in taken)])
@@ -152,6 +162,13 @@ def _claim(destination: str, origin: PushOrigin) -> tuple[int, str]:
         if claims == [os.path.basename(path)] and version not in list_versions(destination):
             return version, path
         _remove(path)
+        num_unlisted = 0 if os.path.basename(path) in claims else num_unlisted + 1
+        if num_unlisted == _UNLISTED_CLAIMS:
+            raise OSError(
+                f"`push_destination` must list what was written to it; got a listing of {destination!r} without "
+                f"{os.path.basename(path)!r}. If it is a mount that keeps listings in memory, name the bucket itself, "
+                "as in gs://BUCKET/FOLDER."
+            )
         # Not all by the same step, or they would meet again.
         least = version + random.randint(0, _LARGEST_STEP)
         time.sleep(random.uniform(0, _LONGEST_WAIT_SECONDS))
@@ -159,8 +176,14 @@ def _claim(destination: str, origin: PushOrigin) -> tuple[int, str]:
 
 def _write_note(destination: str, version: int, origin: PushOrigin) -> str:
     path = os.path.join(destination, f".push-{version}-{uuid.uuid4().hex}.json")
-    with tf.io.gfile.GFile(path, "w") as file:
-        file.write(json.dumps(dataclasses.asdict(origin), sort_keys=True) + "\n")
+    try:
+        with tf.io.gfile.GFile(path, "w") as file:
+            file.write(json.dumps(dataclasses.asdict(origin), sort_keys=True) + "\n")
+    except BaseException:
+        # The disk is full. What was written would claim the number for ever.
+        with contextlib.suppress(tf.errors.OpError):
+            tf.io.gfile.remove(path)
+        raise
     return path
 
 
@@ -194,15 +217,24 @@ def _copy(model_dir: str, place: str, origin: PushOrigin) -> None:
         for folder, _, names in os.walk(model_dir)
         for name in names
     ]
+    # The killed attempt may have had more files, as with other options for warm-up requests.
+    for name in sorted({*list_all_files(place)} - {*files, VERSION_MARKER}):
+        tf.io.gfile.remove(os.path.join(place, name))
     # Stable, so that the model itself is the last one.
     for name in sorted(files, key=lambda name: (name == SAVED_MODEL_FILE, name)):
         if name == SAVED_MODEL_FILE:
             _check_equal(model_dir, place, without=(SAVED_MODEL_FILE,))
-        if "://" not in place:
-            # On an object store, a folder is nothing but the names of its files.
-            os.makedirs(os.path.dirname(os.path.join(place, name)), exist_ok=True)
+        if _has_folders(place):
+            tf.io.gfile.makedirs(os.path.dirname(os.path.join(place, name)))
+        target = os.path.join(place, name)
+        # A kill leaves half of a file, even in a mounted bucket, and must not leave it under this name; an object
+        # appears whole.
+        is_hidden = name == SAVED_MODEL_FILE and _has_folders(place)
+        written = os.path.join(place, _HIDDEN_MODEL_FILE) if is_hidden else target
         # Over what a killed attempt of the same push left.
-        tf.io.gfile.copy(os.path.join(model_dir, name), os.path.join(place, name), overwrite=True)
+        tf.io.gfile.copy(os.path.join(model_dir, name), written, overwrite=True)
+        if is_hidden:
+            rename_file(written, target)
     fingerprint = _check_equal(model_dir, place)
     with tf.io.gfile.GFile(os.path.join(place, VERSION_MARKER), "w") as file:
         file.write(json.dumps({"fingerprint": fingerprint, **dataclasses.asdict(origin)}, sort_keys=True) + "\n")
@@ -234,8 +266,13 @@ def _read_marker(place: str) -> dict[str, str] | None:
         with tf.io.gfile.GFile(path) as file:
             marker = json.loads(file.read())
         return {key: str(marker[key]) for key in ("fingerprint", "model", "record")}
-    except (ValueError, KeyError, TypeError):
+    except _DAMAGED:
         return None
+
+
+def _has_folders(path: str) -> bool:
+    """Tells whether folders must be made: on an object store, they are nothing but the names of their files."""
+    return "://" not in path or path.startswith("file://")
 
 
 def _complete_versions(destination: str) -> list[int]:

@@ -38,7 +38,7 @@ INCOMING_MARK = ".incoming-"
 _LOCK_SUFFIX = ".lock"
 _TARGET_TAKEN = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}
 _VERSION_NAME = re.compile(r"[0-9]+", re.ASCII)
-_MAX_VERSION = 2**63 - 1
+LARGEST_VERSION = 2**63 - 1
 """TensorFlow Serving reads version numbers as int64."""
 
 
@@ -59,7 +59,9 @@ def _version_names(destination: str) -> dict[int, str]:
     names = [name for name in list_entries(destination) if _VERSION_NAME.fullmatch(name)]
     # Not by int(), which refuses thousands of digits.
     numbers = {name: name.lstrip("0") or "0" for name in names}
-    return {int(number): name for name, number in numbers.items() if len(number) <= 19 and int(number) <= _MAX_VERSION}
+    return {
+        int(number): name for name, number in numbers.items() if len(number) <= 19 and int(number) <= LARGEST_VERSION
+    }
 
 
 def resolve_saved_model(path: str) -> str:
@@ -117,13 +119,7 @@ def incoming_version(destination: str) -> Iterator[str]:
             "`destination` must be a folder of a local or mounted disk, where one rename publishes a version; got "
             f"{destination!r}. Push to a local folder and copy the new version from there."
         )
-    try:
-        os.makedirs(destination, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise ValueError(
-            f"`destination` must be a folder or absent; got {destination!r}, where {error.filename!r} is a file or a "
-            "broken link. Name another folder."
-        ) from error
+    make_destination(destination)
     remove_leftovers(destination)
     path, lock = _make_locked_folder(destination)
     is_published = False
@@ -139,6 +135,21 @@ def incoming_version(destination: str) -> Iterator[str]:
             if os.path.isdir(path):
                 shutil.rmtree(path)
             _release(path, lock)
+
+
+def make_destination(destination: str) -> None:
+    """Makes the folder of versions, unless it exists.
+
+    Raises:
+        ValueError: if it cannot be one, because there is a file.
+    """
+    try:
+        os.makedirs(destination.removeprefix("file://"), exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ValueError(
+            f"`destination` must be a folder or absent; got {destination!r}, where {error.filename!r} is a file or a "
+            "broken link. Name another folder."
+        ) from error
 
 
 def forget_recorded_versions(destination: str, is_recorded: Callable[[str], bool]) -> None:
@@ -209,9 +220,9 @@ def publish_version(incoming: str, destination: str, origin: PushOrigin | None =
 
 def check_version_number(version: int, destination: str) -> None:
     """Refuses a number that TensorFlow Serving does not know."""
-    if version > _MAX_VERSION:
+    if version > LARGEST_VERSION:
         raise ValueError(
-            f"`destination` must have versions below {_MAX_VERSION}, the largest that TensorFlow Serving knows; "
+            f"`destination` must have versions below {LARGEST_VERSION}, the largest that TensorFlow Serving knows; "
             f"got {destination!r} with that one. Remove it, or push to another folder."
         )
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tfx_gnn.io.folder_listing import is_folder, list_all_files, list_entries
@@ -42,3 +44,10 @@ def test_names_of_any_kind_are_listed(tmp_path):
         (tmp_path / name).write_text("")
 
     assert list_all_files(str(tmp_path)) == sorted(names)
+
+
+def test_name_that_is_not_in_utf_8_is_told(tmp_path):
+    os.mkdir(os.fsencode(tmp_path) + b"/\xe4")
+
+    with pytest.raises(ValueError, match=r"must have names in UTF-8; got the bytes b'\\xe4'"):
+        list_entries(str(tmp_path))

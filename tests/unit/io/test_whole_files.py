@@ -37,6 +37,26 @@ def test_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     assert synced == [str(tmp_path / ".note.writing"), str(tmp_path)]
 
 
+def test_file_that_is_replaced_keeps_its_permissions(tmp_path):
+    (tmp_path / "note").write_text("first")
+    (tmp_path / "note").chmod(0o600)
+
+    write_whole(str(tmp_path / "note"), "second")
+
+    assert stat.S_IMODE((tmp_path / "note").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_link_in_the_place_of_the_hidden_sibling_is_not_followed(tmp_path, link):
+    (tmp_path / "victim").write_text("precious")
+    link(tmp_path / "victim", tmp_path / ".note.writing")
+
+    with pytest.raises(ValueError, match=r"\.note\.writing` must be a regular file"):
+        write_whole(str(tmp_path / "note"), "text")
+    assert (tmp_path / "victim").read_text() == "precious"
+    assert not (tmp_path / "note").exists()
+
+
 def test_all_files_of_a_folder_are_copied(place):
     for name in ("from/a", "from/deep/b", "to/c"):
         tf.io.gfile.makedirs(os.path.dirname(f"{place}/{name}"))

@@ -3,11 +3,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import threading
 
 import pytest
 import tensorflow as tf
 
+from tfx_gnn.io.folder_listing import list_all_files
 from tfx_gnn.serving import object_store_versions
 from tfx_gnn.serving.object_store_versions import (
     copied_version,
@@ -143,6 +145,42 @@ def test_marker_that_a_kill_left_half_written_is_written_again(model, tmp_path):
     assert json.loads(marker.read_text())["model"] == "model a"
 
 
+def test_kill_within_the_model_file_leaves_no_half_of_it(model, tmp_path, monkeypatch):
+    def write_half(source, target, **_):
+        with open(source, "rb") as whole, open(target, "wb") as half:
+            half.write(whole.read()[:2])
+        if source.endswith("saved_model.pb"):
+            raise KeyboardInterrupt
+
+    os.remove(os.path.join(model, "variables", "variables.index"))
+    with monkeypatch.context() as patched:
+        patched.setattr(tf.io.gfile, "copy", write_half)
+        with pytest.raises(KeyboardInterrupt):
+            push(model, tmp_path / "serving")
+
+    assert "saved_model.pb" not in names(tmp_path / "serving" / "1")
+    assert push(model, tmp_path / "serving") == 1
+    assert names(tmp_path / "serving" / "1") == ["saved_model.pb", "tfx_gnn_version.json"]
+    assert (tmp_path / "serving" / "1" / "saved_model.pb").read_bytes() == b"graph"
+
+
+def test_files_that_only_the_killed_attempt_had_are_removed(model, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(model, other)
+    (other / "assets.extra").mkdir()
+    (other / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"requests")
+    kill_after_the_copy(str(other), tmp_path / "serving")
+    for name in ("saved_model.pb", "tfx_gnn_version.json"):
+        os.remove(tmp_path / "serving" / "1" / name)
+
+    assert push(model, tmp_path / "serving") == 1
+    assert list_all_files(str(tmp_path / "serving" / "1")) == [
+        "saved_model.pb",
+        "tfx_gnn_version.json",
+        "variables/variables.index",
+    ]
+
+
 def test_number_that_two_pushes_noted_is_not_taken_by_the_one_that_was_killed(model, tmp_path):
     other = PushOrigin(model="model b", record="/b/1")
     # Both notes are there: who was first is not known any more.
@@ -224,6 +262,62 @@ def test_number_that_a_damaged_note_claims_is_left_to_it(model, tmp_path):
     (tmp_path / "serving" / f".push-4-{'0' * 32}.json").write_text("{")
 
     assert push(model, tmp_path / "serving") == 5
+
+
+@pytest.mark.parametrize("content", ["[" * 200_000, "null", "[1]", None])
+def test_damaged_notes_claim_their_number_and_damaged_markers_none(model, tmp_path, content):
+    kill_after_the_copy(model, tmp_path / "serving")
+    note = tmp_path / "serving" / f".push-4-{'0' * 32}.json"
+    marker = tmp_path / "serving" / "1" / "tfx_gnn_version.json"
+    if content is None:
+        note.mkdir()
+    else:
+        note.write_text(content)
+        marker.write_text(content)
+
+    assert push(model, tmp_path / "serving") == 1
+    assert push(model, tmp_path / "serving") == 5
+
+
+def test_note_of_a_number_that_no_server_knows_is_ignored(model, tmp_path):
+    (tmp_path / f".push-{2**63}-{'0' * 32}.json").write_text("{}")
+
+    assert push(model, tmp_path) == 1
+
+
+def test_note_that_a_full_disk_cut_off_is_removed(model, tmp_path, monkeypatch):
+    class FullDisk(tf.io.gfile.GFile):
+        def close(self):
+            super().close()
+            raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+
+    monkeypatch.setattr(tf.io.gfile, "GFile", FullDisk)
+
+    with pytest.raises(tf.errors.ResourceExhaustedError):
+        push(model, tmp_path / "serving")
+    assert names(tmp_path / "serving") == []
+
+
+def test_store_that_does_not_list_what_was_written_is_refused(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(object_store_versions, "_LONGEST_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(tf.io.gfile, "listdir", lambda _: [])
+
+    with pytest.raises(OSError, match=r"must list what was written to it; .* name the bucket itself"):
+        push(model, tmp_path / "serving")
+    assert names(tmp_path / "serving") == []
+
+
+def test_file_uri_is_a_destination(model, tmp_path):
+    assert push(model, f"file://{tmp_path}/serving") == 1
+    assert push(model, f"file://{tmp_path}/serving") == 2
+    assert (tmp_path / "serving" / "2" / "variables" / "variables.index").read_bytes() == b"index"
+
+
+def test_destination_that_is_a_file_is_refused(model, tmp_path):
+    (tmp_path / "serving").write_text("")
+
+    with pytest.raises(ValueError, match="`destination` must be a folder or absent"):
+        push(model, tmp_path / "serving")
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,8 @@ def push_graph_model(
             f"`model_dir` must hold {MODEL_ARTIFACT_FOLDER}/{SAVED_MODEL_FILE}; got {model_dir!r} without it. "
             "Point at the output of GraphTrainer."
         )
+    if not push_destination:
+        raise ValueError("`push_destination` must be a folder or a URI; got ''. Name where versions are to appear.")
     _check_apart(pushed_model_dir, push_destination)
     _check_outside_model(push_destination, model_dir)
     # Comes first, so that a push that was killed right after it was recorded leaves nothing behind.

@@ -76,6 +76,17 @@ def toy_folders(toy_model_dir: str, toy_examples_dir: str) -> dict[str, str]:
     return {"model_dir": toy_model_dir, "examples_dir": toy_examples_dir}
 
 
+def test_destination_must_be_named(tmp_path: Path, toy_folders: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="`push_destination` must be a folder or a URI; got ''"):
+        push_graph_model(
+            **toy_folders,
+            blessing_dir=str(tmp_path),
+            push_destination="",
+            pushed_model_dir=str(tmp_path / "pushed"),
+            options=GraphPusherOptions(),
+        )
+
+
 def test_blessed_model_becomes_the_next_version(
     tmp_path: Path, toy_model_dir: str, toy_examples_dir: str, toy_records: dict[str, list[bytes]]
 ) -> None:
