@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import os
 import re
 import sys
@@ -18,8 +19,10 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ATTEMPTS = 5
 _TIMEOUT_SECONDS = (10, 30)
 _BUSY = (429, 500, 502, 503, 504)
-_STATES = {"COMPLETE": "SUCCEEDED"}
-"""Another name of the same state: Kubeflow Pipelines that keep their records in ML Metadata say "COMPLETE"."""
+_LONGEST_ERROR = 2000
+"""Characters of a message that are sent; some chat services refuse a post of more than a few thousand."""
+_STATES = {"COMPLETE": "SUCCEEDED", "CACHED": "SUCCEEDED", "CANCELED": "CANCELLED"}
+"""Other names of the same states, of Kubeflow Pipelines that keep their records in ML Metadata."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,8 +47,11 @@ class RunReport:
         return f"{self.pipeline}: {self.state}{f': {self.error}' if self.error else ''} (run {self.run})"
 
     def to_json(self) -> dict[str, str]:
-        """Returns the report as it is sent; chat services show `text`."""
-        return {"text": self.text, **dataclasses.asdict(self)}
+        """Returns the report as it is sent, with a long error shortened; chat services show `text`."""
+        more = len(self.error) - _LONGEST_ERROR
+        error = f"{self.error[:_LONGEST_ERROR]} ... ({more} more characters in the log)" if more > 0 else self.error
+        short = dataclasses.replace(self, error=error)
+        return {"text": short.text, **dataclasses.asdict(short)}
 
 
 def check_address(address: str) -> None:
@@ -78,19 +84,20 @@ def read_report(executor_input: Mapping[str, Any]) -> RunReport:
     Raises:
         ValueError: if it has no status.
     """
-    values = executor_input.get("inputs", {}).get("parameterValues", {})
-    status = values.get("status")
-    if not isinstance(status, dict) or not status.get("state"):
+    values = _parameter_values(executor_input)
+    status = _object(values.get("status"))
+    if not status.get("state"):
         raise ValueError(
             "`executor-input` must have the final status of the tasks; got none. Use Kubeflow Pipelines 2.14 or later, "
             "or compile the pipeline without --report-to."
         )
-    state = str(status["state"])
+    state = _line(status["state"])
     state = _STATES.get(state, state)
-    error = " ".join(str((status.get("error") or {}).get("message") or "").split())
+    found = status.get("error")
+    error = _line(found if isinstance(found, str) else _object(found).get("message"))
     return RunReport(
-        pipeline=str(values.get("pipeline", "")),
-        run=str(status.get("pipelineJobResourceName", "")),
+        pipeline=_line(values.get("pipeline")),
+        run=_line(status.get("pipelineJobResourceName")),
         state=state,
         error="" if state == "SUCCEEDED" else error,
     )
@@ -116,6 +123,7 @@ def send_report(report: RunReport, address: str) -> None:
     import requests
     from requests.adapters import HTTPAdapter
     from urllib3 import Retry
+    from urllib3.exceptions import HTTPError
 
     # How long to wait is not left to the server.
     retry = Retry(
@@ -132,16 +140,21 @@ def send_report(report: RunReport, address: str) -> None:
         with requests.Session() as session:
             session.mount("https://", HTTPAdapter(max_retries=retry))
             session.mount("http://", HTTPAdapter(max_retries=retry))
-            answer = session.post(address, json=report.to_json(), timeout=_TIMEOUT_SECONDS, allow_redirects=False)
-    except requests.RequestException as error:
+            # The body of the answer is not read, however long it is.
+            with session.post(
+                address, json=report.to_json(), timeout=_TIMEOUT_SECONDS, allow_redirects=False, stream=True
+            ) as answer:
+                code = answer.status_code
+    # Beside those of requests, which are OSErrors: if REQUESTS_CA_BUNDLE names no file, or the host cannot be a name.
+    except (OSError, HTTPError, UnicodeError) as error:
         # Its text has the address, which may be a secret.
         raise ConnectionError(
             f"`report_to` must be an address that can be reached; got no answer from {host}: {type(error).__name__}. "
             "Check the address, and whether containers of the service reach it."
         ) from None
-    if not answer.ok or answer.is_redirect:
+    if not 200 <= code < 300:
         raise ConnectionError(
-            f"`report_to` must be an address that takes the report; got the answer {answer.status_code} from {host}. "
+            f"`report_to` must be an address that takes the report; got the answer {code} from {host}. "
             "Check the address."
         )
 
@@ -156,7 +169,7 @@ def main(arguments: Sequence[str]) -> int:
         report = read_report(message)
         sys.stdout.write(report.text + "\n")
         sys.stdout.flush()
-        address = str(message["inputs"]["parameterValues"].get("report_to", ""))
+        address = str(_parameter_values(message).get("report_to") or "")
         if address:
             send_report(report, address)
             sys.stdout.write("The report was sent.\n")
@@ -166,20 +179,43 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _parameter_values(executor_input: Mapping[str, Any]) -> dict[str, Any]:
+    return _object(_object(executor_input.get("inputs")).get("parameterValues"))
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """Returns an object, also one that is sent as JSON text; an empty one for anything else."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _line(value: Any) -> str:
+    """Returns a text in one line, which can be written in UTF-8; "" for null."""
+    text = "" if value is None else str(value)
+    return " ".join(text.encode("utf-8", "replace").decode().split())
+
+
 def _is_web_address(address: str) -> bool:
     try:
         parts = urllib.parse.urlsplit(address)
-        return parts.scheme in ("https", "http") and bool(parts.hostname) and not re.search(r"\s", address)
+        # The port is checked when it is read.
+        is_whole = parts.scheme in ("https", "http") and bool(parts.hostname) and parts.port != 0
+        return is_whole and not re.search(r"[\s\x00-\x1f]", address)
     except ValueError:
         return False
 
 
 def _without_secrets(address: str) -> str:
     """Shortens an address to its scheme and host."""
-    scheme, separator, rest = address.partition("://")
+    # Somebody may have written one slash, or no scheme.
+    scheme, rest = re.fullmatch(r"([\w:+.-]*:/{1,2})?(.*)", address, re.DOTALL).groups(default="")  # type: ignore[union-attr]
     authority, *more = re.split("[/?#]", rest, maxsplit=1)
     host = authority.rpartition("@")[2]
-    return f"{scheme}://{host}{'/...' if more else ''}" if separator else address
+    return f"{scheme}{host}{'/...' if more else ''}"
 
 
 if __name__ == "__main__":

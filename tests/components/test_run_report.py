@@ -62,16 +62,62 @@ def server(*statuses):
             "shop: SUCCEEDED (run x)",
         ),
         ({"state": "CANCELLED", "pipelineJobResourceName": "x", "error": None}, "shop: CANCELLED (run x)"),
+        ({"state": "CANCELED", "pipelineJobResourceName": "x"}, "shop: CANCELLED (run x)"),
+        ({"state": "CACHED", "pipelineJobResourceName": "x"}, "shop: SUCCEEDED (run x)"),
+        ({"state": "FAILED", "pipelineJobResourceName": None, "error": "no disk"}, "shop: FAILED: no disk (run )"),
+        (
+            {"state": "FAILED", "pipelineJobResourceName": "x", "error": {"message": "\ud800"}},
+            "shop: FAILED: ? (run x)",
+        ),
+        (json.dumps({"state": "FAILED", "pipelineJobResourceName": "x", "error": []}), "shop: FAILED (run x)"),
     ],
 )
 def test_status_of_a_service_is_read(status, text):
     assert read_report(message(status)).text == text
 
 
-@pytest.mark.parametrize("status", [None, "", {}, "FAILED"])
+@pytest.mark.parametrize("status", [None, "", {}, "FAILED", "[1]", "[" * 100_000, 3])
 def test_missing_status_is_refused(status):
     with pytest.raises(ValueError, match="`executor-input` must have the final status of the tasks; got none"):
         read_report(message(status))
+
+
+@pytest.mark.parametrize("sent", [{}, {"inputs": None}, {"inputs": {"parameterValues": None}}])
+def test_message_without_parameters_ends_with_one_line(sent, capsys):
+    assert main(["--executor-input", json.dumps(sent)]) == 1
+    assert capsys.readouterr().out.startswith(
+        "run_report failed: ValueError: `executor-input` must have the final status"
+    )
+
+
+def test_address_that_is_null_only_prints(capsys):
+    assert main(["--executor-input", json.dumps(message(FAILED, None))]) == 0
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_long_error_is_shortened_when_it_is_sent(capsys):
+    with server(200) as (address, bodies):
+        main(["--executor-input", json.dumps(message({"state": "FAILED", "error": "e" * 2010}, address))])
+
+    shortened = "e" * 2000 + " ... (10 more characters in the log)"
+    assert (bodies[0]["error"], bodies[0]["text"]) == (shortened, f"shop: FAILED: {shortened} (run )")
+    assert "e" * 2010 in capsys.readouterr().out
+
+
+def test_bundle_of_certificates_that_is_missing_ends_with_one_line(monkeypatch, capsys):
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/absent")
+
+    assert main(["--executor-input", json.dumps(message(FAILED, "https://127.0.0.1:1/s3cr3t"))]) == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "got no answer from 127.0.0.1: OSError" in last
+    assert "s3cr3t" not in last
+
+
+def test_host_that_cannot_be_a_name_ends_with_one_line(capsys):
+    assert main(["--executor-input", json.dumps(message(FAILED, f"http://{'a' * 70}.example/s3cr3t"))]) == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert f"got no answer from {'a' * 70}.example" in last
+    assert "s3cr3t" not in last
 
 
 def test_report_is_posted_as_json(capsys):
@@ -112,7 +158,7 @@ def test_server_that_is_busy_once_gets_the_report_again():
     assert len(bodies) == 2
 
 
-@pytest.mark.parametrize("status", [302, 404])
+@pytest.mark.parametrize("status", [302, 304, 404])
 def test_refusal_fails_and_keeps_the_secret(status, capsys):
     with server(status) as (address, bodies):
         code = main(["--executor-input", json.dumps(message(FAILED, address))])
@@ -138,7 +184,11 @@ def test_variable_must_have_an_address(monkeypatch, value):
 @pytest.mark.parametrize(
     ("address", "shown"),
     [
-        ("hooks.example/x", "hooks.example/x"),
+        ("hooks.example/s3cr3t", "hooks.example/..."),
+        ("https:/hooks.example/s3cr3t", "https:/hooks.example/..."),
+        ("user:s3cr3t@hooks.example/x", "hooks.example/..."),
+        ("https://hooks.example:99999/s3cr3t", "https://hooks.example:99999/..."),
+        ("https://hooks.example:abc/s3cr3t", "https://hooks.example:abc/..."),
         ("ftp://user:s3cr3t@hooks.example/s3cr3t", "ftp://hooks.example/..."),
         ("https:///path", "https:///..."),
         ("https://[1::2", "https://[1::2"),
