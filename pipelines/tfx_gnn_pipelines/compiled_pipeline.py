@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from tfx_gnn_pipelines.compiled_fields import checked_fields
 from tfx_gnn_pipelines.services import Service
 
 _SCHEMAS = ("2.0.0", "2.1.0")
@@ -99,18 +100,20 @@ def read_compiled(path: str) -> CompiledPipeline:
         raise _no_pipeline(path, "no object")
     job = first if "pipelineSpec" in first else {"pipelineSpec": first}
     spec = job["pipelineSpec"]
+    runtime = job.get("runtimeConfig") or {}
+    if not isinstance(runtime, dict) or not isinstance(runtime.get("parameterValues") or {}, dict):
+        raise _no_pipeline(path, "a `runtimeConfig` that is no object, or has no object of `parameterValues`")
+    if not isinstance(spec, dict):
+        raise _no_pipeline(path, "no object")
     try:
+        spec = checked_fields(spec)
         version, tasks = spec["schemaVersion"], spec["root"]["dag"]["tasks"]
         executors = spec["deploymentSpec"]["executors"]
         _ = spec["pipelineInfo"]["name"]
-    except (KeyError, TypeError) as error:
+    except KeyError as error:
         raise _no_pipeline(path, f"no {error}") from error
-    runtime = job.get("runtimeConfig") or {}
-    declared = (spec["root"].get("inputDefinitions") or {}).get("parameters") or {}
-    of_objects = {"tasks": tasks, "executors": executors, "parameters": declared}
-    for name, objects in of_objects.items():
-        if not isinstance(objects, dict) or not all(isinstance(one, dict) for one in objects.values()):
-            raise _no_pipeline(path, f"`{name}` that are no objects by name")
+    except ValueError as error:
+        raise _no_pipeline(path, str(error)) from error
     if version not in _SCHEMAS or not tasks or not executors:
         raise _no_pipeline(path, f"schema {version}, {len(tasks)} tasks and {len(executors)} executors")
     return CompiledPipeline(

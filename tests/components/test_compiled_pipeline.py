@@ -38,9 +38,25 @@ def _changed(*path, value):
         ("a.yaml", b"\x80\x81", "bytes that are no text"),
         ("a.json", b"[" * 100_000, "recursion"),
         ("a.json", _changed("pipelineSpec", "pipelineInfo", value={}), "no 'name'"),
-        ("a.json", _changed("pipelineSpec", "root", "dag", "tasks", value=["Trainer"]), "`tasks` that are no objects"),
-        ("a.json", _changed("pipelineSpec", "deploymentSpec", "executors", value={"a": None}), "`executors` that are"),
-        ("a.json", _changed("pipelineSpec", "root", "inputDefinitions", "parameters", value=["rate"]), "`parameters`"),
+        (
+            "a.json",
+            _changed("pipelineSpec", "root", "dag", "tasks", value=["Trainer"]),
+            "`root.dag.tasks` that is no object",
+        ),
+        (
+            "a.json",
+            _changed("pipelineSpec", "deploymentSpec", "executors", value={"a": None}),
+            "`deploymentSpec.executors.a` that is",
+        ),
+        (
+            "a.json",
+            _changed("pipelineSpec", "root", "inputDefinitions", "parameters", value=["rate"]),
+            "parameters` that is no object",
+        ),
+        ("a.json", _changed("pipelineSpec", value=["root"]), "no object"),
+        ("a.json", _changed("runtimeConfig", value=[1]), "a `runtimeConfig` that is no object"),
+        ("a.json", _changed("runtimeConfig", "parameterValues", value=[1]), "no object of `parameterValues`"),
+        ("a.json", _changed("pipelineSpec", "root", "dag", value={"tasks": {}}), "0 tasks and 1 executors"),
         ("a.json", _changed("runtimeConfig", "parameterValues", value={"rate": float("nan")}), "not JSON compliant"),
         ("a.yaml", _changed("runtimeConfig", value={}).replace(b'"runtimeConfig": {}', b"a: 2024-01-01"), "type date"),
     ],
@@ -60,6 +76,39 @@ def test_fields_that_are_null_are_empty(tmp_path):
     path.write_bytes(_changed("runtimeConfig", value=None))
 
     assert read_compiled(str(path)).parameters == {}
+
+
+@pytest.mark.parametrize(
+    ("task", "told"),
+    [
+        ({"dependentTasks": "Reader"}, "`root.dag.tasks.Trainer.dependentTasks` that is no list"),
+        ({"dependentTasks": [None]}, "dependentTasks[0]` that is no text"),
+        ({"inputs": {"parameters": {"rate": None}}}, "inputs.parameters.rate` that is no object"),
+        ({"cachingOptions": {"enableCache": "yes"}}, "enableCache` that is no true or false"),
+        ({"retryPolicy": {"maxRetryCount": "three"}}, "maxRetryCount` that is no number"),
+        ({"retryPolicy": {"backoffDuration": 60}}, "backoffDuration` that is no duration such as 60s"),
+    ],
+)
+def test_a_field_of_another_type_is_named(tmp_path, task, told):
+    path = tmp_path / "a.json"
+    path.write_bytes(_changed("pipelineSpec", "root", "dag", "tasks", "Trainer", value=task))
+
+    with pytest.raises(ValueError, match=r"`file` must hold a compiled pipeline") as failed:
+        read_compiled(str(path))
+
+    assert told in str(failed.value)
+
+
+def test_fields_that_are_null_are_left_out_but_null_values_stay(tmp_path):
+    path = tmp_path / "a.json"
+    constant = {"runtimeValue": {"constant": None}, "componentInputParameter": None}
+    task = {"inputs": {"parameters": {"rate": constant}, "artifacts": None}, "retryPolicy": {"maxRetryCount": "3"}}
+    path.write_bytes(_changed("pipelineSpec", "root", "dag", "tasks", "Trainer", value=task | {"triggerPolicy": None}))
+
+    assert read_compiled(str(path)).tasks["Trainer"] == {
+        "inputs": {"parameters": {"rate": {"runtimeValue": {"constant": None}}}},
+        "retryPolicy": {"maxRetryCount": "3"},
+    }
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "-Infinity", "1e400"])

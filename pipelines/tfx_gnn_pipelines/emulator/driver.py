@@ -49,7 +49,9 @@ def executor_input(
     parameters = {}
     for name, source in task.get("inputs", {}).get("parameters", {}).items():
         if "componentInputParameter" in source:
-            parameters[name] = values[source["componentInputParameter"]]
+            # An optional one without a value is not sent.
+            if source["componentInputParameter"] in values:
+                parameters[name] = values[source["componentInputParameter"]]
         elif "runtimeValue" in source:
             parameters[name] = source["runtimeValue"]["constant"]
         elif "taskFinalStatus" in source and final_status is not None:

@@ -208,8 +208,12 @@ class Launcher:
 
 def append(log: Path, line: str) -> None:
     """Appends a line to the log of a task."""
-    with log.open("a", encoding="utf-8") as file:
-        file.write(line + "\n")
+    try:
+        with log.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+    except OSError as error:
+        # That of a full disk names no file.
+        raise OSError(error.errno, error.strerror, str(log)) from error
 
 
 def _fill_command(container: Mapping[str, Any], message: Mapping[str, Any]) -> list[str]:

@@ -182,8 +182,11 @@ class _Run:
             engine=engine,
         )
         _check_nesting(pipeline.spec)
-        _check_known(self.tasks, pipeline.spec)
-        _check_known(self.exit_tasks, pipeline.spec)
+        for tasks in (self.tasks, self.exit_tasks):
+            _check_known(tasks, pipeline.spec)
+            _check_names(tasks, pipeline)
+            _check_connections(tasks, pipeline)
+            _check_containers(tasks, pipeline)
 
     def final_status(self, results: Mapping[str, TaskResult]) -> dict[str, Any]:
         """Says how the tasks ended, as a service tells an exit handler: a PipelineTaskFinalStatus as JSON."""
@@ -226,7 +229,7 @@ class _Run:
             return TaskResult(task=name, state="cached", artifacts=earlier)
         self._logs.mkdir(parents=True, exist_ok=True)
         log = self._logs / f"{name}.log"
-        retries = int(task.get("retryPolicy", {}).get("maxRetryCount", 0))
+        retries = max(0, int(float(task.get("retryPolicy", {}).get("maxRetryCount", 0))))
         # Once for all attempts: a service names the outputs of a task before it starts the first one.
         outputs = provision_outputs(
             service=self._service,
@@ -299,16 +302,17 @@ class _Run:
             return None
         try:
             artifacts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
-            return None  # Torn by a power failure.
-        return artifacts if all(self._launcher.is_there(found["uri"]) for found in artifacts.values()) else None
+            is_there = all(self._launcher.is_there(found["uri"]) for found in artifacts.values())
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return None  # Torn by a power failure, or changed by somebody.
+        return artifacts if is_there else None
 
     def _take_ids(self, count: int) -> int:
         """Takes ids of the metadata store, which never gives one twice."""
         path = self._folder / "last_artifact.json"
         try:
             last = int(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else 0
-        except ValueError as error:
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise ValueError(
                 f"`root` must hold the last artifact's number in {str(path)!r}; got a damaged file. Remove the "
                 "folder, or choose another root."
@@ -323,7 +327,7 @@ def _is_exit_handler(task: Mapping[str, Any]) -> bool:
 
 def _check_nesting(spec: Mapping[str, Any]) -> None:
     """Checks that all tasks are in one DAG, or in one inside of another that has the exit handlers."""
-    components = spec["components"]
+    components = spec.get("components", {})
     tasks = spec["root"]["dag"]["tasks"]
     handlers = [name for name, task in tasks.items() if _is_exit_handler(task)]
     others = [name for name in tasks if name not in handlers]
@@ -332,8 +336,10 @@ def _check_nesting(spec: Mapping[str, Any]) -> None:
         return
     inputs = tasks[dags[0]].get("inputs", {}) if dags else {}
     parameters = inputs.get("parameters", {})
+    inner = components[tasks[dags[0]]["componentRef"]["name"]]["dag"].get("tasks", {}) if dags else {}
     if (
         len(dags) != 1
+        or inner.keys() & tasks.keys()
         or others != dags
         or sum("dag" in component for component in components.values()) != 1
         or any(tasks[name].get("dependentTasks") != dags for name in handlers)
@@ -349,7 +355,7 @@ def _check_nesting(spec: Mapping[str, Any]) -> None:
 
 def _check_known(tasks: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
     for name, task in tasks.items():
-        component = spec["components"].get(task.get("componentRef", {}).get("name", ""), {})
+        component = spec.get("components", {}).get(task.get("componentRef", {}).get("name", ""), {})
         executor = spec["deploymentSpec"]["executors"].get(component.get("executorLabel", ""), {})
         sources = [
             *task.get("inputs", {}).get("parameters", {}).items(),
@@ -369,11 +375,8 @@ def _check_known(tasks: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
                 f"Each task must depend on tasks of the pipeline; got {unknown[0]!r}, on which {name!r} depends. "
                 "Compile the pipeline again."
             )
-        if "/" in name or {"parameterIterator", "artifactIterator"} & task.keys():
-            raise ValueError(
-                f"Each task must run once, and have a name without a slash, to run here; got {name!r}. Run this "
-                "pipeline on its service."
-            )
+        if {"parameterIterator", "artifactIterator"} & task.keys():
+            raise ValueError(f"Each task must run once, to run here; got {name!r}. Run this pipeline on its service.")
         policy = task.get("triggerPolicy", {})
         kinds = [*executor, *(key for key in policy if key != "condition" and not _is_exit_handler(task))]
         if kinds != ["container"]:
@@ -381,6 +384,61 @@ def _check_known(tasks: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
                 f"Each task must have a container, and run after others succeeded, to run here; got {name!r} with "
                 f"{kinds or 'no executor'}. Run this pipeline on its service."
             )
+
+
+def _check_names(tasks: Mapping[str, Any], pipeline: CompiledPipeline) -> None:
+    """Refuses names that would lead out of the folders that are called so."""
+    outputs = [name for task in tasks.values() for name in _outputs(task, pipeline)]
+    for name in (pipeline.name, *tasks, *outputs):
+        if name in ("", ".", "..") or "/" in name or not name.isprintable():
+            raise ValueError(
+                f"Pipeline, tasks and outputs must have names that a folder can have, to run here; got {name!r}. "
+                "Choose another name."
+            )
+
+
+def _check_connections(tasks: Mapping[str, Any], pipeline: CompiledPipeline) -> None:
+    """Checks that what tasks read is there."""
+    components, declared = pipeline.spec["components"], pipeline.declared_parameters
+    for name, task in tasks.items():
+        inputs = task.get("inputs", {})
+        for parameter, source in inputs.get("parameters", {}).items():
+            if source.get("componentInputParameter", "") not in ("", *declared):
+                raise _not_there(f"the parameter {source['componentInputParameter']!r}", name)
+            if "constant" not in source.get("runtimeValue", {"constant": None}):
+                raise _not_there(f"the constant of {parameter!r}", name)
+        read = components[task["componentRef"]["name"]].get("inputDefinitions", {}).get("artifacts", {})
+        for artifact, source in inputs.get("artifacts", {}).items():
+            origin = source["taskOutputArtifact"]
+            producer, output = origin.get("producerTask", ""), origin.get("outputArtifactKey", "")
+            if output not in _outputs(tasks[producer], pipeline):
+                raise _not_there(f"the output {output!r} of {producer!r}", name)
+            if "artifactType" not in read.get(artifact, {}):
+                raise _not_there(f"the type of its input {artifact!r}", name)
+
+
+def _check_containers(tasks: Mapping[str, Any], pipeline: CompiledPipeline) -> None:
+    """Checks that what tasks run and write is there."""
+    for name, task in tasks.items():
+        for output, declaration in _outputs(task, pipeline).items():
+            if "artifactType" not in declaration:
+                raise _not_there(f"the type of its output {output!r}", name)
+        component = pipeline.spec["components"][task["componentRef"]["name"]]
+        container = pipeline.spec["deploymentSpec"]["executors"][component["executorLabel"]]["container"]
+        if not container.get("command") and not container.get("args"):
+            raise _not_there("the command of its container", name)
+        if any(not variable.keys() >= {"name", "value"} for variable in container.get("env", ())):
+            raise _not_there("the name and value of each variable of its container", name)
+
+
+def _outputs(task: Mapping[str, Any], pipeline: CompiledPipeline) -> Mapping[str, Any]:
+    component = pipeline.spec["components"][task["componentRef"]["name"]]
+    outputs: Mapping[str, Any] = component.get("outputDefinitions", {}).get("artifacts", {})
+    return outputs
+
+
+def _not_there(what: str, task: str) -> ValueError:
+    return ValueError(f"The file must have {what}, for the task {task!r}; got none. Compile the pipeline again.")
 
 
 def _in_order(tasks: Mapping[str, Any]) -> list[str]:
@@ -399,7 +457,8 @@ def _in_order(tasks: Mapping[str, Any]) -> list[str]:
 
 def _upstream(task: Mapping[str, Any]) -> set[str]:
     sources = task.get("inputs", {}).get("artifacts", {}).values()
-    return {*task.get("dependentTasks", ()), *(source["taskOutputArtifact"]["producerTask"] for source in sources)}
+    producers = (source["taskOutputArtifact"].get("producerTask", "") for source in sources)
+    return {*task.get("dependentTasks", ()), *producers}
 
 
 def _wait_seconds(policy: Mapping[str, Any], attempt: int) -> float:
@@ -418,11 +477,15 @@ def _last_line(log: Path) -> str:
 def _write(path: Path, content: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
-    with partial.open("w", encoding="utf-8") as file:
-        file.write(json.dumps(content, indent=2, sort_keys=True) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(content, indent=2, sort_keys=True) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        # That of a full disk names no file.
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 @contextlib.contextmanager
