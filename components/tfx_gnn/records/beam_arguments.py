@@ -55,9 +55,9 @@ def _parser_of_all_options() -> argparse.ArgumentParser:
 
 
 def _about_unknown(arg: str, parser: argparse.ArgumentParser) -> str:
-    names = sorted(set(re.findall(r"--\w+", parser.format_help())))
+    names = sorted({*re.findall(r"--\w+", parser.format_help())} - _HELP)
     name, value = re.fullmatch(r"-*(\w*)[ =]?(.*)", arg, re.DOTALL).groups()  # type: ignore[union-attr]
-    if f"--{name}" in names and arg not in _HELP:
+    if f"--{name}" in names:
         hint = f"Write --{name}={value}."
     else:
         close = difflib.get_close_matches(f"--{name}", names, n=1)
@@ -69,7 +69,8 @@ def _about_unknown(arg: str, parser: argparse.ArgumentParser) -> str:
 def _check_runner(name: str) -> None:
     try:
         create_runner(name)
-    except ValueError as error:
+    # All but the first are for the import path of a class.
+    except (ValueError, ImportError, AttributeError, TypeError) as error:
         raise ValueError(f"`beam_args` must name a runner of Beam; got --runner={name}. {error}") from error
 
 

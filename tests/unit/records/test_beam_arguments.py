@@ -105,3 +105,16 @@ def test_a_value_may_be_an_argument_of_its_own():
 def test_what_beam_would_ignore_or_end_the_process_for_is_refused(arg, message):
     with pytest.raises(ValueError, match=message):
         read_beam_args(["--job_name=x", arg])
+
+
+@pytest.mark.parametrize("runner", ["a.b.C", "os.path.join", "apache_beam.runners.direct.Absent", "..."])
+def test_path_that_leads_to_no_runner_is_refused(runner):
+    with pytest.raises(ValueError, match="`beam_args` must name a runner of Beam; got --runner=" + re.escape(runner)):
+        read_beam_args([f"--runner={runner}"])
+
+
+def test_hint_for_help_is_not_help():
+    with pytest.raises(ValueError, match="got '--help'") as refused:
+        read_beam_args(["--help"])
+
+    assert "Did you mean --help" not in str(refused.value)
