@@ -1,21 +1,29 @@
 resource "google_service_account" "pipelines" {
   account_id   = "${var.name}-pipelines"
   display_name = "Runs the tasks of pipelines"
+
+  depends_on = [google_project_service.used]
 }
 
 resource "google_service_account" "workers" {
   account_id   = "${var.name}-workers"
   display_name = "Runs the workers of Dataflow jobs"
+
+  depends_on = [google_project_service.used]
 }
 
 resource "google_service_account" "serving" {
   account_id   = "${var.name}-serving"
   display_name = "Reads served models"
+
+  depends_on = [google_project_service.used]
 }
 
 resource "google_service_account" "ci" {
   account_id   = "${var.name}-ci"
   display_name = "Pushes images"
+
+  depends_on = [google_project_service.used]
 }
 
 locals {
@@ -86,6 +94,8 @@ resource "google_project_iam_member" "roles" {
   project = var.project
   role    = each.value.role
   member  = each.value.member
+
+  depends_on = [google_project_service.used]
 }
 
 resource "google_artifact_registry_repository_iam_member" "roles" {
@@ -112,8 +122,22 @@ resource "google_service_account_iam_member" "submitters_start_pipelines" {
   member             = each.value
 }
 
+# Without it, they could act as the account of the pipelines, but start no pipeline.
+resource "google_project_iam_member" "submitters_use_vertex" {
+  for_each = toset(var.pipeline_submitters)
+
+  project = var.project
+  role    = "roles/aiplatform.user"
+  member  = each.value
+
+  depends_on = [google_project_service.used]
+}
+
 # Pods of this Kubernetes account are the serving account, without a key.
 resource "google_service_account_iam_member" "serving_pods" {
+  # The project has the pool of this name once it has a cluster with Workload Identity.
+  count = var.serving_kubernetes_account == "" ? 0 : 1
+
   service_account_id = google_service_account.serving.name
   role               = "roles/iam.workloadIdentityUser"
   member             = "serviceAccount:${var.project}.svc.id.goog[${var.serving_kubernetes_account}]"

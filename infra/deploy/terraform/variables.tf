@@ -31,13 +31,13 @@ variable "artifact_days" {
 }
 
 variable "serving_kubernetes_account" {
-  description = "NAMESPACE/NAME of the Kubernetes service account of the model servers, as in the manifests."
+  description = "NAMESPACE/NAME of the Kubernetes service account of the model servers, as in the manifests; empty for none, as while the project has no GKE cluster with Workload Identity."
   type        = string
   default     = "serving/tfx-gnn-serving"
 
   validation {
-    condition     = can(regex("^[a-z0-9-]+/[a-z0-9-]+$", var.serving_kubernetes_account))
-    error_message = "The account must have the form NAMESPACE/NAME."
+    condition     = var.serving_kubernetes_account == "" || can(regex("^[a-z0-9-]+/[a-z0-9-]+$", var.serving_kubernetes_account))
+    error_message = "The account must have the form NAMESPACE/NAME, or be empty."
   }
 }
 

@@ -18,6 +18,10 @@ locals {
   services = [
     "aiplatform.googleapis.com",
     "artifactregistry.googleapis.com",
+    # For roles on the project.
+    "cloudresourcemanager.googleapis.com",
+    # For the workers of Dataflow.
+    "compute.googleapis.com",
     "dataflow.googleapis.com",
     "iam.googleapis.com",
     "iamcredentials.googleapis.com",

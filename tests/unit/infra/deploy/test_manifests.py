@@ -176,7 +176,7 @@ def test_manifests_fit_the_schemas_of_an_old_and_the_newest_kubernetes(folder, v
         ("storageUris.0.mountPath", "mnt/models/1"),
         ("storageUris.0.uri", "serving/1"),
         ("storageUris.0.path", "/mnt/models/1"),
-        ("model.storageUri", "gs://BUCKET/serving/1"),
+        ("model.storageUri", "gs://BUCKET/my_graph/1"),
         ("model.protocolVersion", "v3"),
         ("model.envs", []),
         ("model.env.0.value", 131072),

@@ -130,3 +130,32 @@ def test_the_page_lists_every_role(blocks):
     page = (REPOSITORY / "docs" / "deployment.md").read_text()
 
     assert set(re.findall(r"roles/[\w.]+", page)) == roles_of(blocks)
+
+
+def test_manifests_and_page_read_the_versions_where_the_output_says_to_push(blocks):
+    bucket = blocks["output"]["push_to"]["value"]
+    deploy = REPOSITORY / "infra" / "deploy"
+    page = (REPOSITORY / "docs" / "deployment.md").read_text()
+
+    # A bucket without a folder: the model's name is appended.
+    assert re.fullmatch(r"gs://\$\{[\w.]+\.name\}", bucket)
+    assert 'base_path: "gs://BUCKET/my_graph"' in (deploy / "tensorflow_serving" / "models.config").read_text()
+    assert "gs://BUCKET/my_graph/1" in (deploy / "kserve" / "inference_service.yaml").read_text()
+    assert "--push-to gs://BUCKET/my_graph" in page
+    assert "gs://BUCKET/serving" not in page
+
+
+def test_nothing_is_made_before_its_service_is_on(blocks):
+    """A new project has none of the services; what needs one must wait for it."""
+    kinds = ("google_service_account", "google_project_iam_member", "google_storage_bucket")
+    made = {name: found for name, found in blocks["resource"].items() if name.partition(".")[0] in kinds}
+
+    assert {"iam", "cloudresourcemanager", "compute"} <= {
+        name.removesuffix(".googleapis.com") for name in blocks["locals"]["services"]
+    }
+    assert [name for name, found in made.items() if "google_project_service.used" not in json.dumps(found)] == []
+    assert len(made) == 8
+
+
+def test_without_a_cluster_nothing_refers_to_its_pool(blocks):
+    assert blocks["resource"]["google_service_account_iam_member.serving_pods"]["count"].endswith("? 0 : 1}")
