@@ -71,6 +71,17 @@ def test_a_file_without_a_pipeline_is_told(tmp_path, name, content, told):
     assert told in str(failed.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("", "no object"), ("{", "expected"), ("a: 1", "no 'schemaVersion'"), ("schemaVersion: '1.0'", "no 'root'")],
+)
+def test_file_without_a_pipeline_is_refused(tmp_path, text, found):
+    (tmp_path / "file.yaml").write_text(text)
+
+    with pytest.raises(ValueError, match=rf"`file` must hold a compiled pipeline .*file.yaml' with .*{found}"):
+        read_compiled(str(tmp_path / "file.yaml"))
+
+
 def test_fields_that_are_null_are_empty(tmp_path):
     path = tmp_path / "a.json"
     path.write_bytes(_changed("runtimeConfig", value=None))

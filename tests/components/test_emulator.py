@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import copy
-import dataclasses
 import json
 import os
 import shutil
@@ -508,138 +505,6 @@ def test_what_is_not_imitated_is_refused(tmp_path, change, message):
         run(compiled, tmp_path / "run")
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\n", "\ud800"])
-@pytest.mark.parametrize("place", ["pipeline", "task", "output"])
-def test_names_that_lead_out_of_their_folders_are_refused(tmp_path, place, name):
-    compiled = pipeline(tmp_path)
-    tasks, components = compiled.spec["root"]["dag"]["tasks"], compiled.spec["components"]
-    if place == "pipeline":
-        compiled.spec["pipelineInfo"]["name"] = name
-    elif place == "task":
-        tasks[name] = tasks.pop("second")
-    else:
-        components["second"] = components["second"] | {"outputDefinitions": {"artifacts": {name: {"artifactType": {}}}}}
-
-    with pytest.raises(ValueError, match="must have names that a folder can have") as refused:
-        run(compiled, tmp_path / "run")
-    assert f"got {name!r}. " in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("path", "missing"),
-    [
-        ("root/inputDefinitions/parameters/word", "the parameter 'word', for the task 'first'"),
-        ("components/first/outputDefinitions", "the output 'text' of 'first', for the task 'second'"),
-        ("components/second/inputDefinitions", "the type of its input 'text'"),
-        ("components/second/outputDefinitions/artifacts/text/artifactType", "the type of its output 'text'"),
-        ("deploymentSpec/executors/second/container/command", "the command of its container"),
-    ],
-)
-def test_what_a_task_needs_must_be_in_the_file(tmp_path, path, missing):
-    compiled = pipeline(tmp_path)
-    # Without the parts that two components share.
-    spec = json.loads(json.dumps(compiled.spec))
-    *folders, name = path.split("/")
-    place = spec
-    for folder in folders:
-        place = place[folder]
-    del place[name]
-    if name == "command":
-        del place["args"]
-
-    with pytest.raises(ValueError, match=f"The file must have {missing}"):
-        run(dataclasses.replace(compiled, spec=spec), tmp_path / "run")
-
-
-class NothingRuns:
-    """Containers that end at once, without an output."""
-
-    def root_inside(self, folder):
-        return folder
-
-    def remove_leftovers(self, pods):
-        pass
-
-    def run(self, container):
-        return 0
-
-
-def paths_in(value, path=()):
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in items:
-        yield (*path, key)
-        yield from paths_in(inner, (*path, key))
-
-
-@pytest.mark.parametrize("change", ["missing", None, 7], ids=str)
-def test_every_field_may_be_edited_by_hand(tmp_path, change):
-    whole = json.loads(json.dumps(with_exit_handler(pipeline(tmp_path, caching=True)).spec))
-    for number, (*folders, name) in enumerate(paths_in(whole)):
-        spec = copy.deepcopy(whole)
-        place = spec
-        for folder in folders:
-            place = place[folder]
-        if change == "missing":
-            del place[name]
-        else:
-            place[name] = change
-        (tmp_path / "edited.json").write_text(json.dumps(spec))
-        # Any other error would end as a traceback.
-        with contextlib.suppress(ValueError):
-            edited = read_compiled(str(tmp_path / "edited.json"))
-            run_compiled(
-                edited,
-                service=compiled_service(edited),
-                folder=str(tmp_path / str(number)),
-                parameters=run_parameters(edited, {}),
-                engine=NothingRuns(),
-            )
-
-
-def test_optional_parameter_without_a_value_is_not_sent(tmp_path):
-    compiled = pipeline(tmp_path)
-    compiled.spec["root"]["inputDefinitions"]["parameters"]["more"] = {"parameterType": "STRING", "isOptional": True}
-    first = compiled.spec["root"]["dag"]["tasks"]["first"]
-    first["inputs"] = {"parameters": first["inputs"]["parameters"] | {"more": {"componentInputParameter": "more"}}}
-
-    results = run(compiled, tmp_path / "run")
-
-    assert sent_to(results, tmp_path / "run", "first")["inputs"]["parameterValues"] == {"word": "a"}
-
-
-@pytest.mark.parametrize("content", ["null", "[]", '"x"', '{"text": null}', '{"text": {}}', "[" * 100_000])
-def test_cache_that_somebody_changed_is_not_used(tmp_path, content):
-    run(pipeline(tmp_path, caching=True), tmp_path / "run")
-    for path in (tmp_path / "run" / "cache").rglob("*.json"):
-        path.write_text(content)
-
-    results = run(pipeline(tmp_path, caching=True), tmp_path / "run")
-
-    assert [result.state for result in results.values()] == ["done", "done"]
-
-
-@pytest.mark.parametrize("content", ["null", "[]", "x", "1e999", "[" * 100_000])
-def test_damaged_number_of_the_last_artifact_is_told(tmp_path, content):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "last_artifact.json").write_text(content)
-
-    results = run(pipeline(tmp_path), tmp_path / "run")
-
-    assert results["first"].state == "failed"
-    assert "last_artifact.json'; got a damaged file" in results["first"].reason
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [("", "no object"), ("{", "expected"), ("a: 1", "no 'schemaVersion'"), ("schemaVersion: '1.0'", "no 'root'")],
-)
-def test_file_without_a_pipeline_is_refused(tmp_path, text, found):
-    (tmp_path / "file.yaml").write_text(text)
-
-    with pytest.raises(ValueError, match=rf"`file` must hold a compiled pipeline .*file.yaml' with .*{found}"):
-        read_compiled(str(tmp_path / "file.yaml"))
-
-
 def test_values_of_parameters_are_typed_as_declared(tmp_path):
     compiled = pipeline(tmp_path)
     kinds = {"n": "NUMBER_INTEGER", "x": "NUMBER_DOUBLE", "b": "BOOLEAN", "l": "LIST"}
@@ -728,15 +593,6 @@ def test_other_nesting_is_refused(tmp_path, task, change):
         run(compiled, tmp_path / "run")
 
 
-def test_nested_task_with_the_name_of_the_exit_handler_is_refused(tmp_path):
-    compiled = with_exit_handler(pipeline(tmp_path))
-    nested = compiled.spec["components"]["comp-exit-handler-1"]["dag"]["tasks"]
-    nested["RunReport"] = nested.pop("second")
-
-    with pytest.raises(ValueError, match="A nested DAG must be the only one"):
-        run(compiled, tmp_path / "run")
-
-
 def test_full_disk_is_told_with_the_log_that_cannot_be_written(tmp_path):
     compiled = pipeline(tmp_path)
     log = "next(pathlib.Path(os.environ['TFX_GNN_LAUNCHER_ROOT']).parents[1].glob('runs/*/first.log'))"
@@ -746,12 +602,3 @@ def test_full_disk_is_told_with_the_log_that_cannot_be_written(tmp_path):
 
     with pytest.raises(OSError, match=r"No space left on device: '.*/run/runs/[^/]*/first\.log'"):
         run(compiled, tmp_path / "run")
-
-
-def test_full_disk_is_told_with_the_record_that_cannot_be_written(tmp_path):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / ".last_artifact.json.partial").symlink_to("/dev/full")
-
-    results = run(pipeline(tmp_path), tmp_path / "run")
-
-    assert results["first"].reason.endswith(f"No space left on device: '{tmp_path}/run/last_artifact.json'")
