@@ -216,3 +216,14 @@ def test_full_disk_is_told_with_the_record_that_cannot_be_written(tmp_path):
     results = run(two_tasks(), tmp_path)
 
     assert results["first"].reason.endswith(f"No space left on device: '{tmp_path}/run/last_artifact.json'")
+
+
+def test_full_disk_is_told_with_the_log_that_cannot_be_written(tmp_path):
+    class KilledWhileTheDiskFills(NothingRuns):
+        def run(self, container):
+            container.log.unlink(missing_ok=True)
+            container.log.symlink_to("/dev/full")
+            return -9
+
+    with pytest.raises(OSError, match=r"No space left on device: '.*/run/runs/[^/]*/first\.log'"):
+        run(two_tasks(), tmp_path, engine=KilledWhileTheDiskFills())
