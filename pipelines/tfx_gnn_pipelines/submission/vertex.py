@@ -6,25 +6,17 @@ repeated safely. It speaks HTTP and not gRPC: proxies let it pass, and each fail
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import json
 import re
 import urllib.parse
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from tfx_gnn_pipelines.services import Service
-from tfx_gnn_pipelines.submission.connection import ConnectionOptions, Secret
-from tfx_gnn_pipelines.submission.failures import (
-    Remedies,
-    ServiceError,
-    is_html,
-    login_page_error,
-    status_error,
-    transport_error,
-)
+from tfx_gnn_pipelines.submission.connection import ConnectionOptions
+from tfx_gnn_pipelines.submission.failures import Remedies, ServiceError
 from tfx_gnn_pipelines.submission.retries import Retries
 from tfx_gnn_pipelines.submission.runs import (
     PipelineService,
@@ -39,6 +31,7 @@ from tfx_gnn_pipelines.submission.runs import (
     run_state,
     without_cache,
 )
+from tfx_gnn_pipelines.submission.vertex_api import TIMEOUT, VertexApi, check_message, check_name, client_library
 from tfx_gnn_pipelines.submission.vertex_experiments import (
     add_to_experiment,
     check_experiment_name,
@@ -46,10 +39,8 @@ from tfx_gnn_pipelines.submission.vertex_experiments import (
 )
 from tfx_gnn_pipelines.submission.vertex_names import CONSOLE, endpoint_address, full_name, page_address, parent_name
 
-_Result = TypeVar("_Result")
 _MARK = "tfx-gnn-submission"
 """Label of what one submission created."""
-_TIMEOUT = 120.0
 _NETWORK = re.compile(r"projects/[^/]+/global/networks/[^/]+")
 _KEY = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
 _REMEDIES = Remedies(
@@ -73,7 +64,7 @@ def run_request(pipeline: Any, options: RunOptions, connection: ConnectionOption
     parent = parent_name(connection)
     job = _job(pipeline, options)
     job_id = _job_id(pipeline.name, options)
-    _check_message("PipelineJob", job)
+    check_message("PipelineJob", job)
     return Request(
         method="POST",
         url=f"{endpoint_address(connection)}/v1/{parent}/pipelineJobs?pipelineJobId={job_id}",
@@ -101,7 +92,7 @@ def schedule_request(
     for name, time in (("startTime", schedule.start), ("endTime", schedule.end)):
         if time is not None:
             body[name] = time.astimezone(dt.timezone.utc).isoformat().replace("+00:00", "Z")
-    _check_message("Schedule", body)
+    check_message("Schedule", body)
     return Request(method="POST", url=f"{endpoint_address(connection)}/v1/{parent}/schedules", body=body)
 
 
@@ -113,32 +104,30 @@ class VertexAi(PipelineService):
     def __init__(self, options: ConnectionOptions, retries: Retries) -> None:
         self._options = options
         self._retries = retries
-        self._secret = Secret("--token-file", options.token_file) if options.token_file else None
-        self._clients: dict[tuple[str, str], Any] = {}
-        self._credentials: Any = None
+        self._api = VertexApi(options, retries, _REMEDIES)
 
     def submit(self, pipeline: Any, options: RunOptions) -> RunStatus:
         """Starts one run of a compiled pipeline."""
-        aiplatform = _client_library()
+        aiplatform = client_library()
         request = run_request(pipeline, options, self._options)
         parent = parent_name(self._options)
         job_id = _job_id(pipeline.name, options)
         name = f"{parent}/pipelineJobs/{job_id}"
         message = aiplatform.PipelineJob.from_json(json.dumps(request.body))
-        client = self._client("PipelineServiceClient", name)
+        client = self._api.client("PipelineServiceClient", name)
 
         def create() -> Any:
-            return self._call(
+            return self._api.call(
                 lambda: client.create_pipeline_job(
-                    parent=parent, pipeline_job=message, pipeline_job_id=job_id, retry=None, timeout=_TIMEOUT
+                    parent=parent, pipeline_job=message, pipeline_job_id=job_id, retry=None, timeout=TIMEOUT
                 ),
                 f"POST {name}",
             )
 
         def find() -> Any:
             try:
-                return self._repeat(
-                    lambda: client.get_pipeline_job(name=name, retry=None, timeout=_TIMEOUT), f"GET {name}"
+                return self._api.repeat(
+                    lambda: client.get_pipeline_job(name=name, retry=None, timeout=TIMEOUT), f"GET {name}"
                 )
             except ServiceError as error:
                 if error.status == 404:
@@ -154,9 +143,9 @@ class VertexAi(PipelineService):
     def status(self, run: str) -> RunStatus:
         """Asks for the state of a run."""
         name = full_name(run, "pipelineJobs", self._options)
-        client = self._client("PipelineServiceClient", name)
+        client = self._api.client("PipelineServiceClient", name)
         return self._run_status(
-            self._repeat(lambda: client.get_pipeline_job(name=name, retry=None, timeout=_TIMEOUT), f"GET {name}")
+            self._api.repeat(lambda: client.get_pipeline_job(name=name, retry=None, timeout=TIMEOUT), f"GET {name}")
         )
 
     def logs(self, run: RunStatus, tasks: Sequence[TaskStatus]) -> list[TaskLog]:
@@ -166,20 +155,22 @@ class VertexAi(PipelineService):
     def cancel(self, run: str) -> None:
         """Asks the service to end a run."""
         name = full_name(run, "pipelineJobs", self._options)
-        client = self._client("PipelineServiceClient", name)
-        self._repeat(lambda: client.cancel_pipeline_job(name=name, retry=None, timeout=_TIMEOUT), f"POST {name}:cancel")
+        client = self._api.client("PipelineServiceClient", name)
+        self._api.repeat(
+            lambda: client.cancel_pipeline_job(name=name, retry=None, timeout=TIMEOUT), f"POST {name}:cancel"
+        )
 
     def create_schedule(self, pipeline: Any, options: RunOptions, schedule: ScheduleOptions) -> ScheduleStatus:
         """Creates one schedule of a compiled pipeline."""
-        aiplatform = _client_library()
+        aiplatform = client_library()
         request = schedule_request(pipeline, options, schedule, self._options)
         parent = parent_name(self._options)
         message = aiplatform.Schedule.from_json(json.dumps(request.body))
-        client = self._client("ScheduleServiceClient", parent)
+        client = self._api.client("ScheduleServiceClient", parent)
 
         def create() -> Any:
-            return self._call(
-                lambda: client.create_schedule(parent=parent, schedule=message, retry=None, timeout=_TIMEOUT),
+            return self._api.call(
+                lambda: client.create_schedule(parent=parent, schedule=message, retry=None, timeout=TIMEOUT),
                 f"POST {parent}/schedules",
             )
 
@@ -202,32 +193,32 @@ class VertexAi(PipelineService):
     def change_schedule(self, schedule: str, change: str) -> None:
         """Pauses, resumes or deletes a schedule."""
         name = full_name(schedule, "schedules", self._options)
-        client = self._client("ScheduleServiceClient", name)
+        client = self._api.client("ScheduleServiceClient", name)
         if change == "delete":
             # The answer is an operation whose end nobody needs to wait for.
             self._retries.delete(
-                lambda: self._call(
-                    lambda: client.delete_schedule(name=name, retry=None, timeout=_TIMEOUT), f"DELETE {name}"
+                lambda: self._api.call(
+                    lambda: client.delete_schedule(name=name, retry=None, timeout=TIMEOUT), f"DELETE {name}"
                 )
             )
             return
         method = client.pause_schedule if change == "pause" else client.resume_schedule
-        self._repeat(lambda: method(name=name, retry=None, timeout=_TIMEOUT), f"POST {name}:{change}")
+        self._api.repeat(lambda: method(name=name, retry=None, timeout=TIMEOUT), f"POST {name}:{change}")
 
     def _experiment(self, parent: str, name: str) -> str:
-        client = self._client("MetadataServiceClient", parent)
-        return find_or_create_experiment(parent, name, client=client, call=self._call, retries=self._retries)
+        client = self._api.client("MetadataServiceClient", parent)
+        return find_or_create_experiment(parent, name, client=client, call=self._api.call, retries=self._retries)
 
     def _add_to_experiment(self, experiment: str, run: str) -> None:
-        client = self._client("PipelineServiceClient", run)
+        client = self._api.client("PipelineServiceClient", run)
         try:
             add_to_experiment(
                 experiment,
-                lambda: self._repeat(
-                    lambda: client.get_pipeline_job(name=run, retry=None, timeout=_TIMEOUT), f"GET {run}"
+                lambda: self._api.repeat(
+                    lambda: client.get_pipeline_job(name=run, retry=None, timeout=TIMEOUT), f"GET {run}"
                 ),
-                client=self._client("MetadataServiceClient", run),
-                call=self._call,
+                client=self._api.client("MetadataServiceClient", run),
+                call=self._api.call,
                 retries=self._retries,
             )
         except ServiceError as error:
@@ -235,114 +226,13 @@ class VertexAi(PipelineService):
 
     def _schedules(self, parent: str = "") -> list[Any]:
         parent = parent or parent_name(self._options)
-        client = self._client("ScheduleServiceClient", parent)
-        return self._repeat(
-            lambda: list(client.list_schedules(parent=parent, retry=None, timeout=_TIMEOUT)), f"GET {parent}/schedules"
+        client = self._api.client("ScheduleServiceClient", parent)
+        return self._api.repeat(
+            lambda: list(client.list_schedules(parent=parent, retry=None, timeout=TIMEOUT)), f"GET {parent}/schedules"
         )
-
-    def _client(self, kind: str, name: str) -> Any:
-        """Returns a client for the region in a resource's name."""
-        aiplatform = _client_library()
-        region = name.split("/")[3]
-        if (kind, region) not in self._clients:
-            if self._credentials is None:
-                self._credentials = self._make_credentials()
-            from google.api_core.client_options import ClientOptions
-
-            endpoint = self._options.endpoint or f"https://{region}-aiplatform.googleapis.com"
-            client = getattr(aiplatform, kind)(
-                credentials=self._credentials, transport="rest", client_options=ClientOptions(api_endpoint=endpoint)
-            )
-            # A creation that is redirected would become a list of what is there, which reads as an empty message.
-            client.transport._session.max_redirects = 0  # noqa: SLF001 - it has no option for this.
-            self._clients[kind, region] = client
-        return self._clients[kind, region]
-
-    def _make_credentials(self) -> Any:
-        import google.auth.exceptions
-
-        if self._secret is not None:
-            from google.oauth2 import credentials
-
-            secret = self._secret
-
-            def renewed(*_: Any, **__: Any) -> tuple[str, dt.datetime]:
-                # Read again after a minute, because such files are rewritten when a token ends.
-                until = dt.datetime.now(dt.timezone.utc) + dt.timedelta(minutes=5)
-                return secret.read(), until.replace(tzinfo=None)
-
-            make: Any = credentials.Credentials
-            return make(token=None, refresh_handler=renewed)
-        try:
-            found, _ = google.auth.default(scopes=["https://www.googleapis.com/auth/cloud-platform"])
-        except google.auth.exceptions.GoogleAuthError as error:
-            raise self._no_credentials(error) from error
-        return found
-
-    def _no_credentials(self, error: Exception) -> ServiceError:
-        return ServiceError(
-            f"`--project` must be used with valid credentials; got {self._hide(_one_line(error))} {_REMEDIES.login}",
-            reason="there are no valid credentials",
-            status=401,
-        )
-
-    def _hide(self, text: str) -> str:
-        token = getattr(self._credentials, "token", None)
-        text = text.replace(token, "***") if token else text
-        return self._secret.hide(text) if self._secret is not None else text
-
-    def _repeat(self, request: Callable[[], _Result], place: str) -> _Result:
-        return self._retries.repeat(lambda: self._call(request, place))
-
-    def _call(self, request: Callable[[], _Result], place: str) -> _Result:
-        """Makes one request; `place` is its method and the resource."""
-        import google.auth.exceptions
-        import requests
-        from google.api_core import exceptions
-        from google.protobuf import json_format
-
-        method, _, name = place.partition(" ")
-        place = f"{method} {endpoint_address(self._options, name)}/v1/{name}"
-        try:
-            return request()
-        except exceptions.GoogleAPICallError as error:
-            answer = error.response
-            raise status_error(
-                int(error.code or 0),
-                answer.text if answer is not None else str(error.message),
-                dict(answer.headers) if answer is not None else {},
-                place=place,
-                remedies=_REMEDIES,
-                hide=self._hide,
-            ) from None
-        except requests.exceptions.TooManyRedirects as error:
-            redirection: Any = error.response
-            raise status_error(
-                redirection.status_code,
-                redirection.text,
-                dict(redirection.headers),
-                place=place,
-                remedies=_REMEDIES,
-                hide=self._hide,
-            ) from None
-        except requests.exceptions.RequestException as error:
-            raise transport_error(error, place=place, remedies=_ADDRESS_REMEDIES, hide=self._hide) from error
-        except google.auth.exceptions.TransportError as error:
-            raise transport_error(error, place="Google's login", remedies=_REMEDIES, hide=self._hide) from error
-        except google.auth.exceptions.GoogleAuthError as error:
-            raise self._no_credentials(error) from error
-        except json_format.ParseError as error:
-            text = " ".join(str(error).split())
-            if is_html(text):
-                raise login_page_error(200, place=place, remedies=_REMEDIES) from error
-            raise ServiceError(
-                f"`--endpoint` must be the address of Vertex AI; got an answer that is no message from {place}: a page "
-                f"or another server's. {self._hide(text)[:100]} Correct the address, or log in to the proxy.",
-                reason="the answer was no message",
-            ) from error
 
     def _run_status(self, job: Any) -> RunStatus:
-        _check_name(job)
+        check_name(job)
         details = job.job_detail.task_details if job.job_detail else []
         parents = {detail.parent_task_id for detail in details}
         return RunStatus(
@@ -356,7 +246,7 @@ class VertexAi(PipelineService):
         )
 
     def _schedule_status(self, found: Any) -> ScheduleStatus:
-        _check_name(found)
+        check_name(found)
         return ScheduleStatus(
             schedule=found.name,
             name=found.display_name,
@@ -377,36 +267,6 @@ class VertexAi(PipelineService):
             reason = "took its outputs from the cache" if task.state is RunState.SKIPPED else "has started no job"
             notes.append(f"no log: the task {reason}; the page of the run says more: {run.page}")
         return TaskLog(task=task, notes=tuple(notes))
-
-
-_ADDRESS_REMEDIES = dataclasses.replace(_REMEDIES, flag="--region")
-
-
-def _client_library() -> Any:
-    try:
-        with warnings.catch_warnings():
-            # About versions of Python, which the user did not ask for here.
-            warnings.simplefilter("ignore", FutureWarning)
-            from google.cloud import aiplatform_v1
-    except (ImportError, ModuleNotFoundError) as error:
-        raise ModuleNotFoundError(
-            "`tfx-gnn submit` must have 'google.cloud.aiplatform' installed for Vertex AI; got none. Run: pip install "
-            "'tfx-gnn[vertex]'",
-            name="google.cloud.aiplatform",
-        ) from error
-    return aiplatform_v1
-
-
-def _check_message(kind: str, body: Mapping[str, Any]) -> None:
-    """Reads a message as the client will, so that a wrong field is found before anything is sent."""
-    from google.protobuf import json_format
-
-    try:
-        getattr(_client_library(), kind).from_json(json.dumps(body))
-    except json_format.ParseError as error:
-        raise ValueError(
-            f"`file` must make a valid {kind} of Vertex AI; got a mistake in it: {_one_line(error)} Compile it anew."
-        ) from error
 
 
 def _job_id(pipeline_name: str, options: RunOptions) -> str:
@@ -472,18 +332,3 @@ def _state(message: Any) -> RunState:
         warnings.simplefilter("ignore", UserWarning)
         state = message.state
     return run_state(getattr(state, "name", "")) if state else RunState.PENDING
-
-
-def _check_name(message: Any) -> None:
-    """Refuses an answer of another server: the client reads any object as a message without fields."""
-    if not message.name:
-        raise ServiceError(
-            "`--endpoint` must be the address of Vertex AI; got an answer without a name: another server's. Correct "
-            "the address, and look at the list of runs before you submit again.",
-            reason="the answer was no message of Vertex AI",
-        )
-
-
-def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return text if text.endswith(".") else f"{text}."
