@@ -221,7 +221,13 @@ def _run_spec(
     console: Console,
 ) -> int:
     """Runs a compiled file; returns the exit status."""
-    from tfx_gnn_pipelines.compiled_pipeline import compiled_service, read_compiled, run_parameters, with_image
+    from tfx_gnn_pipelines.compiled_pipeline import (
+        compiled_service,
+        has_custom_jobs,
+        read_compiled,
+        run_parameters,
+        with_image,
+    )
     from tfx_gnn_pipelines.config import is_uri
     from tfx_gnn_pipelines.emulator.progress import EmulatorProgress
     from tfx_gnn_pipelines.emulator.run import SUCCEEDED, run_compiled
@@ -243,6 +249,11 @@ def _run_spec(
     service = semantics or compiled_service(pipeline)
     folder = os.path.join("runs", f"{pipeline.name}_{service.value}") if is_uri(root) or not root else root
     engine = None
+    if container and has_custom_jobs(pipeline):
+        raise ValueError(
+            f"`--container` must be left out for a pipeline with custom jobs, whose replicas need a network; got "
+            f"{container.value!r}. Run its tasks as processes, or compile it without `custom_job`."
+        )
     if container:
         engine, values = _container_engine(container, values, service, folder=folder, root=root)
         pipeline = with_image(pipeline, image) if image else pipeline

@@ -12,12 +12,13 @@ import yaml
 from tfx.dsl.components.base.base_component import BaseComponent
 from tfx.orchestration.kubeflow.v2 import kubeflow_v2_dag_runner
 
+from tfx_gnn.distribution.strategies import DEFAULT, MIRRORED, MULTI_WORKER_MIRRORED, TPU, StrategyOptions
 from tfx_gnn_pipelines.assembly import COMPONENTS, STANDARD_PARAMETERS, build_pipeline, open_values
 from tfx_gnn_pipelines.config import PipelineConfig
 from tfx_gnn_pipelines.container import Contract, container_arguments
 from tfx_gnn_pipelines.exit_handler import REPORT_PARAMETER, REPORT_TASK, add_report_task, report_after_all_tasks
 from tfx_gnn_pipelines.portability import check_portable, portable_tables
-from tfx_gnn_pipelines.resources import NO_RESOURCES, Resources, apply_resources, check_resources
+from tfx_gnn_pipelines.resources import NO_RESOURCES, Resources, apply_resources, check_resources, has_tpu
 from tfx_gnn_pipelines.run_report import check_address
 from tfx_gnn_pipelines.services import Service
 
@@ -72,6 +73,7 @@ def compile_pipeline(
     if report_to:
         check_address(report_to)
     check_portable(config, service, image, resources)
+    config = fit_strategy(config, resources)
     config = portable_tables(config, resources)
     config = dataclasses.replace(config, runtime_parameters=(*STANDARD_PARAMETERS, *config.runtime_parameters))
     pipeline = build_pipeline(config, sqlite_metadata=False)
@@ -96,6 +98,42 @@ def compile_pipeline(
     if report_to:
         report_after_all_tasks(job["pipelineSpec"])
     return job
+
+
+def fit_strategy(config: PipelineConfig, resources: Resources) -> PipelineConfig:
+    """Chooses the strategy of a trainer that runs as a custom job, unless the config names one.
+
+    That is "multi_worker_mirrored" for several machines, "tpu" for a TPU, and "mirrored" for several accelerators.
+
+    Raises:
+        ValueError: if the strategy that the config names cannot use the machines.
+    """
+    given = resources.of("GraphTrainer")
+    if given.custom_job is None:
+        return config
+    replicas, num_accelerators = given.custom_job.replicas, given.accelerator.count if given.accelerator else 0
+    strategy = config.graph_trainer.strategy
+    if strategy.kind == DEFAULT:
+        if replicas > 1:
+            strategy = StrategyOptions(kind=MULTI_WORKER_MIRRORED)
+        elif has_tpu(given):
+            strategy = StrategyOptions(kind=TPU, tpu="local")
+        elif num_accelerators > 1:
+            strategy = StrategyOptions(kind=MIRRORED)
+        trainer = dataclasses.replace(config.graph_trainer, strategy=strategy)
+        return dataclasses.replace(config, graph_trainer=trainer)
+    if replicas > 1 and strategy.kind != MULTI_WORKER_MIRRORED:
+        raise ValueError(
+            f"`strategy` of GraphTrainer must be {MULTI_WORKER_MIRRORED!r} for {replicas} replicas; got "
+            f"{strategy.kind!r}. Leave it at {DEFAULT!r}, or give `custom_job` one replica."
+        )
+    if has_tpu(given) is not (strategy.kind == TPU):
+        found = "a TPU" if has_tpu(given) else f"no TPU in `custom_job` ({given.custom_job.machine_type})"
+        raise ValueError(
+            f"`strategy` of GraphTrainer must be {TPU!r} on a TPU, and there alone; got {strategy.kind!r} with "
+            f"{found}. Leave it at {DEFAULT!r}, or choose another `machine_type`."
+        )
+    return config
 
 
 def write_pipeline(job: Mapping[str, Any], output: str) -> None:

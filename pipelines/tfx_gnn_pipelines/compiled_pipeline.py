@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from tfx_gnn_pipelines.compiled_fields import checked_fields
+from tfx_gnn_pipelines.custom_job import COORDINATOR_COMMAND
 from tfx_gnn_pipelines.services import Service
 
 _SCHEMAS = ("2.0.0", "2.1.0")
@@ -129,6 +130,12 @@ def compiled_service(pipeline: CompiledPipeline) -> Service:
     executors = pipeline.spec["deploymentSpec"]["executors"].values()
     arguments = [executor.get("container", {}).get("args", []) for executor in executors]
     return Service.KUBEFLOW if any("launcher" in given for given in arguments) else Service.VERTEX
+
+
+def has_custom_jobs(pipeline: CompiledPipeline) -> bool:
+    """Tells whether tasks of a pipeline run as custom jobs of Vertex AI."""
+    executors = pipeline.spec["deploymentSpec"]["executors"].values()
+    return any(tuple(executor.get("container", {}).get("command", ())) == COORDINATOR_COMMAND for executor in executors)
 
 
 def run_parameters(pipeline: CompiledPipeline, given: Mapping[str, str]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ where the services differ from what that expects:
 - Inputs and outputs that the component does not declare, such as Kubeflow's `executor-logs`, are left out.
 - On Kubeflow, the launcher has copied inputs into folders of the container before, and copies outputs from there to
   the object store afterwards; an executor works on these folders. On Vertex AI, TensorFlow reads and writes `gs://`.
+- Of several replicas of a custom job, the chief alone writes the answer.
 - It imports the executor alone, logs to the standard output, and ends a failure with one line: Kubeflow shows the last
   lines of a log, and Cloud Logging takes everything on the standard error for errors.
 """
@@ -15,6 +16,8 @@ where the services differ from what that expects:
 from __future__ import annotations
 
 import argparse
+import base64
+import binascii
 import contextlib
 import dataclasses
 import importlib
@@ -25,6 +28,7 @@ import sys
 import tempfile
 import time
 import traceback
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -34,6 +38,8 @@ from tfx_gnn_pipelines.services import LAUNCHER_FOLDERS
 LAUNCHER_ROOT_VARIABLE = "TFX_GNN_LAUNCHER_ROOT"
 """Environment variable for trials outside of a container: the folder that stands for the container's root."""
 
+_PACKED = "packed:"
+"""Begins a message that `pack_message` wrote."""
 _KINDS = {"int": int, "float": float, "str": str}
 
 
@@ -77,6 +83,11 @@ def container_arguments(
         *("--executor-input", "{{$}}"),
         *(("--", *beam_args) if beam_args else ()),
     ]
+
+
+def pack_message(text: str) -> str:
+    """Writes a message as an argument in which no service finds anything to replace, such as $(NAME) or braces."""
+    return _PACKED + base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -134,9 +145,16 @@ def run_executor(
             "`executor-input` must name the `outputFile` of its outputs; got none. Start this entrypoint by a service, "
             "or by --runner spec."
         )
-    _say(f"{_component(executor)} reads {_places(input_dict)} and writes {_places(output_dict)}")
-    for artifacts in output_dict.values():
-        _clear(artifacts[0].uri)
+    from tfx_gnn.distribution.cluster import cluster_role
+
+    role = cluster_role()
+    who = _component(executor) if role.is_alone else f"{_component(executor)} as {role.task_type} {role.task_id}"
+    _say(f"{who} reads {_places(input_dict)} and writes {_places(output_dict)}")
+    # Several replicas find out together what an earlier attempt left, such as a training that has ended. They start at
+    # any time, so if one of them cleared the outputs, another one might have seen them before.
+    if role.is_alone:
+        for artifacts in output_dict.values():
+            _clear(artifacts[0].uri)
 
     with tempfile.TemporaryDirectory() as temporary:
         executor_class = _import(executor)
@@ -147,7 +165,8 @@ def run_executor(
         made = executor_class(executor_class.Context(**{name: list(beam_args)}, **context))
         made.Do(input_dict, output_dict, exec_properties)
 
-    _write_output(output_file, {name: _record(artifacts[0], storage) for name, artifacts in output_dict.items()})
+    if role.is_chief:
+        _write_output(output_file, {name: _record(artifacts[0], storage) for name, artifacts in output_dict.items()})
 
 
 def read_executor_input(text: str) -> dict[str, Any]:
@@ -157,8 +176,10 @@ def read_executor_input(text: str) -> dict[str, Any]:
         ContainerError: if it is no JSON object.
     """
     try:
+        if text.startswith(_PACKED):
+            text = zlib.decompress(base64.urlsafe_b64decode(text.removeprefix(_PACKED))).decode()
         message = json.loads(text)
-    except ValueError as error:
+    except (ValueError, binascii.Error, zlib.error) as error:
         raise ContainerError(
             f"`executor-input` must be JSON; got {text[:80]!r}: {error}. Start this entrypoint by a service, or by "
             "--runner spec."

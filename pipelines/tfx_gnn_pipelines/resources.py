@@ -13,6 +13,7 @@ from typing import Any, Literal
 import yaml
 
 from tfx_gnn.io import options_json
+from tfx_gnn_pipelines.custom_job import COORDINATOR_COMMAND, CustomJob, coordinator_arguments, job_spec
 from tfx_gnn_pipelines.services import Service
 
 _MAX_RETRIES = 100
@@ -111,6 +112,8 @@ class ComponentResources:
         retry_seconds: wait before the first retry; each further wait is twice as long, at most an hour.
         cache: whether the task may be taken from an earlier run.
         environment: environment variables.
+        custom_job: machines of a custom job that runs the component, whose image, accelerator and environment are then
+            those of each machine; Vertex AI only.
         timeout_seconds: longest time of the container; Kubeflow only.
         labels: labels of the pod; Kubeflow only.
         node_selector: labels that the node must have; Kubeflow only.
@@ -127,6 +130,7 @@ class ComponentResources:
     retry_seconds: int | None = None
     cache: bool | None = None
     environment: dict[str, str] | None = None
+    custom_job: CustomJob | None = None
     timeout_seconds: int | None = None
     labels: dict[str, str] | None = None
     node_selector: dict[str, str] | None = None
@@ -160,6 +164,8 @@ def _check_variable(name: str) -> None:
 
 
 _KUBEFLOW_ONLY = ("timeout_seconds", "labels", "node_selector", "tolerations", "volumes", "secrets")
+_DISTRIBUTED = "GraphTrainer"
+"""The component that can use several machines together."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -168,11 +174,19 @@ class Resources:
 
     Attributes:
         defaults: for every component.
-        components: for some components, by name; a field that is given here replaces the default.
+        components: for some components, by name; a field that is given here replaces the default. The default machine
+            is not that of a custom job.
     """
 
     defaults: ComponentResources = dataclasses.field(default_factory=ComponentResources)
     components: dict[str, ComponentResources] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.defaults.custom_job is not None:
+            raise ValueError(
+                "`custom_job` must be given to components by name, because each costs machines of its own; got it in "
+                "`defaults`. Move it below `components`."
+            )
 
     def of(self, component: str) -> ComponentResources:
         """Returns the resources of a component, defaults included."""
@@ -180,7 +194,10 @@ class Resources:
         given = {
             field.name: value for field in dataclasses.fields(own) if (value := getattr(own, field.name)) is not None
         }
-        return dataclasses.replace(self.defaults, **given)
+        defaults = self.defaults
+        if own.custom_job is not None:
+            defaults = dataclasses.replace(defaults, cpu=None, memory_gb=None, accelerator=None)
+        return dataclasses.replace(defaults, **given)
 
 
 NO_RESOURCES = Resources()
@@ -230,6 +247,7 @@ def check_resources(resources: Resources, components: Sequence[str], service: Se
             "the spelling."
         )
     for component in components:
+        _check_custom_job(component, resources.of(component), service)
         accelerator = resources.of(component).accelerator
         if accelerator is not None and ("/" in accelerator.kind) is (service is Service.VERTEX):
             example = "NVIDIA_TESLA_T4" if service is Service.VERTEX else "nvidia.com/gpu"
@@ -243,6 +261,44 @@ def check_resources(resources: Resources, components: Sequence[str], service: Se
                     f"`{name}` must be left out on Vertex AI, which has no pods; got it for {component}. Keep a file "
                     "of resources for each service."
                 )
+
+
+def _check_custom_job(component: str, given: ComponentResources, service: Service) -> None:
+    custom_job = given.custom_job
+    if custom_job is None:
+        return
+    if service is Service.KUBEFLOW:
+        raise ValueError(
+            f"`custom_job` must be left out on Kubeflow Pipelines, where a task is one pod; got it for {component}. "
+            "Give `cpu`, `memory_gb` and `accelerator` instead, and choose nodes, spot nodes too, by `node_selector` "
+            "and `tolerations`."
+        )
+    for name in ("cpu", "memory_gb"):
+        if getattr(given, name) is not None:
+            raise ValueError(
+                f"`{name}` must be left out beside `custom_job`, whose `machine_type` says it; got "
+                f"{getattr(given, name)} for {component}. Choose a machine type that has it."
+            )
+    if custom_job.replicas > 1 and component != _DISTRIBUTED:
+        raise ValueError(
+            f"`replicas` must be 1 for {component}, which runs on one machine; got {custom_job.replicas}. Choose a "
+            f"larger `machine_type`; only {_DISTRIBUTED} uses several."
+        )
+    if custom_job.replicas > 1 and has_tpu(given):
+        raise ValueError(
+            f"`replicas` must be 1 with a TPU, whose cores are trained on from one machine; got {custom_job.replicas} "
+            f"for {component}. Choose a machine type with more cores."
+        )
+
+
+def has_tpu(given: ComponentResources) -> bool:
+    """Tells whether a custom job asks for a TPU, by its topology, its accelerator or its type of machine."""
+    custom_job = given.custom_job
+    if custom_job is None:
+        return False
+    is_tpu_machine = custom_job.machine_type.startswith(("ct", "cloud-tpu", "tpu"))
+    has_tpu_kind = given.accelerator is not None and given.accelerator.kind.startswith("TPU_")
+    return bool(custom_job.tpu_topology) or is_tpu_machine or has_tpu_kind
 
 
 def apply_resources(spec: dict[str, Any], resources: Resources) -> dict[str, Any]:
@@ -259,6 +315,8 @@ def apply_resources(spec: dict[str, Any], resources: Resources) -> dict[str, Any
         if "container" not in executors[label]:
             continue
         _fill_container(executors[label]["container"], given)
+        if given.custom_job is not None:
+            _run_as_custom_job(executors[label]["container"], given, given.custom_job)
         if given.retries:
             task["retryPolicy"] = {
                 "maxRetryCount": given.retries,
@@ -288,12 +346,28 @@ def _fill_container(container: dict[str, Any], given: ComponentResources) -> Non
         limits |= {"cpuLimit": given.cpu, "cpuRequest": given.cpu}
     if given.memory_gb is not None:
         limits |= {"memoryLimit": given.memory_gb, "memoryRequest": given.memory_gb}
-    if given.accelerator is not None:
+    if given.accelerator is not None and given.custom_job is None:
         limits["accelerator"] = {"type": given.accelerator.kind, "count": str(given.accelerator.count)}
     if limits:
         container["resources"] = limits
     if given.environment:
         container["env"] = [{"name": name, "value": value} for name, value in sorted(given.environment.items())]
+
+
+def _run_as_custom_job(container: dict[str, Any], given: ComponentResources, custom_job: CustomJob) -> None:
+    """Replaces a container by the coordinator of a custom job that runs it."""
+    accelerator = given.accelerator
+    spec = job_spec(
+        custom_job,
+        image=container["image"],
+        command=container["command"],
+        environment=given.environment or {},
+        accelerator=(accelerator.kind, accelerator.count) if accelerator is not None else None,
+    )
+    container["args"] = coordinator_arguments(spec, container["args"])
+    container["command"] = list(COORDINATOR_COMMAND)
+    # The replicas have it; libraries of the coordinator need none of it.
+    container.pop("env", None)
 
 
 def _pod(given: ComponentResources) -> dict[str, Any]:

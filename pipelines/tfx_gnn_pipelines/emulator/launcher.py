@@ -7,21 +7,23 @@ import ctypes
 import dataclasses
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from tfx_gnn_pipelines.container import LAUNCHER_ROOT_VARIABLE
+from tfx_gnn_pipelines.custom_job import COORDINATOR_COMMAND, ENDPOINT_VARIABLE, LOCAL_PROJECT, LOCAL_REGION
 from tfx_gnn_pipelines.emulator.artifact_stores import ArtifactStore, object_path
 from tfx_gnn_pipelines.emulator.driver import LOGS_OUTPUT
 from tfx_gnn_pipelines.services import Service
 
 _OUTPUT_FILE = "tmp/kfp_outputs/output_metadata.json"
-_SECONDS_TO_STOP = 10
+SECONDS_TO_STOP = 10
 _PR_SET_PDEATHSIG = 1
 
 
@@ -77,34 +79,44 @@ class LocalProcesses:
 
         The process also ends with this one, even by SIGKILL; in that case, processes that it started may stay.
         """
-        environment = {
-            **os.environ,
-            **container.environment,
-            "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]),
-            LAUNCHER_ROOT_VARIABLE: str(container.folder),
-        }
-        with container.log.open("ab") as file:
-            process = subprocess.Popen(
-                container.command,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                # A group of its own, so that all of it can be ended.
-                start_new_session=True,
-                preexec_fn=_end_with_parent,  # noqa: PLW1509 - a command line has one thread here
-            )
-            try:
-                return process.wait()
-            except BaseException:
-                process.terminate()
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(_SECONDS_TO_STOP)
-                raise
-            finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+        process = start_process(container)
+        try:
+            return process.wait()
+        except BaseException:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(SECONDS_TO_STOP)
+            raise
+        finally:
+            end_process(process)
+
+
+def start_process(container: TaskContainer) -> subprocess.Popen[bytes]:
+    """Starts a task's command as a process that ends with this thread, even if this process is killed."""
+    environment = {
+        **os.environ,
+        **container.environment,
+        "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]),
+        LAUNCHER_ROOT_VARIABLE: str(container.folder),
+    }
+    with container.log.open("ab") as file:
+        return subprocess.Popen(
+            container.command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            # A group of its own, so that all of it can be ended.
+            start_new_session=True,
+            preexec_fn=_end_with_parent,  # noqa: PLW1509 - it makes one system call, and takes no lock
+        )
+
+
+def end_process(process: subprocess.Popen[bytes]) -> None:
+    """Ends what is left of a process and of those that it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 class Launcher:
@@ -115,13 +127,26 @@ class Launcher:
         pods: folder of the folders that stand for the roots of containers.
         store: holds the artifacts on Kubeflow; on Vertex AI, containers read and write them by themselves.
         engine: runs the containers.
+        custom_jobs: returns the address of the service that runs the custom jobs of Vertex AI.
+        run: name of the run.
     """
 
-    def __init__(self, *, service: Service, pods: Path, store: ArtifactStore, engine: ContainerEngine) -> None:
+    def __init__(
+        self,
+        *,
+        service: Service,
+        pods: Path,
+        store: ArtifactStore,
+        engine: ContainerEngine,
+        custom_jobs: Callable[[], str],
+        run: str,
+    ) -> None:
         self._service = service
         self._pods = pods
         self._store = store
         self._engine = engine
+        self._custom_jobs = custom_jobs
+        self._run = run
 
     def output_file(self, task: str) -> str:
         """Returns where a task writes its answer, as the task sees it; empty if that is beside its outputs."""
@@ -153,11 +178,15 @@ class Launcher:
                 self._store.download(uri, pod / object_path(uri))
             for uri in _uris(message["outputs"]):
                 (pod / object_path(uri)).parent.mkdir(parents=True, exist_ok=True)
+        environment = {variable["name"]: variable["value"] for variable in spec.get("env", ())}
+        is_coordinator = self._service is Service.VERTEX and tuple(spec.get("command", ())) == COORDINATOR_COMMAND
+        if is_coordinator:
+            environment[ENDPOINT_VARIABLE] = self._custom_jobs()
         container = TaskContainer(
             name=task,
             image=spec.get("image", ""),
-            command=_fill_command(spec, message),
-            environment={variable["name"]: variable["value"] for variable in spec.get("env", ())},
+            command=_fill_command(spec, {"{{$}}": json.dumps(message), **self._placeholders(task)}),
+            environment=environment,
             folder=pod,
             log=log,
         )
@@ -195,6 +224,21 @@ class Launcher:
     def _pod(self, task: str) -> Path:
         return self._pods / task
 
+    def _placeholders(self, task: str) -> dict[str, str]:
+        """Returns what Vertex AI fills into the commands of its tasks."""
+        if self._service is not Service.VERTEX:
+            return {}
+        values = {
+            "google_cloud_project_id": LOCAL_PROJECT,
+            "google_cloud_location": LOCAL_REGION,
+            "job_resource_name": f"projects/{LOCAL_PROJECT}/locations/{LOCAL_REGION}/pipelineJobs/{self._run}",
+            "task_name": task,
+            "service_account": f"local@{LOCAL_PROJECT}.iam.gserviceaccount.com",
+            "network": "",
+            "encryption_key_name": "",
+        }
+        return {f"{{{{$.pipeline_{name}}}}}": value for name, value in values.items()}
+
     def _answer(self, pod: Path, output_file: str) -> dict[str, Any]:
         """Reads what the executor wrote; Kubeflow takes no file for an empty answer."""
         if "://" in output_file:
@@ -216,11 +260,11 @@ def append(log: Path, line: str) -> None:
         raise OSError(error.errno, error.strerror, str(log)) from error
 
 
-def _fill_command(container: Mapping[str, Any], message: Mapping[str, Any]) -> list[str]:
-    """Puts the message in place of `{{$}}`."""
-    text = json.dumps(message)
+def _fill_command(container: Mapping[str, Any], values: Mapping[str, str]) -> list[str]:
+    """Puts values in place of their placeholders; what stands in a value is no placeholder."""
+    pattern = re.compile("|".join(re.escape(placeholder) for placeholder in values))
     words = [*container.get("command", ()), *container.get("args", ())]
-    return [word.replace("{{$}}", text) for word in words]
+    return [pattern.sub(lambda found: values[found[0]], word) for word in words]
 
 
 def _uris(message: Mapping[str, Any]) -> list[str]:
@@ -228,5 +272,9 @@ def _uris(message: Mapping[str, Any]) -> list[str]:
     return [found["artifacts"][0]["uri"] for found in message["artifacts"].values() if found["artifacts"]]
 
 
+_prctl = ctypes.CDLL(None).prctl
+"""Looked up now, because after a fork nothing may take a lock."""
+
+
 def _end_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -16,6 +16,7 @@ from typing import Any
 from tfx_gnn.io.process_lock import process_lock
 from tfx_gnn_pipelines.compiled_pipeline import EXIT_STRATEGY, CompiledPipeline
 from tfx_gnn_pipelines.emulator.artifact_stores import FolderStore, S3Store, object_path
+from tfx_gnn_pipelines.emulator.custom_jobs import LocalCustomJobs
 from tfx_gnn_pipelines.emulator.driver import (
     DEFAULT_ROOT,
     FinishedTask,
@@ -107,7 +108,7 @@ def run_compiled(
         ValueError: if the specification has what this imitation does not know.
     """
     engine = engine or LocalProcesses()
-    with _locked(Path(folder), engine) as place:
+    with _locked(Path(folder), engine) as place, LocalCustomJobs() as custom_jobs:
         run = _Run(
             pipeline,
             service=service,
@@ -116,6 +117,7 @@ def run_compiled(
             store=store,
             parameters=parameters,
             engine=engine,
+            custom_jobs=custom_jobs,
             report=report,
         )
         results: dict[str, TaskResult] = {}
@@ -148,6 +150,7 @@ class _Run:
         store: str,
         parameters: Mapping[str, Any],
         engine: ContainerEngine,
+        custom_jobs: LocalCustomJobs,
         report: Report,
     ) -> None:
         self._report = report
@@ -180,6 +183,8 @@ class _Run:
             pods=folder / _PODS,
             store=S3Store(store, root=root) if store else FolderStore(folder / "store"),
             engine=engine,
+            custom_jobs=lambda: custom_jobs.start(logs=self._logs, folder=folder / _PODS),
+            run=f"{pipeline.name}-{self._run_id}",
         )
         _check_nesting(pipeline.spec)
         for tasks in (self.tasks, self.exit_tasks):

@@ -54,6 +54,7 @@ _STATES = {
     "PENDING": RunState.PENDING,
     "NOT_TRIGGERED": RunState.SKIPPED,
     "RUNNING": RunState.RUNNING,
+    "UPDATING": RunState.RUNNING,
     "PAUSED": RunState.PAUSED,
     "CANCELING": RunState.CANCELLING,
     "CANCELLING": RunState.CANCELLING,
@@ -61,6 +62,8 @@ _STATES = {
     "SUCCEEDED": RunState.SUCCEEDED,
     "SKIPPED": RunState.SKIPPED,
     "FAILED": RunState.FAILED,
+    "EXPIRED": RunState.FAILED,
+    "PARTIALLY_SUCCEEDED": RunState.FAILED,
     "CANCELED": RunState.CANCELLED,
     "CANCELLED": RunState.CANCELLED,
 }

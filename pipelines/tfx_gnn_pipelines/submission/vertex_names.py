@@ -9,7 +9,7 @@ from tfx_gnn_pipelines.submission.connection import ConnectionOptions
 CONSOLE = "https://console.cloud.google.com"
 _NAME = re.compile(
     r"projects/(?P<project>[a-z0-9][a-z0-9:.-]*)/locations/(?P<region>[a-z0-9-]+)/"
-    r"(?P<collection>pipelineJobs|schedules)/(?P<id>[A-Za-z0-9][A-Za-z0-9_-]*)"
+    r"(?P<collection>pipelineJobs|schedules|customJobs)/(?P<id>[A-Za-z0-9][A-Za-z0-9_-]*)"
 )
 """The region becomes a part of a host name, which a token is sent to."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -67,5 +67,7 @@ def page_address(name: str) -> str:
     found = _NAME.fullmatch(name)
     if found is None:
         return f"{CONSOLE}/vertex-ai/pipelines/runs"
+    if found["collection"] == "customJobs":
+        return f"{CONSOLE}/vertex-ai/locations/{found['region']}/training/{found['id']}?project={found['project']}"
     kind = "schedules" if "/schedules/" in name else "runs"
     return f"{CONSOLE}/vertex-ai/pipelines/locations/{found['region']}/{kind}/{found['id']}?project={found['project']}"
