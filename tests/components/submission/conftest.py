@@ -281,6 +281,55 @@ class FakeVertex(FakeService):
         )
 
 
+class FakeCustomJobs(FakeService):
+    """Answers as the part of version 1 of the API of Vertex AI that is about custom jobs.
+
+    Attributes:
+        jobs: the jobs by name; `states` are those of the one that is asked for.
+        on_creation: called when a job is to be created, before it is.
+    """
+
+    PARENT = "projects/shop/locations/europe-west4"
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, dict[str, Any]] = {}
+        self.on_creation: Callable[[], None] = lambda: None
+        self.error = ""
+        super().__init__()
+
+    def add(self, body: Mapping[str, Any], state: str = "PENDING") -> dict[str, Any]:
+        """Adds a job; each is a second younger than the one before."""
+        number = 1 + len(self.jobs)
+        name = f"{self.PARENT}/customJobs/{number}"
+        job = {**body, "name": name, "state": f"JOB_STATE_{state}", "createTime": f"2026-11-26T00:00:{number:02}Z"}
+        self.jobs[name] = job
+        return job
+
+    def answer(self, seen: Seen) -> Any:
+        """Returns the message of an answer."""
+        name, _, action = seen.path.removeprefix("/v1/").partition(":")
+        if name == f"{self.PARENT}/customJobs":
+            if seen.method == "POST":
+                self.on_creation()
+                return self.add(seen.body)
+            label, _, value = seen.query["filter"].removeprefix("labels.").partition("=")
+            return {"customJobs": [job for job in reversed(self.jobs.values()) if job["labels"].get(label) == value]}
+        if name not in self.jobs:
+            return 404
+        job = self.jobs[name]
+        if action:
+            job["state"] = "JOB_STATE_CANCELLING"
+            return {}
+        if job["state"] == "JOB_STATE_CANCELLING":
+            job["state"] = "JOB_STATE_CANCELLED"
+            return {**job, "state": "JOB_STATE_CANCELLING"}
+        if job["state"].rpartition("_")[2] in ("PENDING", "QUEUED", "RUNNING", "UPDATING"):
+            job["state"] = f"JOB_STATE_{self.next_state()}"
+            if job["state"] == "JOB_STATE_FAILED":
+                job["error"] = {"code": 3, "message": self.error}
+        return job
+
+
 @dataclasses.dataclass(frozen=True)
 class Shown:
     """What a command printed."""
@@ -400,5 +449,13 @@ def run_id(kubeflow: FakeKubeflow) -> str:
 def vertex() -> Iterator[FakeVertex]:
     """Vertex AI on this machine."""
     service = FakeVertex()
+    yield service
+    service.stop()
+
+
+@pytest.fixture
+def custom_jobs() -> Iterator[FakeCustomJobs]:
+    """Custom jobs of Vertex AI on this machine."""
+    service = FakeCustomJobs()
     yield service
     service.stop()
