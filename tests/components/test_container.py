@@ -49,6 +49,13 @@ class BeamExecutor(base_beam_executor.BaseBeamExecutor):
             json.dump(list(self._beam_pipeline_args), file)
 
 
+class Replica(base_executor.BaseExecutor):
+    """Does nothing."""
+
+    def Do(self, input_dict, output_dict, exec_properties):
+        pass
+
+
 class FailingExecutor(base_executor.BaseExecutor):
     """Fails with a message of two lines."""
 
@@ -183,6 +190,35 @@ def test_what_an_earlier_attempt_left_is_removed(echo, tmp_path, capsys):
 
     assert os.listdir(words) == ["given.json"]
     assert f"removes what an earlier attempt left in {words}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("task_type", "is_chief"), [("chief", True), ("worker", False)])
+def test_of_several_replicas_none_clears_and_the_chief_answers(echo, tmp_path, monkeypatch, task_type, is_chief):
+    config = {"cluster": {"chief": ["a:1"], "worker": ["b:1"]}, "task": {"type": task_type, "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    words = tmp_path / "words"
+    words.mkdir()
+    (words / "half.txt").write_text("")
+    sent = message(tmp_path, words=str(words))
+    executor = f"{echo}.Replica"
+
+    run_executor(executor=executor, contract=CONTRACT, executor_input=sent, uses_launcher=False, beam_args=[])
+
+    assert os.listdir(words) == ["half.txt"]
+    assert os.path.exists(sent["outputs"]["outputFile"]) is is_chief
+
+
+def test_a_job_of_one_machine_is_a_task_like_any_other(echo, tmp_path, monkeypatch):
+    config = {"cluster": {"chief": ["a:1"]}, "task": {"type": "chief", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    words = tmp_path / "words"
+    words.mkdir()
+    (words / "half.txt").write_text("")
+
+    answer = run(echo, message(tmp_path, words=str(words)), uses_launcher=False)
+
+    assert os.listdir(words) == ["given.json"]
+    assert answer.keys() == {"words"}
 
 
 def test_beam_arguments_reach_beam_executors(echo, tmp_path):

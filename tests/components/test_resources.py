@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import kfp.components
 import pytest
@@ -8,8 +9,10 @@ import yaml
 from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
+from tfx_gnn.distribution.strategies import StrategyOptions
 from tfx_gnn_pipelines.compilation import compile_pipeline, compile_to
 from tfx_gnn_pipelines.compiled_pipeline import read_compiled
+from tfx_gnn_pipelines.custom_job import COORDINATOR_COMMAND, CustomJob
 from tfx_gnn_pipelines.resources import Accelerator, ComponentResources, Resources, Volume, read_resources
 from tfx_gnn_pipelines.services import Service
 
@@ -77,6 +80,100 @@ def test_specification_has_machines_retries_and_images(remote_config, resources)
         job["pipelineSpec"]["deploymentSpec"], pipeline_spec_pb2.PipelineDeploymentConfig()
     )
     assert deployment.executors["GraphTrainer_executor"].container.resources.accelerator.count == 2
+
+
+def trainer_as(remote_config, *, strategy="default", count=0, kind="NVIDIA_TESLA_T4", defaults=None, **job):
+    """The trainer's container and the default of its strategy, with a custom job."""
+    given = ComponentResources(
+        image="registry/gpu:tag",
+        environment={"A": "b"},
+        accelerator=Accelerator(kind=kind, count=count) if count else None,
+        custom_job=CustomJob(**{"machine_type": "n1-highmem-8", **job}),
+    )
+    trainer = dataclasses.replace(remote_config.graph_trainer, strategy=StrategyOptions(kind=strategy))
+    compiled = compile_pipeline(
+        dataclasses.replace(remote_config, graph_trainer=trainer),
+        service=Service.VERTEX,
+        image="registry/cpu:tag",
+        resources=Resources(defaults=defaults or ComponentResources(), components={"GraphTrainer": given}),
+    )
+    spec = compiled["pipelineSpec"]
+    json_format.ParseDict(spec, pipeline_spec_pb2.PipelineSpec())
+    values = spec["root"]["dag"]["tasks"]["GraphTrainer"]["inputs"]["parameters"]
+    container = spec["deploymentSpec"]["executors"]["GraphTrainer_executor"]["container"]
+    return container, values["strategy"]["runtimeValue"]["constant"], values["tpu"]["runtimeValue"]["constant"]
+
+
+def test_a_custom_job_is_started_by_a_coordinator_in_the_same_image(remote_config):
+    plain = compile_pipeline(remote_config, service=Service.VERTEX, image="registry/gpu:tag")["pipelineSpec"]
+    defaults = ComponentResources(cpu=2, memory_gb=8, accelerator=Accelerator(kind="NVIDIA_L4"))
+
+    container, _, _ = trainer_as(remote_config, replicas=3, count=1, defaults=defaults)
+
+    original = plain["deploymentSpec"]["executors"]["GraphTrainer_executor"]["container"]
+    arguments = container["args"]
+    pools = json.loads(arguments[1])["workerPoolSpecs"]
+    assert (container["image"], container["command"]) == ("registry/gpu:tag", list(COORDINATOR_COMMAND))
+    assert arguments[arguments.index("--") + 1 :] == original["args"]
+    # What the replicas have, the coordinator need not have.
+    assert container.keys() == {"image", "command", "args"}
+    assert [(pool["replicaCount"], pool["machineSpec"]["acceleratorType"]) for pool in pools] == [
+        ("1", "NVIDIA_TESLA_T4"),
+        ("2", "NVIDIA_TESLA_T4"),
+    ]
+    assert pools[1]["containerSpec"] == {
+        "imageUri": "registry/gpu:tag",
+        "command": original["command"],
+        "env": [{"name": "A", "value": "b"}],
+    }
+
+
+def test_a_job_names_its_account_and_network_or_takes_those_of_the_run(remote_config):
+    account, network = "a@shop.iam.gserviceaccount.com", "projects/7/global/networks/inner"
+
+    taken, _, _ = trainer_as(remote_config)
+    named, _, _ = trainer_as(remote_config, service_account=account, network=network)
+
+    spec = json.loads(named["args"][1])
+    assert (spec["serviceAccount"], spec["network"]) == (account, network)
+    assert "{{$.pipeline_service_account}}" in taken["args"]
+    assert "--service-account" not in named["args"]
+    assert "--network" not in named["args"]
+
+
+@pytest.mark.parametrize(
+    ("given", "strategy", "tpu"),
+    [
+        ({}, "default", ""),
+        ({"count": 1}, "default", ""),
+        ({"count": 4}, "mirrored", ""),
+        ({"replicas": 2, "count": 4}, "multi_worker_mirrored", ""),
+        ({"strategy": "multi_worker_mirrored", "replicas": 2}, "multi_worker_mirrored", ""),
+        ({"strategy": "one_device", "count": 4}, "one_device", ""),
+        ({"machine_type": "ct5lp-hightpu-4t", "tpu_topology": "2x2"}, "tpu", "local"),
+        ({"machine_type": "cloud-tpu", "count": 8, "kind": "TPU_V3"}, "tpu", "local"),
+    ],
+)
+def test_the_trainers_strategy_fits_the_machines(remote_config, given, strategy, tpu):
+    assert trainer_as(remote_config, **given)[1:] == (strategy, tpu)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"strategy": "mirrored", "replicas": 2},
+            r"`strategy` of GraphTrainer must be 'multi_worker_mirrored' for 2 r",
+        ),
+        ({"strategy": "parameter_server", "replicas": 2}, "got 'parameter_server'. Leave it at 'default', or give"),
+        ({"strategy": "tpu"}, r"must be 'tpu' on a TPU, and there alone; got 'tpu' with no TPU in `custom_job` \(n1-h"),
+        ({"strategy": "mirrored", "tpu_topology": "2x2"}, "and there alone; got 'mirrored' with a TPU"),
+        ({"replicas": 2, "tpu_topology": "2x2"}, "`replicas` must be 1 with a TPU"),
+    ],
+)
+def test_a_strategy_that_does_not_fit_the_machines_is_refused(remote_config, given, message):
+    with pytest.raises(ValueError, match=message):
+        trainer_as(remote_config, **given)
 
 
 def test_kubeflow_gets_a_second_document(remote_config, resources, tmp_path):
@@ -167,6 +264,26 @@ def test_models_and_tables_may_be_on_volumes(remote_config):
         (
             "defaults: {volumes: [{claim: a, path: models}]}",
             "`path` must be absolute, .*got 'models'.*/a",
+        ),
+        ("defaults: {custom_job: {machine_type: n1-highmem-8}}", "`custom_job` must be given to components by name"),
+        ("components: {A: {custom_job: {}}}", "machine_type"),
+        ("components: {A: {custom_job: {machine_type: N1}}}", "`machine_type` must name a machine type of .*got 'N1'"),
+        (
+            "components: {A: {custom_job: {machine_type: n1-a, replicas: 0}}}",
+            r"`replicas` must be in \[1, 1000\]; g",
+        ),
+        ("components: {A: {custom_job: {machine_type: n1-a, replicas: two}}}", "replicas.*got 'two'"),
+        ("components: {A: {custom_job: {machine_type: n1-a, timeout_seconds: 0}}}", "`timeout_seconds` must be at lea"),
+        (
+            "components: {A: {custom_job: {machine_type: n1-a, boot_disk_gb: 99}}}",
+            "`boot_disk_gb` must be at least 1",
+        ),
+        ("components: {A: {custom_job: {machine_type: n1-a, tpu_topology: 2}}}", "tpu_topology"),
+        ("components: {A: {custom_job: {machine_type: n1-a, tpu_topology: 2x0}}}", "`tpu_topology` must be two or thr"),
+        ("components: {A: {custom_job: {machine_type: n1-a, network: inner}}}", "`network` must be projects/NUMBER/gl"),
+        (
+            "components: {A: {custom_job: {machine_type: n1-a, service_account: me}}}",
+            "`service_account` must be the",
         ),
         ("- a", "an object with fields of a Resources"),
         ("a: [", "must be YAML"),
