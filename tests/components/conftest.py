@@ -74,22 +74,25 @@ def push_destination(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def finished_tasks(
-    compiled_job: dict[str, Any], push_destination: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, FinishedTask]:
+def tasks_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the compiled pipeline, and of its run in the folder `run`."""
+    return tmp_path_factory.mktemp("tasks")
+
+
+@pytest.fixture(scope="session")
+def finished_tasks(compiled_job: dict[str, Any], push_destination: Path, tasks_folder: Path) -> dict[str, FinishedTask]:
     """Runs the container command of every task, each after those that it depends on."""
     from tfx_gnn_pipelines.compilation import write_pipeline
     from tfx_gnn_pipelines.compiled_pipeline import read_compiled, run_parameters
     from tfx_gnn_pipelines.emulator.run import run_compiled
     from tfx_gnn_pipelines.services import Service
 
-    folder = tmp_path_factory.mktemp("tasks")
-    write_pipeline(compiled_job, str(folder / "tiny.json"))
-    pipeline = read_compiled(str(folder / "tiny.json"))
+    write_pipeline(compiled_job, str(tasks_folder / "tiny.json"))
+    pipeline = read_compiled(str(tasks_folder / "tiny.json"))
     results = run_compiled(
         pipeline,
         service=Service.VERTEX,
-        folder=str(folder / "run"),
+        folder=str(tasks_folder / "run"),
         parameters=run_parameters(pipeline, {"push_destination": str(push_destination), "num_epochs": "7"}),
         engine=ThisProcess(),
     )
@@ -114,13 +117,23 @@ class ThisProcess:
 
     def run(self, started: TaskContainer) -> int:
         from tfx_gnn_pipelines import container
+        from tfx_gnn_pipelines.submission import custom_jobs
 
-        assert list(started.command[:3]) == ["python", "-m", container.__name__]
+        python, flag, name = started.command[:3]
+        assert (python, flag) == ("python", "-m")
+        module = {one.__name__: one for one in (container, custom_jobs)}[name]
         before = dict(os.environ)
+        os.environ.update(started.environment)
         os.environ[container.LAUNCHER_ROOT_VARIABLE] = str(started.folder)
         try:
             with started.log.open("a", encoding="utf-8") as file, contextlib.redirect_stdout(file):
-                return container.main(started.command[3:])
+                return module.main(started.command[3:])
         finally:
             os.environ.clear()
             os.environ.update(before)
+
+
+@pytest.fixture
+def this_process() -> ThisProcess:
+    """Runs the commands of tasks in this process."""
+    return ThisProcess()

@@ -7,6 +7,7 @@ Topics go round in threes, paper i cites i+3 and i+6, author i mod 6 writes pape
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 from pathlib import Path
 
@@ -18,6 +19,12 @@ from tfx.types import standard_artifacts
 from tfx_gnn.graph.schema import schema_io as graph_schema
 from tfx_gnn.records import examples_folder
 from tfx_gnn_pipelines.assembly import COMPONENTS
+from tfx_gnn_pipelines.compilation import compile_pipeline, write_pipeline
+from tfx_gnn_pipelines.compiled_pipeline import read_compiled, run_parameters
+from tfx_gnn_pipelines.custom_job import CustomJob
+from tfx_gnn_pipelines.emulator.run import run_compiled
+from tfx_gnn_pipelines.resources import ComponentResources, Resources
+from tfx_gnn_pipelines.services import Service
 
 # tf_keras draws seeds from a range of floats; TFX 1.21 calls what protobuf 6 renamed.
 pytestmark = pytest.mark.filterwarnings(
@@ -352,3 +359,45 @@ def test_bulk_inferrer_reads_examples_and_asks_the_network(take, tmp_path):
         (example,) = log.request.inputs["examples"].string_val
         expected = serve(examples=tf.constant([example]))["logits"].numpy()
         assert tf.make_ndarray(log.response.outputs["logits"]) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.usefixtures("finished_tasks")
+def test_the_trainer_trains_as_a_custom_job_of_two_replicas(
+    remote_config, tasks_folder, tiny_project, this_process, monkeypatch
+):
+    given = ComponentResources(custom_job=CustomJob(machine_type="n1-highmem-8", replicas=2, spot=True))
+    config = dataclasses.replace(remote_config, runtime_parameters=("GraphTrainer.training_seed",))
+    job = compile_pipeline(
+        config,
+        service=Service.VERTEX,
+        image="registry/image:tag",
+        resources=Resources(components={"GraphTrainer": given}),
+    )
+    tasks = job["pipelineSpec"]["root"]["dag"]["tasks"]
+    for name in ("GraphEvaluator", "GraphSkewValidator", "GraphPusher"):
+        del tasks[name]
+    path = tasks_folder / "replicas.json"
+    write_pipeline(job, str(path))
+    pipeline = read_compiled(str(path))
+    # The replicas are processes of their own.
+    monkeypatch.setenv("PYTHONPATH", str(tiny_project))
+
+    results = run_compiled(
+        pipeline,
+        service=Service.VERTEX,
+        folder=str(tasks_folder / "run"),
+        parameters=run_parameters(pipeline, {"num_epochs": "1"}),
+        engine=this_process,
+    )
+
+    trainer = next(result for result in results if result.task == "GraphTrainer")
+    assert trainer.state == "done", Path(trainer.log).read_text()
+    assert {result.state for result in results if result is not trainer} == {"cached"}
+    run = Path(trainer.artifacts["model_run"]["uri"])
+    summary = json.loads((run / "training_summary.json").read_text())
+    assert (summary["strategy"], summary["num_replicas"]) == ("multi_worker_mirrored", 2)
+    assert len(summary["epochs"]) == 1
+    loaded = tf.saved_model.load(str(Path(trainer.artifacts["model"]["uri"]) / "Format-Serving"))
+    assert "serving_default" in loaded.signatures
+    logs = [path.read_text() for path in sorted(Path(trainer.log).parent.glob("custom_job_1_*.log"))]
+    assert [" as chief 0 reads" in logs[0], " as worker 0 reads" in logs[1]] == [True, True]

@@ -114,6 +114,13 @@ resource "google_service_account_iam_member" "pipelines_start_workers" {
   member             = local.pipelines
 }
 
+# A task starts a custom job that runs as the account of the task; Vertex AI asks for this although it is the same one.
+resource "google_service_account_iam_member" "pipelines_start_custom_jobs" {
+  service_account_id = google_service_account.pipelines.name
+  role               = "roles/iam.serviceAccountUser"
+  member             = local.pipelines
+}
+
 resource "google_service_account_iam_member" "submitters_start_pipelines" {
   for_each = toset(var.pipeline_submitters)
 
