@@ -90,15 +90,14 @@ def main(arguments: Sequence[str]) -> int:
     """Starts a custom job and follows it to its end; returns the exit code of the container."""
     given = _parse(arguments)
     try:
-        with contextlib.redirect_stderr(sys.stdout):
+        with _interruptible(), contextlib.redirect_stderr(sys.stdout):
             assignment = read_assignment(given, os.environ.get(RUN_LABELS_VARIABLE, ""))
             connection = ConnectionOptions(
                 project=given.project,
                 region=given.location,
                 endpoint=checked_address(ENDPOINT_VARIABLE, os.environ.get(ENDPOINT_VARIABLE, "")),
             )
-            with _interruptible():
-                coordinate(assignment, CustomJobs(connection, report=_say))
+            coordinate(assignment, CustomJobs(connection, report=_say))
     except Interrupted as stop:
         _say(f"{given.task} was cancelled by {stop.name}")
         return stop.exit_code
