@@ -119,7 +119,7 @@ def test_the_job_is_sent_as_it_was_asked_for(custom_jobs, coordinate, monkeypatc
 def test_the_message_reaches_the_replicas_with_nothing_to_replace_in_it(started):
     packed = started["jobSpec"]["workerPoolSpecs"][1]["containerSpec"]["args"][5]
 
-    assert container._read_message(packed) == message()
+    assert container.read_executor_input(packed) == message()
     assert not set("$(){}\"' ") & set(packed)
 
 
