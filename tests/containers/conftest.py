@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.deterministic_training import make_training_deterministic
+
+EPOCHS = 2
+"""Few, because what is tested is where the tasks run."""
 
 
 def required(variable: str) -> str:
@@ -47,10 +51,12 @@ def image() -> str:
 
 @pytest.fixture(scope="session")
 def compiled(project: Path, image: str) -> Path:
-    """The project's pipeline, compiled for Kubeflow with its image."""
+    """The project's pipeline, compiled for Kubeflow with its image and deterministic training."""
     arguments = ("--runner", "kubeflow", "--compile-only", "--image", image, "--push-to", "gs://bucket/serving")
-    command = [sys.executable, "-m", "tfx_gnn_pipelines", "web_shop:TASK", *arguments, "--output", "web_shop.yaml"]
+    options = ("--epochs", str(EPOCHS), "--output", "web_shop.yaml")
+    command = [sys.executable, "-m", "tfx_gnn_pipelines", "web_shop:TASK", *arguments, *options]
     subprocess.run(command, cwd=project, check=True)
+    make_training_deterministic(project / "web_shop.yaml")
     return project / "web_shop.yaml"
 
 
