@@ -44,7 +44,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
     export AWS_EC2_METADATA_DISABLED=true AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret
     unset PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV http_proxy https_proxy \
         HTTP_PROXY HTTPS_PROXY ALL_PROXY all_proxy
-    export TFX_GNN_STORES_FIGURES=$work/figures
+    export TFX_GNN_STORES_FIGURES=$work/figures TFX_GNN_STORES_LOCAL_RUN=$work/local_run
     # The compiler that the bootstrap installs on machines without one.
     export PATH=$PATH:$PWD/.tools/zig/bin
     local status=0 s3
@@ -58,9 +58,9 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
     return $status
 }
 
-# Tests that no argument of pytest leaves are none that failed.
+# Tests that no argument of pytest leaves are none that failed. A busy machine gets half an hour for a whole pipeline.
 suite() {
-    "$python" -m pytest "$@" || [ $? = 5 ]
+    "$python" -m pytest --timeout 1800 "$@" || [ $? = 5 ]
 }
 
 # Installs the stores beside the environment of the tests, which they are no part of.

@@ -1,4 +1,7 @@
-"""A project of the user's own: made by `tfx-gnn new`, trained, pushed and asked, all as typed."""
+"""A project of the user's own: made by `tfx-gnn new`, trained, pushed and asked, all as typed.
+
+It is compiled and run as services do in tests/stores and tests/containers.
+"""
 
 from __future__ import annotations
 
@@ -62,21 +65,3 @@ def test_projects_own_tests_pass(project):
 
     assert done.returncode == 0, done.stdout
     assert done.stdout.splitlines()[-1].startswith("3 passed in ")
-
-
-def test_compiled_for_kubeflow_it_gives_the_same_model(pipeline, project):
-    places = ["--image", "registry/web-shop:1", "--push-to", "gs://bucket/serving", "--output", "web_shop.yaml"]
-    compile_it = ["web_shop:TASK", "--runner", "kubeflow", "--compile-only", "--epochs", "12", *places]
-    compiled = type_command([sys.executable, "-m", "tfx_gnn_pipelines", *compile_it], project)
-    assert compiled.returncode == 0, compiled.stderr
-
-    run_it = ["web_shop.yaml", "--runner", "spec", "--root", "runs/spec", "--parameter", "push_destination=served"]
-    done = type_command([sys.executable, "-m", "tfx_gnn_pipelines", *run_it], project)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-    store = project / "runs" / "spec" / "store" / "minio" / "mlpipeline" / "v2" / "artifacts" / "web-shop"
-    (here,) = (project / "runs" / "web_shop" / "artifacts" / "GraphEvaluator" / "evaluation").glob("*/metrics.json")
-    (there,) = store.glob("*/GraphEvaluator/*/evaluation/metrics.json")
-    assert "9 of 9 tasks succeeded as kubeflow would run them" in done.stdout
-    assert json.loads(there.read_text()) == json.loads(here.read_text())
-    assert os.listdir(project / "served") == ["1"]

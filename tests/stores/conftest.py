@@ -19,12 +19,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.deterministic_training import make_training_deterministic
 
 FRONT = Path(__file__).with_name("store_front.py")
-_ALL = ("--limit", "0", "--json")
+TRAINING = Path(__file__).parents[1] / "deterministic_training.py"
 MINUTE = 60
 EPOCHS = 2
 """Few, because what is tested is what reaches the store."""
+RESOURCES = "defaults: {retries: 3}\n"
+"""For requests whose repetition fails, because they had been carried out; the first wait takes a minute."""
 
 
 def pytest_configure() -> None:
@@ -137,8 +140,15 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 
 def _type_command(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    # The project's package is found in its folder, also by a script of another one.
     return subprocess.run(
-        [sys.executable, *command], cwd=folder, capture_output=True, text=True, timeout=25 * MINUTE, check=False
+        [sys.executable, *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=25 * MINUTE,
+        check=False,
     )
 
 
@@ -157,61 +167,37 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "web-shop"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LocalRun:
-    """The starter run without any store, to compare with; the processes of a test session make it once."""
+@pytest.fixture(scope="session")
+def compile_starter(project: Path) -> Callable[..., Path]:
+    """Compiles the starter for a service, with deterministic training and retries; returns the file."""
 
-    project: Path
-    folder: Path
-    epochs: int
+    def compile_for(service: str, *places: str, file: str) -> Path:
+        (project / "resources.yaml").write_text(RESOURCES)
+        options = ["--runner", service, "--compile-only", "--epochs", str(EPOCHS), "--resources", "resources.yaml"]
+        image = ["--image", "registry/web-shop:1", "--output", file]
+        done = _type_command(["-m", "tfx_gnn_pipelines", "web_shop:TASK", *options, *places, *image], project)
+        assert done.returncode == 0, done.stderr
+        make_training_deterministic(project / file)
+        return project / file
 
-    def metrics(self) -> dict[str, Any]:
-        """Reads the metrics of the test split."""
-        (path,) = self._root().glob("artifacts/GraphEvaluator/evaluation/*/metrics.json")
-        return dict(json.loads(path.read_text()))
-
-    def assert_metrics(self, found: dict[str, Any]) -> None:
-        """Asserts that a run elsewhere gave the same metrics, as far as training is deterministic."""
-        expected = self.metrics()
-        same = ("num_examples", "num_examples_without_label", "majority_baseline", "blessed")
-        assert {name: found[name] for name in same} == {name: expected[name] for name in same}
-        # A busy machine moves one or two of the 60 examples.
-        assert found["accuracy"] == pytest.approx(expected["accuracy"], abs=0.05)
-
-    def predictions(self) -> list[dict[str, Any]]:
-        """Asks the pushed model for the test split."""
-        (examples,) = self._root().glob("artifacts/SubgraphExampleGen/examples/*/Split-test")
-        asked = [
-            "predict",
-            "--model-dir",
-            str(self._root() / "serving"),
-            "--examples",
-            str(examples),
-            "--limit",
-            "0",
-            "--json",
-        ]
-        answered = _type_command(["-m", "tfx_gnn.cli", *asked], self.project)
-        assert answered.returncode == 0, answered.stderr
-        return [json.loads(line) for line in answered.stdout.splitlines()]
-
-    def _root(self) -> Path:
-        root = self.folder / "local_run"
-        with (self.folder / "local_run.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not (root / "serving" / "1" / "saved_model.pb").exists():
-                command = ["web_shop:TASK", "--epochs", str(self.epochs), "--root", str(root)]
-                done = _type_command(["-m", "tfx_gnn_pipelines", *command], self.project)
-                assert done.returncode == 0, done.stdout + done.stderr
-        return root
+    return compile_for
 
 
 @pytest.fixture(scope="session")
-def local_run(project: Path, tmp_path_factory: pytest.TempPathFactory) -> LocalRun:
-    """The starter run on this machine, when it is asked for."""
-    own = tmp_path_factory.getbasetemp()
-    # The folder that the processes of pytest-xdist share.
-    return LocalRun(project=project, folder=own.parent if "PYTEST_XDIST_WORKER" in os.environ else own, epochs=EPOCHS)
+def run_locally(project: Path) -> Callable[[], dict[str, Any]]:
+    """Runs the starter without any store and returns its metrics; the processes of the tests share one run."""
+    root = Path(os.environ["TFX_GNN_STORES_LOCAL_RUN"])
+
+    def metrics() -> dict[str, Any]:
+        with root.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not root.exists():
+                done = _type_command([str(TRAINING), "web_shop:TASK", str(root), str(EPOCHS)], project)
+                assert done.returncode == 0, done.stdout + done.stderr
+        (written,) = root.glob("artifacts/GraphEvaluator/evaluation/*/metrics.json")
+        return dict(json.loads(written.read_text()))
+
+    return metrics
 
 
 @contextlib.contextmanager
