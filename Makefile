@@ -48,6 +48,10 @@ newest:  ## Run unit tests and quickstart on the newest releases, in a Debian 13
 containers:  ## Build the images, push them to a registry here, run compiled tasks from there (as root)
 	@infra/ci/containers.sh
 
+.PHONY: stores
+stores:  ## Run pipelines and pushes on object stores that run here (as root, or with user namespaces)
+	@infra/ci/stores.sh
+
 .PHONY: format
 format:  ## Rewrite the source in the project's format
 	@infra/bootstrap.sh test
