@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfx_gnn.cli import service_verbs
+from tfx_gnn.cli import service_options, service_verbs
 
 if TYPE_CHECKING:
     from tfx_gnn_pipelines.submission.runs import ScheduleStatus
@@ -23,7 +23,7 @@ schedule = typer.Typer(help="Start runs of a compiled pipeline at fixed times.",
 
 @schedule.command("create")
 def create_schedule(
-    file: service_verbs.CompiledFile,
+    file: service_options.CompiledFile,
     *,
     cron: Annotated[
         str,
@@ -36,7 +36,7 @@ def create_schedule(
         typer.Option(
             help="Time zone of --cron, as in Europe/Berlin.",
             show_default="UTC",
-            rich_help_panel=service_verbs.VERTEX_PANEL,
+            rich_help_panel=service_options.VERTEX_PANEL,
         ),
     ] = "",
     max_concurrent_runs: Annotated[int, typer.Option(help="Runs of the schedule at the same time, 1 to 10.")] = 1,
@@ -44,25 +44,25 @@ def create_schedule(
         str, typer.Option(help="No run before, as in 2030-01-31T06:00+01:00.", metavar="TIME", show_default="now")
     ] = "",
     end: Annotated[str, typer.Option(help="No run after.", metavar="TIME", show_default="never")] = "",
-    parameter: service_verbs.Parameter = None,
-    root: service_verbs.Root = "",
-    labels: service_verbs.Labels = None,
-    name: service_verbs.Name = "",
-    service_account: service_verbs.ServiceAccount = "",
-    no_cache: service_verbs.NoCache = False,
-    dry_run: service_verbs.DryRun = False,
-    as_json: service_verbs.AsJson = False,
-    token_file: service_verbs.TokenFile = "",
-    host: service_verbs.Host = "",
-    namespace: service_verbs.Namespace = "",
-    experiment: service_verbs.Experiment = "",
-    cookie_file: service_verbs.CookieFile = "",
-    ca_cert: service_verbs.CaCert = "",
-    project: service_verbs.Project = "",
-    region: service_verbs.Region = "",
-    network: service_verbs.Network = "",
-    encryption_key: service_verbs.EncryptionKey = "",
-    endpoint: service_verbs.Endpoint = "",
+    parameter: service_options.Parameter = None,
+    root: service_options.Root = "",
+    labels: service_options.Labels = None,
+    name: service_options.Name = "",
+    service_account: service_options.ServiceAccount = "",
+    no_cache: service_options.NoCache = False,
+    dry_run: service_options.DryRun = False,
+    as_json: service_options.AsJson = False,
+    token_file: service_options.TokenFile = "",
+    host: service_options.Host = "",
+    namespace: service_options.Namespace = "",
+    experiment: service_options.Experiment = "",
+    cookie_file: service_options.CookieFile = "",
+    ca_cert: service_options.CaCert = "",
+    project: service_options.Project = "",
+    region: service_options.Region = "",
+    network: service_options.Network = "",
+    encryption_key: service_options.EncryptionKey = "",
+    endpoint: service_options.Endpoint = "",
 ) -> None:
     """Create a schedule; runs that were missed while it was paused are not made up for."""
     from tfx_gnn_pipelines.services import Service
@@ -107,15 +107,15 @@ def create_schedule(
 @schedule.command("list")
 def list_schedules(
     *,
-    as_json: service_verbs.AsJson = False,
-    token_file: service_verbs.TokenFile = "",
-    host: service_verbs.Host = "",
-    namespace: service_verbs.Namespace = "",
-    cookie_file: service_verbs.CookieFile = "",
-    ca_cert: service_verbs.CaCert = "",
-    project: service_verbs.Project = "",
-    region: service_verbs.Region = "",
-    endpoint: service_verbs.Endpoint = "",
+    as_json: service_options.AsJson = False,
+    token_file: service_options.TokenFile = "",
+    host: service_options.Host = "",
+    namespace: service_options.Namespace = "",
+    cookie_file: service_options.CookieFile = "",
+    ca_cert: service_options.CaCert = "",
+    project: service_options.Project = "",
+    region: service_options.Region = "",
+    endpoint: service_options.Endpoint = "",
 ) -> None:
     """List all schedules."""
     from tfx_gnn_pipelines.submission.connection import service_of_options
@@ -129,14 +129,14 @@ def list_schedules(
 def pause_schedule(
     schedule: Schedule,
     *,
-    token_file: service_verbs.TokenFile = "",
-    host: service_verbs.Host = "",
-    namespace: service_verbs.Namespace = "",
-    cookie_file: service_verbs.CookieFile = "",
-    ca_cert: service_verbs.CaCert = "",
-    project: service_verbs.Project = "",
-    region: service_verbs.Region = "",
-    endpoint: service_verbs.Endpoint = "",
+    token_file: service_options.TokenFile = "",
+    host: service_options.Host = "",
+    namespace: service_options.Namespace = "",
+    cookie_file: service_options.CookieFile = "",
+    ca_cert: service_options.CaCert = "",
+    project: service_options.Project = "",
+    region: service_options.Region = "",
+    endpoint: service_options.Endpoint = "",
 ) -> None:
     """Let a schedule start no runs until it is resumed."""
     client = service_verbs.client_of_run(
@@ -150,14 +150,14 @@ def pause_schedule(
 def resume_schedule(
     schedule: Schedule,
     *,
-    token_file: service_verbs.TokenFile = "",
-    host: service_verbs.Host = "",
-    namespace: service_verbs.Namespace = "",
-    cookie_file: service_verbs.CookieFile = "",
-    ca_cert: service_verbs.CaCert = "",
-    project: service_verbs.Project = "",
-    region: service_verbs.Region = "",
-    endpoint: service_verbs.Endpoint = "",
+    token_file: service_options.TokenFile = "",
+    host: service_options.Host = "",
+    namespace: service_options.Namespace = "",
+    cookie_file: service_options.CookieFile = "",
+    ca_cert: service_options.CaCert = "",
+    project: service_options.Project = "",
+    region: service_options.Region = "",
+    endpoint: service_options.Endpoint = "",
 ) -> None:
     """Let a paused schedule start runs again."""
     client = service_verbs.client_of_run(
@@ -171,14 +171,14 @@ def resume_schedule(
 def delete_schedule(
     schedule: Schedule,
     *,
-    token_file: service_verbs.TokenFile = "",
-    host: service_verbs.Host = "",
-    namespace: service_verbs.Namespace = "",
-    cookie_file: service_verbs.CookieFile = "",
-    ca_cert: service_verbs.CaCert = "",
-    project: service_verbs.Project = "",
-    region: service_verbs.Region = "",
-    endpoint: service_verbs.Endpoint = "",
+    token_file: service_options.TokenFile = "",
+    host: service_options.Host = "",
+    namespace: service_options.Namespace = "",
+    cookie_file: service_options.CookieFile = "",
+    ca_cert: service_options.CaCert = "",
+    project: service_options.Project = "",
+    region: service_options.Region = "",
+    endpoint: service_options.Endpoint = "",
 ) -> None:
     """Delete a schedule; runs that it has started go on."""
     client = service_verbs.client_of_run(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tfx_gnn.cli import arguments
+from tfx_gnn.cli import arguments, service_options
 from tfx_gnn.cli.errors import ERROR_EXIT_CODE
 from tfx_gnn.io.plain_console import escape_controls
 
@@ -19,164 +19,35 @@ if TYPE_CHECKING:
     from tfx_gnn_pipelines.submission.connection import ConnectionOptions
     from tfx_gnn_pipelines.submission.runs import PipelineService, RunOptions, RunStatus
 
-KUBEFLOW_PANEL = "Kubeflow Pipelines"
-VERTEX_PANEL = "Vertex AI"
-_COMMON = "Both services"
 _CONNECTION = ("host", "namespace", "token_file", "cookie_file", "ca_cert", "project", "region", "endpoint")
-
-Run = Annotated[str, typer.Argument(help="Run, as `submit` printed it, or the address of its page.", metavar="RUN")]
-CompiledFile = Annotated[
-    str, typer.Argument(help="Compiled pipeline, as `--compile-only` writes it; it says for which service.")
-]
-Host = Annotated[
-    str,
-    typer.Option(
-        help="Address of Kubeflow Pipelines, as in http://localhost:8888. Default: KF_PIPELINES_ENDPOINT.",
-        show_default=False,
-        rich_help_panel=KUBEFLOW_PANEL,
-    ),
-]
-Namespace = Annotated[
-    str,
-    typer.Option(
-        help="Your namespace, where Kubeflow has several users.", show_default=False, rich_help_panel=KUBEFLOW_PANEL
-    ),
-]
-CookieFile = Annotated[
-    str,
-    typer.Option(
-        help="File with the cookies of a login, as in 'name=value; name=value'.",
-        metavar="FILE",
-        show_default=False,
-        rich_help_panel=KUBEFLOW_PANEL,
-    ),
-]
-CaCert = Annotated[
-    str,
-    typer.Option(
-        help="File with the certificate authorities to trust.",
-        metavar="FILE",
-        show_default=False,
-        rich_help_panel=KUBEFLOW_PANEL,
-    ),
-]
-TokenFile = Annotated[
-    str,
-    typer.Option(
-        help="File with an access token; it is read again for later requests. Default on Kubeflow: "
-        "KF_PIPELINES_SA_TOKEN_PATH, or the token of a pod; on Vertex AI: application default credentials. There is no "
-        "option for the token itself, because other users of a machine see command lines.",
-        metavar="FILE",
-        show_default=False,
-        rich_help_panel=_COMMON,
-    ),
-]
-Project = Annotated[
-    str,
-    typer.Option(
-        help="Project of Google Cloud. Default: GOOGLE_CLOUD_PROJECT.", show_default=False, rich_help_panel=VERTEX_PANEL
-    ),
-]
-Region = Annotated[
-    str,
-    typer.Option(
-        help="Region, as in europe-west4. Default: GOOGLE_CLOUD_REGION or CLOUD_ML_REGION.",
-        show_default=False,
-        rich_help_panel=VERTEX_PANEL,
-    ),
-]
-Endpoint = Annotated[
-    str,
-    typer.Option(
-        help="Address of the API, where it is not the region's public one.",
-        show_default=False,
-        rich_help_panel=VERTEX_PANEL,
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-Parameter = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Value of a parameter of the pipeline, as in num_epochs=3; repeatable.",
-        metavar="NAME=VALUE",
-        show_default=False,
-    ),
-]
-Labels = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Label, as in team=search; repeatable. Runs of Kubeflow have none; there they are in the description.",
-        metavar="NAME=VALUE",
-        show_default=False,
-    ),
-]
-Root = Annotated[
-    str, typer.Option(help="Where outputs go, instead of the root in the file.", metavar="URI", show_default=False)
-]
-Experiment = Annotated[
-    str,
-    typer.Option(
-        help="Experiment that the run belongs to; it is created if it does not exist. Default on Kubeflow: "
-        "KF_PIPELINES_DEFAULT_EXPERIMENT_NAME, or Default.",
-        show_default=False,
-    ),
-]
-Name = Annotated[str, typer.Option(help="Display name.", show_default="the pipeline's name and the time")]
-Submission = Annotated[
-    str,
-    typer.Option(
-        help="Text that names this submission, such as a date; given again, it finds the run instead of starting a "
-        "second one.",
-        metavar="TEXT",
-        show_default=False,
-    ),
-]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Run every task anew.")]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Print the request as JSON, and send nothing; needs no network and no login.")
-]
-ServiceAccount = Annotated[str, typer.Option(help="Account that the tasks run as.", show_default=False)]
-Network = Annotated[
-    str,
-    typer.Option(
-        help="VPC network of the tasks, as in projects/NUMBER/global/networks/NAME.",
-        show_default=False,
-        rich_help_panel=VERTEX_PANEL,
-    ),
-]
-EncryptionKey = Annotated[
-    str, typer.Option(help="Full name of a key of Cloud KMS.", show_default=False, rich_help_panel=VERTEX_PANEL)
-]
-PollSeconds = Annotated[float, typer.Option(help="Seconds between two questions for the state.", min=1, max=86400)]
-Timeout = Annotated[float | None, typer.Option(help="Seconds to wait at most.", min=0, show_default="no limit")]
 
 
 def submit(
-    file: CompiledFile,
+    file: service_options.CompiledFile,
     *,
-    parameter: Parameter = None,
-    root: Root = "",
-    labels: Labels = None,
-    name: Name = "",
-    submission: Submission = "",
-    service_account: ServiceAccount = "",
-    no_cache: NoCache = False,
-    dry_run: DryRun = False,
+    parameter: service_options.Parameter = None,
+    root: service_options.Root = "",
+    labels: service_options.Labels = None,
+    name: service_options.Name = "",
+    submission: service_options.Submission = "",
+    service_account: service_options.ServiceAccount = "",
+    no_cache: service_options.NoCache = False,
+    dry_run: service_options.DryRun = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end, as `wait` does.")] = False,
-    poll_seconds: PollSeconds = 15.0,
-    timeout: Timeout = None,
-    as_json: AsJson = False,
-    token_file: TokenFile = "",
-    host: Host = "",
-    namespace: Namespace = "",
-    experiment: Experiment = "",
-    cookie_file: CookieFile = "",
-    ca_cert: CaCert = "",
-    project: Project = "",
-    region: Region = "",
-    network: Network = "",
-    encryption_key: EncryptionKey = "",
-    endpoint: Endpoint = "",
+    poll_seconds: service_options.PollSeconds = 15.0,
+    timeout: service_options.Timeout = None,
+    as_json: service_options.AsJson = False,
+    token_file: service_options.TokenFile = "",
+    host: service_options.Host = "",
+    namespace: service_options.Namespace = "",
+    experiment: service_options.Experiment = "",
+    cookie_file: service_options.CookieFile = "",
+    ca_cert: service_options.CaCert = "",
+    project: service_options.Project = "",
+    region: service_options.Region = "",
+    network: service_options.Network = "",
+    encryption_key: service_options.EncryptionKey = "",
+    endpoint: service_options.Endpoint = "",
 ) -> None:
     """Start a run of a compiled pipeline on Kubeflow Pipelines or Vertex AI.
 
@@ -229,17 +100,17 @@ def submit(
 
 
 def status(
-    run: Run,
+    run: service_options.Run,
     *,
-    as_json: AsJson = False,
-    token_file: TokenFile = "",
-    host: Host = "",
-    namespace: Namespace = "",
-    cookie_file: CookieFile = "",
-    ca_cert: CaCert = "",
-    project: Project = "",
-    region: Region = "",
-    endpoint: Endpoint = "",
+    as_json: service_options.AsJson = False,
+    token_file: service_options.TokenFile = "",
+    host: service_options.Host = "",
+    namespace: service_options.Namespace = "",
+    cookie_file: service_options.CookieFile = "",
+    ca_cert: service_options.CaCert = "",
+    project: service_options.Project = "",
+    region: service_options.Region = "",
+    endpoint: service_options.Endpoint = "",
 ) -> None:
     """Show the state of a run and of its tasks."""
     client = client_of_run(run, host, namespace, token_file, cookie_file, ca_cert, project, region, endpoint)
@@ -247,19 +118,19 @@ def status(
 
 
 def wait(
-    run: Run,
+    run: service_options.Run,
     *,
-    poll_seconds: PollSeconds = 15.0,
-    timeout: Timeout = None,
-    as_json: AsJson = False,
-    token_file: TokenFile = "",
-    host: Host = "",
-    namespace: Namespace = "",
-    cookie_file: CookieFile = "",
-    ca_cert: CaCert = "",
-    project: Project = "",
-    region: Region = "",
-    endpoint: Endpoint = "",
+    poll_seconds: service_options.PollSeconds = 15.0,
+    timeout: service_options.Timeout = None,
+    as_json: service_options.AsJson = False,
+    token_file: service_options.TokenFile = "",
+    host: service_options.Host = "",
+    namespace: service_options.Namespace = "",
+    cookie_file: service_options.CookieFile = "",
+    ca_cert: service_options.CaCert = "",
+    project: service_options.Project = "",
+    region: service_options.Region = "",
+    endpoint: service_options.Endpoint = "",
 ) -> None:
     """Wait for the end of a run, and show each change of state.
 
@@ -283,19 +154,19 @@ def wait(
 
 
 def logs(
-    run: Run,
+    run: service_options.Run,
     *,
     task: Annotated[
         list[str] | None, typer.Option(help="Task to show; repeatable. By default, all.", show_default=False)
     ] = None,
-    token_file: TokenFile = "",
-    host: Host = "",
-    namespace: Namespace = "",
-    cookie_file: CookieFile = "",
-    ca_cert: CaCert = "",
-    project: Project = "",
-    region: Region = "",
-    endpoint: Endpoint = "",
+    token_file: service_options.TokenFile = "",
+    host: service_options.Host = "",
+    namespace: service_options.Namespace = "",
+    cookie_file: service_options.CookieFile = "",
+    ca_cert: service_options.CaCert = "",
+    project: service_options.Project = "",
+    region: service_options.Region = "",
+    endpoint: service_options.Endpoint = "",
 ) -> None:
     """Show state, error and log of each task, or where its log is.
 
@@ -322,16 +193,16 @@ def logs(
 
 
 def cancel(
-    run: Run,
+    run: service_options.Run,
     *,
-    token_file: TokenFile = "",
-    host: Host = "",
-    namespace: Namespace = "",
-    cookie_file: CookieFile = "",
-    ca_cert: CaCert = "",
-    project: Project = "",
-    region: Region = "",
-    endpoint: Endpoint = "",
+    token_file: service_options.TokenFile = "",
+    host: service_options.Host = "",
+    namespace: service_options.Namespace = "",
+    cookie_file: service_options.CookieFile = "",
+    ca_cert: service_options.CaCert = "",
+    project: service_options.Project = "",
+    region: service_options.Region = "",
+    endpoint: service_options.Endpoint = "",
 ) -> None:
     """Ask the service to end a run; it ends a moment later."""
     client = client_of_run(run, host, namespace, token_file, cookie_file, ca_cert, project, region, endpoint)
