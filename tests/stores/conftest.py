@@ -26,8 +26,8 @@ TRAINING = Path(__file__).parents[1] / "deterministic_training.py"
 MINUTE = 60
 EPOCHS = 2
 """Few, because what is tested is what reaches the store."""
-RESOURCES = "defaults: {retries: 3}\n"
-"""For requests whose repetition fails, because they had been carried out; the first wait takes a minute."""
+RESOURCES = "defaults: {retries: 5, retry_seconds: 1}\n"
+"""For requests whose repetition fails, because they had been carried out; by default the first wait is a minute."""
 
 
 def pytest_configure() -> None:

@@ -17,7 +17,7 @@ def counts(gcs, compile_starter, type_command):
     places = ("--root", "gs://bucket/compiled", "--push-to", "gs://bucket/compiled_to")
     compiled = compile_starter("vertex", *places, file="web_shop.json")
 
-    with gcs.failing(rate=0.02, seed=1, latency=0.03, bytes_per_second=4e6) as counts:
+    with gcs.failing(rate=0.05, seed=1, latency=0.03, bytes_per_second=4e6) as counts:
         run = [compiled.name, "--runner", "spec", "--root", ROOT, "--parameter", f"push_destination={SERVED}"]
         done = type_command(["-m", "tfx_gnn_pipelines", *run], compiled.parent)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -39,8 +39,8 @@ def files_of(gcs, prefix):
 
 
 def test_starter_on_a_failing_and_slow_store_gives_the_same_metrics_as_here(counts, metrics, run_locally):
-    assert counts["refused"] > 5
-    assert counts["lost"] > 5
+    assert counts["refused"] > 10
+    assert counts["lost"] > 10
     assert metrics == run_locally()
 
 
