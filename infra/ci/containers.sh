@@ -41,20 +41,22 @@ main() {
     trap clean EXIT
     clean
     mkdir "$store/tmp" "$store/work"
+    # Not in the store: images close the home folder of root, below which folders of the project would be mounted.
+    project=$(mktemp -d)
     configure
     make_bases
     start_registry
 
-    .venv/bin/tfx-gnn new "$store/work/web_shop" >/dev/null
+    .venv/bin/tfx-gnn new "$project/web_shop" >/dev/null
     build_image "$registry/tfx-gnn:lane2" infra/docker/Dockerfile . --build-arg UV_CACHE_DIR=/mnt \
         --volume "$newest/uv-cache:/mnt" --build-arg BUILD_IMAGE=localhost/build --build-arg BASE_IMAGE=localhost/base
     buildah rmi --force localhost/build >/dev/null
-    build_image "$registry/web_shop:1" "$store/work/web_shop/Dockerfile" "$store/work/web_shop" \
+    build_image "$registry/web_shop:1" "$project/web_shop/Dockerfile" "$project/web_shop" \
         --build-arg BASE_IMAGE="$registry/tfx-gnn:lane2"
     # What runs comes from the registry.
     buildah rmi --force "$registry/web_shop:1" >/dev/null
 
-    TFX_GNN_TEST_PROJECT=$store/work/web_shop TFX_GNN_TEST_IMAGE=$registry/web_shop:1 \
+    TFX_GNN_TEST_PROJECT=$project/web_shop TFX_GNN_TEST_IMAGE=$registry/web_shop:1 \
         .venv/bin/python -m pytest -s tests/containers "$@" {lock}>&-
     say "done"
 }
@@ -86,6 +88,7 @@ clean() {
     [ -z "${registry_process-}" ] || kill "$registry_process" 2>/dev/null || true
     umount --lazy "$store/storage/overlay" 2>/dev/null || true
     find "$store" -mindepth 1 -maxdepth 1 -not -name lock -exec rm -rf --one-file-system {} +
+    [ -z "${project-}" ] || rm -rf "$project"
 }
 
 # Storage of its own, and limits that this user can give.

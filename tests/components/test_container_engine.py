@@ -28,6 +28,14 @@ def test_places_on_object_stores_are_refused():
         local_folders({"tables_dir": "gs://bucket/tables"})
 
 
+def test_folder_that_images_close_to_their_users_is_refused():
+    home = Path("/", "root")
+
+    with pytest.raises(ValueError, match=r"`push_destination` must not be below /root with --container, where images"):
+        local_folders({"push_destination": str(home / "served")})
+    local_folders({"push_destination": f"{home}ed/served"})
+
+
 def test_engine_that_is_not_installed_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from tfx_gnn_pipelines.emulator.launcher import TaskContainer, append
 from tfx_gnn_pipelines.services import LAUNCHER_FOLDERS
 
+_CLOSED = "/root"
 _LABEL = "tfx_gnn.pods"
 _ANSWER_FOLDER = "tmp/kfp_outputs"
 _IDS = 65536
@@ -196,7 +197,8 @@ def local_folders(values: Mapping[str, object]) -> tuple[dict[str, str], list[Pa
         The parameters whose values changed to absolute paths; folders that tasks write; folders that they only read.
 
     Raises:
-        ValueError: if a place is on an object store, which a container without a network cannot reach.
+        ValueError: if a place is on an object store, which a container without a network cannot reach, or below a
+            folder that images close to their users.
     """
     changed: dict[str, str] = {}
     written: list[Path] = []
@@ -211,6 +213,12 @@ def local_folders(values: Mapping[str, object]) -> tuple[dict[str, str], list[Pa
                 f"Add --parameter {name}=FOLDER."
             )
         changed[name] = os.path.abspath(value)
+        # Mounted under its own path, which has to be open to the image's user.
+        if Path(changed[name]).is_relative_to(_CLOSED):
+            raise ValueError(
+                f"`{name}` must not be below {_CLOSED} with --container, where images let only root in; got {value!r}. "
+                f"Add --parameter {name}=FOLDER with another folder."
+            )
         folders.append(Path(changed[name]))
     return changed, written, read
 
