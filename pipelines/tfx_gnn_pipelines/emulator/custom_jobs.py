@@ -16,6 +16,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 import urllib.parse
@@ -32,13 +33,20 @@ _ROLES = ("chief", "worker")
 _POLL_SECONDS = 0.05
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Keeps quiet about a coordinator that was ended while it waited for an answer."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class LocalCustomJobs:
     """A server for custom jobs, started when it is first needed; at its end, no replica is left."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, _Job] = {}
         self._lock = threading.Lock()
-        self._server: http.server.ThreadingHTTPServer | None = None
+        self._server: _Server | None = None
         self._folders: _Folders | None = None
 
     def __enter__(self) -> LocalCustomJobs:
@@ -84,7 +92,7 @@ class LocalCustomJobs:
                 def log_message(self, *_: Any, **__: Any) -> None:
                     """Keeps quiet."""
 
-            self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+            self._server = _Server(("127.0.0.1", 0), Handler)
             threading.Thread(
                 target=self._server.serve_forever, kwargs={"poll_interval": _POLL_SECONDS}, daemon=True
             ).start()

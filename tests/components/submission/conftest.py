@@ -9,6 +9,7 @@ import io
 import json
 import re
 import socket
+import sys
 import threading
 import time
 import urllib.parse
@@ -54,6 +55,13 @@ class Seen:
     body: Any
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Keeps quiet about a client that went away, as one does that was interrupted; it prints into its output."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class FakeService:
     """A server on this machine.
 
@@ -85,7 +93,7 @@ class FakeService:
             def log_message(self, *_: Any) -> None:
                 """Keeps quiet."""
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self.server = _Server(("127.0.0.1", port), Handler)
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def stop(self) -> None:
