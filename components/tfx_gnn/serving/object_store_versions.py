@@ -234,7 +234,7 @@ def _copy(model_dir: str, place: str, origin: PushOrigin) -> None:
         # Over what a killed attempt of the same push left.
         tf.io.gfile.copy(os.path.join(model_dir, name), written, overwrite=True)
         if is_hidden:
-            rename_file(written, target)
+            _show(written, target, source=os.path.join(model_dir, name))
     fingerprint = _check_equal(model_dir, place)
     with tf.io.gfile.GFile(os.path.join(place, VERSION_MARKER), "w") as file:
         file.write(json.dumps({"fingerprint": fingerprint, **dataclasses.asdict(origin)}, sort_keys=True) + "\n")
@@ -268,6 +268,16 @@ def _read_marker(place: str) -> dict[str, str] | None:
         return {key: str(marker[key]) for key in ("fingerprint", "model", "record")}
     except _DAMAGED:
         return None
+
+
+def _show(hidden: str, target: str, *, source: str) -> None:
+    """Gives a hidden copy of a file its name."""
+    try:
+        rename_file(hidden, target)
+    except (tf.errors.UnimplementedError, tf.errors.PermissionDeniedError):
+        # Some mounts, as Mountpoint for S3, rename nothing. A file appears there when its upload ends, so it is whole.
+        tf.io.gfile.remove(hidden)
+        tf.io.gfile.copy(source, target, overwrite=True)
 
 
 def _has_folders(path: str) -> bool:

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import threading
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
@@ -73,6 +74,19 @@ def test_model_file_comes_when_all_others_are_there(model, tmp_path, monkeypatch
 
     assert [name for name, _ in copied] == ["variables/variables.index", "saved_model.pb"]
     assert copied[-1][1] == [f"{tmp_path}/serving/1/variables"]
+
+
+@pytest.mark.parametrize("error", [tf.errors.UnimplementedError, tf.errors.PermissionDeniedError])
+def test_mount_that_renames_nothing_gets_the_model_file(model, tmp_path, monkeypatch, error):
+    def refuse(*_, **__):
+        raise error(None, None, "rename")
+
+    monkeypatch.setattr(tf.io.gfile, "rename", refuse)
+
+    push(model, tmp_path / "serving")
+
+    assert names(tmp_path / "serving" / "1") == ["saved_model.pb", "tfx_gnn_version.json", "variables"]
+    assert (tmp_path / "serving" / "1" / "saved_model.pb").read_bytes() == Path(model, "saved_model.pb").read_bytes()
 
 
 def test_store_that_returns_other_bytes_gets_no_model_file(model, tmp_path, monkeypatch):
