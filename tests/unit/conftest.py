@@ -318,6 +318,12 @@ def ring_project() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def root_project() -> ModuleType:
+    """The module `root_project`, importable by that name as a user's module is."""
+    return _module_of_file("root_project")
+
+
+@pytest.fixture(scope="session")
 def tuned_model() -> ModuleType:
     """The module `tuned_model`, importable by that name as a user's module is."""
     return _module_of_file("tuned_model")

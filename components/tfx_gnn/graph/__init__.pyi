@@ -1,6 +1,7 @@
 from tfx_gnn.graph.batching.dynamic_batching import dynamic_batch as dynamic_batch
 from tfx_gnn.graph.batching.graph_datasets import dataset_filter_with_summary as dataset_filter_with_summary
 from tfx_gnn.graph.batching.graph_datasets import dataset_from_generator as dataset_from_generator
+from tfx_gnn.graph.batching.index_shifts import shift_index_features as shift_index_features
 from tfx_gnn.graph.batching.padding import FeatureDefaultValues as FeatureDefaultValues
 from tfx_gnn.graph.batching.padding import pad_to_total_sizes as pad_to_total_sizes
 from tfx_gnn.graph.batching.padding import padding_mask as padding_mask
@@ -81,6 +82,8 @@ from tfx_gnn.graph.ops.readout_structure import (
 from tfx_gnn.graph.ops.tags import reverse_tag as reverse_tag
 from tfx_gnn.graph.proto.graph_schema_pb2 import Feature as Feature
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema as GraphSchema
+from tfx_gnn.graph.schema.index_features import index_features as index_features
+from tfx_gnn.graph.schema.index_features import mark_index_features as mark_index_features
 from tfx_gnn.graph.schema.schema_io import iter_features as iter_features
 from tfx_gnn.graph.schema.schema_io import iter_sets as iter_sets
 from tfx_gnn.graph.schema.schema_io import parse_schema as parse_schema

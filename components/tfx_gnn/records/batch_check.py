@@ -13,6 +13,7 @@ import tensorflow as tf
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
+from tfx_gnn.graph.tensor.index_features import NO_NODE
 from tfx_gnn.records.example_batches import (
     FLOATS,
     INTS,
@@ -34,6 +35,7 @@ WRONG_NUMBER_OF_VALUES = "wrong_number_of_values"
 WRONG_ROW_LENGTHS = "wrong_row_lengths"
 MISSING_FEATURE = "missing_feature"
 DANGLING_EDGE = "dangling_edge"
+DANGLING_INDEX = "dangling_index"
 MISSING_SET = "missing_set"
 NOT_FINITE = "not_finite"
 OUT_OF_DTYPE = "out_of_dtype"
@@ -47,6 +49,7 @@ READABLE = frozenset(
         WRONG_ROW_LENGTHS,
         MISSING_FEATURE,
         DANGLING_EDGE,
+        DANGLING_INDEX,
     }
 )
 """Checks that an example must pass to be read as a graph."""
@@ -151,6 +154,11 @@ class _BatchCheck:
             for feature in one_set.features:
                 column = self._check_column(feature, sizes[one_set.prefix])
                 self._check_values(feature.key, column, tf.dtypes.as_dtype(declared[feature.name].dtype))
+                node_sets = one_set.index_features.get(feature.name)
+                if node_sets:
+                    columns = [node_sets] if isinstance(node_sets, str) else list(node_sets)
+                    limits = np.stack([sizes[f"{const.NODES}/{name}"] for name in columns], axis=1)
+                    self._check_index_feature(feature.key, column, columns, limits)
         return self._is_good
 
     def _has_key(self, key: str, among: _Mask) -> _Mask:
@@ -235,6 +243,22 @@ class _BatchCheck:
             is_broken = np.zeros(self._batch.num_examples, bool)
             is_broken[owners[dangles]] = True
             self._report(DANGLING_EDGE, key, is_broken, detail, num_values=int(dangles.sum()))
+
+    def _check_index_feature(self, key: str, column: Column, node_sets: Sequence[str], num_nodes: _Sizes) -> None:
+        """Checks values whose columns refer to `node_sets`; `num_nodes` is int64 [num_examples, num_columns]."""
+        owners, index = column.owners(), column.numbers
+        place = (np.arange(len(index)) - column.splits[owners]) % len(node_sets)
+        dangles = ((index < NO_NODE) | (index >= num_nodes[owners, place])) & self._is_good[owners]
+        if dangles.any():
+
+            def detail(row: int) -> str:
+                first = np.flatnonzero(dangles & (owners == row))[0]
+                of_column = num_nodes[row, place[first]]
+                return f"index {index[first]} with {of_column} nodes in node set {node_sets[place[first]]!r}"
+
+            is_broken = np.zeros(self._batch.num_examples, bool)
+            is_broken[owners[dangles]] = True
+            self._report(DANGLING_INDEX, key, is_broken, detail, num_values=int(dangles.sum()))
 
     def _check_column(self, feature: FeatureColumn, sizes: _Sizes) -> Column:
         key = feature.key

@@ -17,6 +17,7 @@ import tensorflow as tf
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.graph.reserved_names import ID_NAME
+from tfx_gnn.graph.schema.index_features import index_features
 
 CONTEXT_PREFIX = const.CONTEXT
 
@@ -58,11 +59,14 @@ class SetLayout:
         features: its features in alphabetical order, including "#id".
         source: node set that edges start from; empty unless an edge set.
         target: node set that edges point to; empty unless an edge set.
+        index_features: names of the features that hold indices of nodes, to the node sets of their columns, or to the
+            only node set if there are no columns.
     """
 
     set_type: str
     name: str
     features: tuple[FeatureColumn, ...] = ()
+    index_features: Mapping[str, str | tuple[str, ...]] = dataclasses.field(default_factory=dict)
     source: str = ""
     target: str = ""
 
@@ -130,6 +134,11 @@ class GraphLayout:
         return {column.key: column for one_set in self.sets for column in one_set.features}
 
     @functools.cached_property
+    def index_keys(self) -> frozenset[str]:
+        """Keys of the features that hold indices of nodes."""
+        return frozenset(one_set.key_of(name) for one_set in self.sets for name in one_set.index_features)
+
+    @functools.cached_property
     def set_of_key(self) -> dict[str, SetLayout]:
         """The set that each key belongs to; keys are those of features, their row lengths, and structure keys."""
         owners: dict[str, SetLayout] = {}
@@ -159,14 +168,18 @@ class GraphLayout:
 def graph_layout(schema: graph_schema_pb2.GraphSchema) -> GraphLayout:
     """Derives the layout from a valid graph schema; without a context in the schema, there is no context set.
 
-    Raises ValueError if a key could belong to two sets, or tf.Examples cannot hold a dtype.
+    Raises ValueError if a key could belong to two sets, tf.Examples cannot hold a dtype, or a feature cannot hold the
+    indices that it is declared to hold.
     """
     sets: list[SetLayout] = []
     if schema.context.features:
         sets.append(_set_layout(const.CONTEXT, "", schema.context))
     sets += [_set_layout(const.NODES, name, schema.node_sets[name]) for name in sorted(schema.node_sets)]
     sets += [_set_layout(const.EDGES, name, schema.edge_sets[name]) for name in sorted(schema.edge_sets)]
-    layout = GraphLayout(tuple(sets))
+    declared = index_features(schema)
+    layout = GraphLayout(
+        tuple(dataclasses.replace(one_set, index_features=declared.get(one_set.prefix, {})) for one_set in sets)
+    )
     _check_keys_are_unique(layout)
     return layout
 

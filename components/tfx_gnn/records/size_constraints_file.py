@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 import tfx_gnn
-from tfx_gnn.graph.batching.size_constraints import SizeConstraints
+from tfx_gnn.graph.batching.size_constraints import SizeConstraints, sizes_that_leave_room
 from tfx_gnn.io import options_json
 from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.io.fingerprint import fingerprint_files
@@ -82,6 +82,7 @@ class Budget:
         bytes_per_batch: size of a padded batch in bytes: dense features, edge ends and sizes, in the dtypes of
             the schema. Strings count as pointers, and the values of ragged features are left out.
         losses: graphs skipped from slices of the training split.
+        padded_node_sets: node sets of which every batch has a padding node, because features hold indices of them.
     """
 
     kind: str
@@ -98,6 +99,7 @@ class Budget:
     fill_by_set: dict[str, float]
     bytes_per_batch: int
     losses: tuple[SliceLoss, ...] = ()
+    padded_node_sets: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -128,6 +130,13 @@ class Budget:
             total_num_edges=dict(self.total_num_edges),
             min_nodes_per_component=dict(self.min_nodes_per_component),
         )
+
+    @property
+    def batch_constraints(self) -> SizeConstraints:
+        """What graphs are batched by: `constraints`, less the room for nodes of `padded_node_sets`."""
+        if not self.padded_node_sets:
+            return self.constraints
+        return sizes_that_leave_room(self.constraints, padded_node_sets=self.padded_node_sets)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

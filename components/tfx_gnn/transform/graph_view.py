@@ -4,6 +4,9 @@ tf.Transform accepts neither extension types nor nested dicts, so the function
 gets plain Python objects around flat tensors, which concatenate the items of a
 set over all graphs of the batch. Any tf.Transform analyzer or mapper works on
 them, and `elementwise=True` means per dimension.
+
+Features that the schema declares to hold indices of nodes are structure, like the ends of edges: they are
+not in the view, and pass through unchanged.
 """
 
 from __future__ import annotations
@@ -290,7 +293,7 @@ class GraphView:
 
 
 def graph_view_from_ragged(tensors: Mapping[str, tf.RaggedTensor], layout: GraphLayout) -> GraphView:
-    """Makes the view of a batch of parsed tf.Examples.
+    """Makes the view of a batch of parsed tf.Examples; features that hold indices of nodes are not in it.
 
     `tensors` has every key of the layout, including structure keys, with shape `[num_graphs, (num_items),
     *feature_shape]`.
@@ -318,7 +321,8 @@ def graph_view_from_ragged(tensors: Mapping[str, tf.RaggedTensor], layout: Graph
     node_sets: dict[str, NodeSetView] = {}
     edge_sets: dict[str, EdgeSetView] = {}
     for one_set in layout.sets:
-        features = {column.name: tensors[column.key].values for column in one_set.features}
+        columns = [column for column in one_set.features if column.name not in one_set.index_features]
+        features = {column.name: tensors[column.key].values for column in columns}
         if one_set.set_type == const.CONTEXT:
             context = ContextView(one_set.label, features, row_splits_of(one_set))
         elif one_set.set_type == const.NODES:

@@ -27,8 +27,9 @@ def tensor_preprocessing_fn(preprocessing_fn: GraphPreprocessingFn, layout: Grap
 
     Returns:
         Function that maps ragged tensors `[num_graphs, (num_items), ...]` by tf.Example key to those of the
-        transformed graph. Structure keys pass through. It raises a ValueError if `preprocessing_fn` calls
-        Python at run time, and a TypeError if it does not return a GraphView.
+        transformed graph. Structure keys and features that hold indices of nodes pass through. It raises a
+        ValueError if `preprocessing_fn` calls Python at run time or replaces one of these features, and a
+        TypeError if it does not return a GraphView.
     """
     # TensorFlow shares the lookup tables of vocabularies by operation name for the lifetime of a process.
     # Without unique names, an integer vocabulary would reuse the string table of an earlier transform.
@@ -52,6 +53,13 @@ def tensor_preprocessing_fn(preprocessing_fn: GraphPreprocessingFn, layout: Grap
                 "Return graph.replace_features(...)."
             )
         outputs = ragged_from_graph_view(graph)
+        replaced = sorted(layout.index_keys & set(outputs))
+        if replaced:
+            raise ValueError(
+                f"`preprocessing_fn` must not replace features that hold indices of nodes; got {replaced}. They pass "
+                "through unchanged: give the new features other names."
+            )
+        outputs.update({key: tensors[key] for key in layout.index_keys})
         for one_set in layout.sets:
             outputs.update({key: tensors[key] for key in one_set.structure_keys})
         _check_needs_no_python(outputs)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tfx_gnn.components.graph_example_validator.checks import make_anomaly
 from tfx_gnn.graph.proto import graph_schema_pb2
+from tfx_gnn.graph.schema.index_features import mark_index_features
 from tfx_gnn.records.batch_check import READABLE, UNDECLARED_FEATURE, BatchChecker
 from tfx_gnn.records.example_batches import ExampleDecoder
 from tfx_gnn.records.examples_folder import RecordFile
@@ -54,6 +55,41 @@ def run(make_record):
         return found, sorted(good)
 
     return run
+
+
+def test_index_features_refer_to_nodes_of_their_example_by_column(make_record):
+    schema = text_format.Parse(
+        """
+        context { features { key: "root" value { dtype: DT_INT64 } } }
+        node_sets { key: "a" value { features { key: "pair" value { dtype: DT_INT64 shape { dim { size: 2 } } } } } }
+        node_sets { key: "b" value {} }
+        """,
+        graph_schema_pb2.GraphSchema(),
+    )
+    mark_index_features(schema, {"context": {"root": "b"}, "nodes/a": {"pair": ("a", "b")}})
+    good = {"nodes/a.#size": [2], "nodes/a.pair": [1, 2, -1, 0], "nodes/b.#size": [3], "context/root": [2]}
+    contents = [
+        good,
+        {**good, "context/root": [3]},
+        {**good, "nodes/a.pair": [2, 2, 0, 0]},
+        {**good, "nodes/a.pair": [1, 2, 1, -2]},
+        {**good, "context/root": [-1]},
+    ]
+    findings, numbers = Findings(), []
+
+    for batch in BatchChecker.by(schema).read(ExampleDecoder(), 0, [*map(make_record, contents)], FILE, findings):
+        numbers += batch.numbers.tolist()
+
+    assert sorted(numbers) == [0, 4]
+    assert {(f.about, f.num_examples, f.num_values, *(p.text() for p in f.places)) for f in findings.found} == {
+        ("context/root", 1, 1, "record 1 of f.gz: index 3 with 3 nodes in node set 'b'"),
+        (
+            *("nodes/a.pair", 2, 2),
+            "record 2 of f.gz: index 2 with 2 nodes in node set 'a'",
+            "record 3 of f.gz: index -2 with 3 nodes in node set 'b'",
+        ),
+    }
+    assert {f.check for f in findings.found} == {"dangling_index"}
 
 
 def test_examples_by_their_schema_pass(run):

@@ -85,6 +85,7 @@ def test_the_file_is_plain_json(tmp_path):
         "fill_by_set": {"nodes/a": 0.5, "edges/e": 1.0},
         "bytes_per_batch": 1000,
         "losses": [{"slicing": "label", "value": "b", "num_graphs": 3, "lost_share": 0.25}],
+        "padded_node_sets": [],
     }
 
 

@@ -106,6 +106,10 @@ CHECKS = {
         summary="Edges point to nodes that are not there",
         advice="Write only edges with both ends in the example.",
     ),
+    batch_check.DANGLING_INDEX: Check(
+        summary="Index features refer to nodes that are not there",
+        advice="Write indices of nodes in the example, or -1 for none.",
+    ),
     batch_check.MISSING_SET: Check(
         summary="A required set has no items",
         advice="Write its items, or do not require the set.",

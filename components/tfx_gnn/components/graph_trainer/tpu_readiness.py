@@ -169,7 +169,9 @@ def check_training_for_tpu(folders: TrainerFolders, options: GraphTrainerOptions
     model_fn = load_function(options.model_fn)
     inputs = read_inputs(folders, options)
     budgets = read_budgets(folders, options, inputs, num_replicas=1)
-    labelled = LabelledGraphs(graph_spec=inputs.graph_spec, objective=inputs.objective)
+    labelled = LabelledGraphs(
+        graph_spec=inputs.graph_spec, objective=inputs.objective, index_features=inputs.index_features
+    )
 
     def builder(graph_spec: Any) -> ModelBuilder:
         return ModelBuilder(

@@ -115,6 +115,7 @@ class Training:
             model=exported,
             objective=setup.inputs.objective,
             other_labels=setup.inputs.other_labels,
+            index_features=setup.inputs.index_features,
             raw_tensor_signature=options.export.raw_tensor_signature,
             allow_unsafe_operations=options.export.allow_unsafe_operations,
         )

@@ -34,7 +34,7 @@ class BudgetRoom:
     Attributes:
         columns: the sets.
         demands: int64 [num_sets], number of nodes in each padding component.
-        is_incident: bool [num_sets], whether padding edges may need a node of the set.
+        is_incident: bool [num_sets], whether padding edges or index features of padding need a node of the set.
         tied: for each edge set with one edge per readout, its column and the column of the readouts.
     """
 
@@ -58,7 +58,7 @@ class BudgetRoom:
             is_constant = minima[column] == maxima[column]
             demands[column] = minima[column] if is_constant else min(int(minima[column]), 1)
         is_incident = np.zeros(len(columns.sets), bool)
-        is_incident[list(columns.end_positions)] = True
+        is_incident[[*columns.end_positions, *columns.indexed]] = True
         return BudgetRoom(
             columns=columns,
             demands=demands,

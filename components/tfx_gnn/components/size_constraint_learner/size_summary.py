@@ -20,6 +20,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.batching.size_constraints import SetKey, SizeConstraints, SizeRule
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.tensor.index_features import IndexFeatures, iter_index_features
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +33,7 @@ class SizeColumns:
         end_positions: column of the node set of each edge end.
         readouts: columns of the node sets of readouts.
         readout_of: for each edge set that leads to readouts, its column and the column of these readouts.
+        indexed: columns of the node sets that features hold indices of.
     """
 
     sets: tuple[SetKey, ...]
@@ -39,10 +41,12 @@ class SizeColumns:
     end_positions: tuple[int, ...]
     readouts: tuple[int, ...]
     readout_of: tuple[tuple[int, int], ...]
+    indexed: tuple[int, ...] = ()
 
     @staticmethod
-    def of(spec: GraphTensorSpec) -> SizeColumns:
-        """Derives the columns from the spec of one graph."""
+    def of(spec: GraphTensorSpec, index_features: IndexFeatures | None = None) -> SizeColumns:
+        """Derives the columns from the spec of one graph and its features that hold indices of nodes."""
+        indexed = {name for one in iter_index_features(index_features or {}) for name in one.node_sets}
         nothing = SizeConstraints(1, dict.fromkeys(spec.node_sets_spec, 0), dict.fromkeys(spec.edge_sets_spec, 0))
         rule = SizeRule.from_constraints(spec, nothing)
         ends = list(zip(rule.edge_positions.tolist(), rule.end_positions.tolist(), strict=True))
@@ -57,6 +61,9 @@ class SizeColumns:
             end_positions=tuple(end for _, end in ends),
             readouts=readouts,
             readout_of=tuple((edge, end) for edge, end in ends if end in readouts),
+            indexed=tuple(
+                column for column, (kind, name) in enumerate(rule.sets) if kind == const.NODES and name in indexed
+            ),
         )
 
     @property

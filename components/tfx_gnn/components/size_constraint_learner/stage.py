@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from tfx_gnn.components.size_constraint_learner.size_report import write_size_re
 from tfx_gnn.components.size_constraint_learner.size_summary import SAMPLE_SIZE, SizeColumns, SizeSummary
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
+from tfx_gnn.graph.schema.index_features import index_features
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.io import options_json
 from tfx_gnn.io.atomic_folder import atomic_folder
@@ -77,10 +79,9 @@ def learn_size_constraints(
             `max_slice_loss`.
     """
     files = record_files(examples_dir, options.splits)
-    spec = create_graph_spec_from_schema_pb(
-        graph_schema_io.read_schema(examples_folder.graph_schema_path(graph_schema_dir))
-    )
-    columns = SizeColumns.of(spec)
+    schema = graph_schema_io.read_schema(examples_folder.graph_schema_path(graph_schema_dir))
+    spec = create_graph_spec_from_schema_pb(schema)
+    columns = SizeColumns.of(spec, index_features(schema))
     slice_keys = SliceKeys.of(spec, options.label_feature)
     class_names = _class_names(transform_graph_dir, options.class_vocabulary)
     with atomic_folder(size_constraints_dir, name="size_constraints_dir") as partial:
@@ -131,7 +132,8 @@ def _learn_budgets(
         packed, surprises = learn_packing_budget(sizes, batch_size, options.window)
         budgets += [*skipping, packed]
         warnings += [*doubts, *surprises]
-    return {budget.name: budget for budget in budgets}, warnings
+    padded = tuple(sizes.columns.sets[column][1] for column in sizes.columns.indexed)
+    return {budget.name: dataclasses.replace(budget, padded_node_sets=padded) for budget in budgets}, warnings
 
 
 def _check_summary(summary: SizeSummary, examples_dir: str, options: SizeConstraintLearnerOptions) -> None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.batching.index_shifts import component_sizes
 from tfx_gnn.graph.batching.size_checks import assert_satisfies_size_constraints, num_components_of, num_items_of
 from tfx_gnn.graph.batching.size_constraints import SetKey, Size, SizeConstraints, as_size, target_size
 from tfx_gnn.graph.tensor import fields
@@ -17,6 +18,7 @@ from tfx_gnn.graph.tensor.fields import component_indices
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.tensor.index_features import IndexFeatures, check_index_features, padded_index_features
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, FeaturePiece, NodeSet
 from tfx_gnn.graph.tensor.symbolic_calls import becomes_keras_layer, refuses_keras_tensors
 
@@ -49,6 +51,7 @@ def pad_to_total_sizes(
     *,
     padding_values: FeatureDefaultValues | None = None,
     validate: bool = True,
+    index_features: IndexFeatures | None = None,
 ) -> tuple[GraphTensor, tf.Tensor]:
     """Adds components of padding nodes and edges until the total sizes are met exactly.
 
@@ -66,6 +69,9 @@ def pad_to_total_sizes(
         validate: whether to check at run time that the graph fits. False saves time for graphs
             that are known to fit, such as those that passed `satisfies_size_constraints`; the
             result is undefined for others.
+        index_features: features that hold indices of nodes; see `mark_index_features`. Those of padding items refer
+            to the first padding node, so that a model can gather by them, or are -1 if there is none. Those of real
+            items do not change.
 
     Returns:
         The padded graph, whose shapes are static where the constraints are ints, and a bool
@@ -73,8 +79,8 @@ def pad_to_total_sizes(
         derives masks of nodes, edges and labels from it.
 
     Raises:
-        ValueError: if the graph is not scalar, the constraints lack one of its sets, or a padding
-            value is not scalar or names an unknown feature.
+        ValueError: if the graph is not scalar, the constraints lack one of its sets, a padding value is
+            not scalar or names an unknown feature, or the graph lacks an index feature.
         tf.errors.InvalidArgumentError: if the graph does not fit; raised at run time if its sizes
             are not static.
 
@@ -92,7 +98,11 @@ def pad_to_total_sizes(
     values = padding_values_by_set(graph_tensor.spec, padding_values or FeatureDefaultValues())
     checks = assert_satisfies_size_constraints(graph_tensor, size_constraints) if validate else []
     with tf.control_dependencies(checks):
-        return _pad(graph_tensor, size_constraints, values)
+        padded, is_real = _pad(graph_tensor, size_constraints, values)
+    if index_features:
+        check_index_features(graph_tensor.spec, index_features)
+        padded = padded_index_features(padded, component_sizes(padded), index_features, is_real)
+    return padded, is_real
 
 
 def _pad(

@@ -64,6 +64,23 @@ def with_room_for_padding(
     )
 
 
+def sizes_that_leave_room(
+    constraints: SizeConstraints, *, padded_node_sets: Collection[const.NodeSetName]
+) -> SizeConstraints:
+    """Reduces constraints so that every batch that fits the result has a padding node in each of the named node sets.
+
+    Such a batch is to be padded to the given constraints, to which it adds a padding component with these nodes.
+    """
+    demand = dict(constraints.min_nodes_per_component)
+    room = {
+        name: max(demand.get(name, 0), 1 if name in padded_node_sets else 0) for name in constraints.total_num_nodes
+    }
+    return constraints._replace(
+        total_num_components=constraints.total_num_components - 1,
+        total_num_nodes={name: size - room[name] for name, size in constraints.total_num_nodes.items()},
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class SizeRule:
     """Size constraints in the form of arrays over all node sets, then all edge sets.

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfx_gnn.graph.batching.index_shifts import component_sizes, shift_index_features
 from tfx_gnn.graph.batching.padding import FeatureDefaultValues, pad_to_total_sizes
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints
 from tfx_gnn.graph.codec.flat_graphs import FlatField, FlatGraphs, FlatSet, finish_flat
@@ -16,6 +17,7 @@ from tfx_gnn.graph.graph_constants import EDGES, NODES, SOURCE, TARGET, Field
 from tfx_gnn.graph.tensor.adjacency import Adjacency
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.tensor.index_features import IndexFeatures, check_index_features, padded_index_features
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
 
 
@@ -125,10 +127,11 @@ def parse_and_merge(
     *,
     default_values: Mapping[str, Any] | None = None,
     trusted: bool = False,
+    index_features: IndexFeatures | None = None,
 ) -> GraphTensor:
     """Reads a batch of tf.Examples straight into one scalar graph.
 
-    Equal to `parse_example(...).merge_batch_to_components()` in values, dtypes and static
+    Equal to `parse_example(...).merge_batch_to_components(...)` in values, dtypes and static
     shapes, at about the speed of `tf.io.parse_example`.
 
     Args:
@@ -138,6 +141,8 @@ def parse_and_merge(
         validate: as for `parse_example`.
         default_values: as for `parse_example`.
         trusted: as for `parse_example`.
+        index_features: features that hold indices of nodes, as `tfx_gnn.index_features` reads them from the graph
+            schema. They are shifted like the ends of edges, and checked unless `validate` is False.
 
     Returns:
         Graph of shape [] with the components of all examples in order.
@@ -155,7 +160,16 @@ def parse_and_merge(
         [3, 3]
     """
     serialized = _check_arguments(spec, serialized, rank=1)
-    return _parse(spec, serialized, prefix, default_values, validate=validate, trusted=trusted, merged=True)
+    if index_features:
+        check_index_features(spec, index_features)
+        if not _has_one_component(spec):
+            # Indices count from the first node of the example, not of their component.
+            graphs = parse_example(spec, serialized, prefix, validate, default_values=default_values, trusted=trusted)
+            return graphs.merge_batch_to_components(index_features=index_features)
+    graph = _parse(spec, serialized, prefix, default_values, validate=validate, trusted=trusted, merged=True)
+    if not index_features:
+        return graph
+    return shift_index_features(graph, index_features, validate=validate)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -169,6 +183,7 @@ def parse_merge_and_pad(
     default_values: Mapping[str, Any] | None = None,
     padding_values: FeatureDefaultValues | None = None,
     trusted: bool = False,
+    index_features: IndexFeatures | None = None,
 ) -> tuple[GraphTensor, tf.Tensor]:
     """Reads a batch of tf.Examples into one scalar graph of fixed sizes.
 
@@ -186,6 +201,7 @@ def parse_merge_and_pad(
         default_values: as for `parse_example`.
         padding_values: as for `pad_to_total_sizes`.
         trusted: as for `parse_example`.
+        index_features: as for `parse_and_merge` and `pad_to_total_sizes`.
 
     Returns:
         Graph of shape [] with the sizes of `size_constraints`, and a bool tensor of shape
@@ -208,14 +224,40 @@ def parse_merge_and_pad(
     serialized = _check_arguments(spec, serialized, rank=1)
     num_examples = serialized.shape[0]
     if not FlatPadder.can_pad(spec, size_constraints, num_examples):
-        graph = parse_and_merge(spec, serialized, prefix, validate, default_values=default_values, trusted=trusted)
-        return pad_to_total_sizes(graph, size_constraints, padding_values=padding_values, validate=validate)
+        graph = parse_and_merge(
+            spec,
+            serialized,
+            prefix,
+            validate,
+            default_values=default_values,
+            trusted=trusted,
+            index_features=index_features,
+        )
+        return pad_to_total_sizes(
+            graph,
+            size_constraints,
+            padding_values=padding_values,
+            validate=validate,
+            index_features=index_features,
+        )
+    if index_features:
+        check_index_features(spec, index_features)
     padder = FlatPadder(spec, size_constraints, num_examples, padding_values or FeatureDefaultValues())
     check = padder.assert_fit if validate else None
     flat, checks = read_flat(spec, serialized, prefix, default_values, validate=validate, trusted=trusted, check=check)
     with tf.control_dependencies(checks):
         graph, mask = padder.pad(flat)
-    return graph.with_indices_dtype(spec.indices_dtype).with_row_splits_dtype(spec.row_splits_dtype), mask
+    graph = graph.with_indices_dtype(spec.indices_dtype).with_row_splits_dtype(spec.row_splits_dtype)
+    if index_features:
+        sizes = component_sizes(graph)
+        graph = padded_index_features(graph, sizes, index_features, mask, shift=True, validate=validate)
+    return graph, mask
+
+
+def _has_one_component(spec: GraphTensorSpec) -> bool:
+    """Returns whether each example has one component, as far as the spec says."""
+    pieces = [*spec.node_sets_spec.values(), *spec.edge_sets_spec.values()]
+    return all(piece.sizes_spec.shape == [1] for piece in pieces)
 
 
 def _check_arguments(spec: GraphTensorSpec, serialized: tf.Tensor, rank: int) -> tf.Tensor:

@@ -10,6 +10,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.readout_structure import validate_graph_tensor_spec_for_readout
 from tfx_gnn.graph.proto import graph_schema_pb2 as schema_pb2
 from tfx_gnn.graph.reserved_names import ID_NAME, READOUT_NODE_SET
+from tfx_gnn.graph.schema.index_features import index_features
 from tfx_gnn.graph.schema.schema_io import iter_features
 from tfx_gnn.graph.schema.schema_spec import (
     SUPPORTED_DTYPES,
@@ -35,7 +36,8 @@ def validate_schema(
 
     Rules: every feature has a supported dtype and a shape of known rank; a feature without a
     description has no names on its dimensions; edge sets have a name and two endpoints, which are
-    node sets; context features that sets refer to exist; features do not use names reserved by the
+    node sets; context features that sets refer to exist; declared index features (see
+    `mark_index_features`) exist and can hold indices; features do not use names reserved by the
     tf.Example layout; readout structures (see `structured_readout`) are complete.
 
     Args:
@@ -60,6 +62,7 @@ def validate_schema(
     _check_feature_names(schema)
     _check_endpoints(schema)
     _check_context_references(schema)
+    _check_index_features(schema)
     _check_readout(schema, readout_node_sets)
     return warnings
 
@@ -159,6 +162,13 @@ def _check_context_references(schema: schema_pb2.GraphSchema) -> None:
                         f"Context feature '{feature_name}' does not exist (from {kind} set '{set_name}'). "
                         "Declare it in `context` or drop the reference."
                     )
+
+
+def _check_index_features(schema: schema_pb2.GraphSchema) -> None:
+    try:
+        index_features(schema)
+    except ValueError as error:
+        raise ValidationError(f"`metadata.extra` marks features of indices wrongly: {error}") from error
 
 
 def _check_readout(schema: schema_pb2.GraphSchema, readout_node_sets: Sequence[const.NodeSetName] | None) -> None:

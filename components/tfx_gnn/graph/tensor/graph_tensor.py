@@ -8,6 +8,9 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from tfx_gnn.graph.graph_constants import (
+    CONTEXT,
+    EDGES,
+    NODES,
     EdgeSetName,
     Field,
     FieldName,
@@ -25,6 +28,7 @@ from tfx_gnn.graph.tensor.graph_tensor_spec import (
     check_piece_types,
     first_set,
 )
+from tfx_gnn.graph.tensor.index_features import IndexFeatures, check_index_features, shifted_index_features
 from tfx_gnn.graph.tensor.piece_parts import FrozenMapping, check_mapping
 from tfx_gnn.graph.tensor.piece_specs import check_component_count
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, FeaturePiece, NodeSet
@@ -140,30 +144,50 @@ class GraphTensor(GraphPiece):
         return self.context.total_num_components
 
     @tf.autograph.experimental.do_not_convert
-    def merge_batch_to_components(self) -> GraphTensor:
+    def merge_batch_to_components(self, *, index_features: IndexFeatures | None = None) -> GraphTensor:
         """Merges all graphs of a batch into one scalar graph.
 
         The graphs become components, in order: nodes, edges and components of later graphs
         come after those of earlier ones, and node indices are shifted accordingly. No edges are
         added. Ragged item dimensions become dense; later ragged dimensions of features stay ragged.
 
+        Args:
+            index_features: features that hold indices of nodes, as `tfx_gnn.index_features` reads them from a graph
+                schema; they are shifted like the ends of edges, -1 ("no node") excepted. Other features never are.
+
         Returns:
             Graph of shape []; the graph itself if it already has this shape.
+
+        Raises:
+            ValueError: if `index_features` names a feature that the graph lacks, or that cannot hold indices.
+            tf.errors.InvalidArgumentError: at run time, if an index feature refers to a node that its graph lacks.
         """
         if self.rank == 0:
             return self
+        if index_features:
+            check_index_features(self.spec, index_features)
         if run_time_checks.checks_at_runtime():
             # An out-of-range index would refer to a node of the next graph.
             run_time_checks.assert_valid(self)
         offsets = {
             name: tf.cumsum(node_set._items_per_graph(), exclusive=True) for name, node_set in self.node_sets.items()
         }
-        return self._from_parts(
+        merged = self._from_parts(
             self.context.merge_batch(),
             {name: node_set.merge_batch() for name, node_set in self.node_sets.items()},
             {name: edge_set.merge_batch(offsets) for name, edge_set in self.edge_sets.items()},
             row_splits_dtype=self.row_splits_dtype,
         )
+        if not index_features:
+            return merged
+        items_by_graph = {key: piece._items_per_graph() for key, piece in self._pieces_by_key().items()}
+        return shifted_index_features(merged, items_by_graph, index_features)
+
+    def _pieces_by_key(self) -> dict[str, FeaturePiece]:
+        """Returns the context, node sets and edge sets by "context", "nodes/<set>" and "edges/<set>"."""
+        pieces: dict[str, FeaturePiece] = {CONTEXT: self.context}
+        pieces |= {f"{NODES}/{name}": node_set for name, node_set in self.node_sets.items()}
+        return pieces | {f"{EDGES}/{name}": edge_set for name, edge_set in self.edge_sets.items()}
 
     @tf.autograph.experimental.do_not_convert
     def replace_features(

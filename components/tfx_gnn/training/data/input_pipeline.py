@@ -36,9 +36,11 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.batching.index_shifts import component_sizes
 from tfx_gnn.graph.codec.example_parsing import parse_merge_and_pad
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.tensor.index_features import IndexFeatures, padded_index_features
 from tfx_gnn.models.tasks import Objective
 from tfx_gnn.records.examples_folder import RecordFile, ordered_records, shuffled_records
 from tfx_gnn.records.size_constraints_file import Budget
@@ -156,14 +158,21 @@ class LabelledGraphs:
     Attributes:
         graph_spec: spec of one transformed graph, labels included.
         objective: what is predicted.
+        index_features: features that hold indices of nodes, which count from the first node of their example until
+            they are shifted here.
     """
 
     graph_spec: GraphTensorSpec
     objective: Objective
+    index_features: IndexFeatures = dataclasses.field(default_factory=dict)
 
     def __call__(self, graph: GraphTensor, is_real: tf.Tensor) -> LabelledBatch:
         """Separates a scalar padded graph from its labels; `is_real` is bool [num_components], False for padding."""
-        graph, labels = self.objective.split_off_labels(_with_declared_shapes(graph, self.graph_spec))
+        graph = _with_declared_shapes(graph, self.graph_spec)
+        if self.index_features:
+            sizes = component_sizes(graph)
+            graph = padded_index_features(graph, sizes, self.index_features, is_real, shift=True)
+        graph, labels = self.objective.split_off_labels(graph)
         return LabelledBatch(
             graph=without_reserved_features(graph),
             labels=self.objective.safe_labels(labels),

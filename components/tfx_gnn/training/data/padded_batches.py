@@ -93,7 +93,8 @@ def padded_batches(
         trusted: whether the bytes are known to be undamaged, which makes parsing faster; as for `parse_example`.
 
     Returns:
-        Dataset of `PaddedBatch`, in the same order in each pass if `records` is. All shapes are static,
+        Dataset of `PaddedBatch`; features that hold indices of nodes still count from the first node of their example,
+        until `LabelledGraphs` shifts them. In the same order in each pass if `records` is. All shapes are static,
         except those of ragged features. With a fixed number of graphs, the last batch may have fewer.
 
     Raises:
@@ -110,7 +111,7 @@ def padded_batches(
             f"the size constraints by `find({kind!r})`."
         )
     if kind == PACKING:
-        batches = pack_batches(records, budget.constraints, window=budget.window, spec=spec)
+        batches = pack_batches(records, budget.batch_constraints, window=budget.window, spec=spec)
     else:
         batches = records.batch(budget.batch_size)
         if kind == FIT_OR_SKIP:
@@ -231,7 +232,7 @@ def _fitting(batches: tf.data.Dataset, spec: GraphTensorSpec, budget: Budget) ->
     Elements are (strings [num_graphs], number of batches removed, number of graphs removed). A batch is held back
     until the next one that fits, or the end: only then is it known what was removed after it.
     """
-    rule = SizeRule.from_constraints(spec, budget.constraints)
+    rule = SizeRule.from_constraints(spec, budget.batch_constraints)
     # Components that are too small are not removed here: padding rejects them.
     items = ExampleItems(spec, prefix=None, demands={})
     zero, no_records = tf.zeros([], tf.int64), tf.zeros([0], tf.string)

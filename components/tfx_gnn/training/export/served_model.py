@@ -22,6 +22,7 @@ from tfx_gnn.graph.codec.flat_tensors import graph_flat_tensor_specs, graph_from
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.tensor.index_features import IndexFeatures, present_index_features
 from tfx_gnn.graph.tensor.run_time_checks import assert_constraints
 from tfx_gnn.io import options_json
 from tfx_gnn.models.candidate_groups import pad_candidates
@@ -99,6 +100,7 @@ class ServedModel(tf.Module):
         model: tf_keras.Model,
         objective: Objective,
         other_labels: Collection[str] = (),
+        index_features: IndexFeatures | None = None,
         raw_tensor_signature: bool = False,
         allow_unsafe_operations: bool = False,
     ) -> None:
@@ -112,6 +114,8 @@ class ServedModel(tf.Module):
             model: the trained model.
             objective: what it predicts.
             other_labels: features of the raw context that are labels of other tasks.
+            index_features: features of raw graphs, and of transformed ones, that hold indices of nodes. They count
+                from the first node of their example in tf.Examples, and of all examples in the signature `tensors`.
             raw_tensor_signature: whether to add the signature `tensors`.
             allow_unsafe_operations: whether to export operations that abort a multi-threaded server.
         """
@@ -152,7 +156,8 @@ class ServedModel(tf.Module):
                 model_interface.EMBEDDINGS_SIGNATURE,
                 EMBEDDINGS_LAYER,
             )
-        self._served = {name: _of_examples(function, form.spec) for name, function in functions.items()}
+        indices = present_index_features(form.spec, index_features or {})
+        self._served = {name: _of_examples(function, form.spec, indices) for name, function in functions.items()}
         names: dict[str, str] = {}
         if raw_tensor_signature:
             self._served[model_interface.TENSORS_SIGNATURE], names = _of_tensors(predicted, form.spec)
@@ -193,10 +198,15 @@ class ServedModel(tf.Module):
         write_served_task(self._description, saved_model_dir)
 
 
-def _of_examples(function: Callable[[GraphTensor], dict[str, tf.Tensor]], spec: GraphTensorSpec) -> Any:
+def _of_examples(
+    function: Callable[[GraphTensor], dict[str, tf.Tensor]], spec: GraphTensorSpec, index_features: IndexFeatures
+) -> Any:
     """Makes a signature that takes serialized tf.Examples."""
     examples_spec = tf.TensorSpec([None], tf.string, name=model_interface.EXAMPLES_INPUT)
-    return tf.function(lambda examples: function(parse_and_merge(spec, examples)), input_signature=[examples_spec])
+    return tf.function(
+        lambda examples: function(parse_and_merge(spec, examples, index_features=index_features)),
+        input_signature=[examples_spec],
+    )
 
 
 def _of_tensors(

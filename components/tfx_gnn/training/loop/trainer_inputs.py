@@ -11,8 +11,10 @@ from tfx_gnn.distribution.distributed_datasets import per_replica_batch_size
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.graph.schema.context_labels import context_labels
+from tfx_gnn.graph.schema.index_features import index_features
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.tensor.index_features import IndexFeatures, present_index_features
 from tfx_gnn.models.tasks import GraphClassification, GraphRegression, LabelSummary, MultiTask, Objective, Task
 from tfx_gnn.models.tasks.label_places import without_context_features
 from tfx_gnn.records.blessing import BlessingSubject, check_blessing_subject, is_blessed, read_reasons
@@ -49,6 +51,7 @@ class TrainerInputs:
         graph_spec: spec of one graph after the transform, including the labels of the task.
         other_labels: features of the context that are labels of other tasks. A model sees none of them.
         tft_output: the transform.
+        index_features: features of the transformed graph that hold indices of nodes, labels excepted.
         objective: what is predicted, including what was derived from the training split's labels.
         train_files: files of the training split.
         eval_files: files of the evaluation split.
@@ -60,6 +63,7 @@ class TrainerInputs:
     graph_spec: GraphTensorSpec
     other_labels: frozenset[str]
     tft_output: tft.TFTransformOutput
+    index_features: IndexFeatures
     objective: Objective
     train_files: Sequence[RecordFile]
     eval_files: Sequence[RecordFile]
@@ -104,8 +108,8 @@ def read_inputs(folders: TrainerFolders, options: GraphTrainerOptions) -> Traine
     check_transformed_by(folders.transformed_examples_dir, folders.transform_graph_dir)
     raw_schema = _schema(folders.graph_schema_dir)
     other_labels = context_labels(raw_schema) - _labels_in_context(options.task)
-    transformed = create_graph_spec_from_schema_pb(_schema(folders.transformed_graph_schema_dir))
-    graph_spec = without_context_features(transformed, other_labels)
+    transformed_schema = _schema(folders.transformed_graph_schema_dir)
+    graph_spec = without_context_features(create_graph_spec_from_schema_pb(transformed_schema), other_labels)
     tft_output = tft.TFTransformOutput(folders.transform_graph_dir)
     objective = options.task.objective(tft_output.vocabulary_by_name)
     objective.check_spec(graph_spec)
@@ -120,6 +124,7 @@ def read_inputs(folders: TrainerFolders, options: GraphTrainerOptions) -> Traine
         graph_spec=graph_spec,
         other_labels=other_labels,
         tft_output=tft_output,
+        index_features=_index_features(transformed_schema, graph_spec, objective),
         objective=options.task.objective(tft_output.vocabulary_by_name, train_labels.get("", train_labels)),
         train_files=train_files,
         eval_files=eval_files,
@@ -165,6 +170,18 @@ def precomputed_batches_of_first_epoch(precomputed_batches_dir: str, options: Gr
 
 def _schema(graph_schema_dir: str) -> GraphSchema:
     return graph_schema_io.read_schema(graph_schema_path(graph_schema_dir))
+
+
+def _index_features(schema: GraphSchema, graph_spec: GraphTensorSpec, objective: Objective) -> IndexFeatures:
+    """Returns the features that hold indices of nodes; refuses labels among them."""
+    declared = present_index_features(graph_spec, index_features(schema))
+    found = present_index_features(objective.without_labels(graph_spec), declared)
+    if found != declared:
+        raise ValueError(
+            "`task` must have labels that are not declared to hold indices of nodes, which change with the batch; got "
+            f"a label among {dict(declared)}. Remove its mark from the graph schema."
+        )
+    return found
 
 
 def _labels_in_context(task: Task) -> set[str]:

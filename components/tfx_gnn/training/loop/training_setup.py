@@ -57,7 +57,11 @@ class TrainingSetup:
         self.budgets: TrainerBudgets = read_budgets(
             folders, options, self.inputs, num_replicas=strategy.num_replicas_in_sync
         )
-        self.labelled = LabelledGraphs(graph_spec=self.inputs.graph_spec, objective=self.inputs.objective)
+        self.labelled = LabelledGraphs(
+            graph_spec=self.inputs.graph_spec,
+            objective=self.inputs.objective,
+            index_features=self.inputs.index_features,
+        )
         self.sharding = choose_sharding(
             num_files=len(self.inputs.train_files),
             num_pipelines=num_input_pipelines(strategy),

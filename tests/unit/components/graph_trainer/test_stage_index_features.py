@@ -1,0 +1,133 @@
+"""A model that reads nodes by an index feature of the context, from stored graphs to served answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfx_gnn
+from tfx_gnn.components.graph_skew_validator.options import GraphSkewValidatorOptions
+from tfx_gnn.components.graph_skew_validator.stage import validate_skew
+from tfx_gnn.components.graph_trainer.stage import train_graph_model
+from tfx_gnn.components.graph_transform.options import GraphTransformOptions
+from tfx_gnn.components.graph_transform.stage import transform_graphs
+from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
+from tfx_gnn.components.size_constraint_learner.stage import learn_size_constraints
+from tfx_gnn.models.tasks import GraphClassification
+from tfx_gnn.records.examples_folder import read_split
+from tfx_gnn.serving.prediction import ServingModel
+from tfx_gnn.training.options import GraphTrainerOptions
+
+
+def _example(random: np.random.Generator, number: int) -> Mapping[str, list[Any]]:
+    size = 2 + number % 4
+    xs = random.uniform(-0.2, 0.2, size)
+    root = int(random.integers(size))
+    return {
+        "context/root": [root],
+        "context/is_positive": [int(xs[root] > 0)],
+        "nodes/item.#size": [size],
+        "nodes/item.x": xs.tolist(),
+        "edges/link.#size": [1],
+        "edges/link.#source": [0],
+        "edges/link.#target": [1],
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(root_project: Any, write_examples: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All stages up to the trained model."""
+    folder = tmp_path_factory.mktemp("roots")
+    random = np.random.default_rng(3)
+    splits = {"train": [[_example(random, i) for i in range(200)]], "val": [[_example(random, i) for i in range(40)]]}
+    write_examples(str(folder / "examples"), splits, root_project.SCHEMA)
+    transform_graphs(
+        examples_dir=str(folder / "examples"),
+        graph_schema_dir=str(folder / "examples"),
+        transform_graph_dir=str(folder / "transform"),
+        transformed_examples_dir=str(folder / "transformed"),
+        transformed_graph_schema_dir=str(folder / "schema"),
+        options=GraphTransformOptions(preprocessing_fn="root_project:preprocessing_fn"),
+    )
+    learn_size_constraints(
+        examples_dir=str(folder / "transformed"),
+        graph_schema_dir=str(folder / "schema"),
+        size_constraints_dir=str(folder / "sizes"),
+        options=SizeConstraintLearnerOptions(batch_size=8),
+    )
+    train_graph_model(
+        transformed_examples_dir=str(folder / "transformed"),
+        transform_graph_dir=str(folder / "transform"),
+        graph_schema_dir=str(folder / "examples"),
+        transformed_graph_schema_dir=str(folder / "schema"),
+        size_constraints_dir=str(folder / "sizes"),
+        model_dir=str(folder / "model"),
+        model_run_dir=str(folder / "run"),
+        options=GraphTrainerOptions(
+            model_fn="root_project:model_fn",
+            task=GraphClassification(label_feature="is_positive", num_classes=2),
+            num_epochs=6,
+        ),
+    )
+    return folder
+
+
+def test_transform_passes_indices_on_unchanged(folder: Path, read_examples: Any) -> None:
+    raw, transformed = (read_examples(str(folder / name), "val") for name in ("examples", "transformed"))
+
+    assert [content["context/root"] for content in transformed] == [content["context/root"] for content in raw]
+    schema = tfx_gnn.read_schema(str(folder / "schema" / "graph_schema.pbtxt"))
+    assert tfx_gnn.index_features(schema) == {"context": {"root": "item"}}
+
+
+def test_transform_refuses_to_replace_them(folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"must not replace features that hold indices of nodes; got \['context/root"):
+        transform_graphs(
+            examples_dir=str(folder / "examples"),
+            graph_schema_dir=str(folder / "examples"),
+            transform_graph_dir=str(folder / "other"),
+            transformed_examples_dir=str(folder / "other_examples"),
+            transformed_graph_schema_dir=str(folder / "other_schema"),
+            options=GraphTransformOptions(preprocessing_fn="root_project:replacing_fn"),
+        )
+
+
+def test_model_reads_the_right_node_of_each_graph_in_a_batch(folder: Path, read_examples: Any) -> None:
+    records = list(read_split(str(folder / "examples"), "val").as_numpy_iterator())
+    labels = [str(content["context/is_positive"][0]) for content in read_examples(str(folder / "examples"), "val")]
+    model = ServingModel(str(folder / "model" / "Format-Serving"))
+
+    together = [answer["label"] for answer in model.answers(records)]
+    alone = [answer["label"] for record in records for answer in model.answers([record])]
+
+    assert np.mean([answer == label for answer, label in zip(together, labels, strict=True)]) > 0.95
+    assert alone == together
+
+
+def test_training_sees_what_serving_sees(folder: Path) -> None:
+    report = validate_skew(
+        examples_dir=str(folder / "examples"),
+        transformed_examples_dir=str(folder / "transformed"),
+        model_dir=str(folder / "model"),
+        model_run_dir=str(folder / "run"),
+        skew_dir=str(folder / "skew"),
+        infra_blessing_dir=str(folder / "blessing"),
+        options=GraphSkewValidatorOptions(),
+    )
+
+    assert report.blessed, report.reasons
+    assert "context/root" in {feature.key for feature in report.features}
+
+
+def test_request_that_refers_to_a_node_of_another_example_is_refused(folder: Path, make_record: Any) -> None:
+    model = ServingModel(str(folder / "model" / "Format-Serving"))
+    random = np.random.default_rng(4)
+    records = [make_record({**_example(random, i), **change}) for i, change in enumerate(({"context/root": [2]}, {}))]
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"nodes of the same graph in \\*'item"):
+        list(model.answers(records))
