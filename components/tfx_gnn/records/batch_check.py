@@ -254,7 +254,7 @@ class _BatchCheck:
             def detail(row: int) -> str:
                 first = np.flatnonzero(dangles & (owners == row))[0]
                 of_column = num_nodes[row, place[first]]
-                return f"index {index[first]} with {of_column} nodes in node set {node_sets[place[first]]!r}"
+                return f"index {index[first]} with {of_column} nodes in node set {node_sets[int(place[first])]!r}"
 
             is_broken = np.zeros(self._batch.num_examples, bool)
             is_broken[owners[dangles]] = True

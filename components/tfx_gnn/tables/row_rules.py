@@ -35,6 +35,8 @@ DANGLING_TARGET = "dangling_target"
 """The target of an edge is a node."""
 UNKNOWN_GRAPH = "unknown_graph"
 """The graph that a row belongs to exists."""
+UNKNOWN_NODE = "unknown_node"
+"""The node whose index a feature holds is one of the row's graph. Such rows are always refused."""
 
 INVALID_ROW_RULES = (CELLS, ENCODING, MISSING, TYPE, FINITE, SHAPE, DECODER, EMPTY_ID)
 """Rules that a row breaks by itself; `RowRules.invalid_rows` decides what happens."""

@@ -12,7 +12,9 @@ import pyarrow as pa
 import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, Feature, GraphSchema, Metadata, NodeSet
+from tfx_gnn.graph.schema.index_features import index_features
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
+from tfx_gnn.graph.tensor.index_features import NO_NODE
 from tfx_gnn.tables.column_types import check_default
 from tfx_gnn.tables.data_files import format_of_name, resolve_table_files
 from tfx_gnn.tables.packed_column import parse_packed_column
@@ -105,6 +107,8 @@ def layouts_of(
     - "edge_type": if "reversed", sources are read from the column of targets and vice versa.
     - "default.<feature>": the value of the feature where it is missing.
     - "decoder.<column>": how a packed column is split into features (see `parse_packed_column`).
+    - "index_feature/<feature>": the node set of which the feature holds indices (see `mark_index_features`). Its column
+      holds ids of nodes; a missing one, or "", stands for no node.
 
     By default, all sets are read except auxiliary sets without a table, such as `_readout`. `extra_columns` (read as
     text) and `decoders` are keyed by the name of the set, or by the label of its table: "nodes/<set>", "edges/<set>",
@@ -208,6 +212,7 @@ class _LayoutMaker:
         self._tables_dir = tables_dir
         self._extra_columns = extra_columns
         self._decoders = decoders
+        self._index_features = index_features(schema)
 
     def node_layout(self, name: str) -> TableLayout:
         node_set, place = self._schema.node_sets[name], f"node set {name!r}"
@@ -252,6 +257,8 @@ class _LayoutMaker:
         }
         decoders.update(self._decoders.get(label, self._decoders.get(name or CONTEXT, {})))
         columns = columns | _feature_columns(declared, decoders, place)
+        for feature, node_sets in self._index_features.get(label, {}).items():
+            columns[feature] = self._index_column(columns[feature], node_sets, f"feature {feature!r} of {place}")
         for column in self._extra_columns.get(label, self._extra_columns.get(name or CONTEXT, ())):
             columns[EXTRA_PREFIX + column] = TableColumn(name=column, dtype=pa.large_string())
         return _make_layout(
@@ -264,6 +271,21 @@ class _LayoutMaker:
             decoders=decoders,
             access=self._access,
         )
+
+    def _index_column(self, column: TableColumn, node_sets: str | tuple[str, ...], where: str) -> TableColumn:
+        """Describes a column of ids of nodes, from which the indices of examples are made."""
+        if column.shape or not isinstance(node_sets, str):
+            raise ValueError(
+                f"`metadata.extra` must mark features of one index in tables; got shape {list(column.shape)} for "
+                f"{where}. Declare one feature and one column for each index."
+            )
+        dtype = id_type(self._schema.node_sets[node_sets], f"node set {node_sets!r}")
+        default = column.default
+        if default is None:
+            default = "" if dtype == pa.large_string() else str(NO_NODE)
+        described = dataclasses.replace(column, dtype=dtype, default=default)
+        check_default(described, where)
+        return described
 
 
 def _make_layout(

@@ -30,7 +30,7 @@ def test_the_snippets_print_what_the_comments_below_them_say(after_the_snippets,
     _, printed = after_the_snippets
 
     said = re.findall(r"^print\(.*\n# (.*)$", python_of_document("docs/input_pipeline.md"), re.MULTILINE)
-    assert len(said) == 4
+    assert len(said) == 6
     assert printed == said
 
 

@@ -49,7 +49,7 @@ def mark_index_features(schema: schema_pb2.GraphSchema, features: IndexFeatures)
         >>> tfx_gnn.index_features(schema)
         {'context': {'root': 'docs'}}
     """
-    sets = _sets_by_key(schema)
+    sets = sets_by_key(schema)
     _check(schema, features)
     for one in iter_index_features(features):
         key = f"{INDEX_FEATURE_KEY}{one.name}"
@@ -74,7 +74,7 @@ def index_features(schema: schema_pb2.GraphSchema) -> dict[str, dict[const.Field
         ValueError: if a mark does not fit the schema.
     """
     found: dict[str, dict[const.FieldName, str | tuple[str, ...]]] = {}
-    for set_key, one_set in _sets_by_key(schema).items():
+    for set_key, one_set in sets_by_key(schema).items():
         for entry in one_set.metadata.extra:
             if entry.key.startswith(INDEX_FEATURE_KEY):
                 names = entry.value.split(",")
@@ -86,19 +86,20 @@ def index_features(schema: schema_pb2.GraphSchema) -> dict[str, dict[const.Field
 
 def remove_lost_index_features(schema: schema_pb2.GraphSchema) -> None:
     """Removes the marks of features that no longer exist."""
-    for one_set in _sets_by_key(schema).values():
+    for one_set in sets_by_key(schema).values():
         for entry in list(one_set.metadata.extra):
             is_mark = entry.key.startswith(INDEX_FEATURE_KEY)
             if is_mark and entry.key[len(INDEX_FEATURE_KEY) :] not in one_set.features:
                 one_set.metadata.extra.remove(entry)
 
 
-def _sets_by_key(schema: schema_pb2.GraphSchema) -> dict[str, _Set]:
+def sets_by_key(schema: schema_pb2.GraphSchema) -> dict[str, _Set]:
+    """Returns the sets of a schema by "context", "nodes/<set>" and "edges/<set>"."""
     return {kind if kind == const.CONTEXT else f"{kind}/{name}": one_set for kind, name, one_set in iter_sets(schema)}
 
 
 def _check(schema: schema_pb2.GraphSchema, features: IndexFeatures) -> None:
-    sets = _sets_by_key(schema)
+    sets = sets_by_key(schema)
     for one in iter_index_features(features):
         if one.set_key not in sets or one.name not in sets[one.set_key].features:
             raise ValueError(

@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.graph.schema.index_features import index_features
+from tfx_gnn.graph.tensor.index_features import NO_NODE
 from tfx_gnn.sampling.engine.sampled_subgraphs import SampledEdges, SampledNodes
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
 from tfx_gnn.sampling.plan.seed_splits import place_of_row
@@ -44,6 +46,8 @@ class GroupedGraphs:
         node_sets: by node set; `SampledNodes.rows` are positions in the columns of the
             node table, ascending in each graph.
         edge_sets: by edge set, likewise.
+        indices: by table label and name of a feature that holds indices of nodes, int64 arrays of the length of the
+            table: the position of each row's node in its graph, or -1.
         reports: counts of rows read, used and dropped, by table label.
         problems: rows that were dropped, table by table.
     """
@@ -53,6 +57,7 @@ class GroupedGraphs:
     rows: _Rows
     node_sets: Mapping[str, SampledNodes]
     edge_sets: Mapping[str, SampledEdges]
+    indices: Mapping[tuple[str, str], _Rows]
     reports: Mapping[str, TableReport]
     problems: tuple[RowProblem, ...]
 
@@ -84,6 +89,12 @@ def group_graphs(
         rows=grouping.rows,
         node_sets={name: of_set.sampled for name, of_set in nodes.items()},
         edge_sets=edges,
+        indices={
+            (label, feature): grouping.find_indices(label, feature, str(node_set), nodes)
+            for label, by_feature in index_features(schema).items()
+            for feature, node_set in by_feature.items()
+            if label in tables
+        },
         reports=grouping.reports,
         problems=tuple(grouping.problems),
     )
@@ -217,6 +228,27 @@ class _Grouping:
         rows, splits = self._by_graph(graphs, check.is_used)
         return SampledEdges(rows=rows, sources=ends[SOURCE_KEY][rows], targets=ends[TARGET_KEY][rows], splits=splits)
 
+    def find_indices(self, label: str, feature: str, node_set: str, nodes: Mapping[str, _Nodes]) -> _Rows:
+        """Finds the nodes that a column names, each in the graph of its row; refuses names of others."""
+        table = self._tables[label]
+        ids = table.columns[feature]
+        graphs = _positions(table.columns[self._id_key], self.ids)
+        places = nodes[node_set].places_of(graphs, ids)
+        is_wrong = (places == _ABSENT) & (graphs != _ABSENT) & ~_names_no_node(ids)
+
+        def unknown(position: int, place: dict[str, Any]) -> RowProblem:
+            return RowProblem(
+                rule=row_rules.UNKNOWN_NODE,
+                column=table.layout.columns[feature].name,
+                requirement=f"name a node of {node_set!r} ({nodes[node_set].path}) of the row's own graph",
+                value=f"{show_value(ids[position].as_py())} in graph {self._graph_id(table, position)}",
+                advice="Add the node, or leave the cell empty for no node.",
+                **place,
+            )
+
+        _RowCheck(table).apply(is_wrong, unknown, refuse=True)
+        return places
+
     def refuse_empty_graphs(self, num_nodes: npt.NDArray[np.int64]) -> None:
         empty = np.flatnonzero(num_nodes == 0)
         if not len(empty) or self._spec.allows_empty_graphs:
@@ -311,6 +343,12 @@ class _Grouping:
     def _gather(self, check: _RowCheck, report: TableReport) -> None:
         self.reports[report.table] = report
         self.problems += [*self._tables[report.table].problems, *check.problems]
+
+
+def _names_no_node(ids: pa.Array) -> npt.NDArray[np.bool_]:
+    """Returns which cells of a column of node ids name no node."""
+    no_node = pa.scalar("" if pa.types.is_large_string(ids.type) else NO_NODE, ids.type)
+    return np.asarray(pc.equal(ids, no_node).to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _positions(ids: pa.Array, known: pa.Array) -> _Rows:

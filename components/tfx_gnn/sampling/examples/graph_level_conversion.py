@@ -126,7 +126,8 @@ class GraphLevelConverter:
         return RecordEncoder(columns).encode(graphs.num_subgraphs, slices.columns, slices.integers)
 
     def _column(self, label: str, feature: str) -> pa.Array:
-        return self._tables[label].columns[feature]
+        indices = self.grouped.indices.get((label, feature))
+        return self._tables[label].columns[feature] if indices is None else pa.array(indices)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

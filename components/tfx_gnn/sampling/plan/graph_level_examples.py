@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import FULL, Feature, GraphSchema
 from tfx_gnn.graph.schema.context_labels import mark_context_labels
+from tfx_gnn.graph.schema.index_features import index_features, mark_index_features, sets_by_key
 from tfx_gnn.sampling.plan.plan import check_known, check_names
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.schema_layouts import CONTEXT, TableLayouts, layouts_of
@@ -151,7 +152,7 @@ def make_graph_level_schema(tables_schema: GraphSchema, spec: GraphLevelExamples
     feature `#id`. Nodes have no `#id`, because their ids mean nothing outside their
     graph: to keep an id, declare a feature with that column as its `source`. The
     locations of the tables are left out. Labels are marked; see
-    `tfx_gnn.graph.schema.context_labels`.
+    `tfx_gnn.graph.schema.context_labels`. Features that hold indices of nodes stay marked.
     """
     check_graph_level_examples(spec, tables_schema)
     schema = GraphSchema()
@@ -171,6 +172,12 @@ def make_graph_level_schema(tables_schema: GraphSchema, spec: GraphLevelExamples
         if edge_set.HasField("description"):
             edges.description = edge_set.description
         _copy_features(edges.features, edge_set.features, _left_out(spec, name))
+    kept = {prefix: set(one_set.features) for prefix, one_set in sets_by_key(schema).items()}
+    marked = {
+        prefix: {name: node_sets for name, node_sets in by_name.items() if name in kept[prefix]}
+        for prefix, by_name in index_features(tables_schema).items()
+    }
+    mark_index_features(schema, marked)
     return schema
 
 

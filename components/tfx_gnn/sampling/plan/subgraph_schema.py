@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import SUBGRAPH, EdgeSet, Feature, GraphSchema, NodeSet
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET, SHADOW_PREFIX
+from tfx_gnn.graph.schema.index_features import index_features
 from tfx_gnn.sampling.plan.hop import SEED
 from tfx_gnn.sampling.plan.plan import LABEL_FEATURE, SamplingPlan, reached_node_sets, root_node_sets
 from tfx_gnn.sampling.plan.plan_checks import check_plan
@@ -38,6 +39,12 @@ def make_subgraph_schema(tables_schema: GraphSchema, plan: SamplingPlan) -> Grap
     the edge sets that lead to it. The locations of the tables are left out.
     """
     check_plan(plan, tables_schema)
+    marked = index_features(tables_schema)
+    if marked:
+        raise ValueError(
+            f"`tables_schema` must not mark features as indices of nodes for sampled subgraphs; got {marked}: the "
+            "nodes may not be in the subgraph. Make them an edge set, or make examples of whole graphs."
+        )
     reached = {*reached_node_sets(plan, tables_schema), *plan.edge_set_names}
     for name, declared in (*tables_schema.node_sets.items(), *tables_schema.edge_sets.items()):
         # A set without a table describes what examples will have, as TF-GNN requires it for link seeds.

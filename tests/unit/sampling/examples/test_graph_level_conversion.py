@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfx_gnn.graph.codec.example_parsing import parse_single_example
+from tfx_gnn.graph.schema.index_features import index_features
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.sampling.beam.graph_level_pipeline import chunks_of_keys, join_blocks, split_block
 from tfx_gnn.sampling.examples.graph_level_conversion import GraphLevelConverter, convert_graph_level_examples
@@ -128,6 +129,87 @@ def test_records_parse_by_their_schema(molecules_dir):
 
     assert graph.context["#id"].numpy().tolist() == [b"m3"]
     assert graph.node_sets["atom"].sizes.numpy().tolist() == [1]
+
+
+def with_indices(**changes):
+    """The tables with columns that name nodes of the graph of their row."""
+    schema = SCHEMA
+    for file, column, of_dtype in (("molecules", "center", "DT_INT64"), ("rings", "first", "DT_INT32")):
+        schema = schema.replace(
+            f'metadata {{ filename: "{file}.csv" }}',
+            f'features {{ key: "{column}" value {{ dtype: {of_dtype} source: "{column}_atom" }} }} '
+            f'metadata {{ filename: "{file}.csv" extra {{ key: "index_feature/{column}" value: "atom" }} }}',
+        )
+    return {
+        **FILES,
+        "graph_schema.pbtxt": schema,
+        "molecules.csv": "graph_id,toxic,part,center_atom\nm1,1,train,b\nm2,0,train,\nm3,1,test,a\n",
+        "rings.csv": "graph_id,id,first_atom\nm1,r,c\n",
+        **changes,
+    }
+
+
+def test_columns_that_name_nodes_become_indices(tmp_path):
+    tables_dir = write(tmp_path, with_indices())
+
+    converter, _ = convert(tables_dir)
+
+    found = {
+        record["context/#id"][0]: (record["context/center"], record["nodes/ring.first"])
+        for split in ("train", "test")
+        for record in map(decode, records_of(converter, split))
+    }
+    # Atoms of m1 are a, c, b in the order of their table.
+    assert found == {b"m1": ([2], [1]), b"m2": ([-1], []), b"m3": ([0], [])}
+    assert index_features(converter.schema) == {"context": {"center": "atom"}, "nodes/ring": {"first": "atom"}}
+
+
+def test_integer_ids_become_indices_too(tmp_path):
+    files = with_indices(
+        **{
+            "molecules.csv": "graph_id,toxic,part,center_atom\nm1,1,train,70\nm2,0,train,-1\nm3,1,test,\n",
+            "atoms.csv": "graph_id,id,element,charge\nm2,7,O,0\nm1,7,C,1\nm1,70,C,1\nm3,1,C,1\n",
+            "rings.csv": "graph_id,id,first_atom\nm1,r,7\n",
+            "bonds.csv": "graph_id,source,target,order\n",
+            "in.csv": "graph_id,source,target\n",
+        }
+    )
+    atom = 'key: "atom" value {'
+    files["graph_schema.pbtxt"] = files["graph_schema.pbtxt"].replace(
+        atom, atom + ' features { key: "#id" value { dtype: DT_INT64 } }'
+    )
+
+    converter, _ = convert(write(tmp_path, files))
+
+    centers = {
+        record["context/#id"][0]: record["context/center"]
+        for split in ("train", "test")
+        for record in map(decode, records_of(converter, split))
+    }
+    assert centers == {b"m1": [1], b"m2": [-1], b"m3": [-1]}
+
+
+def test_names_of_nodes_of_other_graphs_are_refused(tmp_path):
+    other = {"molecules.csv": "graph_id,toxic,part,center_atom\nm1,1,train,b\nm2,0,train,c\nm3,1,test,a\n"}
+
+    with pytest.raises(
+        ValueError,
+        match=r"`center_atom` must name a node of 'atom' \(.*atoms.csv\) of the row's own graph; got 'c' in graph 'm2' in "
+        r".*molecules.csv, line 3",
+    ):
+        convert(write(tmp_path, with_indices(**other)))
+
+
+def test_several_indices_in_a_column_of_a_table_are_refused(tmp_path):
+    files = with_indices()
+    files["graph_schema.pbtxt"] = files["graph_schema.pbtxt"].replace(
+        'key: "center" value { dtype: DT_INT64', 'key: "center" value { shape { dim { size: 2 } } dtype: DT_INT64'
+    )
+
+    with pytest.raises(
+        ValueError, match=r"must mark features of one index in tables; got shape \[2\] for feature 'cen"
+    ):
+        convert(write(tmp_path, files))
 
 
 def test_records_follow_each_other_by_the_hash_of_their_graph(molecules_dir):

@@ -5,6 +5,7 @@ from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema import schema_io as graph_schema
+from tfx_gnn.graph.schema.index_features import mark_index_features
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
@@ -86,3 +87,12 @@ def test_a_description_of_the_readout_is_passed_over(shop_dir):
     plan = SamplingPlan(seed_node_set="user", label_features=("color",))
 
     assert make_subgraph_schema(described, plan) == make_subgraph_schema(plain, plan)
+
+
+def test_indices_of_nodes_that_a_subgraph_may_lack_are_refused(shop_dir):
+    tables_schema = _tables_schema(shop_dir)
+    mark_index_features(tables_schema, {"nodes/user": {"age": "user"}})
+    plan = SamplingPlan(seed_node_set="user", hops=(Hop(edge_set="buys", fan_out=1),))
+
+    with pytest.raises(ValueError, match="must not mark features as indices of nodes for sampled subgraphs; got .*age"):
+        make_subgraph_schema(tables_schema, plan)
