@@ -16,6 +16,8 @@ EDGES = "edges"
 SIZE_NAME = "#size"
 SOURCE_NAME = "#source"
 TARGET_NAME = "#target"
+#: The end of hyperedges with tag 2 is "#node.2".
+HYPEREDGE_END_PREFIX = "#node."
 RESERVED_FEATURES = frozenset({SIZE_NAME, SOURCE_NAME, TARGET_NAME})
 #: Pattern for `re.fullmatch` that matches feature names users must not choose.
 RESERVED_FEATURE_NAME_PATTERN = r"#.*"

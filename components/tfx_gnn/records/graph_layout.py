@@ -17,6 +17,7 @@ import tensorflow as tf
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.graph.reserved_names import ID_NAME
+from tfx_gnn.graph.schema.hyperedges import refuse_hyperedges
 from tfx_gnn.graph.schema.index_features import index_features
 
 CONTEXT_PREFIX = const.CONTEXT
@@ -168,9 +169,10 @@ class GraphLayout:
 def graph_layout(schema: graph_schema_pb2.GraphSchema) -> GraphLayout:
     """Derives the layout from a valid graph schema; without a context in the schema, there is no context set.
 
-    Raises ValueError if a key could belong to two sets, tf.Examples cannot hold a dtype, or a feature cannot hold the
-    indices that it is declared to hold.
+    Raises ValueError if the schema has hyperedges, a key could belong to two sets, tf.Examples cannot hold a dtype, or
+    a feature cannot hold the indices that it is declared to hold.
     """
+    refuse_hyperedges(schema, "examples of the components")
     sets: list[SetLayout] = []
     if schema.context.features:
         sets.append(_set_layout(const.CONTEXT, "", schema.context))

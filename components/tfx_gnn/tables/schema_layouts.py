@@ -12,6 +12,7 @@ import pyarrow as pa
 import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, Feature, GraphSchema, Metadata, NodeSet
+from tfx_gnn.graph.schema.hyperedges import refuse_hyperedges
 from tfx_gnn.graph.schema.index_features import index_features
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
 from tfx_gnn.graph.tensor.index_features import NO_NODE
@@ -119,6 +120,7 @@ def layouts_of(
     labels = [*(f"nodes/{name}" for name in schema.node_sets), *(f"edges/{name}" for name in schema.edge_sets)]
     for argument, keys in (("extra_columns", extra_columns), ("decoders", decoders)):
         _check_known(argument, keys or (), [*schema.node_sets, *schema.edge_sets, *labels, CONTEXT])
+    refuse_hyperedges(schema, "tables")
     maker = _LayoutMaker(schema, tables_dir, extra_columns or {}, decoders or {}, access or TableAccess())
     return TableLayouts(
         node_sets={name: maker.node_layout(name) for name in _names(schema.node_sets, node_sets)},

@@ -2,8 +2,9 @@
 
 A scalar graph is stored with one feature per field: `context/<feature>`,
 `nodes/<set>.<feature>`, `edges/<set>.<feature>`, and for the sets `#size`, `#source` and
-`#target` in place of a feature name. The values of a field are stored flat; a ragged dimension
-i (counted in the field, the items being dimension 0) has its row lengths in `<key>.d<i>`.
+`#target` in place of a feature name; the end of hyperedges with tag t is `#node.t`. The values
+of a field are stored flat; a ragged dimension i (counted in the field, the items being
+dimension 0) has its row lengths in `<key>.d<i>`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import tensorflow as tf
 from tfx_gnn.graph.graph_constants import (
     CONTEXT,
     EDGES,
+    HYPEREDGE_END_PREFIX,
     NODES,
     SIZE_NAME,
     SOURCE,
@@ -28,7 +30,7 @@ from tfx_gnn.graph.graph_constants import (
     SetName,
     SetType,
 )
-from tfx_gnn.graph.tensor.adjacency import Adjacency, AdjacencySpec
+from tfx_gnn.graph.tensor.adjacency import AdjacencySpec
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 
 
@@ -41,7 +43,7 @@ class PieceKeys:
         set_name: name of the set; empty for the context.
         size_key: key of the sizes; empty for the context, whose sizes are not stored.
         features: feature names to keys.
-        index_keys: SOURCE and TARGET to keys, for edge sets.
+        index_keys: tags of the ends of edges to keys, for edge sets.
     """
 
     set_type: SetType
@@ -68,19 +70,12 @@ def piece_keys(graph: Any, prefix: str | None) -> Iterator[PieceKeys]:
     for set_type, sets in ((NODES, node_sets), (EDGES, edge_sets)):
         for name, piece in sets.items():
             base = f"{start}{set_type}/{name}."
-            if set_type == EDGES:
-                _check_simple_adjacency(name, piece.adjacency_spec if is_spec else piece.adjacency)
             yield PieceKeys(
                 set_type=set_type,
                 set_name=name,
                 size_key=f"{base}{SIZE_NAME}",
                 features={feature: f"{base}{feature}" for feature in _features(piece)},
-                index_keys={
-                    SOURCE: f"{base}{SOURCE_NAME}",
-                    TARGET: f"{base}{TARGET_NAME}",
-                }
-                if set_type == EDGES
-                else {},
+                index_keys=_index_keys(base, piece) if set_type == EDGES else {},
             )
 
 
@@ -89,12 +84,11 @@ def _features(piece: Any) -> list[FieldName]:
     return list(features)
 
 
-def _check_simple_adjacency(edge_set_name: str, adjacency: Any) -> None:
-    if not isinstance(adjacency, (Adjacency, AdjacencySpec)):
-        raise NotImplementedError(
-            f"An edge set in a tf.Example must have an Adjacency; got a {type(adjacency).__name__} "
-            f"in edge set '{edge_set_name}'. Only edges with a source and a target can be stored."
-        )
+def _index_keys(base: str, edge_set: Any) -> dict[int, str]:
+    spec = edge_set.adjacency_spec if hasattr(edge_set, "adjacency_spec") else edge_set.adjacency.spec
+    if isinstance(spec, AdjacencySpec):
+        return {SOURCE: f"{base}{SOURCE_NAME}", TARGET: f"{base}{TARGET_NAME}"}
+    return {tag: f"{base}{HYPEREDGE_END_PREFIX}{tag}" for tag in spec.get_index_specs_dict()}
 
 
 def stored_dtype(dtype: tf.DType, key: str) -> tf.DType:
@@ -163,7 +157,6 @@ def get_io_spec(
         of indices for other features.
 
     Raises:
-        NotImplementedError: if an edge set has a hyper-adjacency.
         TypeError: if a tf.Example cannot hold a feature of the given dtype.
         ValueError: if a feature has a dimension that is neither static nor ragged.
 

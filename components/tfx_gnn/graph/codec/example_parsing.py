@@ -13,8 +13,8 @@ from tfx_gnn.graph.batching.size_constraints import SizeConstraints
 from tfx_gnn.graph.codec.flat_graphs import FlatField, FlatGraphs, FlatSet, finish_flat
 from tfx_gnn.graph.codec.flat_padding import FlatPadder
 from tfx_gnn.graph.codec.flat_parsing import read_flat
-from tfx_gnn.graph.graph_constants import EDGES, NODES, SOURCE, TARGET, Field
-from tfx_gnn.graph.tensor.adjacency import Adjacency
+from tfx_gnn.graph.graph_constants import EDGES, NODES, Field
+from tfx_gnn.graph.tensor.adjacency import make_adjacency
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.index_features import IndexFeatures, check_index_features, padded_index_features
@@ -58,7 +58,6 @@ def parse_example(
         of items are ragged.
 
     Raises:
-        NotImplementedError: if an edge set has a hyper-adjacency.
         TypeError: if a tf.Example cannot hold a feature of the spec.
         ValueError: if an argument does not fit the others.
         tf.errors.InvalidArgumentError: if an example is not a tf.Example, lacks a required
@@ -312,12 +311,12 @@ def _assemble(spec: GraphTensorSpec, flat: FlatGraphs, *, merged: bool) -> Graph
                     piece_spec.adjacency_spec.node_set_name(tag),
                     builder.index(flat_set, tag),
                 )
-                for tag in (SOURCE, TARGET)
+                for tag in flat_set.layout.index_keys
             }
             edge_sets[name] = EdgeSet.from_fields(
                 features=features,
                 sizes=sizes,
-                adjacency=Adjacency.from_indices(ends[SOURCE], ends[TARGET], validate=False),
+                adjacency=make_adjacency(ends, like=piece_spec.adjacency_spec, validate=False),
                 validate=False,
             )
     context_set = flat.sets[0]

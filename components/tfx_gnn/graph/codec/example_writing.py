@@ -29,7 +29,6 @@ def write_example(graph: GraphTensor, prefix: str | None = None) -> tf.train.Exa
         time.
 
     Raises:
-        NotImplementedError: if an edge set has a hyper-adjacency.
         TypeError: if a tf.Example cannot hold a feature of the graph.
         ValueError: if the values are not known.
 

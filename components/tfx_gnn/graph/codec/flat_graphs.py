@@ -230,7 +230,7 @@ class FlatSet:
         row: row of this set in the table; None for a context.
         sizes: sizes of all components of all examples, of the index dtype; None for a context.
         features: feature names to fields.
-        indices: SOURCE and TARGET to node indices, of the index dtype.
+        indices: tags of the ends of edges to node indices, of the index dtype.
     """
 
     layout: PieceKeys

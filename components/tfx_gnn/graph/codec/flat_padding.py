@@ -16,7 +16,7 @@ from tfx_gnn.graph.batching.size_constraints import SetKey, SizeConstraints, Siz
 from tfx_gnn.graph.codec import example_layout
 from tfx_gnn.graph.codec.flat_graphs import FlatField, FlatGraphs, SizeTable, finish_features
 from tfx_gnn.graph.tensor import fields
-from tfx_gnn.graph.tensor.adjacency import Adjacency
+from tfx_gnn.graph.tensor.adjacency import make_adjacency
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
@@ -141,12 +141,10 @@ class FlatPadder:
             if flat_set.layout.set_type == const.NODES:
                 node_sets[name] = NodeSet.from_fields(**arguments)
             else:
-                ends = [
-                    (flat_set.spec.adjacency_spec.node_set_name(tag), next(indices))
-                    for tag in flat_set.layout.index_keys
-                ]
+                adjacency_spec = flat_set.spec.adjacency_spec
+                ends = {tag: (adjacency_spec.node_set_name(tag), next(indices)) for tag in flat_set.layout.index_keys}
                 edge_sets[name] = EdgeSet.from_fields(
-                    **arguments, adjacency=Adjacency.from_indices(*ends, validate=False)
+                    **arguments, adjacency=make_adjacency(ends, like=adjacency_spec, validate=False)
                 )
         context = Context.from_fields(
             features=features[const.CONTEXT, ""],

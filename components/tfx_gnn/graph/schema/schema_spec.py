@@ -10,7 +10,8 @@ from tensorflow.core.framework import types_pb2
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto import graph_schema_pb2 as schema_pb2
-from tfx_gnn.graph.tensor.adjacency import AdjacencySpec
+from tfx_gnn.graph.schema.hyperedges import declare_hyperedges, hyperedge_ends
+from tfx_gnn.graph.tensor.adjacency import AdjacencySpec, HyperAdjacencySpec
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
@@ -106,9 +107,7 @@ def create_graph_spec_from_schema_pb(
         name: EdgeSetSpec.from_field_specs(
             features_spec=features_spec(schema.edge_sets[name].features, f"edge set '{name}'", None),
             sizes_spec=sizes_spec,
-            adjacency_spec=AdjacencySpec.from_incident_node_sets(
-                schema.edge_sets[name].source, schema.edge_sets[name].target, index_spec=index_spec
-            ),
+            adjacency_spec=_adjacency_spec(schema.edge_sets[name], name, index_spec),
         )
         for name in sorted(schema.edge_sets)
     }
@@ -125,12 +124,13 @@ def create_schema_pb_from_graph_spec(graph: GraphOrSpec) -> schema_pb2.GraphSche
         graph: a scalar graph, or its spec, with one component.
 
     Returns:
-        Schema with the dtypes and shapes of features and the endpoints of edge sets. Descriptions,
-        metadata and origin are left to the caller. Ragged dimensions have size -1.
+        Schema with the dtypes and shapes of features and the endpoints of edge sets, those of hyperedges in
+        `metadata.extra` (see `tfx_gnn.graph.schema.hyperedges`). Descriptions, other metadata and origin are
+        left to the caller. Ragged dimensions have size -1.
 
     Raises:
-        ValueError: if the graph is not scalar, does not have exactly one component, or holds an
-            adjacency other than `Adjacency` or a feature whose dtype a schema cannot declare.
+        ValueError: if the graph is not scalar, does not have exactly one component, or holds a feature
+            whose dtype a schema cannot declare.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -147,13 +147,12 @@ def create_schema_pb_from_graph_spec(graph: GraphOrSpec) -> schema_pb2.GraphSche
         _declare(node_set_spec.features_spec, schema.node_sets[name].features, f"Node set {name}")
     for name, edge_set_spec in spec.edge_sets_spec.items():
         adjacency_spec = edge_set_spec.adjacency_spec
-        if not isinstance(adjacency_spec, AdjacencySpec):
-            raise ValueError(
-                f"Adjacency type `{adjacency_spec.value_type.__name__}` of the edge set '{name}' is not "
-                "supported. Expected an instance of `tfx_gnn.Adjacency`, one source and one target."
-            )
-        schema.edge_sets[name].source = adjacency_spec.source_name
-        schema.edge_sets[name].target = adjacency_spec.target_name
+        if isinstance(adjacency_spec, AdjacencySpec):
+            schema.edge_sets[name].source = adjacency_spec.source_name
+            schema.edge_sets[name].target = adjacency_spec.target_name
+        else:
+            ends = adjacency_spec.get_index_specs_dict()
+            declare_hyperedges(schema.edge_sets[name], {tag: node_set for tag, (node_set, _) in ends.items()})
         _declare(edge_set_spec.features_spec, schema.edge_sets[name].features, f"Edge set {name}")
     return schema
 
@@ -183,6 +182,13 @@ def check_compatible_with_schema_pb(graph: GraphOrSpec, schema: schema_pb2.Graph
             + (f"; and {len(differences) - 10} more" if len(differences) > 10 else "")
             + ". Make the graph's features agree with the schema, or the schema with the graph."
         )
+
+
+def _adjacency_spec(edge_set: schema_pb2.EdgeSet, name: str, index_spec: tf.TensorSpec) -> HyperAdjacencySpec:
+    ends = hyperedge_ends(edge_set, name)
+    if ends:
+        return HyperAdjacencySpec.from_incident_node_sets(ends, index_spec=index_spec)
+    return AdjacencySpec.from_incident_node_sets(edge_set.source, edge_set.target, index_spec=index_spec)
 
 
 def _feature_spec(
@@ -253,7 +259,7 @@ def _endpoints(edge_set_spec: EdgeSetSpec) -> str:
     adjacency_spec = edge_set_spec.adjacency_spec
     if isinstance(adjacency_spec, AdjacencySpec):
         return f"'{adjacency_spec.source_name}' to '{adjacency_spec.target_name}'"
-    return f"nodes by a {adjacency_spec.value_type.__name__}"
+    return f"nodes of {[node_set for node_set, _ in adjacency_spec.get_index_specs_dict().values()]} as hyperedges"
 
 
 def _name_differences(

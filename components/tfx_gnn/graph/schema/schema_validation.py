@@ -10,6 +10,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.readout_structure import validate_graph_tensor_spec_for_readout
 from tfx_gnn.graph.proto import graph_schema_pb2 as schema_pb2
 from tfx_gnn.graph.reserved_names import ID_NAME, READOUT_NODE_SET
+from tfx_gnn.graph.schema.hyperedges import hyperedge_ends
 from tfx_gnn.graph.schema.index_features import index_features
 from tfx_gnn.graph.schema.schema_io import iter_features
 from tfx_gnn.graph.schema.schema_spec import (
@@ -128,7 +129,8 @@ def _check_feature_names(schema: schema_pb2.GraphSchema) -> None:
     }
     for set_type, set_name, feature_name, _ in iter_features(schema):
         place = f"Feature '{feature_name}' from {set_type} set '{set_name}'"
-        if feature_name in reserved_by_the_wire[set_type]:
+        is_end = set_type == const.EDGES and feature_name.startswith(const.HYPEREDGE_END_PREFIX)
+        if is_end or feature_name in reserved_by_the_wire[set_type]:
             raise ValidationError(f"{place} is reserved. The tf.Example layout needs this name: rename the feature.")
         if feature_name != ID_NAME and re.fullmatch(const.RESERVED_FEATURE_NAME_PATTERN, feature_name):
             _logger.error("%s should not start with '#': such names are reserved. Rename the feature.", place)
@@ -139,7 +141,13 @@ def _check_endpoints(schema: schema_pb2.GraphSchema) -> None:
         edge_set = schema.edge_sets[edge_set_name]
         if not edge_set_name:
             raise ValidationError("Edge set name cannot be empty. Give every key of `edge_sets` a name.")
-        for field, node_set_name in (("source", edge_set.source), ("target", edge_set.target)):
+        try:
+            ends: list[tuple[str, str]] = [
+                (f"node_set/{tag}", name) for tag, name in hyperedge_ends(edge_set, edge_set_name).items()
+            ]
+        except ValueError as error:
+            raise ValidationError(str(error)) from error
+        for field, node_set_name in ends or [("source", edge_set.source), ("target", edge_set.target)]:
             if not node_set_name:
                 raise ValidationError(f"Edge set {edge_set_name} must specify a `{field}`. Name its node set.")
             if node_set_name not in schema.node_sets:

@@ -401,12 +401,15 @@ class Adjacency(HyperAdjacency):
 
 
 def make_adjacency(
-    indices: Mapping[IncidentNodeTag, _Index], like: HyperAdjacency | HyperAdjacencySpec
+    indices: Mapping[IncidentNodeTag, _Index],
+    like: HyperAdjacency | HyperAdjacencySpec,
+    *,
+    validate: bool | None = None,
 ) -> HyperAdjacency:
     """Makes an `Adjacency` if `like` is an `Adjacency`, sorted or not, or its spec; else a `HyperAdjacency`."""
     if isinstance(like, (Adjacency, AdjacencySpec)):
-        return Adjacency.from_indices(indices[SOURCE], indices[TARGET])
-    return HyperAdjacency.from_indices(indices)
+        return Adjacency.from_indices(indices[SOURCE], indices[TARGET], validate=validate)
+    return HyperAdjacency.from_indices(indices, validate=validate)
 
 
 def _incompatible(names: Mapping[_Tag, str], first_tag: _Tag, tag: _Tag) -> str:

@@ -106,15 +106,18 @@ def test_dtypes_that_examples_cannot_hold_are_refused():
         write_example(one_node_set(x=tf.constant([1j, 2], tf.complex64)))
 
 
-def test_hyper_edges_are_refused():
+def test_hyper_edges_are_written_by_tag():
     adjacency = HyperAdjacency.from_indices({0: ("a", [0]), 2: ("a", [1])})
     graph = GraphTensor.from_pieces(
         node_sets={"a": NodeSet.from_fields(sizes=[2])},
         edge_sets={"e": EdgeSet.from_fields(sizes=[1], adjacency=adjacency)},
     )
 
-    with pytest.raises(NotImplementedError, match="must have an Adjacency; got a HyperAdjacency in edge set 'e'"):
-        write_example(graph)
+    example = write_example(graph)
+
+    assert {
+        key: list(feature.int64_list.value) for key, feature in example.features.feature.items() if "edges" in key
+    } == {"edges/e.#size": [1], "edges/e.#node.0": [0], "edges/e.#node.2": [1]}
 
 
 def test_unknown_values_cannot_be_written(graph):

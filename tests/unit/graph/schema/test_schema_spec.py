@@ -10,6 +10,9 @@ from tfx_gnn.graph.schema.schema_spec import (
     create_graph_spec_from_schema_pb,
     create_schema_pb_from_graph_spec,
 )
+from tfx_gnn.graph.schema.schema_validation import ValidationError, validate_schema
+from tfx_gnn.records.graph_layout import graph_layout
+from tfx_gnn.tables.schema_layouts import layouts_of
 
 
 def feature(name="x", dtype="DT_FLOAT", *sizes, shape=""):
@@ -170,22 +173,73 @@ def test_dtypes_that_no_example_can_hold_are_refused(dtype):
         create_schema_pb_from_graph_spec(node_spec(tf.TensorSpec([None], dtype)))
 
 
-def test_graphs_that_no_schema_describes_are_refused():
-    hyper = lib.GraphTensorSpec.from_piece_specs(
-        node_sets_spec={"a": lib.NodeSetSpec.from_field_specs(sizes_spec=tf.TensorSpec([1], tf.int32))},
+def hyper_spec():
+    return lib.GraphTensorSpec.from_piece_specs(
+        node_sets_spec={
+            name: lib.NodeSetSpec.from_field_specs(sizes_spec=tf.TensorSpec([1], tf.int32)) for name in "ab"
+        },
         edge_sets_spec={
             "e": lib.EdgeSetSpec.from_field_specs(
                 sizes_spec=tf.TensorSpec([1], tf.int32),
                 adjacency_spec=lib.HyperAdjacencySpec.from_incident_node_sets(
-                    {0: "a", 1: "a", 2: "a"}, tf.TensorSpec([None], tf.int32)
+                    {0: "a", 2: "a", 10: "b"}, tf.TensorSpec([None], tf.int32)
                 ),
             )
         },
     )
+
+
+def test_hyperedges_name_their_node_sets_in_the_metadata():
+    schema = create_schema_pb_from_graph_spec(hyper_spec())
+
+    assert not schema.edge_sets["e"].HasField("source")
+    assert {entry.key: entry.value for entry in schema.edge_sets["e"].metadata.extra} == {
+        "node_set/0": "a",
+        "node_set/2": "a",
+        "node_set/10": "b",
+    }
+    assert validate_schema(schema) == []
+    assert create_graph_spec_from_schema_pb(parse_schema(str(schema))) == hyper_spec()
+    check_compatible_with_schema_pb(hyper_spec(), schema)
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ('key: "node_set/x" value: "a"', r"by tags 0, 1, 2, .* got tags \['x'\]"),
+        ('key: "node_set/01" value: "a"', r"got tags \['01'\]"),
+        ('key: "node_set/0" value: "c"', "referencing unknown node set 'c' as `node_set/0`"),
+    ],
+)
+def test_wrong_hyperedges_are_refused(extra, message):
+    schema = parse_schema(
+        f'node_sets {{ key: "a" value {{}} }} edge_sets {{ key: "e" value {{ metadata {{ extra {{ {extra} }} }} }} }}'
+    )
+
+    with pytest.raises(ValidationError, match=message):
+        validate_schema(schema)
+
+
+def test_hyperedges_with_a_source_are_refused():
+    schema = create_schema_pb_from_graph_spec(hyper_spec())
+    schema.edge_sets["e"].source = "a"
+
+    with pytest.raises(ValueError, match=r"without `source` and `target`; got .* source 'a' and target ''.*'e'"):
+        create_graph_spec_from_schema_pb(schema)
+
+
+def test_tables_and_components_refuse_hyperedges(tmp_path):
+    schema = create_schema_pb_from_graph_spec(hyper_spec())
+
+    with pytest.raises(ValueError, match=r"for tables; got hyperedges in edge sets \['e'\]"):
+        layouts_of(schema, str(tmp_path))
+    with pytest.raises(ValueError, match=r"for examples of the components; got hyperedges in edge sets \['e'\]"):
+        graph_layout(schema)
+
+
+def test_graphs_that_no_schema_describes_are_refused():
     spec = create_graph_spec_from_schema_pb(parse_schema(FULL))
 
-    with pytest.raises(ValueError, match="Adjacency type `HyperAdjacency` of the edge set 'e'"):
-        create_schema_pb_from_graph_spec(hyper)
     with pytest.raises(ValueError, match="requires a scalar GraphTensor"):
         create_schema_pb_from_graph_spec(spec._batch(3))
     with pytest.raises(ValueError, match="with None components"):

@@ -194,8 +194,8 @@ def test_names_of_nodes_of_other_graphs_are_refused(tmp_path):
 
     with pytest.raises(
         ValueError,
-        match=r"`center_atom` must name a node of 'atom' \(.*atoms.csv\) of the row's own graph; got 'c' in graph 'm2' in "
-        r".*molecules.csv, line 3",
+        match=r"`center_atom` must name a node of 'atom' \(.*atoms.csv\) of the row's own graph; got 'c' in graph "
+        r"'m2' in .*molecules.csv, line 3",
     ):
         convert(write(tmp_path, with_indices(**other)))
 

@@ -94,5 +94,5 @@ def test_indices_of_nodes_that_a_subgraph_may_lack_are_refused(shop_dir):
     mark_index_features(tables_schema, {"nodes/user": {"age": "user"}})
     plan = SamplingPlan(seed_node_set="user", hops=(Hop(edge_set="buys", fan_out=1),))
 
-    with pytest.raises(ValueError, match="must not mark features as indices of nodes for sampled subgraphs; got .*age"):
+    with pytest.raises(ValueError, match=r"must not mark features as indices of nodes for sampled .* got .*age"):
         make_subgraph_schema(tables_schema, plan)
