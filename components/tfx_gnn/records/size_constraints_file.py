@@ -133,7 +133,7 @@ class Budget:
 
     @property
     def batch_constraints(self) -> SizeConstraints:
-        """What graphs are batched by: `constraints`, less the room for nodes of `padded_node_sets`."""
+        """What graphs are batched by: `constraints`, less one padding component with nodes of `padded_node_sets`."""
         if not self.padded_node_sets:
             return self.constraints
         return sizes_that_leave_room(self.constraints, padded_node_sets=self.padded_node_sets)

@@ -34,7 +34,7 @@ class BudgetRoom:
     Attributes:
         columns: the sets.
         demands: int64 [num_sets], number of nodes in each padding component.
-        is_incident: bool [num_sets], whether padding edges or index features of padding need a node of the set.
+        is_incident: bool [num_sets], whether padding edges may need a node of the set.
         tied: for each edge set with one edge per readout, its column and the column of the readouts.
     """
 
@@ -58,7 +58,7 @@ class BudgetRoom:
             is_constant = minima[column] == maxima[column]
             demands[column] = minima[column] if is_constant else min(int(minima[column]), 1)
         is_incident = np.zeros(len(columns.sets), bool)
-        is_incident[[*columns.end_positions, *columns.indexed]] = True
+        is_incident[list(columns.end_positions)] = True
         return BudgetRoom(
             columns=columns,
             demands=demands,
@@ -165,6 +165,27 @@ def make_budget(
         fill_by_set={f"{kind}/{name}": float(fill) for (kind, name), fill in zip(rule.sets, fills, strict=True)},
         bytes_per_batch=_bytes_per_batch(rule, spec),
         losses=losses,
+    )
+
+
+def with_padded_node_sets(budget: Budget, room: BudgetRoom) -> Budget:
+    """Adds a padding component with a node of each set that features hold indices of; the budget may have neither."""
+    sets, indexed = room.columns.sets, room.columns.indexed
+    if not indexed:
+        return budget
+    padded = tuple(sets[column][1] for column in indexed)
+    demands = budget.min_nodes_per_component
+    nodes = {
+        name: total + max(demands.get(name, 0), 1 if name in padded else 0)
+        for name, total in budget.total_num_nodes.items()
+    }
+    of_readouts = {sets[edge][1]: nodes[sets[end][1]] for edge, end in room.tied}
+    return dataclasses.replace(
+        budget,
+        total_num_components=budget.total_num_components + 1,
+        total_num_nodes=nodes,
+        total_num_edges={**budget.total_num_edges, **of_readouts},
+        padded_node_sets=padded,
     )
 
 

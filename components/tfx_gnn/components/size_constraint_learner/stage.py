@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from collections.abc import Sequence
 
 import numpy as np
 
-from tfx_gnn.components.size_constraint_learner.budgets import SizesOfSplits, describe_split, learn_tight_budget
+from tfx_gnn.components.size_constraint_learner.budgets import (
+    SizesOfSplits,
+    describe_split,
+    learn_tight_budget,
+    with_padded_node_sets,
+)
 from tfx_gnn.components.size_constraint_learner.fit_or_skip_budget import check_losses, learn_fit_or_skip_budgets
 from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
 from tfx_gnn.components.size_constraint_learner.packing_budget import learn_packing_budget
@@ -132,8 +136,7 @@ def _learn_budgets(
         packed, surprises = learn_packing_budget(sizes, batch_size, options.window)
         budgets += [*skipping, packed]
         warnings += [*doubts, *surprises]
-    padded = tuple(sizes.columns.sets[column][1] for column in sizes.columns.indexed)
-    return {budget.name: dataclasses.replace(budget, padded_node_sets=padded) for budget in budgets}, warnings
+    return {budget.name: with_padded_node_sets(budget, sizes.room) for budget in budgets}, warnings
 
 
 def _check_summary(summary: SizeSummary, examples_dir: str, options: SizeConstraintLearnerOptions) -> None:

@@ -18,9 +18,13 @@ from tfx_gnn.components.graph_transform.options import GraphTransformOptions
 from tfx_gnn.components.graph_transform.stage import transform_graphs
 from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
 from tfx_gnn.components.size_constraint_learner.stage import learn_size_constraints
+from tfx_gnn.graph.batching.index_shifts import component_sizes
+from tfx_gnn.graph.tensor.index_features import padded_index_features
 from tfx_gnn.models.tasks import GraphClassification
 from tfx_gnn.records.examples_folder import read_split
+from tfx_gnn.records.size_constraints_file import read_size_constraints
 from tfx_gnn.serving.prediction import ServingModel
+from tfx_gnn.training.data.padded_batches import BUDGET_KINDS, padded_batches
 from tfx_gnn.training.options import GraphTrainerOptions
 
 
@@ -122,6 +126,27 @@ def test_training_sees_what_serving_sees(folder: Path) -> None:
 
     assert report.blessed, report.reasons
     assert "context/root" in {feature.key for feature in report.features}
+
+
+@pytest.mark.parametrize("batching", ["packed", "fit_or_skip", "tight"])
+def test_padding_of_every_batch_refers_to_padding(folder: Path, batching: str) -> None:
+    schema = tfx_gnn.read_schema(str(folder / "schema" / "graph_schema.pbtxt"))
+    indices = tfx_gnn.index_features(schema)
+    records = read_split(str(folder / "transformed"), "train")
+    content = read_size_constraints(str(folder / "sizes"))
+    budget = content.find(BUDGET_KINDS[batching], 8, 0.99 if batching == "fit_or_skip" else None)
+
+    num_graphs = 0
+    spec = tfx_gnn.create_graph_spec_from_schema_pb(schema)
+    for batch in padded_batches(records, spec, budget, batching):
+        graph = padded_index_features(batch.graph, component_sizes(batch.graph), indices, batch.is_real, shift=True)
+        num_real = int(tf.math.count_nonzero(batch.is_real))
+        num_nodes = int(tf.reduce_sum(graph.node_sets["item"].sizes[:num_real]))
+        root = graph.context["root"].numpy()
+        assert (root[num_real:] == num_nodes).all()
+        assert num_nodes < graph.node_sets["item"].spec.total_size
+        num_graphs += num_real
+    assert num_graphs >= 190
 
 
 def test_request_that_refers_to_a_node_of_another_example_is_refused(folder: Path, make_record: Any) -> None:
