@@ -12,6 +12,10 @@ from tfx_gnn.graph.batching.size_checks import satisfies_total_sizes as satisfie
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints as SizeConstraints
 from tfx_gnn.graph.batching.size_search import find_tight_size_constraints as find_tight_size_constraints
 from tfx_gnn.graph.batching.size_search import learn_fit_or_skip_size_constraints as learn_fit_or_skip_size_constraints
+from tfx_gnn.graph.batching.unbatching import component_ids as component_ids
+from tfx_gnn.graph.batching.unbatching import component_offsets as component_offsets
+from tfx_gnn.graph.batching.unbatching import split_components as split_components
+from tfx_gnn.graph.batching.unbatching import unmerge_components as unmerge_components
 from tfx_gnn.graph.codec.batch_packing import pack_batches as pack_batches
 from tfx_gnn.graph.codec.example_layout import get_io_spec as get_io_spec
 from tfx_gnn.graph.codec.example_parsing import parse_and_merge as parse_and_merge

@@ -15,11 +15,11 @@ from tfx_gnn.graph.batching.size_constraints import SetKey, Size, SizeConstraint
 from tfx_gnn.graph.tensor import fields
 from tfx_gnn.graph.tensor.adjacency import HyperAdjacency, make_adjacency
 from tfx_gnn.graph.tensor.fields import component_indices
-from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
+from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor, named_set
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.index_features import IndexFeatures, check_index_features, padded_index_features
-from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, FeaturePiece, NodeSet
+from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
 from tfx_gnn.graph.tensor.symbolic_calls import becomes_keras_layer, refuses_keras_tensors
 
 FeatureDefaults = Mapping[const.FieldName, Any]
@@ -334,16 +334,7 @@ def padding_mask(
         [True, True, False]
     """
     check_scalar_graph_tensor(graph_tensor, "padding_mask()")
-    piece: FeaturePiece
-    if node_set_name is not None and edge_set_name is None:
-        piece = graph_tensor.node_sets[node_set_name]
-    elif edge_set_name is not None and node_set_name is None:
-        piece = graph_tensor.edge_sets[edge_set_name]
-    else:
-        raise ValueError(
-            f"padding_mask() takes exactly one of `node_set_name` and `edge_set_name`; got {node_set_name!r} and "
-            f"{edge_set_name!r}."
-        )
+    piece = named_set(graph_tensor, node_set_name, edge_set_name, "padding_mask()")
     component_mask = tf.convert_to_tensor(component_mask)
     num_components = graph_tensor.spec.total_num_components
     if component_mask.dtype != tf.bool or not component_mask.shape.is_compatible_with([num_components]):

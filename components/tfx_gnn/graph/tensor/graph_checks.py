@@ -8,6 +8,7 @@ from typing import Any, Union
 from tfx_gnn.graph.graph_constants import EdgeSetName, NodeSetName, SetName
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.tensor.pieces import EdgeSet, NodeSet
 
 GraphOrSpec = Union[GraphTensor, GraphTensorSpec]
 
@@ -112,3 +113,17 @@ def check_homogeneous_graph_tensor(graph: GraphOrSpec, name: str = "This operati
         ValueError: if the graph has another number of node sets or edge sets.
     """
     get_homogeneous_node_and_edge_set_name(graph, name)
+
+
+def named_set(
+    graph: GraphTensor, node_set_name: NodeSetName | None, edge_set_name: EdgeSetName | None, function: str
+) -> NodeSet | EdgeSet:
+    """Returns the one set that is named; refuses none and both."""
+    if node_set_name is not None and edge_set_name is None:
+        return graph.node_sets[node_set_name]
+    if edge_set_name is not None and node_set_name is None:
+        return graph.edge_sets[edge_set_name]
+    raise ValueError(
+        f"{function} takes exactly one of `node_set_name` and `edge_set_name`; got {node_set_name!r} and "
+        f"{edge_set_name!r}."
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import tensorflow as tf
@@ -18,7 +18,7 @@ from tfx_gnn.graph.graph_constants import (
     NodeSetName,
     SetName,
 )
-from tfx_gnn.graph.tensor import run_time_checks, tf_hooks
+from tfx_gnn.graph.tensor import batch_items, run_time_checks, tf_hooks
 from tfx_gnn.graph.tensor.graph_piece import GraphPiece, GraphPieceSpec
 from tfx_gnn.graph.tensor.graph_tensor_spec import (
     CONTEXT_PART,
@@ -132,6 +132,37 @@ class GraphTensor(GraphPiece):
     def edge_sets(self) -> FrozenMapping[EdgeSet]:
         """Edge set names to edge sets."""
         return FrozenMapping(self._parts[EDGE_SETS_PART])
+
+    @tf.autograph.experimental.do_not_convert
+    def __getitem__(self, key: Any) -> GraphTensor:
+        """Returns one or several graphs of a batch, along its first dimension.
+
+        Args:
+            key: index of a graph, an integer or a scalar integer tensor; or a slice, a bool mask of shape
+                [batch_size], or a list, array or tensor of indices, of shape [num_graphs]. Negative indices count
+                from the end.
+
+        Returns:
+            For an index, a graph without the first dimension of the batch shape; else, a batch of graphs.
+
+        Raises:
+            TypeError: if the graph is scalar, or `key` is none of these.
+            IndexError: if an index is not in the batch, or a mask has another size. While a tf.function runs, this
+                is a `tf.errors.InvalidArgumentError`; XLA does not check it.
+        """
+        return batch_items.take_items(self, key)
+
+    def __len__(self) -> int:
+        """Returns the number of graphs along the first dimension of a batch."""
+        return batch_items.batch_length(self)
+
+    def __bool__(self) -> bool:
+        # An empty batch is a graph, too; what callers ask is whether there is one.
+        return True
+
+    def __iter__(self) -> Iterator[GraphTensor]:
+        """Yields the graphs of a batch, of which the number must be known."""
+        return batch_items.iterate(self)
 
     @property
     def num_components(self) -> tf.Tensor:
