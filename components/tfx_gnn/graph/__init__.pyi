@@ -1,6 +1,14 @@
+from tfx_gnn.graph.batching.collating import Batch as Batch
+from tfx_gnn.graph.batching.collating import collate as collate
+from tfx_gnn.graph.batching.data_loader import DataLoader as DataLoader
 from tfx_gnn.graph.batching.dynamic_batching import dynamic_batch as dynamic_batch
+from tfx_gnn.graph.batching.graph_data import GraphData as GraphData
+from tfx_gnn.graph.batching.graph_data import HeteroGraphData as HeteroGraphData
 from tfx_gnn.graph.batching.graph_datasets import dataset_filter_with_summary as dataset_filter_with_summary
 from tfx_gnn.graph.batching.graph_datasets import dataset_from_generator as dataset_from_generator
+from tfx_gnn.graph.batching.graph_layout import EdgeLayout as EdgeLayout
+from tfx_gnn.graph.batching.graph_layout import FieldRule as FieldRule
+from tfx_gnn.graph.batching.graph_layout import GraphLayout as GraphLayout
 from tfx_gnn.graph.batching.index_shifts import shift_index_features as shift_index_features
 from tfx_gnn.graph.batching.padding import FeatureDefaultValues as FeatureDefaultValues
 from tfx_gnn.graph.batching.padding import pad_to_total_sizes as pad_to_total_sizes
