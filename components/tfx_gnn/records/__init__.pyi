@@ -3,6 +3,7 @@ from tfx_gnn.records.examples_folder import read_split as read_split
 from tfx_gnn.records.examples_folder import split_files as split_files
 from tfx_gnn.records.examples_folder import split_names as split_names
 from tfx_gnn.records.examples_folder import write_split_shard as write_split_shard
+from tfx_gnn.records.graph_data_examples import write_graph_data as write_graph_data
 from tfx_gnn.records.size_constraints_file import FIT_OR_SKIP as FIT_OR_SKIP
 from tfx_gnn.records.size_constraints_file import PACKING as PACKING
 from tfx_gnn.records.size_constraints_file import TIGHT as TIGHT

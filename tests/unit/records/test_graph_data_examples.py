@@ -1,0 +1,169 @@
+"""Examples in memory as files, up to a training on pairs of graphs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfx_gnn
+from tfx_gnn.components.graph_trainer.stage import train_graph_model
+from tfx_gnn.components.graph_trainer.training_run import Exporters
+from tfx_gnn.components.graph_transform.options import GraphTransformOptions
+from tfx_gnn.components.graph_transform.stage import transform_graphs
+from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
+from tfx_gnn.components.size_constraint_learner.stage import learn_size_constraints
+from tfx_gnn.models.tasks import GraphClassification
+from tfx_gnn.records import read_split, write_graph_data
+from tfx_gnn.training.options import GraphTrainerOptions
+
+LAYOUT = tfx_gnn.GraphLayout(
+    node_sets={"s": {"mass": "mass_s"}, "t": {"mass": "mass_t"}},
+    edge_sets={
+        "s_bond": tfx_gnn.EdgeLayout(source="s", target="s", index="edge_index_s", features={"order": "order_s"}),
+        "t_bond": tfx_gnn.EdgeLayout(source="t", target="t", index="edge_index_t"),
+    },
+    context={"heat": "heat", "is_even": "same", "name": "name"},
+    rules={"name": tfx_gnn.FieldRule(axis=None)},
+)
+
+
+def make_pair(left, right):
+    """Two rings, of which the label tells whether they have the same size."""
+    return tfx_gnn.GraphData(
+        mass_s=np.arange(float(left)),
+        edge_index_s=np.array([np.arange(left), np.roll(np.arange(left), -1)]),
+        order_s=np.full([left, 2], left, np.int8),
+        mass_t=np.arange(float(right)),
+        edge_index_t=np.zeros([2, 0], np.int64),
+        heat=0.5,
+        same=int(left == right),
+        name=np.array(["a", "ü"]),
+        unused="text",
+    )
+
+
+PAIRS = [make_pair(left, right) for left in range(4) for right in range(3, 6)]
+
+
+def test_each_example_is_a_record(tmp_path: Path) -> None:
+    folder = str(tmp_path / "examples")
+
+    counts = write_graph_data(
+        {"train": PAIRS, "eval": PAIRS[:1]}, LAYOUT, folder, label_features=["is_even"], num_shards=1
+    )
+
+    assert counts == {"train": 12, "eval": 1}
+    schema = tfx_gnn.read_schema(os.path.join(folder, "graph_schema.pbtxt"))
+    spec = tfx_gnn.create_graph_spec_from_schema_pb(schema)
+    graphs = [tfx_gnn.parse_single_example(spec, record) for record in read_split(folder, "train")]
+    for graph, pair in zip(graphs, PAIRS, strict=True):
+        assert graph.node_sets["t"]["mass"].numpy().tolist() == pair.mass_t.tolist()
+        assert graph.edge_sets["s_bond"].adjacency.target.numpy().tolist() == pair.edge_index_s[1].tolist()
+        assert graph.edge_sets["s_bond"]["order"].numpy().tolist() == pair.order_s.tolist()
+        assert graph.edge_sets["t_bond"].sizes.numpy().tolist() == [0]
+        assert graph.context["is_even"].numpy().tolist() == [pair.same]
+        assert graph.context["name"].numpy().tolist() == [[b"a", "ü".encode()]]
+    assert [(entry.key, entry.value) for entry in schema.context.metadata.extra] == [("label_feature", "is_even")]
+
+
+def test_records_are_the_same_bytes_in_any_number_of_files(tmp_path: Path) -> None:
+    one, three = str(tmp_path / "one"), str(tmp_path / "three")
+    write_graph_data({"train": PAIRS}, LAYOUT, one)
+    write_graph_data({"train": PAIRS}, LAYOUT, three, num_shards=3)
+
+    records = list(read_split(one, "train").as_numpy_iterator())
+
+    assert list(read_split(three, "train").as_numpy_iterator()) == records
+    graph = tfx_gnn.collate(PAIRS[5:6], layout=LAYOUT).to_graph_tensor(LAYOUT)
+    assert tf.train.Example.FromString(records[5]) == tfx_gnn.write_example(graph)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"examples": {}}, "`examples` must have a split"),
+        ({"examples": {"train": []}}, "got 1 for 0 examples of 'train'"),
+        ({"num_shards": 13}, "got 13 for 12 examples of 'train'"),
+        ({"label_features": ["mass"]}, r"must name features of the context; got \['mass'\]"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    folder = tmp_path / "examples"
+
+    with pytest.raises(ValueError, match=message):
+        write_graph_data(**{"examples": {"train": PAIRS}, "layout": LAYOUT, "examples_dir": str(folder), **options})
+    assert not folder.exists()
+
+
+def test_splits_with_other_features_are_refused(tmp_path: Path) -> None:
+    wide = make_pair(3, 3)
+    wide.order_s = np.zeros([3, 5])
+
+    with pytest.raises(ValueError, match=r"must have features of one dtype and shape; got .*for 'order'"):
+        write_graph_data({"train": PAIRS, "eval": [wide]}, LAYOUT, str(tmp_path / "examples"))
+    assert not (tmp_path / "examples" / "graph_schema.pbtxt").exists()
+
+
+def test_a_folder_with_content_is_refused(tmp_path: Path) -> None:
+    write_graph_data({"train": PAIRS}, LAYOUT, str(tmp_path / "examples"))
+
+    with pytest.raises(ValueError, match="must be a new or empty folder"):
+        write_graph_data({"train": PAIRS}, LAYOUT, str(tmp_path / "examples"))
+
+
+class _Unwritten:
+    """Instead of a SavedModel that the test does not read, an empty folder."""
+
+    def __init__(self, **_: Any) -> None:
+        pass
+
+    def save(self, folder: str) -> None:
+        os.makedirs(folder)
+
+
+def test_a_model_is_trained_on_pairs(ring_project: Any, tmp_path: Path) -> None:
+    layout = tfx_gnn.GraphLayout(
+        node_sets=LAYOUT.node_sets, edge_sets=LAYOUT.edge_sets, context={"heat": "heat", "is_even": "same"}
+    )
+    folders = {
+        name: str(tmp_path / name)
+        for name in ("examples", "transform", "transformed", "schema", "sizes", "model", "run")
+    }
+    write_graph_data({"train": PAIRS, "val": PAIRS[::2]}, layout, folders["examples"], label_features=["is_even"])
+    transform_graphs(
+        examples_dir=folders["examples"],
+        graph_schema_dir=folders["examples"],
+        transform_graph_dir=folders["transform"],
+        transformed_examples_dir=folders["transformed"],
+        transformed_graph_schema_dir=folders["schema"],
+        options=GraphTransformOptions(preprocessing_fn="ring_project:preprocessing_fn"),
+    )
+    learn_size_constraints(
+        examples_dir=folders["transformed"],
+        graph_schema_dir=folders["schema"],
+        size_constraints_dir=folders["sizes"],
+        options=SizeConstraintLearnerOptions(batch_size=4),
+    )
+
+    summary = train_graph_model(
+        transformed_examples_dir=folders["transformed"],
+        transform_graph_dir=folders["transform"],
+        graph_schema_dir=folders["examples"],
+        transformed_graph_schema_dir=folders["schema"],
+        size_constraints_dir=folders["sizes"],
+        model_dir=folders["model"],
+        model_run_dir=folders["run"],
+        options=GraphTrainerOptions(
+            model_fn="ring_project:model_fn",
+            task=GraphClassification(label_feature="is_even", num_classes=2),
+            num_epochs=1,
+        ),
+        exporters=Exporters(served_model=_Unwritten, training_reference=_Unwritten),
+    )
+
+    assert (summary.num_train_examples, summary.num_eval_examples) == (12, 6)
