@@ -358,13 +358,16 @@ class _Examples:
 
     examples: Sequence[GraphData]
     counts: dict[str, Counts] = dataclasses.field(default_factory=dict)
+    known: dict[StoreKey, list[dict[str, Any]]] = dataclasses.field(default_factory=dict)
 
     @property
     def example_type(self) -> Any:
         return type(self.examples[0])
 
     def stores(self, store_key: StoreKey) -> list[dict[str, Any]]:
-        return [example._stores[store_key] for example in self.examples]
+        if store_key not in self.known:
+            self.known[store_key] = [example._stores[store_key] for example in self.examples]
+        return self.known[store_key]
 
 
 class Collator:
@@ -465,6 +468,8 @@ class Collator:
 
     def _known_num_nodes(self, given: _Examples, store_key: StoreKey) -> Counts | None:
         """Returns the number of nodes of each example; None if it is not known, or the store has none."""
+        if store_key is None and "num_nodes" in given.counts and self._layout is None:
+            return given.counts["num_nodes"]
         if store_key is None:
             if issubclass(given.example_type, HeteroGraphData) and not issubclass(given.example_type, Batch):
                 return None
@@ -584,6 +589,8 @@ class Collator:
         if self._layout is not None and name in self._layout.node_sets:
             return self._sizes(given, self._layout.size_key(name), key)
         if name == "num_nodes":
+            if given.example_type.num_nodes is GraphData.num_nodes:
+                return _required_num_nodes(given.stores(None), key)
             return [required_num_nodes(example.num_nodes, key) for example in given.examples]
         if name in given.examples[0]._stores:
             return [required_num_nodes(num_nodes_in(store), f"{key} of {name}") for store in given.stores(name)]
@@ -609,6 +616,14 @@ class Collator:
                 f"`increment` of {key!r} must name a key of arrays or integers; got {counted!r}, which holds "
                 f"{type(values[0]).__name__}."
             ) from error
+
+
+def _required_num_nodes(stores: list[dict[str, Any]], key: str) -> list[int]:
+    first = stores[0]
+    x = first.get("x")
+    if "num_nodes" not in first and isinstance(x, np.ndarray) and x.ndim:
+        return [len(store["x"]) for store in stores]
+    return [required_num_nodes(num_nodes_in(store), key) for store in stores]
 
 
 def _parts(store_key: StoreKey) -> tuple[str, ...]:
@@ -651,6 +666,8 @@ def _check_classes(examples: Sequence[Any]) -> None:
     first = type(examples[0])
     if not issubclass(first, GraphData):
         raise TypeError(f"`examples` must hold GraphData; got {first.__name__}. Make GraphData(x=..., edge_index=...).")
+    if len(set(map(type, examples))) == 1:
+        return
     for position, example in enumerate(examples):
         if type(example) is not first:
             raise TypeError(
@@ -663,6 +680,10 @@ def _check_keys(examples: Sequence[GraphData], store_keys: list[StoreKey]) -> No
     """Refuses examples with other keys than those of the first one."""
     if len(store_keys) == 1:
         names = examples[0]._store.keys()
+        # Mostly they have been set in the same order, which is faster to compare.
+        is_one_store = not isinstance(examples[0], HeteroGraphData)
+        if is_one_store and len({tuple(example._store) for example in examples}) == 1:
+            return
         for position, example in enumerate(examples):
             if example._store.keys() != names:
                 _refuse_keys(set(names), set(example._store), position)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,7 +21,7 @@ _SCALARS = (bool, int, float)
 def starts_of(counts: Any) -> Counts:
     """Returns where each of consecutive ranges begins, and where the last one ends."""
     starts = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=starts[1:])
+    np.asarray(counts).cumsum(out=starts[1:])
     return starts
 
 
@@ -64,7 +65,6 @@ class ArrayColumn(Column):
         self._key = key
         self._axis = axis
         self._lengths = lengths
-        self._starts = starts_of(lengths)
         self._is_stacked = is_stacked
         self._scalar_type = scalar_type
         self._dtype = dtype
@@ -110,6 +110,11 @@ class ArrayColumn(Column):
         if self._scalar_type is not None:
             return self._scalar_type(part.tolist()[0])
         return part[0, ...] if self._is_stacked else part
+
+    @functools.cached_property
+    def _starts(self) -> Counts:
+        # Most batches are never taken apart.
+        return starts_of(self._lengths)
 
     def _checked(self, value: Any) -> Array:
         num_rows = int(self._starts[-1])
@@ -230,7 +235,7 @@ def join_arrays(
     joined, column_axis, lengths, is_stacked, scalar_type = _join(key, values, axis)
     dtype = joined.dtype
     shifts = None
-    if counts is not None and np.any(counts):
+    if counts is not None and counts.any():
         if dtype.kind not in "iu":
             raise ValueError(
                 f"`{key}` must hold integers, because it grows from graph to graph; got {dtype}. Cast it to int64, or "
@@ -269,7 +274,13 @@ def _join(key: str, values: Sequence[Any], axis: int | None) -> tuple[Array, int
     except ValueError:
         _check_equal_shapes(key, values, axis)
         raise
-    return joined, axis, np.array([value.shape[axis] for value in values]), False, None
+    return (
+        joined,
+        axis,
+        np.array([*map(len, values)] if axis == 0 else [value.shape[axis] for value in values]),
+        False,
+        None,
+    )
 
 
 def _numbers(key: str, values: Sequence[Any]) -> Array:
@@ -319,10 +330,13 @@ def _grow(
 ) -> tuple[Array, Array]:
     if counts.ndim == 1:
         counts = counts.reshape([-1 if dimension == axis else 1 for dimension in range(joined.ndim)])
-    shifts = np.zeros_like(counts)
-    np.cumsum(counts[_along(axis, None, -1)], axis=axis, out=shifts[_along(axis, 1, None)])
     # One repetition for both costs less than two.
-    both = np.repeat(np.stack([shifts, counts]), lengths, axis=axis + 1)
+    both = np.empty((2, *counts.shape), np.int64)
+    both[1] = counts
+    both[0][_along(axis, 0, 1)] = 0
+    counts[_along(axis, None, -1)].cumsum(axis=axis, out=both[0][_along(axis, 1, None)])
+    shifts = both[0]
+    both = both.repeat(lengths, axis=axis + 1)
     values = joined.astype(np.int64, copy=False)
     if joined.dtype == np.uint64 and joined.size and joined.max() > np.iinfo(np.int64).max:
         raise ValueError(f"`{key}` must hold indices that fit into 64 bits; got {joined.max()}.")

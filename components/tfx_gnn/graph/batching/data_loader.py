@@ -116,11 +116,16 @@ class DataLoader:
         if self._batch_sampler is not None:
             yield from self._batch_sampler
             return
-        order: Iterable[int] = range(len(self._data)) if self._sampler is None else self._sampler
-        if self._shuffle:
-            order = np.random.default_rng([self._seed, epoch]).permutation(len(self._data)).tolist()
+        if self._sampler is None:
+            order: Sequence[int] = range(len(self._data))
+            if self._shuffle:
+                order = np.random.default_rng([self._seed, epoch]).permutation(len(self._data)).tolist()
+            stop = len(order) - len(order) % self._batch_size if self._drop_last else len(order)
+            for start in range(0, stop, self._batch_size):
+                yield order[start : start + self._batch_size]
+            return
         batch: list[int] = []
-        for index in order:
+        for index in self._sampler:
             batch.append(int(index))
             if len(batch) == self._batch_size:
                 yield batch
