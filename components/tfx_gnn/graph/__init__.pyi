@@ -1,4 +1,4 @@
-from tfx_gnn.graph.batching.collating import Batch as Batch
+from tfx_gnn.graph.batching.collated_batch import Batch as Batch
 from tfx_gnn.graph.batching.collating import collate as collate
 from tfx_gnn.graph.batching.data_loader import DataLoader as DataLoader
 from tfx_gnn.graph.batching.dynamic_batching import dynamic_batch as dynamic_batch

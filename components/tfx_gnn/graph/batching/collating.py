@@ -1,15 +1,15 @@
-"""Makes batches of examples in memory, and takes them apart."""
+"""Collates examples in memory: finds the rule of each key, and joins the values."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
+from tfx_gnn.graph.batching.collated_batch import BATCH, PTR, Batch, Plan
 from tfx_gnn.graph.batching.columns import (
     ArrayColumn,
     Column,
@@ -30,272 +30,15 @@ from tfx_gnn.graph.batching.graph_data import (
     Stores,
     UndecidedIncrementError,
     default_axis,
-    describe_store,
     num_nodes_in,
     overrides_rules,
     refuse_undecided,
     required_num_nodes,
 )
-from tfx_gnn.graph.batching.graph_layout import EdgeLayout, FieldRule, GraphLayout, Key
-from tfx_gnn.graph.graph_constants import DEFAULT_INDICES_DTYPE, SIZE_NAME, SOURCE, TARGET
-from tfx_gnn.graph.tensor.adjacency import Adjacency
-from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
-from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
+from tfx_gnn.graph.batching.graph_layout import FieldRule, GraphLayout, Key
+from tfx_gnn.graph.batching.layout_graphs import Path, split_key
 
-_BATCH, _PTR = "batch", "ptr"
 _NO_RULES: Mapping[Key, FieldRule] = MappingProxyType({})
-_Path = tuple[StoreKey, str]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Plan:
-    """How a batch was made, so that it can be taken apart.
-
-    `columns` has the keys of the examples; what was added to them (`batch`, `ptr` and what follows keys) is in `added`.
-    `states` has further attributes of the examples, such as the plans of inner batches.
-    """
-
-    example_type: type[GraphData]
-    num_examples: int
-    num_innermost: int
-    columns: dict[StoreKey, dict[str, Column]]
-    added: frozenset[_Path]
-    states: tuple[dict[str, Any], ...] | None
-
-
-class Batch(HeteroGraphData):
-    """Several examples as one graph without edges between them: PyG's `Batch`.
-
-    It has the keys of the examples, `batch` (the example of each node, shape [num_nodes]) and `ptr` (where the nodes of
-    each example begin, shape [num_examples + 1]), if their numbers of nodes are known. `collate`, `DataLoader` and
-    `from_data_list` make batches.
-
-    Example:
-        >>> data = tfx_gnn.GraphData(x=np.ones([2, 16]), edge_index=[[0, 1], [1, 0]])
-        >>> batch = tfx_gnn.collate([data, data])
-        >>> batch
-        GraphDataBatch(x=[4, 16], edge_index=[2, 4], batch=[4], ptr=[3])
-        >>> batch.edge_index.tolist()
-        [[0, 1, 2, 3], [1, 0, 3, 2]]
-        >>> batch[1]
-        GraphData(x=[2, 16], edge_index=[2, 2])
-    """
-
-    _plan: _Plan | None = None
-
-    @classmethod
-    def from_data_list(
-        cls, data_list: Sequence[GraphData], *, follow_batch: Sequence[str] = (), exclude_keys: Sequence[str] = ()
-    ) -> Batch:
-        """Makes a batch, as `collate` does.
-
-        Args:
-            data_list: examples, at least one.
-            follow_batch: keys that get `<key>_batch` and `<key>_ptr`.
-            exclude_keys: keys to leave out.
-
-        Raises:
-            ValueError: if the examples do not fit together.
-        """
-        return collate(data_list, follow_batch=follow_batch, exclude_keys=exclude_keys)
-
-    @property
-    def num_graphs(self) -> int:
-        """The number of examples.
-
-        Raises:
-            RuntimeError: if the batch was not made from examples, and has no `ptr`.
-        """
-        if self._plan is not None:
-            return self._plan.num_examples
-        if _PTR in self._store:
-            return len(self._store[_PTR]) - 1
-        raise RuntimeError(
-            "`num_graphs` must be known from collate() or `ptr`; got neither. Make the batch by collate()."
-        )
-
-    def __len__(self) -> int:
-        """Returns the number of examples."""
-        return self.num_graphs
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __iter__(self) -> Iterator[Any]:
-        """Yields the examples."""
-        return iter(self.to_data_list())
-
-    def __getitem__(self, key: Any) -> Any:
-        """Returns a value, an example, or a list of examples.
-
-        Args:
-            key: name of a value; type of nodes or edges; index of an example; or what `index_select` takes.
-
-        Raises:
-            KeyError: if there is no such value.
-            IndexError: if there is no such example.
-        """
-        if isinstance(key, str) and (key in self._store or key not in self._stores):
-            return self._store[key]
-        if isinstance(key, (str, tuple)):
-            return super().__getitem__(key)
-        if np.ndim(key) == 0 and not isinstance(key, slice):
-            return self._example(self._positions([key])[0])
-        return self.index_select(key)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        if isinstance(key, str) and len(self._stores) == 1:
-            # A dict is a value, unless there are types of nodes.
-            GraphData.__setitem__(self, key, value)
-        else:
-            super().__setitem__(key, value)
-
-    @property
-    def num_nodes(self) -> int | None:
-        """The number of nodes of all examples; None if it is not known."""
-        if len(self._stores) > 1:
-            return HeteroGraphData.num_nodes.fget(self)  # type: ignore[attr-defined]
-        found = num_nodes_in(self._store)
-        return int(self._store[_PTR][-1]) if found is None and _PTR in self._store else found
-
-    @num_nodes.setter
-    def num_nodes(self, value: int) -> None:
-        self._store["num_nodes"] = value
-
-    def to_data_list(self) -> list[Any]:
-        """Returns the examples exactly as they were, but for values that were replaced since.
-
-        Arrays share the memory of the batch where their values have not grown.
-
-        Raises:
-            RuntimeError: if the batch was not made from examples.
-            ValueError: if a value was added since, or has another number of rows.
-        """
-        plan = self._checked_plan()
-        stores = {
-            store_key: _rows(
-                {key: column.split(values[key]) for key, column in columns.items() if key in values}, plan.num_examples
-            )
-            for store_key, columns, values in self._columns(plan)
-        }
-        return [
-            _make_example(plan, position, {store_key: rows[position] for store_key, rows in stores.items()})
-            for position in range(plan.num_examples)
-        ]
-
-    def index_select(self, index: Any) -> list[Any]:
-        """Returns some examples.
-
-        Args:
-            index: a slice, a bool mask of shape [num_graphs], or a list, array or tensor of indices of shape
-                [num_examples]; negative ones count from the end.
-
-        Raises:
-            IndexError: if there is no such example, or a mask has another size.
-            TypeError: if `index` is none of these.
-        """
-        return [self._example(position) for position in self._positions(index)]
-
-    def to_graph_tensor(self, layout: GraphLayout, *, indices_dtype: tf.DType = DEFAULT_INDICES_DTYPE) -> GraphTensor:
-        """Returns the batch as a graph with a component for each example.
-
-        Args:
-            layout: which keys belong to which sets.
-            indices_dtype: dtype of sizes and node indices.
-
-        Returns:
-            Scalar graph with `num_graphs` components.
-
-        Raises:
-            RuntimeError: if the batch was not made from examples.
-            KeyError: if the layout names a key that is not there.
-            ValueError: if features of a set have different numbers of rows, or edges have grown by other numbers than
-                those of the nodes of the layout.
-        """
-        return _GraphMaker(self, self._checked_plan(), layout, indices_dtype).make()
-
-    def axis_of(self, key: str) -> int:
-        """Returns the dimension along which examples follow each other in an array.
-
-        Args:
-            key: name of a value that is not of a type of nodes or edges.
-        """
-        column = None if self._plan is None else self._plan.columns[None].get(key)
-        return column.axis if isinstance(column, ArrayColumn) else 0
-
-    def _checked_plan(self) -> _Plan:
-        plan = self._plan
-        if plan is None:
-            raise RuntimeError(
-                "`batch` must be made from examples to be taken apart; got one that was made otherwise. Use collate(), "
-                "Batch.from_data_list() or DataLoader."
-            )
-        for store_key, store in self._stores.items():
-            for key in store:
-                if key not in plan.columns.get(store_key, ()) and (store_key, key) not in plan.added:
-                    raise ValueError(
-                        f"`batch` must hold what it was made from to be taken apart; got {key!r}, which was added "
-                        f"since. Delete it first: `del batch.{key}`."
-                    )
-        return plan
-
-    def _columns(self, plan: _Plan) -> list[tuple[StoreKey, dict[str, Column], dict[str, Any]]]:
-        # What was deleted from the batch is absent from the examples, too.
-        return [(key, columns, self._stores.get(key, {})) for key, columns in plan.columns.items()]
-
-    def _positions(self, index: Any) -> list[int]:
-        num_graphs = self.num_graphs
-        if isinstance(index, slice):
-            return list(range(num_graphs))[index]
-        chosen = np.asarray(index)
-        if chosen.size == 0 and chosen.dtype != bool:
-            chosen = chosen.astype(np.int64)
-        if chosen.ndim != 1 or chosen.dtype.kind not in "biu" or isinstance(index, (tuple, str)):
-            raise TypeError(
-                f"`batch[...]` takes a key, an integer, a slice, a bool mask, or a list or array of integers; got "
-                f"{index!r}."
-            )
-        if chosen.dtype == bool and np.ndim(index):
-            if len(chosen) != num_graphs:
-                raise IndexError(f"`mask` must have one bool per example; got {len(chosen)} for {num_graphs} examples.")
-            return np.flatnonzero(chosen).tolist()
-        wrong = chosen[(chosen < -num_graphs) | (chosen >= num_graphs)]
-        if len(wrong):
-            raise IndexError(
-                f"`batch[i]` must have i in [-{num_graphs}, {num_graphs}), for a batch of {num_graphs} examples; got "
-                f"{wrong[0]}."
-            )
-        return (chosen % num_graphs).tolist() if num_graphs else []
-
-    def _example(self, position: int) -> Any:
-        plan = self._checked_plan()
-        stores: Stores = {
-            store_key: {key: column.pick(values[key], position) for key, column in columns.items() if key in values}
-            for store_key, columns, values in self._columns(plan)
-        }
-        return _make_example(plan, position, stores)
-
-    def __repr__(self) -> str:
-        name = "Batch" if self._plan is None else f"{self._plan.example_type.__name__.removesuffix('Batch')}Batch"
-        if len(self._stores) == 1:
-            return f"{name}({describe_store(self._store)})"
-        return super().__repr__().replace(type(self).__name__, name, 1)
-
-
-def _rows(columns: dict[str, list[Any]], num_examples: int) -> list[dict[str, Any]]:
-    if not columns:
-        return [{} for _ in range(num_examples)]
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _make_example(plan: _Plan, position: int, stores: Stores) -> Any:
-    example = plan.example_type.__new__(plan.example_type)
-    state = example.__dict__
-    if plan.states is not None:
-        state.update(plan.states[position])
-    state["_stores"] = stores
-    state["_store"] = stores[None]
-    return example
 
 
 def collate(
@@ -401,7 +144,7 @@ class Collator:
         batch: Any = Batch.__new__(Batch)
         stores: Stores = {}
         columns: dict[StoreKey, dict[str, Column]] = {}
-        added: set[_Path] = set()
+        added: set[Path] = set()
         for store_key in store_keys:
             stores[store_key], columns[store_key] = {}, {}
             new = self._collate_store(given, store_key, stores[store_key], columns[store_key])
@@ -419,7 +162,7 @@ class Collator:
         batch.__dict__.update(
             _stores=stores,
             _store=stores[None],
-            _plan=_Plan(
+            _plan=Plan(
                 example_type=type(examples[0]),
                 num_examples=len(examples),
                 num_innermost=int(_innermost(examples).sum()) if is_nested else len(examples),
@@ -457,12 +200,12 @@ class Collator:
                     raise ValueError(
                         f"`follow_batch` must name arrays; got {key!r}, which holds {type(values[0]).__name__}."
                     )
-                added += [f"{key}_{_BATCH}", f"{key}_{_PTR}"]
+                added += [f"{key}_{BATCH}", f"{key}_{PTR}"]
                 _add(joined, stores[0], added[-2:], lengths)
         if not issubclass(given.example_type, Batch) and not isinstance(store_key, tuple):
             counts = self._known_num_nodes(given, store_key)
             if counts is not None:
-                added += [_BATCH, _PTR]
+                added += [BATCH, PTR]
                 _add(joined, stores[0], added[-2:], counts)
         return added
 
@@ -517,7 +260,7 @@ class Collator:
         if issubclass(given.example_type, Batch):
             inner = given.examples[0]._plan
             if inner is not None and (store_key, key) in inner.added:
-                if key == _PTR or key.endswith(f"_{_PTR}"):
+                if key == PTR or key.endswith(f"_{PTR}"):
                     return join_offsets(values)
                 return join_arrays(key, values, axis=0, counts=_innermost(given.examples))
         elif overrides_rules(given.example_type):
@@ -540,7 +283,7 @@ class Collator:
     def _guessed_counts(self, given: _Examples, store_key: StoreKey, key: str, values: list[Any]) -> Counts | None:
         if "index" in key and not isinstance(store_key, tuple):
             return self._counts(given, "num_nodes" if store_key is None else store_key, key)
-        if _BATCH in key:
+        if BATCH in key:
             return np.array([int(np.max(value)) + 1 if np.size(value) else 0 for value in values])
         return None
 
@@ -630,19 +373,6 @@ def _parts(store_key: StoreKey) -> tuple[str, ...]:
     return store_key if isinstance(store_key, tuple) else (str(store_key),)
 
 
-def split_key(key: Key) -> _Path:
-    """Returns where a value is, and its name there."""
-    if isinstance(key, str):
-        return None, key
-    if len(key) == 2:
-        return key[0], key[1]
-    if len(key) == 4:
-        return (key[0], key[1], key[2]), key[3]
-    raise ValueError(
-        f"`key` must be a name, (node type, name) or (source type, relation, target type, name); got {key!r}."
-    )
-
-
 def _innermost(examples: Sequence[Any]) -> Counts:
     """Counts the innermost graphs of batches."""
     return np.array([batch.num_graphs if batch._plan is None else batch._plan.num_innermost for batch in examples])
@@ -694,7 +424,7 @@ def _check_keys(examples: Sequence[GraphData], store_keys: list[StoreKey]) -> No
             _refuse_keys(paths, others, position)
 
 
-def _paths(example: GraphData) -> set[_Path]:
+def _paths(example: GraphData) -> set[Path]:
     return {(store_key, key) for store_key, store in example._stores.items() for key in store}
 
 
@@ -740,86 +470,3 @@ def _as_counts(key: str, increments: list[Any], axis: int | None, first: Any) ->
             f"for values of shape {first.shape}."
         )
     return np.concatenate(arrays, axis=axis).astype(np.int64)
-
-
-class _GraphMaker:
-    """Makes a graph of a batch."""
-
-    def __init__(self, batch: Batch, plan: _Plan, layout: GraphLayout, indices_dtype: tf.DType) -> None:
-        self._batch = batch
-        self._plan = plan
-        self._layout = layout
-        self._dtype = tf.as_dtype(indices_dtype)
-
-    def make(self) -> GraphTensor:
-        """Returns a scalar graph with a component for each example."""
-        ones = np.ones(self._plan.num_examples, np.int64)
-        sizes = {name: self._num_nodes(name) for name in self._layout.node_sets}
-        return GraphTensor.from_pieces(
-            context=Context.from_fields(
-                features=self._features("the context", self._layout.context, ones), sizes=tf.constant(ones, self._dtype)
-            ),
-            node_sets={
-                name: NodeSet.from_fields(
-                    sizes=tf.constant(sizes[name], self._dtype),
-                    features=self._features(f"node set {name!r}", features, sizes[name]),
-                )
-                for name, features in self._layout.node_sets.items()
-            },
-            edge_sets={name: self._edge_set(name, edges, sizes) for name, edges in self._layout.edge_sets.items()},
-        )
-
-    def _lookup(self, key: Key) -> tuple[Any, Column]:
-        store_key, name = split_key(key)
-        column = self._plan.columns.get(store_key, {}).get(name)
-        if column is None or name not in self._batch._stores[store_key]:
-            raise KeyError(f"`layout` must name keys of the batch; got {key!r}. Known are {list(self._batch._store)}.")
-        return self._batch._stores[store_key][name], column
-
-    def _num_nodes(self, node_set: str) -> Counts:
-        key = self._layout.size_key(node_set)
-        value, column = self._lookup(key)
-        if SIZE_NAME in self._layout.node_sets[node_set] and isinstance(column, ArrayColumn):
-            return np.asarray(value, np.int64)
-        if column.lengths is None:
-            raise ValueError(f"`{key}` must hold arrays, to be a feature of node set {node_set!r}; got {type(value)}.")
-        return column.lengths
-
-    def _features(self, place: str, features: Mapping[str, Key], sizes: Counts) -> dict[str, tf.Tensor]:
-        converted = {}
-        for name, key in features.items():
-            if name == SIZE_NAME:
-                continue
-            value, column = self._lookup(key)
-            if not isinstance(column, ArrayColumn) or column.axis != 0 or not np.array_equal(column.lengths, sizes):
-                found = column.lengths.tolist() if isinstance(column, ArrayColumn) else type(value).__name__
-                raise ValueError(
-                    f"`{key}` must hold arrays with one row per item of {place}, {sizes.tolist()}; got {found}. For "
-                    "values of graphs, FieldRule(axis=None) makes a row of each."
-                )
-            converted[name] = tf.convert_to_tensor(value)
-        return converted
-
-    def _edge_set(self, name: str, edges: EdgeLayout, sizes: Mapping[str, Counts]) -> EdgeSet:
-        index, column = self._lookup(edges.index)
-        if not isinstance(column, ArrayColumn) or index.ndim != 2 or len(index) != 2 or column.axis != 1:
-            raise ValueError(
-                f"`{edges.index}` must have shape [2, num_edges]; got {np.shape(index)} in edge set {name!r}."
-            )
-        expected = np.stack([starts_of(sizes[end])[:-1] for end in (edges.source, edges.target)])
-        shifts = np.zeros_like(expected) if column.shifts is None else column.shifts
-        if not (np.broadcast_to(shifts, expected.shape) == expected).all():
-            raise ValueError(
-                f"`{edges.index}` must have grown by the numbers of nodes of {edges.source!r} and {edges.target!r}; "
-                "got other increments. Make the batch with the same layout."
-            )
-        ends = (
-            tf.convert_to_tensor(index, self._dtype)
-            if index.dtype == self._dtype.as_numpy_dtype
-            else tf.constant(index.astype(self._dtype.as_numpy_dtype))
-        )
-        return EdgeSet.from_fields(
-            sizes=tf.constant(column.lengths, self._dtype),
-            features=self._features(f"edge set {name!r}", edges.features, column.lengths),
-            adjacency=Adjacency.from_indices((edges.source, ends[SOURCE]), (edges.target, ends[TARGET])),
-        )

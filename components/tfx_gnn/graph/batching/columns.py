@@ -260,7 +260,7 @@ def _join(key: str, values: Sequence[Any], axis: int | None) -> tuple[Array, int
     if isinstance(first, _SCALARS):
         return _numbers(key, values), 0, np.ones(len(values), np.int64), False, type(first)
     _check_arrays(key, values)
-    if first.ndim == 0 or axis is None:
+    if axis is None or first.ndim == 0:
         _check_equal_shapes(key, values, None)
         return np.stack(values), 0, np.ones(len(values), np.int64), True, None
     if not -first.ndim <= axis < first.ndim:
@@ -268,7 +268,7 @@ def _join(key: str, values: Sequence[Any], axis: int | None) -> tuple[Array, int
             f"`{key}` must have the dimension that its rule concatenates; got axis {axis} for shape {first.shape}. "
             "Give a FieldRule with another axis, or None to stack values."
         )
-    axis %= first.ndim
+    axis = axis % int(first.ndim)
     try:
         joined = np.concatenate(values, axis=axis)
     except ValueError:

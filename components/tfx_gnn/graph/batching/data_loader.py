@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfx_gnn.graph.batching.collating import Batch, Collator
+from tfx_gnn.graph.batching.collated_batch import Batch
+from tfx_gnn.graph.batching.collating import Collator
 from tfx_gnn.graph.batching.graph_data import GraphData
 from tfx_gnn.graph.batching.graph_layout import FieldRule, GraphLayout, Key
 
