@@ -34,6 +34,7 @@ from tfx_gnn.graph.batching.graph_data import (
     overrides_rules,
     refuse_undecided,
     required_num_nodes,
+    tells_num_nodes,
 )
 from tfx_gnn.graph.batching.graph_layout import FieldRule, GraphLayout, Key
 from tfx_gnn.graph.batching.layout_graphs import Path, split_key
@@ -133,6 +134,7 @@ class Collator:
         self._follow = _names(follow_batch, "follow_batch")
         self._exclude = _names(exclude_keys, "exclude_keys")
         self._guesses = guesses_by_name
+        self._known_rules: dict[Key, tuple[FieldRule | None, bool]] = {}
 
     def collate(self, examples: Sequence[GraphData]) -> Batch:
         """Makes a batch."""
@@ -218,6 +220,8 @@ class Collator:
                 return None
             if given.example_type.num_nodes is not GraphData.num_nodes:
                 counts = [example.num_nodes for example in given.examples]
+            elif not tells_num_nodes(given.examples[0]._store):
+                return None
             else:
                 counts = [num_nodes_in(store) for store in given.stores(None)]
         else:
@@ -249,11 +253,7 @@ class Collator:
 
     def _join_arrays(self, given: _Examples, store_key: StoreKey, key: str, values: list[Any]) -> tuple[Any, Column]:
         path: Key = key if store_key is None else (*_parts(store_key), key)
-        rule = self._rules.get(path)
-        is_edge_index = False
-        if rule is None and self._layout is not None:
-            rule = self._layout.rule_of(path)
-            is_edge_index = any(edges.index == path for edges in self._layout.edge_sets.values())
+        rule, is_edge_index = self._rule_of(path)
         if rule is not None:
             counts = None if rule.increment is None else self._rule_counts(given, key, rule, values[0])
             return join_arrays(key, values, axis=rule.axis, counts=counts, keeps_missing=not is_edge_index)
@@ -268,6 +268,16 @@ class Collator:
         return join_arrays(
             key, values, axis=default_axis(key), counts=self._default_counts(given, store_key, key, values)
         )
+
+    def _rule_of(self, path: Key) -> tuple[FieldRule | None, bool]:
+        """Returns the rule of a key, and whether the layout has it as the ends of edges, which cannot be missing."""
+        if path not in self._known_rules:
+            rule, is_edge_index = self._rules.get(path), False
+            if rule is None and self._layout is not None:
+                rule = self._layout.rule_of(path)
+                is_edge_index = any(edges.index == path for edges in self._layout.edge_sets.values())
+            self._known_rules[path] = rule, is_edge_index
+        return self._known_rules[path]
 
     def _default_counts(self, given: _Examples, store_key: StoreKey, key: str, values: list[Any]) -> Any:
         if key in INDEX_KEYS:
@@ -349,7 +359,7 @@ class Collator:
             )
         values = [store[name] for store in stores]
         if isinstance(values[0], np.ndarray) and values[0].ndim:
-            rule = self._rules.get(counted) or (self._layout.rule_of(counted) if self._layout else None)
+            rule, _ = self._rule_of(counted)
             axis = default_axis(name) if rule is None else rule.axis or 0
             return [value.shape[axis] for value in values]
         try:

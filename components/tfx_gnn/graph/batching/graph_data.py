@@ -86,6 +86,11 @@ def num_nodes_in(store: Mapping[str, Any]) -> int | None:
     return None
 
 
+def tells_num_nodes(store: Mapping[str, Any]) -> bool:
+    """Returns whether a store has a key that may tell the number of nodes."""
+    return "num_nodes" in store or any(key in store for key in _NODE_KEYS)
+
+
 def default_axis(key: str) -> int:
     """Returns the dimension along which PyG concatenates values of a key."""
     return -1 if "index" in key or key == "face" else 0

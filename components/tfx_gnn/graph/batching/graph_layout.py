@@ -91,7 +91,7 @@ class GraphLayout:
         ...     edge_sets={"s_bonds": tfx_gnn.EdgeLayout(source="s", target="s", index="edge_index_s")},
         ... )
         >>> layout.rule_of("edge_index_s")
-        FieldRule(axis=-1, increment=('s', 's'))
+        FieldRule(axis=-1, increment='s')
     """
 
     node_sets: Mapping[NodeSetName, Mapping[FieldName, Key]] = dataclasses.field(default_factory=dict)
@@ -127,7 +127,8 @@ class GraphLayout:
             return self.rules[key]
         for edges in self.edge_sets.values():
             if edges.index == key:
-                return FieldRule(axis=-1, increment=(edges.source, edges.target))
+                ends = (edges.source, edges.target)
+                return FieldRule(axis=-1, increment=ends if len(set(ends)) == 2 else edges.source)
         return FieldRule() if key in self.feature_keys() else None
 
     def size_key(self, node_set_name: NodeSetName) -> Key:
