@@ -401,6 +401,8 @@ def _add(joined: dict[str, Any], keys: Mapping[str, Any], names: list[str], leng
 
 
 def _check_classes(examples: Sequence[Any]) -> None:
+    if isinstance(examples, GraphData) or not hasattr(examples, "__len__"):
+        raise TypeError(f"`examples` must be a list of GraphData; got {type(examples).__name__}. Write a list.")
     if not len(examples):
         raise ValueError("`examples` must hold at least one example; got none. Skip empty batches.")
     first = type(examples[0])

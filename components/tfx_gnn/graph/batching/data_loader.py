@@ -69,7 +69,7 @@ class DataLoader:
         """
         if not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
             raise TypeError(f"`data` must be a list of examples; got {type(data).__name__}. Write list(data).")
-        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+        if not isinstance(batch_size, (int, np.integer)) or isinstance(batch_size, bool) or batch_size < 1:
             raise ValueError(f"`batch_size` must be an integer of at least 1; got {batch_size!r}.")
         if batch_sampler is not None and (shuffle or sampler is not None or drop_last or batch_size != 1):
             raise ValueError(
@@ -84,7 +84,7 @@ class DataLoader:
                 "object with __iter__."
             )
         self._data = data
-        self._batch_size = batch_size
+        self._batch_size = int(batch_size)
         self._shuffle = shuffle
         self._sampler = sampler
         self._batch_sampler = batch_sampler
@@ -111,7 +111,16 @@ class DataLoader:
         """Yields the batches of the next epoch."""
         epoch, self._epoch = self._epoch, self._epoch + 1
         for indices in self._batches(epoch):
-            yield self._collator.collate([self._data[index] for index in indices])
+            yield self._collator.collate([self._data[index] for index in self._checked(indices)])
+
+    def _checked(self, indices: Sequence[int]) -> Sequence[int]:
+        if self._sampler is None and self._batch_sampler is None:
+            return indices
+        size = len(self._data)
+        for index in indices:
+            if not -size <= index < size:
+                raise IndexError(f"`sampler` must yield indices in [0, {size}), the examples of `data`; got {index}.")
+        return indices
 
     def _batches(self, epoch: int) -> Iterator[Sequence[int]]:
         if self._batch_sampler is not None:

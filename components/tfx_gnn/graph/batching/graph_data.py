@@ -53,6 +53,8 @@ class _ArrayWithSizeMethod(np.ndarray):  # type: ignore[type-arg]
 
 def as_value(key: str, value: Any) -> Any:
     """Converts tensors to arrays, also in lists and dicts, and lists of numbers under the keys of PyG's tensors."""
+    if key == "num_nodes":
+        _check_num_nodes(value)
     if type(value) is np.ndarray or value is None or isinstance(value, (str, bytes, bool, int, float)):
         return value
     if isinstance(value, (tf.RaggedTensor, tf.SparseTensor)) or (
@@ -65,7 +67,12 @@ def as_value(key: str, value: Any) -> Any:
     if hasattr(value, "__array__"):
         return np.asarray(value)
     if isinstance(value, list) and key in _ARRAY_KEYS and not any(hasattr(item, "__array__") for item in value):
-        array = np.asarray(value, np.int64 if key in INDEX_KEYS and not np.size(value) else None)
+        try:
+            array = np.asarray(value)
+        except ValueError as error:
+            raise ValueError(f"`{key}` must have rows of one length; got {value!r}. Fill them up.") from error
+        if key in INDEX_KEYS and not array.size:
+            array = array.astype(np.int64)
         return array.astype(np.float32) if array.dtype == np.float64 else array
     if isinstance(value, Mapping):
         return {name: as_value(name, item) for name, item in value.items()}
@@ -73,6 +80,15 @@ def as_value(key: str, value: Any) -> Any:
         items = [as_value("", item) for item in value]
         return tuple(items) if isinstance(value, tuple) else items
     return value
+
+
+def _check_num_nodes(value: Any) -> None:
+    """Refuses numbers of nodes that are none; None removes the key."""
+    if value is None:
+        return
+    array = np.asarray(value)
+    if array.ndim or array.dtype.kind not in "iu" or array < 0:
+        raise ValueError(f"`num_nodes` must be an integer of at least 0; got {value!r}.")
 
 
 def num_nodes_in(store: Mapping[str, Any]) -> int | None:

@@ -570,3 +570,20 @@ def test_arrays_that_overridden_methods_see_have_the_size_of_tensors():
 
     assert (data.x_s.size(0), data.x_s.size(-1), data.x_s.size(), data.x_s.size) == (5, 16, (5, 16), 80)
     assert type(GraphData(x=np.zeros([1])).x) is np.ndarray
+
+
+@pytest.mark.parametrize("num_nodes", [-1, "3", 1.5, [3]])
+def test_a_number_of_nodes_is_a_number(num_nodes):
+    with pytest.raises(ValueError, match="`num_nodes` must be an integer of at least 0"):
+        GraphData(num_nodes=num_nodes)
+
+
+def test_rows_of_a_list_have_one_length():
+    with pytest.raises(ValueError, match="`x` must have rows of one length"):
+        GraphData(x=[[1], [1, 2]])
+
+
+@pytest.mark.parametrize("examples", [None, GraphData(a=1), iter([GraphData(a=1)])])
+def test_examples_are_a_list(examples):
+    with pytest.raises(TypeError, match="`examples` must be a list of GraphData"):
+        collate(examples)

@@ -109,3 +109,9 @@ def test_what_is_no_tensor_is_refused_in_a_data_set():
     hetero["p"].x = np.zeros([1, 1])
     with pytest.raises(ValueError, match="`layout` must be given"):
         DataLoader([hetero]).as_dataset()
+
+
+@pytest.mark.parametrize("options", [{"sampler": [0, 7]}, {"batch_sampler": [[-8]]}])
+def test_samplers_yield_indices_of_examples(options):
+    with pytest.raises(IndexError, match=r"`sampler` must yield indices in \[0, 7\).*got (7|-8)"):
+        list(DataLoader(DATA, **options))
