@@ -1,6 +1,8 @@
 from tfx_gnn.graph.batching.collated_batch import Batch as Batch
 from tfx_gnn.graph.batching.collating import collate as collate
 from tfx_gnn.graph.batching.data_loader import DataLoader as DataLoader
+from tfx_gnn.graph.batching.dynamic_batch_sampler import DynamicBatchSampler as DynamicBatchSampler
+from tfx_gnn.graph.batching.dynamic_batching import batch_by_size as batch_by_size
 from tfx_gnn.graph.batching.dynamic_batching import dynamic_batch as dynamic_batch
 from tfx_gnn.graph.batching.graph_data import GraphData as GraphData
 from tfx_gnn.graph.batching.graph_data import HeteroGraphData as HeteroGraphData
@@ -9,6 +11,7 @@ from tfx_gnn.graph.batching.graph_datasets import dataset_from_generator as data
 from tfx_gnn.graph.batching.graph_layout import EdgeLayout as EdgeLayout
 from tfx_gnn.graph.batching.graph_layout import FieldRule as FieldRule
 from tfx_gnn.graph.batching.graph_layout import GraphLayout as GraphLayout
+from tfx_gnn.graph.batching.imbalanced_sampler import ImbalancedSampler as ImbalancedSampler
 from tfx_gnn.graph.batching.index_shifts import shift_index_features as shift_index_features
 from tfx_gnn.graph.batching.padding import FeatureDefaultValues as FeatureDefaultValues
 from tfx_gnn.graph.batching.padding import pad_to_total_sizes as pad_to_total_sizes

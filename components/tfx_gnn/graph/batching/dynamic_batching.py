@@ -1,4 +1,4 @@
-"""Batches as many consecutive graphs as fit given size constraints (the padding budget)."""
+"""Batches as many consecutive graphs as fit: into size constraints (the padding budget), or below a number of items."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfx_gnn.graph.batching.dynamic_batch_sampler import NODE, check_batch_limits
 from tfx_gnn.graph.batching.graph_datasets import check_graph_dataset
 from tfx_gnn.graph.batching.size_checks import assert_satisfies_size_constraints, sizes_by_graph
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints, SizeRule, as_size
@@ -62,13 +63,112 @@ def dynamic_batch(dataset: tf.data.Dataset, constraints: SizeConstraints) -> tf.
     def plan(graphs: GraphTensor, is_last: tf.Tensor) -> tf.Tensor:
         sizes, is_valid = sizes_by_graph(graphs, demands)
 
-        def assert_fits(position: tf.Tensor) -> tf.Operation:
-            graph = _take(graphs, position, position + 1)
-            return tf.group(*assert_satisfies_size_constraints(graph, constraints))
+        def fits(added: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
+            return rule.fits(added[:, 0], added[:, 1:]) & is_valid[start:]
 
-        return _consecutive_lengths(rule, sizes, is_valid, is_last=is_last, assert_fits=assert_fits)
+        def refuse(position: tf.Tensor) -> tf.Tensor:
+            graph = _take(graphs, position, position + 1)
+            with tf.control_dependencies(assert_satisfies_size_constraints(graph, constraints)):
+                return tf.zeros([], tf.int64)
+
+        return _consecutive_lengths(sizes, fits, is_last=is_last, length_if_too_big=refuse)
 
     return _regroup(dataset, plan)
+
+
+def batch_by_size(
+    dataset: tf.data.Dataset,
+    max_num: int,
+    *,
+    mode: str = NODE,
+    set_name: str = "",
+    skip_too_big: bool = False,
+    num_steps: int | None = None,
+    num_skipped: tf.Variable | None = None,
+) -> tf.data.Dataset:
+    """Batches as many consecutive graphs as have at most a given number of nodes, or of edges, together.
+
+    A graph joins the current batch if their sum stays at or below `max_num`; otherwise it starts the next batch. Order
+    is kept. A graph that is larger by itself is a batch of its own, or is left out if `skip_too_big`; either way, the
+    graphs before it and after it are in different batches. `DynamicBatchSampler` makes the same batches of indices.
+
+    The batches have different shapes, which XLA and TPUs would compile one by one. For them, use `dynamic_batch`,
+    whose batches can be padded to one size.
+
+    Args:
+        dataset: data set of scalar graphs; may be infinite.
+        max_num: the largest sum, at least 1.
+        mode: "node" or "edge": what is counted.
+        set_name: node set or edge set to count; "" counts all of them.
+        skip_too_big: whether to leave out graphs that are larger than `max_num` by themselves.
+        num_steps: number of batches after which the data set ends, at least 1; None: no limit.
+        num_skipped: int64 scalar variable to which each pass adds the number of graphs that it left out. A `prefetch`
+            later in the pipeline reads ahead, and counts ahead.
+
+    Returns:
+        Data set of graphs of shape [num_graphs]; `merge_batch_to_components` merges each batch.
+
+    Raises:
+        ValueError: if elements are not scalar graphs, or an argument is out of range.
+
+    Example:
+        >>> graphs = tfx_gnn.dataset_from_generator(lambda: (
+        ...     tfx_gnn.homogeneous(source=tf.constant([0]), target=tf.constant([0]), node_features=tf.zeros([size, 1]))
+        ...     for size in (2, 100, 3, 1)))
+        >>> num_skipped = tf.Variable(0, dtype=tf.int64)
+        >>> batches = tfx_gnn.batch_by_size(graphs, 5, skip_too_big=True, num_skipped=num_skipped)
+        >>> [int(batch.shape[0]) for batch in batches], int(num_skipped)
+        ([1, 2], 1)
+    """
+    spec = check_graph_dataset(dataset)
+    check_scalar_graph_tensor(spec, "batch_by_size()")
+    check_batch_limits(max_num, mode, num_steps)
+    columns = _counted_columns(spec, mode, set_name)
+    if num_skipped is not None and (num_skipped.dtype != tf.int64 or num_skipped.shape.rank != 0):
+        raise ValueError(
+            f"`num_skipped` must be an int64 scalar variable; got dtype={num_skipped.dtype.name}, "
+            f"shape={num_skipped.shape}. Make it by tf.Variable(0, dtype=tf.int64)."
+        )
+
+    def sizes_of(graphs: GraphTensor) -> tf.Tensor:
+        sizes, _ = sizes_by_graph(graphs, {})
+        return tf.reduce_sum(tf.gather(sizes, columns, axis=1), axis=1, keepdims=True)
+
+    def plan(graphs: GraphTensor, is_last: tf.Tensor) -> tf.Tensor:
+        return _consecutive_lengths(
+            sizes_of(graphs),
+            lambda added, _: added[:, 0] <= max_num,
+            is_last=is_last,
+            length_if_too_big=lambda _: tf.ones([], tf.int64),
+        )
+
+    def is_wanted(batch: GraphTensor) -> tf.Tensor:
+        # Only a graph that is too big by itself can be in a batch that is too big.
+        is_too_big = tf.reduce_sum(sizes_of(batch)) > max_num
+        if num_skipped is None:
+            return tf.logical_not(is_too_big)
+        with tf.control_dependencies([num_skipped.assign_add(tf.cast(is_too_big, tf.int64), read_value=False)]):
+            return tf.logical_not(is_too_big)
+
+    batches = _regroup(dataset, plan)
+    if skip_too_big:
+        batches = batches.filter(tf.autograph.experimental.do_not_convert(is_wanted))
+    return batches if num_steps is None else batches.take(num_steps)
+
+
+def _counted_columns(spec: GraphTensorSpec, mode: str, set_name: str) -> list[int]:
+    """Finds the columns of `sizes_by_graph` to add up."""
+    nodes, edges = list(spec.node_sets_spec), list(spec.edge_sets_spec)
+    known = nodes if mode == NODE else edges
+    if not known:
+        raise ValueError(f"`mode` must name items that the graphs have; got {mode!r} for graphs without {mode} sets.")
+    if set_name and set_name not in known:
+        raise ValueError(
+            f"`set_name` must be one of the {mode} sets {sorted(known)}; got {set_name!r}. "
+            f"Name one of these, or leave it out to count the {mode}s of all."
+        )
+    first = 1 if mode == NODE else 1 + len(nodes)
+    return [first + known.index(name) for name in ([set_name] if set_name else known)]
 
 
 def _regroup(dataset: tf.data.Dataset, plan: _Plan) -> tf.data.Dataset:
@@ -171,16 +271,19 @@ def _join(first: Any, second: Any) -> Any:
 
 
 def _consecutive_lengths(
-    rule: SizeRule,
     sizes: tf.Tensor,
-    is_valid: tf.Tensor,
+    fits: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
     *,
     is_last: tf.Tensor,
-    assert_fits: Callable[[tf.Tensor], tf.Operation],
+    length_if_too_big: Callable[[tf.Tensor], tf.Tensor],
 ) -> tf.Tensor:
-    """Cuts the longest batches that fit, from the front; `assert_fits` raises for a graph that cannot fit at all."""
+    """Cuts the longest batches that fit, from the front.
+
+    `fits` gets the sizes of the batches from a start to each later graph, and the start. `length_if_too_big` gets the
+    position of a graph that does not fit even alone; it returns the length of its batch, or raises an error.
+    """
     totals = tf.pad(tf.cumsum(sizes, axis=0), [[1, 0], [0, 0]])
-    num_graphs = tf.size(is_valid, tf.int64)
+    num_graphs = tf.shape(sizes, tf.int64)[0]
 
     def is_unfinished(start: tf.Tensor, lengths: tf.Tensor, is_complete: tf.Tensor) -> tf.Tensor:
         del lengths
@@ -188,13 +291,10 @@ def _consecutive_lengths(
 
     def cut_one(start: tf.Tensor, lengths: tf.Tensor, is_complete: tf.Tensor) -> tuple[tf.Tensor, ...]:
         del is_complete
-        added = totals[start + 1 :] - totals[start]
-        fits = rule.fits(added[:, 0], added[:, 1:]) & is_valid[start:]
+        fitting = fits(totals[start + 1 :] - totals[start], start)
         # The number of graphs before the first one that does not fit: from there on, the products are zero.
-        length = tf.reduce_sum(tf.math.cumprod(tf.cast(fits, tf.int64)))
-        check = tf.cond(length > 0, tf.no_op, lambda: assert_fits(start))
-        with tf.control_dependencies([check]):
-            length = tf.identity(length)
+        length = tf.reduce_sum(tf.math.cumprod(tf.cast(fitting, tf.int64)))
+        length = tf.cond(length > 0, lambda: length, lambda: length_if_too_big(start))
         # A batch of all remaining graphs may still grow when more graphs arrive.
         is_complete = (start + length < num_graphs) | is_last
         lengths = tf.concat([lengths, tf.repeat(length, tf.cast(is_complete, tf.int64))], axis=0)

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 import tfx_gnn.graph as lib
 from tfx_gnn.graph.batching import dynamic_batching
-from tfx_gnn.graph.batching.dynamic_batching import dynamic_batch
+from tfx_gnn.graph.batching.dynamic_batch_sampler import DynamicBatchSampler
+from tfx_gnn.graph.batching.dynamic_batching import batch_by_size, dynamic_batch
 from tfx_gnn.graph.batching.padding import pad_to_total_sizes
 from tfx_gnn.graph.batching.size_checks import satisfies_size_constraints
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints
@@ -217,3 +218,71 @@ def test_only_scalar_graphs_are_batched():
         dynamic_batch(make_dataset((1, 1)).batch(1), constraints())
     with pytest.raises(ValueError, match="element of dataset must be GraphTensor"):
         dynamic_batch(tf.data.Dataset.range(3), constraints())
+
+
+@pytest.mark.parametrize(
+    ("num_nodes", "max_num", "options", "expected"),
+    [
+        ([400, 100, 101, 102, 103], 300, {"set_name": "a"}, ([[0], [1, 2], [3, 4]], 0)),
+        # Each graph also has a latent node.
+        ([400, 100, 101, 102, 103], 206, {}, ([[0], [1, 2], [3], [4]], 0)),
+        ([2, 100, 3], 5, {"set_name": "a", "skip_too_big": True}, ([[0], [2]], 1)),
+        ([7, 8, 9], 5, {"set_name": "a", "skip_too_big": True}, ([], 3)),
+        ([0, 0, 3], 2, {"set_name": "a"}, ([[0, 1], [2]], 0)),
+        ([9, 1, 9, 1, 1], 1, {"set_name": "a", "skip_too_big": True, "num_steps": 2}, ([[1], [3]], 2)),
+    ],
+    ids=["one node set", "all node sets", "one too big", "all too big", "empty graphs", "few steps"],
+)
+def test_graphs_are_batched_up_to_a_number_of_nodes(monkeypatch, num_nodes, max_num, options, expected):
+    monkeypatch.setattr(dynamic_batching, "_CHUNK_SIZE", 2)
+    dataset = make_dataset(*[(size, 1) for size in num_nodes])
+    skipped = tf.Variable(0, dtype=tf.int64)
+
+    batches = batch_by_size(dataset, max_num, num_skipped=skipped, **options)
+
+    assert (indices(batches), int(skipped)) == expected
+    assert batches.element_spec == dataset.batch(2).element_spec
+
+
+def test_batches_by_edges_hold_the_same_examples_as_those_of_the_sampler(monkeypatch):
+    monkeypatch.setattr(dynamic_batching, "_CHUNK_SIZE", 16)
+    num_edges = np.random.default_rng(0).integers(0, 9, 80).tolist()
+
+    batches = batch_by_size(make_dataset(*[(1, size) for size in num_edges]), 7, mode="edge", skip_too_big=True)
+
+    expected = DynamicBatchSampler(num_edges, 7, skip_too_big=True)
+    assert indices(batches) == [batch.tolist() for batch in expected]
+
+
+def test_batches_by_size_of_infinite_graphs_can_be_limited():
+    batches = batch_by_size(make_dataset((4, 0), (3, 0)).repeat(), 7, set_name="a", num_steps=3)
+
+    assert indices(batches) == [[0, 1]] * 3
+    assert batches.cardinality() == 3
+
+
+@pytest.mark.parametrize(
+    ("max_num", "options", "message"),
+    [
+        (0, {}, "`max_num` must be at least 1; got 0"),
+        (5, {"mode": "graph"}, "`mode` must be 'node' or 'edge'; got 'graph'"),
+        (5, {"num_steps": 0}, "`num_steps` must be at least 1; got 0"),
+        (5, {"set_name": "e"}, r"`set_name` must be one of the node sets \['a', 'latent'\]; got 'e'"),
+        (5, {"mode": "edge", "set_name": "a"}, r"`set_name` must be one of the edge sets \['e'\]; got 'a'"),
+    ],
+)
+def test_unsuitable_limits_of_batches_by_size_are_refused(max_num, options, message):
+    with pytest.raises(ValueError, match=message):
+        batch_by_size(make_dataset((1, 0)), max_num, **options)
+
+
+def test_other_elements_and_counters_are_refused():
+    with pytest.raises(ValueError, match="must be GraphTensor"):
+        batch_by_size(tf.data.Dataset.range(3), 5)
+    with pytest.raises(ValueError, match=r"scalar"):
+        batch_by_size(make_dataset((1, 0)).batch(2), 5)
+    with pytest.raises(ValueError, match="`num_skipped` must be an int64 scalar variable; got dtype=int32"):
+        batch_by_size(make_dataset((1, 0)), 5, num_skipped=tf.Variable(0))
+    nodes_only = lib.GraphTensor.from_pieces(node_sets={"a": lib.NodeSet.from_fields(sizes=[1])})
+    with pytest.raises(ValueError, match="`mode` must name items that the graphs have; got 'edge'"):
+        batch_by_size(tf.data.Dataset.from_tensors(nodes_only), 5, mode="edge")
