@@ -126,7 +126,7 @@ def shuffled_indices(num: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
 
 def random_bits(num: int, seed: int, epoch: int) -> npt.NDArray[np.uint64]:
     """Returns `num` random 64-bit numbers that depend on the arguments only."""
-    return np.random.Philox(np.random.SeedSequence([seed, epoch])).random_raw(num)
+    return np.random.SFC64(np.random.SeedSequence([seed, epoch])).random_raw(num)
 
 
 def check_seed(seed: int) -> None:

@@ -17,6 +17,7 @@ from tfx_gnn.graph.batching.dynamic_batch_sampler import check_seed, random_bits
 UNKNOWN = -1
 _BITS_OF_DOUBLE = 53
 _SMALL = 2**15
+_CHUNK = 1 << 14  # draws at a time, so that intermediate arrays stay in the cache
 
 
 class ImbalancedSampler:
@@ -97,17 +98,20 @@ class ImbalancedSampler:
 
     def indices(self, epoch: int) -> npt.NDArray[np.int64]:
         """Returns the indices of an epoch, int64 [num_samples]; `epoch` itself stays as it is."""
-        bits = random_bits(2 * self._num_samples, self._seed, epoch)
-        # Class by class with equal probability, then an example of it: the product is in proportion to the weights.
-        chosen = _below(bits[: self._num_samples], len(self._counts))
-        within = _below(bits[self._num_samples :], self._counts[chosen])
+        bits = random_bits(self._num_samples, self._seed, epoch)
+        drawn = np.empty(self._num_samples, np.int64)
+        for start in range(0, self._num_samples, _CHUNK):
+            drawn[start : start + _CHUNK] = self._draw(bits[start : start + _CHUNK])
+        return drawn
+
+    def _draw(self, bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        # In [0, num_classes). The whole part chooses a class, and the rest an example of it: so the probability of an
+        # example is in proportion to its weight. Rounding never reaches a limit, because a double below 1 is at most
+        # 1 - 2**-53.
+        uniform = (bits >> np.uint64(64 - _BITS_OF_DOUBLE)) * 2.0**-_BITS_OF_DOUBLE * len(self._counts)
+        chosen = uniform.astype(np.int64)
+        within = ((uniform - chosen) * self._counts[chosen]).astype(np.int64)
         return self._order[self._starts[chosen] + within]
-
-
-def _below(bits: npt.NDArray[np.uint64], limits: Any) -> npt.NDArray[np.int64]:
-    """Maps random 64-bit numbers to integers in [0, limit), equally probable as far as a double can tell."""
-    uniform = (bits >> np.uint64(64 - _BITS_OF_DOUBLE)) * 2.0**-_BITS_OF_DOUBLE
-    return (uniform * limits).astype(np.int64)
 
 
 def _checked_labels(labels: npt.ArrayLike) -> npt.NDArray[Any]:
