@@ -249,6 +249,14 @@ def train(
     sharding: Annotated[
         str, typer.Option(help="How files are divided among processes: 'auto', 'file', 'data' or 'off'.")
     ] = "auto",
+    class_sampling: Annotated[
+        str,
+        typer.Option(
+            help="How many times a training example comes in an epoch: 'balanced' makes all classes equally frequent; "
+            "or mean numbers by class: '{\"fraud\": 5}'. By default, once.",
+            show_default=False,
+        ),
+    ] = "",
     precision: Annotated[
         str, typer.Option(help="Precision of the layers' computation: 'float32' or 'mixed_bfloat16'.")
     ] = "float32",
@@ -332,6 +340,11 @@ def train(
                     success_ratio=success_ratio,
                     shuffle_buffer_size=shuffle_buffer_size,
                     sharding=sharding,
+                    class_sampling=(
+                        arguments.read_object("--class-sampling", class_sampling)
+                        if class_sampling.lstrip().startswith("{")
+                        else class_sampling
+                    ),
                 ),
                 execution=ExecutionOptions(
                     precision=precision,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import gzip
 import os
 import re
@@ -40,6 +41,13 @@ _SMALL_FILE_BYTES = 1024
 _SHARD_NAME = re.compile(r"(?P<prefix>.*)-(?P<shard>\d{5})-of-(?P<total>\d{5})(?P<suffix>.*)")
 _MAX_OPEN_FILES = 16
 _SEEDS = 2**31  # Seeds are below this, so no two pipelines share one.
+
+
+RecordTimes = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
+"""Decides how many times records come in an epoch.
+
+Maps records, string [n], the shards of their files and their positions in these, int64 [n], and the epoch to int64 [n].
+"""
 
 
 def graph_schema_path(folder: str) -> str:
@@ -298,23 +306,30 @@ def shuffled_records(
     seed: int,
     pipeline: int = 0,
     shard: Callable[[tf.data.Dataset], tf.data.Dataset] | None = None,
+    times: RecordTimes | None = None,
 ) -> tf.data.Dataset:
     """Reads files once for each of `epochs`, in an order determined by the seed and the number of the epoch.
 
     Each epoch has a different order, which can be reproduced: it depends neither on what was read before nor on
     TensorFlow's global seed. `seed` is in [0, 2**31). A buffer of 1 does not shuffle. Each input pipeline shuffles in
     its own order, but all read the files in the same order; `shard` picks the records of one pipeline before they are
-    shuffled.
+    shuffled. `times` decides how many times each of these comes; before shuffling, its copies follow each other.
     """
     paths = tf.constant([file.path for file in files])
+    shards = tf.constant([file.shard for file in files], tf.int64)
 
     def epoch_of_records(epoch: tf.Tensor) -> tf.data.Dataset:
         seeds = tf.stack([tf.constant(seed, tf.int64), epoch])
         in_order = shuffle_buffer_size == 1
         # All pipelines read in this order, because the position of a record decides which pipeline keeps it.
-        records = _read(paths if in_order else tf.random.experimental.stateless_shuffle(paths, seeds), len(files))
+        order = tf.range(len(files))
+        order = order if in_order else tf.random.experimental.stateless_shuffle(order, seeds)
+        read = _read if times is None else functools.partial(_read_with_places, shards=tf.gather(shards, order))
+        records = read(tf.gather(paths, order), len(files))
         if shard is not None:
             records = shard(records)
+        if times is not None:
+            records = _repeated(records, times, epoch)
         if in_order:
             return records
         seeds = tf.stack([tf.constant(seed + pipeline * _SEEDS, tf.int64), epoch])
@@ -328,8 +343,36 @@ def shuffled_records(
 
 
 def _read(paths: tf.Tensor, num_files: int) -> tf.data.Dataset:
-    return tf.data.Dataset.from_tensor_slices(paths).interleave(
-        lambda path: tf.data.TFRecordDataset(path, compression_type="GZIP"),
+    return _interleaved(tf.data.Dataset.from_tensor_slices(paths), _records_of, num_files)
+
+
+def _read_with_places(paths: tf.Tensor, num_files: int, *, shards: tf.Tensor) -> tf.data.Dataset:
+    """Reads records with the shard of the file and the position in it."""
+
+    def numbered(path: tf.Tensor, shard: tf.Tensor) -> tf.data.Dataset:
+        # Without a function that is called for each record.
+        shard_of_each, positions = tf.data.Dataset.from_tensors(shard).repeat(), tf.data.Dataset.range(tf.int64.max)
+        return tf.data.Dataset.zip((_records_of(path), shard_of_each, positions))
+
+    return _interleaved(tf.data.Dataset.from_tensor_slices((paths, shards)), numbered, num_files)
+
+
+def _repeated(records: tf.data.Dataset, times: RecordTimes, epoch: tf.Tensor) -> tf.data.Dataset:
+    counted = records.batch(_RECORDS_AT_ONCE).map(
+        lambda record, shard, position: (record, times(record, shard, position, epoch)),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
+    return counted.unbatch().flat_map(lambda record, number: tf.data.Dataset.from_tensors(record).repeat(number))
+
+
+def _records_of(path: tf.Tensor) -> tf.data.Dataset:
+    return tf.data.TFRecordDataset(path, compression_type="GZIP")
+
+
+def _interleaved(files: tf.data.Dataset, read: Callable[..., tf.data.Dataset], num_files: int) -> tf.data.Dataset:
+    return files.interleave(
+        tf.autograph.experimental.do_not_convert(read),
         cycle_length=min(num_files, _MAX_OPEN_FILES),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,

@@ -9,7 +9,8 @@ from typing import Any
 from tfx_gnn.distribution.sharding import AUTO, SHARDINGS
 from tfx_gnn.distribution.strategies import MULTI_WORKER_MIRRORED, PARAMETER_SERVER, TPU, StrategyOptions
 from tfx_gnn.io.option_groups import check_groups, from_flat, grouped_option, option_group
-from tfx_gnn.models.tasks import Task
+from tfx_gnn.models.tasks import GraphClassification, NodeClassification, Task
+from tfx_gnn.training.data.class_sampling import BALANCED
 from tfx_gnn.training.data.padded_batches import BUDGET_KINDS
 
 FLOAT32 = "float32"
@@ -33,6 +34,10 @@ class BatchingOptions:
         shuffle_buffer_size: examples in the shuffle buffer, at least 1. 1: no shuffling, and files are read in
             order.
         sharding: how files are divided among processes: "auto", "file", "data" or "off".
+        class_sampling: how many times an example of the training split comes in an epoch. "": once. "balanced":
+            n / (k * n_c) times on average, where n_c of the n examples are of its class and k classes occur, so all
+            classes come equally often. Or the mean number of times by class name, 1 for classes that are not named.
+            For node and graph classification; instead of the task's `class_weights`.
     """
 
     kind: str = grouped_option("packed", flat_name="batching")
@@ -40,6 +45,7 @@ class BatchingOptions:
     success_ratio: float = 0.99
     shuffle_buffer_size: int = 10_000
     sharding: str = AUTO
+    class_sampling: str | dict[str, float] = ""
 
     def __post_init__(self) -> None:
         if self.kind not in BUDGET_KINDS:
@@ -53,6 +59,17 @@ class BatchingOptions:
             )
         _check_least("shuffle_buffer_size", self.shuffle_buffer_size, 1)
         _check_choice("sharding", self.sharding, SHARDINGS)
+        sampling = self.class_sampling
+        if isinstance(sampling, str) and sampling not in ("", BALANCED):
+            raise ValueError(
+                f"`class_sampling` must be {BALANCED!r}, or map class names to numbers; got {sampling!r}. Leave it out "
+                "to take every example once."
+            )
+        if not isinstance(sampling, str) and not all(0.0 < rate < float("inf") for rate in sampling.values()):
+            raise ValueError(
+                f"`class_sampling` must map class names to positive numbers; got {sampling!r}. Leave examples out of "
+                "the training split to never take them."
+            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -185,11 +202,27 @@ class GraphTrainerOptions:
                 f"`eval_split` must be another split than `train_split`; got {self.eval_split!r} for both. "
                 "Evaluate a model on examples that it does not learn from."
             )
+        if self.batching.class_sampling:
+            self._check_class_sampling()
         _check_choice("verify_tpu", self.verify_tpu, (VERIFY_AUTO, VERIFY_ALWAYS, VERIFY_NEVER))
         if self.execution.deterministic and self.strategy.kind == PARAMETER_SERVER:
             raise ValueError(
                 f"`deterministic` must be False for strategy {PARAMETER_SERVER!r}; got True. Its workers are not "
                 f"synchronous: choose {MULTI_WORKER_MIRRORED!r}."
+            )
+
+    def _check_class_sampling(self) -> None:
+        if not isinstance(self.task, (NodeClassification, GraphClassification)):
+            raise ValueError(
+                "`class_sampling` must be '' for tasks without one class per example; got "
+                f"{self.batching.class_sampling!r} for {type(self.task).__name__}. Leave it out, or train a "
+                "NodeClassification or GraphClassification."
+            )
+        if self.task.class_weights:
+            raise ValueError(
+                f"`class_sampling` must be '' where the task has `class_weights`; got {self.batching.class_sampling!r} "
+                f"and class_weights={self.task.class_weights!r}, which both correct for rare classes. Keep one of "
+                "them."
             )
 
     @classmethod

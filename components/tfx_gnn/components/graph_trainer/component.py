@@ -65,6 +65,7 @@ class GraphTrainer(base_component.BaseComponent):
     | parameter | success_ratio | float | which of the learned fit-or-skip budgets to use |
     | parameter | shuffle_buffer_size | int | graphs in the shuffle buffer |
     | parameter | sharding | str | how files are divided among processes |
+    | parameter | class_sampling | JSON | how many times an example comes in an epoch, by class: "balanced" or numbers |
     | parameter | precision | str | "float32" or "mixed_bfloat16" |
     | parameter | steps_per_execution | int | steps that run in one call of TensorFlow |
     | parameter | jit_compile | JSON | whether XLA compiles the step |

@@ -42,7 +42,7 @@ from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.index_features import IndexFeatures, padded_index_features
 from tfx_gnn.models.tasks import Objective
-from tfx_gnn.records.examples_folder import RecordFile, ordered_records, shuffled_records
+from tfx_gnn.records.examples_folder import RecordFile, RecordTimes, ordered_records, shuffled_records
 from tfx_gnn.records.size_constraints_file import Budget
 from tfx_gnn.training.data.padded_batches import PaddedBatch, empty_batches, padded_batches
 from tfx_gnn.transform.transform_layer import with_declared_shapes, without_reserved_features
@@ -231,15 +231,22 @@ def training_batches(
     seed: int,
     pipeline: int = 0,
     shard: Callable[[tf.data.Dataset], tf.data.Dataset] | None = None,
+    times: RecordTimes | None = None,
 ) -> tf.data.Dataset:
     """Reads a split once per epoch, in an order determined by the seed and the epoch; a dataset of `PaddedBatch`.
 
     It shuffles serialized examples, which are smaller than parsed ones. Each epoch has a different order, which is the
     same in every run, so fit-or-skip removes different graphs in each epoch. `keep` is as for `padded_batches`,
-    `pipeline` as for `shuffled_records`; `shard` keeps only the records of this pipeline.
+    `pipeline` and `times` as for `shuffled_records`; `shard` keeps only the records of this pipeline.
     """
     records = shuffled_records(
-        files, epochs=epochs, shuffle_buffer_size=shuffle_buffer_size, seed=seed, pipeline=pipeline, shard=shard
+        files,
+        epochs=epochs,
+        shuffle_buffer_size=shuffle_buffer_size,
+        seed=seed,
+        pipeline=pipeline,
+        shard=shard,
+        times=times,
     )
     # The bytes can be trusted: LabelReader has already read and checked all of them.
     return padded_batches(records, graph_spec, budget, batching, keep=keep, trusted=True)

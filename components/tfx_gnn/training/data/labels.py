@@ -127,6 +127,11 @@ class LabelReader:
             )
         return {name: accumulator.summary() for name, accumulator in accumulators.items()}
 
+    def classes(self, serialized: tf.Tensor) -> tf.Tensor:
+        """Reads the classes of tf.Examples, string [n] to int64 [n], for a single task with one class per example."""
+        _, _, labels, _ = self._look(serialized)
+        return labels[""]
+
 
 def check_train_labels(labels: Mapping[str, LabelSummary], objective: Objective, *, split: str) -> None:
     """Checks that there is something to learn from: known classes, finite targets, true and false pairs."""

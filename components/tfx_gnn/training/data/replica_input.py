@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tfx_gnn.distribution.distributed_datasets import distribute
 from tfx_gnn.distribution.sharding import Sharding, shard_files, shard_records
-from tfx_gnn.records.examples_folder import RecordFile
+from tfx_gnn.records.examples_folder import RecordFile, RecordTimes
 from tfx_gnn.records.size_constraints_file import Budget
 from tfx_gnn.training.data import input_pipeline
 from tfx_gnn.training.data.input_pipeline import LabelledGraphs
@@ -34,6 +34,7 @@ class TrainingInput:
         seed: seed of the order of examples.
         sharding: which part each pipeline reads.
         read_precomputed: reads precomputed batches instead of the files; with one pipeline only.
+        times: decides how many times each example comes in an epoch; None: once.
     """
 
     files: Sequence[RecordFile]
@@ -44,6 +45,7 @@ class TrainingInput:
     seed: int
     sharding: Sharding
     read_precomputed: ReadPrecomputed | None = None
+    times: RecordTimes | None = None
 
     def __post_init__(self) -> None:
         if self.read_precomputed is not None and self.sharding.num_pipelines > 1:
@@ -76,6 +78,7 @@ class TrainingInput:
             seed=self.seed,
             pipeline=context.input_pipeline_id,
             shard=functools.partial(shard_records, context=context, sharding=self.sharding),
+            times=self.times,
         )
 
 

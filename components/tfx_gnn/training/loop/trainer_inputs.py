@@ -20,6 +20,7 @@ from tfx_gnn.models.tasks.label_places import without_context_features
 from tfx_gnn.records.blessing import BlessingSubject, check_blessing_subject, is_blessed, read_reasons
 from tfx_gnn.records.examples_folder import RecordFile, graph_schema_path, record_files
 from tfx_gnn.records.size_constraints_file import TIGHT, Budget
+from tfx_gnn.training.data.class_sampling import ClassSampler, sampling_rates
 from tfx_gnn.training.data.labels import LabelReader, check_train_labels
 from tfx_gnn.training.data.padded_batches import BUDGET_KINDS, read_matching_size_constraints
 from tfx_gnn.training.data.precomputed_batches import read_manifest
@@ -155,6 +156,28 @@ def read_budgets(
     for budget in (budgets.training, budgets.evaluation):
         inputs.objective.check_budget(budget.constraints, inputs.graph_spec)
     return budgets
+
+
+def check_class_sampling(folders: TrainerFolders, options: GraphTrainerOptions) -> None:
+    """Refuses to sample precomputed batches, which hold every example once."""
+    if options.batching.class_sampling and folders.precomputed_batches_dir:
+        raise ValueError(
+            f"`class_sampling` must be '' for precomputed batches, which hold every example once; got "
+            f"{options.batching.class_sampling!r} with {folders.precomputed_batches_dir!r}. Leave "
+            "`precomputed_batches_dir` out, or weight the loss by the task's `class_weights` instead."
+        )
+
+
+def class_sampler(inputs: TrainerInputs, options: GraphTrainerOptions) -> ClassSampler | None:
+    """Makes what decides how many times each training example comes in an epoch; None: once."""
+    if not options.batching.class_sampling:
+        return None
+    objective = inputs.objective
+    return ClassSampler(
+        rates=sampling_rates(options.batching.class_sampling, objective.class_names, inputs.train_labels[""]),
+        classes=LabelReader(inputs.graph_spec, objective).classes,
+        seed=options.training_seed,
+    )
 
 
 def precomputed_batches_of_first_epoch(precomputed_batches_dir: str, options: GraphTrainerOptions) -> int:

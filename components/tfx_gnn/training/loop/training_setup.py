@@ -13,6 +13,7 @@ from tfx_gnn.distribution.sharding import choose_sharding, num_input_pipelines
 from tfx_gnn.io.user_code import load_function
 from tfx_gnn.records.examples_folder import ordered_records
 from tfx_gnn.training.data import input_pipeline
+from tfx_gnn.training.data.class_sampling import expected_examples
 from tfx_gnn.training.data.input_pipeline import LabelledBatch, LabelledGraphs
 from tfx_gnn.training.data.padded_batches import PaddedBatch, padded_batches
 from tfx_gnn.training.data.precomputed_batches import precomputed_batches_dataset
@@ -24,6 +25,8 @@ from tfx_gnn.training.loop.trainer_inputs import (
     TrainerFolders,
     TrainerInputs,
     check_blessing,
+    check_class_sampling,
+    class_sampler,
     precomputed_batches_of_first_epoch,
     read_budgets,
     read_inputs,
@@ -51,6 +54,7 @@ class TrainingSetup:
         self._folders = folders
         self.strategy, self.options = strategy, options
         # The quickest checks come first.
+        check_class_sampling(folders, options)
         check_blessing(folders)
         model_fn = load_function(options.model_fn)
         self.inputs: TrainerInputs = read_inputs(folders, options)
@@ -67,6 +71,7 @@ class TrainingSetup:
             num_pipelines=num_input_pipelines(strategy),
             asked=options.batching.sharding,
         )
+        self._sampler = class_sampler(self.inputs, options)
         self.data = TrainingInput(
             files=self.inputs.train_files,
             labelled=self.labelled,
@@ -76,6 +81,7 @@ class TrainingSetup:
             seed=options.training_seed,
             sharding=self.sharding,
             read_precomputed=self._read_precomputed if folders.precomputed_batches_dir else None,
+            times=self._sampler,
         )
         self.sample = self._sample_batch()
         self.builder = ModelBuilder(
@@ -97,7 +103,10 @@ class TrainingSetup:
             return -(
                 -precomputed_batches_of_first_epoch(self._folders.precomputed_batches_dir, self.options) // num_replicas
             )
-        return input_pipeline.expected_steps(self.budgets.training, self.budgets.num_train_examples, num_replicas)
+        num_examples = self.budgets.num_train_examples
+        if self._sampler is not None:
+            num_examples = expected_examples(self._sampler.rates, self.inputs.train_labels[""])
+        return input_pipeline.expected_steps(self.budgets.training, num_examples, num_replicas)
 
     def steps(self, model: tf_keras.Model, *, one_at_a_time: bool = False) -> EpochSteps:
         """Makes the training steps for a compiled model that was built in the scope of the strategy.
