@@ -4,7 +4,13 @@ import pytest
 
 from tfx_gnn.distribution.strategies import StrategyOptions
 from tfx_gnn.io.options_json import from_json, to_json
-from tfx_gnn.models.tasks import NodeClassification
+from tfx_gnn.models.tasks import (
+    GraphClassification,
+    LinkPrediction,
+    MultiTask,
+    NodeClassification,
+    NodeRegression,
+)
 from tfx_gnn.training.options import (
     BatchingOptions,
     CheckpointOptions,
@@ -27,6 +33,30 @@ TASK = NodeClassification(label_feature="color", class_vocabulary="color")
         ({"training_seed": -1}, r"`training_seed` must lie in \[0, 2\*\*31\); got -1"),
         ({"shuffle_buffer_size": 0}, "`shuffle_buffer_size` must be at least 1; got 0"),
         ({"sharding": "rows"}, "`sharding` must be one of .*; got 'rows'"),
+        (
+            {"class_sampling": "equal"},
+            "`class_sampling` must be 'balanced', or map class names to numbers; got 'equal'",
+        ),
+        ({"class_sampling": {"red": 0.0}}, r"must map class names to positive numbers; got \{'red': 0.0\}"),
+        (
+            {"class_sampling": "balanced", "task": NodeRegression(label_feature="size")},
+            "must be '' for tasks without one class per example; got 'balanced' for NodeRegression",
+        ),
+        ({"class_sampling": "balanced", "task": LinkPrediction()}, "got 'balanced' for LinkPrediction"),
+        (
+            {
+                "class_sampling": "balanced",
+                "task": MultiTask(tasks={"a": TASK, "b": NodeRegression(label_feature="size")}),
+            },
+            "got 'balanced' for MultiTask",
+        ),
+        (
+            {
+                "class_sampling": {"red": 2.0},
+                "task": GraphClassification(label_feature="kind", num_classes=2, class_weights="balanced"),
+            },
+            r"must be '' where the task has `class_weights`; got \{'red': 2.0\} and class_weights='balanced'",
+        ),
         ({"precision": "float16"}, "`precision` must be one of .*; got 'float16'"),
         ({"steps_per_execution": 0}, "`steps_per_execution` must be at least 1; got 0"),
         ({"checkpoint_every_steps": -1}, "`checkpoint_every_steps` must be at least 0; got -1"),
@@ -46,6 +76,7 @@ FLAT = {
     "num_epochs": 3,
     "batching": "tight",
     "batch_size": 8,
+    "class_sampling": {"red": 2.0},
     "precision": "mixed_bfloat16",
     "strategy": "parameter_server",
     "num_parameter_partitions": 2,
@@ -57,7 +88,7 @@ GROUPED = GraphTrainerOptions(
     model_fn="m:f",
     task=TASK,
     num_epochs=3,
-    batching=BatchingOptions(kind="tight", batch_size=8),
+    batching=BatchingOptions(kind="tight", batch_size=8, class_sampling={"red": 2.0}),
     execution=ExecutionOptions(precision="mixed_bfloat16"),
     strategy=StrategyOptions(kind="parameter_server", num_parameter_partitions=2),
     checkpoints=CheckpointOptions(every_steps=5, directory="/checkpoints"),
