@@ -13,6 +13,7 @@ from tfx_gnn.models.tasks import GraphClassification, NodeClassification, Task
 from tfx_gnn.training.data.class_sampling import BALANCED
 from tfx_gnn.training.data.padded_batches import BUDGET_KINDS
 
+_MAX_SAMPLING_RATE = 1_000_000
 FLOAT32 = "float32"
 PRECISIONS = (FLOAT32, "mixed_bfloat16")
 VERIFY_AUTO, VERIFY_ALWAYS, VERIFY_NEVER = "auto", "always", "never"
@@ -59,16 +60,26 @@ class BatchingOptions:
             )
         _check_least("shuffle_buffer_size", self.shuffle_buffer_size, 1)
         _check_choice("sharding", self.sharding, SHARDINGS)
+        self._check_class_sampling()
+
+    def _check_class_sampling(self) -> None:
         sampling = self.class_sampling
         if isinstance(sampling, str) and sampling not in ("", BALANCED):
             raise ValueError(
                 f"`class_sampling` must be {BALANCED!r}, or map class names to numbers; got {sampling!r}. Leave it out "
                 "to take every example once."
             )
-        if not isinstance(sampling, str) and not all(0.0 < rate < float("inf") for rate in sampling.values()):
+        is_valid = isinstance(sampling, str) or (
+            isinstance(sampling, dict)
+            and all(
+                isinstance(name, str) and isinstance(rate, (int, float)) and 0.0 < rate <= _MAX_SAMPLING_RATE
+                for name, rate in sampling.items()
+            )
+        )
+        if not is_valid:
             raise ValueError(
-                f"`class_sampling` must map class names to positive numbers; got {sampling!r}. Leave examples out of "
-                "the training split to never take them."
+                f"`class_sampling` must map class names to positive numbers up to {_MAX_SAMPLING_RATE:,}; got "
+                f"{sampling!r}. Leave examples out of the training split to never take them."
             )
 
 

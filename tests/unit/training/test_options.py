@@ -37,7 +37,12 @@ TASK = NodeClassification(label_feature="color", class_vocabulary="color")
             {"class_sampling": "equal"},
             "`class_sampling` must be 'balanced', or map class names to numbers; got 'equal'",
         ),
-        ({"class_sampling": {"red": 0.0}}, r"must map class names to positive numbers; got \{'red': 0.0\}"),
+        (
+            {"class_sampling": {"red": "5"}},
+            r"must map class names to positive numbers up to 1,000,000; got \{'red': '5'\}",
+        ),
+        ({"class_sampling": {"red": 1e300}}, r"up to 1,000,000; got \{'red': 1e\+300\}"),
+        ({"class_sampling": {"red": 0.0}}, r"must map class names to positive numbers up to .*; got \{'red': 0.0\}"),
         (
             {"class_sampling": "balanced", "task": NodeRegression(label_feature="size")},
             "must be '' for tasks without one class per example; got 'balanced' for NodeRegression",

@@ -5,7 +5,6 @@ This module needs NumPy only: the data that is indexed may be of any library.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,8 +20,8 @@ def check_batch_limits(max_num: int, mode: str, num_steps: int | None) -> None:
     if mode not in (NODE, EDGE):
         raise ValueError(f"`mode` must be {NODE!r} or {EDGE!r}; got {mode!r}. Choose what to count.")
     for name, value in (("max_num", max_num), ("num_steps", num_steps)):
-        if value is not None and operator.index(value) < 1:
-            raise ValueError(f"`{name}` must be at least 1; got {value}. Give a larger number.")
+        if value is not None:
+            check_whole_number(name, value, least=1)
 
 
 class DynamicBatchSampler:
@@ -70,7 +69,7 @@ class DynamicBatchSampler:
         seed: int = 0,
     ) -> None:
         check_batch_limits(max_num, mode, num_steps)
-        check_seed(seed)
+        check_whole_number("seed", seed, least=0)
         self._sizes = _sizes_of(dataset_or_sizes, mode)
         self._max_num = int(max_num)
         self._shuffle, self._skip_too_big = shuffle, skip_too_big
@@ -129,10 +128,10 @@ def random_bits(num: int, seed: int, epoch: int) -> npt.NDArray[np.uint64]:
     return np.random.SFC64(np.random.SeedSequence([seed, epoch])).random_raw(num)
 
 
-def check_seed(seed: int) -> None:
-    """Refuses a seed that NumPy does not take."""
-    if operator.index(seed) < 0:
-        raise ValueError(f"`seed` must not be negative; got {seed}. Choose another number.")
+def check_whole_number(name: str, value: int, *, least: int) -> None:
+    """Refuses an argument that is no integer, or too small."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ValueError(f"`{name}` must be a whole number of at least {least}; got {value!r}. Give such a number.")
 
 
 def _sizes_of(dataset_or_sizes: Sequence[Any] | npt.NDArray[Any], mode: str) -> npt.NDArray[np.int64]:

@@ -5,14 +5,13 @@ This module needs NumPy only: the data that is indexed may be of any library.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tfx_gnn.graph.batching.dynamic_batch_sampler import check_seed, random_bits
+from tfx_gnn.graph.batching.dynamic_batch_sampler import check_whole_number, random_bits
 
 UNKNOWN = -1
 _BITS_OF_DOUBLE = 53
@@ -56,12 +55,12 @@ class ImbalancedSampler:
         num_samples: int | None = None,
         seed: int = 0,
     ) -> None:
-        check_seed(seed)
+        check_whole_number("seed", seed, least=0)
+        if num_samples is not None:
+            check_whole_number("num_samples", num_samples, least=1)
         classes = _checked_labels(labels)
         if input_nodes is not None:
             classes = classes[_checked_nodes(input_nodes, len(classes))]
-        if num_samples is not None and operator.index(num_samples) < 1:
-            raise ValueError(f"`num_samples` must be at least 1; got {num_samples}. Give a larger number.")
         if not np.any(classes != UNKNOWN):
             raise ValueError(
                 f"`labels` must have a class other than {UNKNOWN}; got {len(classes)} examples, all of unknown class. "

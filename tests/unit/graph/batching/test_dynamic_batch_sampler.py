@@ -125,10 +125,11 @@ def test_sizes_may_come_in_any_sequence(sizes):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([1], 0), "`max_num` must be at least 1; got 0"),
+        (([1], 0), "`max_num` must be a whole number of at least 1; got 0"),
+        (([1], 300.0), "`max_num` must be a whole number of at least 1; got 300.0"),
         (([1], 5, "graph"), "`mode` must be 'node' or 'edge'; got 'graph'"),
-        (([1], 5, "node", False, False, 0), "`num_steps` must be at least 1; got 0"),
-        (([1], 5, "node", False, False, None, -1), "`seed` must not be negative; got -1"),
+        (([1], 5, "node", False, False, 0), "`num_steps` must be a whole number of at least 1; got 0"),
+        (([1], 5, "node", False, False, None, -1), "`seed` must be a whole number of at least 0; got -1"),
         (([1, -2], 5), "sizes from 0; got -2 at 1"),
         (([1.5], 5), "one integer for each example; got an array of dtype=float64"),
         (([True], 5), "one integer for each example"),

@@ -264,9 +264,9 @@ def test_batches_by_size_of_infinite_graphs_can_be_limited():
 @pytest.mark.parametrize(
     ("max_num", "options", "message"),
     [
-        (0, {}, "`max_num` must be at least 1; got 0"),
+        (0, {}, "`max_num` must be a whole number of at least 1; got 0"),
         (5, {"mode": "graph"}, "`mode` must be 'node' or 'edge'; got 'graph'"),
-        (5, {"num_steps": 0}, "`num_steps` must be at least 1; got 0"),
+        (5, {"num_steps": 0}, "`num_steps` must be a whole number of at least 1; got 0"),
         (5, {"set_name": "e"}, r"`set_name` must be one of the node sets \['a', 'latent'\]; got 'e'"),
         (5, {"mode": "edge", "set_name": "a"}, r"`set_name` must be one of the edge sets \['e'\]; got 'a'"),
     ],

@@ -80,11 +80,11 @@ def test_labels_may_be_bools_or_a_column():
         (([],), "`labels` must hold one integer for each example; got dtype=float64"),
         (([0.5, 1.0],), "`labels` must hold one integer for each example"),
         (([0, -2],), "`labels` must be at least -1; got -2 at 1"),
-        (([0, 1], None, 0), "`num_samples` must be at least 1; got 0"),
+        (([0, 1], None, 0), "`num_samples` must be a whole number of at least 1; got 0"),
         (([0, 1], [2]), r"`input_nodes` must lie in \[0, 2\), the number of labels; got 2"),
         (([0, 1], [True]), "`input_nodes` must hold indices, or a bool for each of 2 labels"),
         (([0, 1], []), "`labels` must have a class other than -1; got 0 examples"),
-        (([0, 1], None, None, -3), "`seed` must not be negative; got -3"),
+        (([0, 1], None, None, -3), "`seed` must be a whole number of at least 0; got -3"),
     ],
 )
 def test_unsuitable_arguments_are_refused(arguments, message):
