@@ -34,6 +34,7 @@ _SCHEMA_SUFFIX = ".pbtxt"
 _SPLIT_PREFIX = "Split-"
 _RECORDS_SUFFIX = ".gz"
 _RECORDS_AT_ONCE = 32
+_RECORDS_TO_REPEAT = 128  # A function call for each record would take longer than reading it.
 _GZIP_TRAILER_BYTES = 8
 _EMPTY_GZIP_BYTES = 20
 # If a gzip stream is cut off after this, it still yields the header of a record, and TensorFlow reports the damage.
@@ -358,12 +359,19 @@ def _read_with_places(paths: tf.Tensor, num_files: int, *, shards: tf.Tensor) ->
 
 
 def _repeated(records: tf.data.Dataset, times: RecordTimes, epoch: tf.Tensor) -> tf.data.Dataset:
-    counted = records.batch(_RECORDS_AT_ONCE).map(
+    counted = records.batch(_RECORDS_TO_REPEAT).map(
         lambda record, shard, position: (record, times(record, shard, position, epoch)),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     )
-    return counted.unbatch().flat_map(lambda record, number: tf.data.Dataset.from_tensors(record).repeat(number))
+
+    def copies(record: tf.Tensor, number: tf.Tensor) -> tf.data.Dataset:
+        # Few copies at a time: there may be a million of one record.
+        ends = tf.cumsum(number)
+        places = tf.data.Dataset.range(ends[-1]).batch(_RECORDS_TO_REPEAT)
+        return places.map(lambda place: tf.gather(record, tf.searchsorted(ends, place, side="right"))).unbatch()
+
+    return counted.flat_map(copies)
 
 
 def _records_of(path: tf.Tensor) -> tf.data.Dataset:
