@@ -96,7 +96,14 @@ class ImbalancedSampler:
         return f"{type(self).__name__}(num_classes={len(self._counts)}, num_samples={self._num_samples})"
 
     def indices(self, epoch: int) -> npt.NDArray[np.int64]:
-        """Returns the indices of an epoch, int64 [num_samples]; `epoch` itself stays as it is."""
+        """Returns the indices of an epoch as one array; the attribute `epoch` stays as it is.
+
+        Args:
+            epoch: number of the epoch, from 0.
+
+        Returns:
+            int64 [num_samples].
+        """
         bits = random_bits(self._num_samples, self._seed, epoch)
         drawn = np.empty(self._num_samples, np.int64)
         for start in range(0, self._num_samples, _CHUNK):
