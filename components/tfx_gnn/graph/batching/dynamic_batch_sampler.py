@@ -31,8 +31,9 @@ class DynamicBatchSampler:
     example that is larger by itself is a batch of its own, or is left out if `skip_too_big`. Each index is in at most
     one batch of an epoch. `batch_by_size` makes the same batches of a tf.data.Dataset of graphs.
 
-    Each iteration is the next epoch. Its order depends on `seed` and the number of the epoch only: set `epoch` to go
-    on where another process stopped.
+    Each iteration is the next epoch. Its order depends on `seed` and the number of the epoch only: set the attribute
+    `epoch`, from 0, to go on where another process stopped. The attribute `num_skipped` is the number of examples that
+    an epoch without `num_steps` leaves out.
 
     Args:
         dataset_or_sizes: the size of each example, integers of shape [num_examples]; or a sequence of examples, each of
@@ -43,10 +44,6 @@ class DynamicBatchSampler:
         skip_too_big: whether to leave out examples that are larger than `max_num` by themselves.
         num_steps: number of batches after which an epoch ends, at least 1; None: no limit.
         seed: seed of the order, not negative.
-
-    Attributes:
-        epoch: number of the epoch that the next iteration makes, from 0.
-        num_skipped: number of examples that an epoch without `num_steps` leaves out.
 
     Raises:
         ValueError: if an argument is out of range, or sizes are not integers from 0.

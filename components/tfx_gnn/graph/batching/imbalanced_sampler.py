@@ -25,19 +25,15 @@ class ImbalancedSampler:
     So all classes that occur are equally frequent, whatever their number of examples. There is no limit to the number
     of examples.
 
-    Each iteration is the next epoch. Its indices depend on `seed` and the number of the epoch only: set `epoch` to go
-    on where another process stopped.
+    Each iteration is the next epoch. Its indices depend on `seed` and the number of the epoch only: set the attribute
+    `epoch`, from 0, to go on where another process stopped. The attribute `weights`, float64, is 1 / (examples of the
+    class) for each example, or for each of `input_nodes`; and 0 for unknown classes.
 
     Args:
         labels: class of each example, integers or bools of shape [num_examples]. Examples of class -1 are never drawn.
         input_nodes: the examples to draw from: their indices, or a bool for each of `labels`. None: all.
         num_samples: number of indices in an epoch, at least 1; None: as many as examples of a known class.
         seed: seed of the draws, not negative.
-
-    Attributes:
-        epoch: number of the epoch that the next iteration makes, from 0.
-        weights: float64 [num_examples], or [num_input_nodes] with `input_nodes`: 1 / (examples of the class), and 0 for
-            unknown classes.
 
     Raises:
         ValueError: if an argument is out of range, labels are not integers, or no class is known.

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.records.blessing import BlessingSubject, write_blessing
-from tfx_gnn.training.loop.trainer_inputs import TrainerFolders, check_blessing, read_inputs
-from tfx_gnn.training.options import GraphTrainerOptions
+from tfx_gnn.training.loop.trainer_inputs import TrainerFolders, check_blessing, check_class_sampling, read_inputs
+from tfx_gnn.training.options import BatchingOptions, GraphTrainerOptions
 from tfx_gnn.transform.application import TransformRecord
 
 OPTIONS = GraphTrainerOptions(
@@ -42,3 +43,12 @@ def test_blessing_of_other_examples_is_refused(tmp_path: Path) -> None:
 
 def test_blessing_of_these_examples_is_accepted(tmp_path: Path) -> None:
     check_blessing(_folders(tmp_path))
+
+
+def test_precomputed_batches_cannot_be_sampled(tmp_path: Path) -> None:
+    folders = dataclasses.replace(_folders(tmp_path), precomputed_batches_dir="batches")
+    sampled = dataclasses.replace(OPTIONS, batching=BatchingOptions(class_sampling="balanced"))
+
+    check_class_sampling(folders, OPTIONS)
+    with pytest.raises(ValueError, match="`class_sampling` must be '' for precomputed batches, which hold every"):
+        check_class_sampling(folders, sampled)
