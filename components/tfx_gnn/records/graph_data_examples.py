@@ -13,8 +13,10 @@ import tensorflow as tf
 from tfx_gnn.graph.batching.collating import collate
 from tfx_gnn.graph.batching.graph_data import GraphData
 from tfx_gnn.graph.batching.graph_layout import GraphLayout
+from tfx_gnn.graph.batching.index_shifts import shift_index_features
 from tfx_gnn.graph.batching.unbatching import component_offsets
 from tfx_gnn.graph.schema.context_labels import mark_context_labels
+from tfx_gnn.graph.schema.index_features import mark_index_features
 from tfx_gnn.graph.schema.schema_io import write_schema
 from tfx_gnn.graph.schema.schema_spec import create_schema_pb_from_graph_spec
 from tfx_gnn.graph.tensor.adjacency import Adjacency
@@ -38,7 +40,8 @@ def write_graph_data(
     """Writes examples as a folder of graph-level examples, one record per example, and their graph schema.
 
     The folder is what GraphTransform, SizeConstraintLearner and GraphTrainer read. The schema is written last: a folder
-    without one is incomplete. Floats are stored as float32, integers and bools as int64.
+    without one is incomplete. Floats are stored as float32, integers and bools as int64. Features that grow by a rule
+    of the layout count from the first node of their example, and are marked in the schema; see `mark_index_features`.
 
     Args:
         examples: split names to examples, such as {"train": ..., "eval": ...}; no split is empty.
@@ -65,6 +68,7 @@ def write_graph_data(
         )
     schema = create_schema_pb_from_graph_spec(first.relax(num_nodes=True, num_edges=True))
     mark_context_labels(schema, label_features)
+    mark_index_features(schema, layout.index_features())
     write_schema(schema, graph_schema_path(examples_dir))
     return counts
 
@@ -93,8 +97,9 @@ def _check(
 
 
 def _graph_of(examples: Sequence[GraphData], layout: GraphLayout) -> GraphTensor:
-    """Returns examples as one graph with features of the dtypes that a record has."""
+    """Returns examples as one graph with the features that records have."""
     graph = collate(examples, layout=layout).to_graph_tensor(layout, indices_dtype=tf.int64)
+    graph = shift_index_features(graph, layout.index_features(), backward=True)
     return graph.replace_features(
         _stored(graph.context),
         {name: _stored(node_set) for name, node_set in graph.node_sets.items()},

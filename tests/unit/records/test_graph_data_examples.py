@@ -71,6 +71,59 @@ def test_each_example_is_a_record(tmp_path: Path) -> None:
     assert [(entry.key, entry.value) for entry in schema.context.metadata.extra] == [("label_feature", "is_even")]
 
 
+def test_features_that_grow_count_from_the_first_node_of_their_example(tmp_path: Path) -> None:
+    layout = tfx_gnn.GraphLayout(
+        node_sets={"s": {"mass": "mass", "twin": "twin"}, "t": {tfx_gnn.SIZE_NAME: "num_t"}},
+        edge_sets={"bond": tfx_gnn.EdgeLayout(source="s", target="s", features={"between": "between"})},
+        context={"root": "root"},
+        rules={
+            "root": tfx_gnn.FieldRule(increment="mass"),
+            "twin": tfx_gnn.FieldRule(increment="s"),
+            "between": tfx_gnn.FieldRule(increment=("t", "s")),
+        },
+    )
+    examples = [
+        tfx_gnn.GraphData(
+            mass=np.ones(size),
+            twin=np.arange(size)[::-1],
+            num_t=size + 1,
+            edge_index=np.zeros([2, 1], np.int64),
+            between=np.array([[size, size - 1]]),
+            root=np.array([root]),
+        )
+        for size, root in ((3, 2), (2, -1), (4, 0))
+    ]
+
+    write_graph_data({"train": examples}, layout, str(tmp_path / "examples"))
+
+    schema = tfx_gnn.read_schema(str(tmp_path / "examples" / "graph_schema.pbtxt"))
+    declared = {"context": {"root": "s"}, "nodes/s": {"twin": "s"}, "edges/bond": {"between": ("t", "s")}}
+    assert tfx_gnn.index_features(schema) == declared
+    spec = tfx_gnn.create_graph_spec_from_schema_pb(schema)
+    records = list(read_split(str(tmp_path / "examples"), "train").as_numpy_iterator())
+    for record, example in zip(records, examples, strict=True):
+        graph = tfx_gnn.parse_single_example(spec, record)
+        assert graph.context["root"].numpy().tolist() == example.root.tolist()
+        assert graph.node_sets["s"]["twin"].numpy().tolist() == example.twin.tolist()
+        assert graph.edge_sets["bond"]["between"].numpy().tolist() == example.between.tolist()
+    merged = tfx_gnn.parse_and_merge(spec, tf.constant(records), index_features=declared)
+    batch = tfx_gnn.collate(examples, layout=layout)
+    assert merged.context["root"].numpy().tolist() == batch.root.tolist() == [2, -1, 5]
+    assert merged.edge_sets["bond"]["between"].numpy().tolist() == batch.between.tolist()
+
+
+def test_features_that_count_no_node_set_are_refused(tmp_path: Path) -> None:
+    layout = tfx_gnn.GraphLayout(
+        node_sets={"s": {"mass": "mass"}},
+        context={"root": "root"},
+        rules={"root": tfx_gnn.FieldRule(increment="order")},
+    )
+    example = tfx_gnn.GraphData(mass=np.ones(2), order=np.ones(3), root=np.array([0]), num_nodes=2)
+
+    with pytest.raises(ValueError, match="must let features of graphs count the nodes of a node set; got 'order'"):
+        write_graph_data({"train": [example]}, layout, str(tmp_path / "examples"))
+
+
 def test_records_are_the_same_bytes_in_any_number_of_files(tmp_path: Path) -> None:
     one, three = str(tmp_path / "one"), str(tmp_path / "three")
     write_graph_data({"train": PAIRS}, LAYOUT, one)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Union
 
-from tfx_gnn.graph.graph_constants import SIZE_NAME, EdgeSetName, FieldName, NodeSetName
+from tfx_gnn.graph.graph_constants import CONTEXT, EDGES, NODES, SIZE_NAME, EdgeSetName, FieldName, NodeSetName
 
 #: Name of a value of an example; for heterogeneous examples, preceded by the type of nodes or edges.
 Key = Union[str, tuple[str, ...]]
@@ -139,6 +139,38 @@ class GraphLayout:
         """
         features = self.node_sets[node_set_name]
         return features.get(SIZE_NAME) or next(iter(features.values()))
+
+    def index_features(self) -> dict[str, dict[FieldName, NodeSetName | tuple[NodeSetName, ...]]]:
+        """Returns the features of graphs whose rules let them grow, in the form of `mark_index_features`.
+
+        Raises:
+            ValueError: if a feature counts what is not a node set of the layout.
+        """
+        sets: dict[str, Mapping[FieldName, Key]] = {CONTEXT: self.context}
+        sets |= {f"{NODES}/{name}": features for name, features in self.node_sets.items()}
+        sets |= {f"{EDGES}/{name}": edges.features for name, edges in self.edge_sets.items()}
+        found: dict[str, dict[FieldName, NodeSetName | tuple[NodeSetName, ...]]] = {}
+        for set_key, features in sets.items():
+            for feature, key in features.items():
+                rule = self.rules.get(key)
+                if rule is None or rule.increment is None:
+                    continue
+                counted = rule.increment
+                found.setdefault(set_key, {})[feature] = (
+                    self._counted_set(counted, key)
+                    if isinstance(counted, str)
+                    else tuple(self._counted_set(name, key) for name in counted)
+                )
+        return found
+
+    def _counted_set(self, name: str, key: Key) -> NodeSetName:
+        for node_set, features in self.node_sets.items():
+            if name == node_set or name in features.values():
+                return node_set
+        raise ValueError(
+            f"`rules` must let features of graphs count the nodes of a node set; got {name!r} for {key!r}. Known are "
+            f"{list(self.node_sets)} and their keys."
+        )
 
     def feature_keys(self) -> set[Key]:
         """Returns the keys of all features and sizes."""

@@ -9,12 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from tfx_gnn.graph.batching.index_shifts import shift_index_features
 from tfx_gnn.graph.graph_constants import EdgeSetName, Field, NodeSetName
 from tfx_gnn.graph.tensor import run_time_checks
 from tfx_gnn.graph.tensor.batch_items import index_offsets, split_graph
 from tfx_gnn.graph.tensor.fields import component_indices
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor, named_set
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.index_features import IndexFeatures
 from tfx_gnn.graph.tensor.piece_specs import ADJACENCY_PART, FEATURES_PART, SIZES_PART
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet
 from tfx_gnn.graph.tensor.symbolic_calls import becomes_keras_layer, refuses_keras_tensors
@@ -95,24 +97,26 @@ def _offsets(sizes: tf.Tensor) -> tf.Tensor:
 
 
 @refuses_keras_tensors()
-def unmerge_components(graph_tensor: GraphTensor) -> GraphTensor:
+def unmerge_components(graph_tensor: GraphTensor, *, index_features: IndexFeatures | None = None) -> GraphTensor:
     """Turns each component of a scalar graph into a graph of a batch.
 
     This is the inverse of `GraphTensor.merge_batch_to_components` for batches of graphs with one component each, and
     merging the result always gives the graph back. How components were grouped before they were merged is not stored
     in a graph: graphs of several components come back as several graphs. Padding components become graphs, too.
-    Features that hold node indices of their own are not changed.
 
     Args:
         graph_tensor: scalar graph; no edge joins two components. This is checked if
             `enable_graph_tensor_validation_at_runtime` is on.
+        index_features: features that hold indices of nodes (see `mark_index_features`), to count from the first node
+            of their component again. Other features are not changed.
 
     Returns:
         Graph of shape [num_components], each with one component. Features of nodes and edges, and the ends of edges,
         are ragged; features of the context have shape [num_components, 1, ...].
 
     Raises:
-        ValueError: if the graph is not scalar.
+        ValueError: if the graph is not scalar, or lacks an index feature.
+        tf.errors.InvalidArgumentError: at run time, if an index feature refers to a node of another component.
 
     Example:
         >>> nodes = tfx_gnn.NodeSet.from_fields(sizes=[1, 2], features={"x": [5, 6, 7]})
@@ -123,6 +127,8 @@ def unmerge_components(graph_tensor: GraphTensor) -> GraphTensor:
         [6, 7]
     """
     check_scalar_graph_tensor(graph_tensor, "unmerge_components()")
+    if index_features:
+        graph_tensor = shift_index_features(graph_tensor, index_features, backward=True)
     starts = {name: _offsets(node_set.sizes)[:-1] for name, node_set in graph_tensor.node_sets.items()}
     batch = GraphTensor._from_parts(
         _unmerge_piece(graph_tensor.context),
@@ -180,7 +186,10 @@ def _unmerge_adjacency(edge_set: EdgeSet, node_offsets: Mapping[NodeSetName, tf.
 
 @refuses_keras_tensors()
 def split_components(
-    graph_tensor: GraphTensor, *, component_mask: npt.ArrayLike | tf.Tensor | None = None
+    graph_tensor: GraphTensor,
+    *,
+    component_mask: npt.ArrayLike | tf.Tensor | None = None,
+    index_features: IndexFeatures | None = None,
 ) -> list[GraphTensor]:
     """Returns each component of a scalar graph as a graph of its own.
 
@@ -191,6 +200,7 @@ def split_components(
         component_mask: bools of shape [num_components], True for the components to return, such as the second result
             of `pad_to_total_sizes`. By default all are returned, also those of padding. Padding edges may join
             padding components if there are several.
+        index_features: as for `unmerge_components`; those of padding are not checked.
 
     Returns:
         Scalar graphs with one component each, in order; none if the graph has no components.
@@ -217,4 +227,6 @@ def split_components(
             f"`component_mask` must have one bool per graph component; got {kept.dtype} of shape={kept.shape} for "
             f"{num_components} components. Take the second result of pad_to_total_sizes()."
         )
+    if index_features:
+        graph_tensor = shift_index_features(graph_tensor, index_features, backward=True, validate=bool(kept.all()))
     return split_graph(graph_tensor, np.ones(num_components, np.int64), kept)

@@ -179,6 +179,34 @@ def test_one_padding_component_is_split_off_like_any_other(plain):
     assert graphs[3].edge_sets["bonds"].adjacency[SOURCE].numpy().tolist() == [0, 2]
 
 
+def test_index_features_count_from_their_component_again():
+    nodes = tfx_gnn.NodeSet.from_fields(sizes=[2, 0, 3], features={"twin": [1, -1, 2, 4, 3]})
+    context = tfx_gnn.Context.from_fields(features={"root": tf.constant([0, -1, 4], tf.int64)})
+    graph = tfx_gnn.GraphTensor.from_pieces(context, node_sets={"a": nodes})
+    declared = {"context": {"root": "a"}, "nodes/a": {"twin": "a"}}
+
+    batch = tfx_gnn.unmerge_components(graph, index_features=declared)
+    parts = tfx_gnn.split_components(graph, index_features=declared)
+
+    assert batch.node_sets["a"]["twin"].to_list() == [[1, -1], [], [0, 2, 1]]
+    assert [part.node_sets["a"]["twin"].numpy().tolist() for part in parts] == [[1, -1], [], [0, 2, 1]]
+    assert [part.context["root"].numpy().tolist() for part in parts] == [[0], [-1], [2]]
+    again = batch.merge_batch_to_components(index_features=declared)
+    assert again.node_sets["a"]["twin"].numpy().tolist() == [1, -1, 2, 4, 3]
+
+
+def test_index_features_of_padding_are_split_off_with_it():
+    nodes = tfx_gnn.NodeSet.from_fields(sizes=[1, 1], features={"twin": [0, 1]})
+    graph = tfx_gnn.GraphTensor.from_pieces(node_sets={"a": nodes})
+    budget = tfx_gnn.SizeConstraints(5, {"a": 4}, {})
+    declared = {"nodes/a": {"twin": "a"}}
+
+    padded, mask = tfx_gnn.pad_to_total_sizes(graph, budget, index_features=declared)
+    parts = tfx_gnn.split_components(padded, component_mask=mask, index_features=declared)
+
+    assert [part.node_sets["a"]["twin"].numpy().tolist() for part in parts] == [[0], [0]]
+
+
 def test_a_graph_without_components_has_no_parts():
     graph = tfx_gnn.GraphTensor.from_pieces(
         node_sets={"atoms": tfx_gnn.NodeSet.from_fields(sizes=tf.zeros([0], tf.int32), features={"x": tf.zeros([0])})}
