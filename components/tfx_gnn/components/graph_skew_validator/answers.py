@@ -23,16 +23,20 @@ _OUTPUT = model_interface.TRAINING_OUTPUT_PREFIX
 
 @contextlib.contextmanager
 def operations_as_written() -> Iterator[None]:
-    """Keeps TensorFlow from fusing operations, which depends on static shapes.
+    """Keeps TensorFlow from fusing operations, which depends on static shapes, and GPUs from rounding to TF32.
 
     Padded batches have static shapes, but requests do not. In half precision a fused operation rounds once where
-    separate ones round twice, so all outputs of a network would differ.
+    separate ones round twice, so all outputs of a network would differ. GPUs round the factors of float32 products
+    to ten bits by default, which enlarges differences in the order of summation a thousandfold.
     """
     fuses = tf.config.optimizer.get_experimental_options().get("remapping", True)
+    rounds = tf.config.experimental.tensor_float_32_execution_enabled()
     tf.config.optimizer.set_experimental_options({"remapping": False})
+    tf.config.experimental.enable_tensor_float_32_execution(enabled=False)
     try:
         yield
     finally:
+        tf.config.experimental.enable_tensor_float_32_execution(enabled=rounds)
         tf.config.optimizer.set_experimental_options({"remapping": fuses})
 
 

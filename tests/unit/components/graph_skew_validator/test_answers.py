@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tfx_gnn.components.graph_skew_validator.answers import operations_as_written
@@ -22,3 +23,17 @@ def test_half_precision_rounds_alike_whatever_shapes_are_known():
 
     np.testing.assert_array_equal(answers[0].numpy(), answers[1].numpy())
     assert tf.config.optimizer.get_experimental_options()["remapping"] is True
+
+
+@pytest.mark.parametrize("rounds", [True, False])
+def test_gpus_compute_in_full_precision_while_answers_are_compared(rounds):
+    before = tf.config.experimental.tensor_float_32_execution_enabled()
+    tf.config.experimental.enable_tensor_float_32_execution(rounds)
+    try:
+        with operations_as_written():
+            rounds_inside = tf.config.experimental.tensor_float_32_execution_enabled()
+        rounds_afterwards = tf.config.experimental.tensor_float_32_execution_enabled()
+    finally:
+        tf.config.experimental.enable_tensor_float_32_execution(before)
+
+    assert (rounds_inside, rounds_afterwards) == (False, rounds)
