@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from tfx_gnn.components.graph_trainer import output_folders as trainer_outputs
+from tfx_gnn.components.graph_trainer.device_memory import memory_errors_explained
 from tfx_gnn.components.graph_trainer.output_folders import OutputFolders, check_places, finished_outputs
 from tfx_gnn.components.graph_trainer.progress import say
 from tfx_gnn.components.graph_trainer.tpu_readiness import check_training_for_tpu
@@ -88,6 +89,7 @@ def train_graph_model(
             a TPU would refuse the model, or the loss is not finite.
         ModuleNotFoundError: if the module of `model_fn` cannot be found.
         ConnectionError: if another process of the training is gone.
+        tf.errors.ResourceExhaustedError: if a device runs out of memory, or a disk is full.
         BlockingIOError: if another process is writing the same outputs, or uses the same checkpoints.
         FileExistsError: if the outputs of another training exist. Outputs of this same training are returned at once.
         TrainingPreemptedError: if the process received SIGTERM: the same call resumes where it stopped.
@@ -177,6 +179,7 @@ def _train_unless_ended(
                     _say_it_has_ended(model_dir)
             else:
                 with (
+                    memory_errors_explained(),
                     libraries_traced_as_written(),
                     outputs.written(whole_fingerprint) as (model_partial, run_partial),
                     seeded(options.training_seed, deterministic=options.execution.deterministic),
