@@ -93,7 +93,8 @@ class ExecutionOptions:
             these steps are done.
         jit_compile: whether to compile the step with XLA; on one replica only.
         deterministic: whether the same seed gives the same weights, bit for bit, on one device of the same
-            kind; slower on GPUs. Not possible with parameter servers, whose workers are not synchronous.
+            kind; slower on GPUs, and with `jit_compile` many times slower there. Not possible with parameter
+            servers, whose workers are not synchronous.
     """
 
     precision: str = FLOAT32
