@@ -11,6 +11,7 @@ import tf_keras
 from tfx_gnn.graph.batching.padding import FeatureDefaultValues, pad_to_total_sizes
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.index_features import IndexFeatures
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
@@ -22,6 +23,7 @@ class PadToTotalSizes(tf_keras.layers.Layer):
             which are stored as integers, or as symbolic tensors, with which the layer has no config.
         validate: as for `pad_to_total_sizes`.
         padding_values: as for `pad_to_total_sizes`.
+        index_features: as for `pad_to_total_sizes`.
 
     Call args:
         graph: a scalar graph.
@@ -45,11 +47,12 @@ class PadToTotalSizes(tf_keras.layers.Layer):
         *,
         validate: bool = True,
         padding_values: FeatureDefaultValues | None = None,
+        index_features: IndexFeatures | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         # Boxed, because Keras replaces mappings in attributes by wrappers of its own.
-        self._boxed = (_Box(_with_ints(sizes_constraints)), _Box(padding_values))
+        self._boxed = (_Box(_with_ints(sizes_constraints)), _Box(padding_values), _Box(index_features))
         self._validate = validate
 
     def call(self, graph: GraphTensor) -> tuple[GraphTensor, tf.Tensor]:
@@ -58,8 +61,14 @@ class PadToTotalSizes(tf_keras.layers.Layer):
         Args:
             graph: a scalar graph.
         """
-        constraints, padding_values = (box.value for box in self._boxed)
-        return pad_to_total_sizes(graph, constraints, padding_values=padding_values, validate=self._validate)
+        constraints, padding_values, index_features = (box.value for box in self._boxed)
+        return pad_to_total_sizes(
+            graph,
+            constraints,
+            padding_values=padding_values,
+            validate=self._validate,
+            index_features=index_features,
+        )
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor, as plain values.
@@ -67,7 +76,7 @@ class PadToTotalSizes(tf_keras.layers.Layer):
         Raises:
             NotImplementedError: if the sizes are symbolic tensors.
         """
-        constraints, padding_values = (box.value for box in self._boxed)
+        constraints, padding_values, index_features = (box.value for box in self._boxed)
         if any(tf.is_tensor(size) for size in tf.nest.flatten(constraints)):
             raise NotImplementedError(
                 f"get_config() requires sizes_constraints convertible to int; got {constraints}. "
@@ -77,6 +86,9 @@ class PadToTotalSizes(tf_keras.layers.Layer):
             **super().get_config(),
             "sizes_constraints": constraints._asdict(),
             "padding_values": None if padding_values is None else padding_values._asdict(),
+            "index_features": None
+            if index_features is None
+            else {key: dict(by_name) for key, by_name in index_features.items()},
             "validate": self._validate,
         }
 

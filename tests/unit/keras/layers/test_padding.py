@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -28,6 +30,19 @@ def test_padding_values_are_used(graph):
     padded, _ = PadToTotalSizes(CONSTRAINTS, padding_values=values)(graph)
 
     assert padded.node_sets["_readout"]["label"].numpy().tolist() == [0, 1, -1, -1]
+
+
+def test_index_features_of_padding_refer_to_padding():
+    nodes = tfx_gnn.NodeSet.from_fields(sizes=[2], features={"next": [[1, 0], [0, 0]]})
+    graph = tfx_gnn.GraphTensor.from_pieces(
+        node_sets={"a": nodes, "b": tfx_gnn.NodeSet.from_fields(sizes=[1], features={"y": [5.0]})}
+    )
+    budget = tfx_gnn.SizeConstraints(2, {"a": 3, "b": 4}, {})
+    layer = PadToTotalSizes(budget, index_features={"nodes/a": {"next": ("a", "b")}})
+
+    padded, _ = PadToTotalSizes.from_config(json.loads(json.dumps(layer.get_config())))(graph)
+
+    assert padded.node_sets["a"]["next"].numpy().tolist() == [[1, 0], [0, 0], [2, 1]]
 
 
 def test_shapes_are_static_in_a_functional_model(graph, spec):
