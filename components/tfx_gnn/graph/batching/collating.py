@@ -256,7 +256,9 @@ class Collator:
         rule, is_edge_index = self._rule_of(path)
         if rule is not None:
             counts = None if rule.increment is None else self._rule_counts(given, key, rule, values[0])
-            return join_arrays(key, values, axis=rule.axis, counts=counts, keeps_missing=not is_edge_index)
+            return join_arrays(
+                key, values, axis=rule.axis, counts=counts, keeps_missing=not is_edge_index, are_indices=True
+            )
         if issubclass(given.example_type, Batch):
             inner = given.examples[0]._plan
             if inner is not None and (store_key, key) in inner.added:
@@ -265,9 +267,8 @@ class Collator:
                 return join_arrays(key, values, axis=0, counts=_innermost(given.examples))
         elif overrides_rules(given.example_type):
             return self._join_as_overridden(given, store_key, key, values)
-        return join_arrays(
-            key, values, axis=default_axis(key), counts=self._default_counts(given, store_key, key, values)
-        )
+        counts = self._default_counts(given, store_key, key, values)
+        return join_arrays(key, values, axis=default_axis(key), counts=counts, are_indices=key in INDEX_KEYS)
 
     def _rule_of(self, path: Key) -> tuple[FieldRule | None, bool]:
         """Returns the rule of a key, and whether the layout has it as the ends of edges, which cannot be missing."""

@@ -226,16 +226,18 @@ def join_arrays(
     axis: int | None,
     counts: Array | None = None,
     keeps_missing: bool = False,
+    are_indices: bool = False,
 ) -> tuple[Array, ArrayColumn]:
     """Concatenates or stacks arrays or numbers.
 
     With `counts`, values are indices: those of example i grow by the sum of counts[:i], and must be below counts[i].
-    `counts` has shape [num_examples], or that of a value with the examples in dimension `axis`.
+    `counts` has shape [num_examples], or that of a value with the examples in dimension `axis`. If all are 0, values do
+    not grow; they are still refused if they are known to be indices.
     """
     joined, column_axis, lengths, is_stacked, scalar_type = _join(key, values, axis)
     dtype = joined.dtype
     shifts = None
-    if counts is not None and counts.any():
+    if counts is not None and (counts.any() or (are_indices and joined.size)):
         if dtype.kind not in "iu":
             raise ValueError(
                 f"`{key}` must hold integers, because it grows from graph to graph; got {dtype}. Cast it to int64, or "

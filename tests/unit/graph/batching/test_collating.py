@@ -373,6 +373,14 @@ def test_narrow_indices_are_widened_instead_of_wrapped(dtype):
     assert same(batch[3], data)
 
 
+def test_edges_without_any_nodes_are_refused():
+    nothing = GraphData(num_nodes=0, edge_index=np.zeros([2, 0], np.int64))
+
+    assert collate([nothing, nothing]).edge_index.shape == (2, 0)
+    with pytest.raises(ValueError, match=r"`edge_index` must hold indices in \[0, 0\) in example 1.*got 0"):
+        collate([nothing, GraphData(num_nodes=0, edge_index=[[0], [0]])])
+
+
 @pytest.mark.parametrize("edges", [[[0], [3]], [[-1], [0]]])
 def test_edges_that_reach_into_another_graph_are_refused(edges):
     data = GraphData(x=np.zeros([3, 1]), edge_index=edges)
