@@ -17,6 +17,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.graph.batching.index_shifts import shift_index_features
 from tfx_gnn.graph.codec.example_parsing import parse_and_merge
 from tfx_gnn.graph.codec.flat_tensors import graph_flat_tensor_specs, graph_from_flat_tensors, graph_to_flat_tensors
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
@@ -160,7 +161,7 @@ class ServedModel(tf.Module):
         self._served = {name: _of_examples(function, form.spec, indices) for name, function in functions.items()}
         names: dict[str, str] = {}
         if raw_tensor_signature:
-            self._served[model_interface.TENSORS_SIGNATURE], names = _of_tensors(predicted, form.spec)
+            self._served[model_interface.TENSORS_SIGNATURE], names = _of_tensors(predicted, form.spec, indices)
         self._description = ServedTask(
             task=json.loads(options_json.to_json(objective.task)),
             label_keys=form.label_keys,
@@ -210,7 +211,7 @@ def _of_examples(
 
 
 def _of_tensors(
-    function: Callable[[GraphTensor], dict[str, tf.Tensor]], spec: GraphTensorSpec
+    function: Callable[[GraphTensor], dict[str, tf.Tensor]], spec: GraphTensorSpec, index_features: IndexFeatures
 ) -> tuple[Any, dict[str, str]]:
     """Makes a signature that takes plain tensors; also returns their keys by the names of its inputs."""
     merged = spec.relax(num_components=True, num_nodes=True, num_edges=True)
@@ -226,6 +227,10 @@ def _of_tensors(
     def answer(tensors: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         raw = graph_from_flat_tensors(merged, {names[name]: value for name, value in tensors.items()})
         with tf.control_dependencies([assert_constraints(raw)]):
+            if index_features:
+                # There and back: on the way, indices of nodes of other graphs are refused, as in tf.Examples.
+                raw = shift_index_features(raw, index_features, backward=True)
+                raw = shift_index_features(raw, index_features, validate=False)
             return function(tf.nest.map_structure(tf.identity, raw, expand_composites=True))
 
     inputs = {name: tf.TensorSpec(specs[key].shape, specs[key].dtype, name=name) for name, key in names.items()}

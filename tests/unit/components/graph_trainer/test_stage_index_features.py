@@ -23,9 +23,10 @@ from tfx_gnn.graph.tensor.index_features import padded_index_features
 from tfx_gnn.models.tasks import GraphClassification
 from tfx_gnn.records.examples_folder import read_split
 from tfx_gnn.records.size_constraints_file import read_size_constraints
+from tfx_gnn.serving.model_interface import read_served_task, tensor_input_name
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.training.data.padded_batches import BUDGET_KINDS, padded_batches
-from tfx_gnn.training.options import GraphTrainerOptions
+from tfx_gnn.training.options import ExportOptions, GraphTrainerOptions
 
 
 def _example(random: np.random.Generator, number: int) -> Mapping[str, list[Any]]:
@@ -76,6 +77,7 @@ def folder(root_project: Any, write_examples: Any, tmp_path_factory: pytest.Temp
             model_fn="root_project:model_fn",
             task=GraphClassification(label_feature="is_positive", num_classes=2),
             num_epochs=6,
+            export=ExportOptions(raw_tensor_signature=True),
         ),
     )
     return folder
@@ -147,6 +149,28 @@ def test_padding_of_every_batch_refers_to_padding(folder: Path, batching: str) -
         assert num_nodes < graph.node_sets["item"].spec.total_size
         num_graphs += num_real
     assert num_graphs >= 190
+
+
+def test_plain_tensors_count_from_the_first_node_of_all_graphs(folder: Path) -> None:
+    saved_model_dir = str(folder / "model" / "Format-Serving")
+    schema = tfx_gnn.read_schema(str(folder / "examples" / "graph_schema.pbtxt"))
+    records = list(read_split(str(folder / "examples"), "val").as_numpy_iterator())[:4]
+    graph = tfx_gnn.parse_and_merge(
+        tfx_gnn.create_graph_spec_from_schema_pb(schema),
+        tf.constant(records),
+        index_features=tfx_gnn.index_features(schema),
+    )
+    served = read_served_task(saved_model_dir)
+    assert served is not None
+    tensors = {tensor_input_name(key): value for key, value in tfx_gnn.graph_to_flat_tensors(graph).items()}
+    inputs = {name: tensors[name] for name in served.tensor_inputs}
+    signature = tf.saved_model.load(saved_model_dir).signatures["tensors"]
+
+    labels = [label.decode() for label in signature(**inputs)["label"].numpy()]
+
+    assert labels == [answer["label"] for answer in ServingModel(saved_model_dir).answers(records)]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must hold indices of nodes of the same graph"):
+        signature(**{**inputs, "context_root": tf.roll(inputs["context_root"], 1, axis=0)})
 
 
 def test_request_that_refers_to_a_node_of_another_example_is_refused(folder: Path, make_record: Any) -> None:
