@@ -88,7 +88,7 @@ TaskKind = Annotated[
     str,
     typer.Option(
         help="What to predict: 'node_classification', 'graph_classification', 'node_regression', "
-        "'graph_regression' or 'link_prediction'."
+        "'graph_regression' or 'link_prediction'. Others, such as 'graph_matching', need --task-json."
     ),
 ]
 LabelFeature = Annotated[

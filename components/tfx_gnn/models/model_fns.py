@@ -10,6 +10,8 @@ task's loss and metrics.
 - "features" holds fields of `FeatureEncoderOptions`, such as {"ignored": ["paper.title"]};
 - "sort_edges" (default true) says whether `SortEdgesInTraining` comes first;
 - "read_nodes_only" defaults to true unless a task is graph-level;
+- "shared_node_sets" holds groups of node sets, such as [["s", "t"]], that share all weights: the encoder and the
+  network see them as one node set (`JoinSharedSets`), as graphs to be compared should be;
 - "learning_rate" is accepted, but used by the trainer only.
 
 `gat_v2`, `mpnn` and `gin` also use edge features: all of them, encoded, unless "edge_feature" names a single float
@@ -51,6 +53,7 @@ from tfx_gnn.models.networks import hgt as hgt_network
 from tfx_gnn.models.networks import mpnn as mpnn_network
 from tfx_gnn.models.networks import rgcn as rgcn_network
 from tfx_gnn.models.relations import read_node_sets
+from tfx_gnn.models.shared_sets import JoinSharedSets, SplitSharedStates, shared_edge_sets
 from tfx_gnn.models.tasks import Objective
 
 
@@ -277,23 +280,32 @@ def _model(
         arguments.pop(name, None)
     features = dict(arguments.pop("features", {}))
     sorts_edges = arguments.pop("sort_edges", True)
+    shared = arguments.pop("shared_node_sets", None)
     known = sorted(set(inspect.signature(network).parameters) - {"graph_spec"})
     unknown = sorted(set(arguments) - set(known))
     if unknown:
         raise ValueError(
-            f"`hyperparameters` must be arguments of {network.__name__}(), {known}, or 'features', 'sort_edges' or "
-            f"'learning_rate'; "
-            f"got {unknown}. Correct the names."
+            f"`hyperparameters` must be arguments of {network.__name__}(), {known}, or 'features', 'sort_edges', "
+            f"'shared_node_sets' or 'learning_rate'; got {unknown}. Correct the names."
         )
     if "edge_feature" in known and "edge_feature" not in arguments:
         features.setdefault("encode_edges", _edges_have_features(graph_spec))
         arguments["edge_feature"] = const.HIDDEN_STATE if features["encode_edges"] else None
     features.setdefault("projection_units", arguments["units"])
+    if shared and reads_nodes_only:
+        raise ValueError(
+            f"`shared_node_sets` must be left out unless a task is about whole graphs; got {shared!r} for "
+            f"{type(objective.task).__name__}."
+        )
     graph = inputs = tf_keras.layers.Input(type_spec=graph_spec)
+    encoded_spec = graph_spec
+    if shared:
+        graph = JoinSharedSets(shared, shared_edge_sets(graph_spec, shared))(graph)
+        encoded_spec = graph.spec
     if sorts_edges:
         graph = SortEdgesInTraining()(graph)
     try:
-        graph = FeatureEncoder(graph_spec, features, tft_output=tft_output)(graph)
+        graph = FeatureEncoder(encoded_spec, features, tft_output=tft_output)(graph)
         graph = network(graph.spec, **arguments)(graph)
     except TypeError as error:
         # JSON values are not converted: one may be a string instead of a number, or an unknown feature option.
@@ -301,6 +313,8 @@ def _model(
             f"`hyperparameters` must have the types that {network.__name__}() and FeatureEncoderOptions take; got "
             f"{dict(hyperparameters or {})}. Fix the cause: {error}"
         ) from error
+    if shared:
+        graph = SplitSharedStates(shared)((inputs, graph))
     return tf_keras.Model(inputs, objective.output_layer()(graph))
 
 

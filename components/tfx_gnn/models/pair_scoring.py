@@ -72,8 +72,35 @@ class DotScore(tf_keras.layers.Layer):
         return {**super().get_config(), "use_bias": self._use_bias}
 
 
+class _CombinedScore(tf_keras.layers.Layer):
+    """Scores a pair by a network over an elementwise combination of its states."""
+
+    def __init__(self, hidden_units: Sequence[int] = (), **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._hidden_units = tuple(hidden_units)
+        policy = self.dtype_policy
+        self._hidden = [tf_keras.layers.Dense(units, activation="relu", dtype=policy) for units in self._hidden_units]
+        self._score = tf_keras.layers.Dense(1, dtype=policy)
+
+    def _combined(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        raise NotImplementedError
+
+    def call(self, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Scores pairs; see the class for shapes."""
+        source, target = inputs
+        _check_alike(source, target)
+        value = self._combined(source, target)
+        for layer in self._hidden:
+            value = layer(value)
+        return tf.squeeze(self._score(value), axis=-1)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {**super().get_config(), "hidden_units": self._hidden_units}
+
+
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class HadamardScore(tf_keras.layers.Layer):
+class HadamardScore(_CombinedScore):
     """Scores a pair of nodes by a network over the elementwise product of their states.
 
     Shapes: (source, target), each float [n, units]; out [n].
@@ -92,25 +119,28 @@ class HadamardScore(tf_keras.layers.Layer):
         [[4, 8], [8], [8, 1], [1]]
     """
 
-    def __init__(self, hidden_units: Sequence[int] = (), **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._hidden_units = tuple(hidden_units)
-        policy = self.dtype_policy
-        self._hidden = [tf_keras.layers.Dense(units, activation="relu", dtype=policy) for units in self._hidden_units]
-        self._score = tf_keras.layers.Dense(1, dtype=policy)
+    def _combined(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        return source * target
 
-    def call(self, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
-        """Scores pairs; see the class for shapes."""
-        source, target = inputs
-        _check_alike(source, target)
-        value = source * target
-        for layer in self._hidden:
-            value = layer(value)
-        return tf.squeeze(self._score(value), axis=-1)
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
-        return {**super().get_config(), "hidden_units": self._hidden_units}
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class DifferenceScore(_CombinedScore):
+    """Scores a pair by a network over the elementwise absolute difference of its states, 0 for equal ones.
+
+    Shapes: (source, target), each float [n, units]; out [n].
+
+    Args:
+        hidden_units: as for `HadamardScore`.
+        **kwargs: arguments of `tf_keras.layers.Layer`.
+
+    Example:
+        >>> score = DifferenceScore()
+        >>> score((tf.ones([2, 4]), tf.ones([2, 4]))).numpy().tolist()
+        [0.0, 0.0]
+    """
+
+    def _combined(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        return tf.abs(source - target)
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")

@@ -4,6 +4,7 @@ from tfx_gnn.models.tasks.task import LabelSummary, Objective, Task
 from tfx_gnn.models.tasks.task_kinds import (
     TASK_KINDS,
     GraphClassification,
+    GraphMatching,
     GraphRegression,
     LinkPrediction,
     MultiTask,
@@ -14,6 +15,7 @@ from tfx_gnn.models.tasks.task_kinds import (
 __all__ = [
     "TASK_KINDS",
     "GraphClassification",
+    "GraphMatching",
     "GraphRegression",
     "LabelSummary",
     "LinkPrediction",

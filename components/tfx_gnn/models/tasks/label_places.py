@@ -30,7 +30,8 @@ _REDUCTIONS = {"mean": "mean", "sum": "sum", "max": "max_no_inf"}
 class GraphReadout(tf_keras.layers.Layer):
     """Pools the states of all nodes of each graph, and concatenates the results of the node sets.
 
-    Auxiliary node sets, whose names begin with "_", and node sets without the feature are ignored.
+    Auxiliary node sets, whose names begin with "_", and node sets without the feature are ignored, unless `node_sets`
+    says which to pool.
 
     Shapes: a scalar graph in; out float [num_components, width], the results of the node sets side by side in
     alphabetical order, each as wide as its states times the number of poolings. A component without nodes, such as
@@ -39,16 +40,23 @@ class GraphReadout(tf_keras.layers.Layer):
     Args:
         pooling: "mean", "sum", "max", or several of them joined by "|".
         feature_name: node feature to pool, float [num_nodes, units].
+        node_sets: names of the node sets to pool, each of which has the feature; by default all that have it.
         **kwargs: arguments of `tf_keras.layers.Layer`.
     """
 
     def __init__(
-        self, pooling: str = "mean", *, feature_name: const.FieldName = const.HIDDEN_STATE, **kwargs: Any
+        self,
+        pooling: str = "mean",
+        *,
+        feature_name: const.FieldName = const.HIDDEN_STATE,
+        node_sets: Collection[const.NodeSetName] | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         check_pooling(pooling)
         self._pooling = pooling
         self._feature_name = feature_name
+        self._node_sets = None if node_sets is None else tuple(node_sets)
 
     def call(self, graph: GraphTensor) -> tf.Tensor:
         """Pools; see the class for shapes.
@@ -60,14 +68,21 @@ class GraphReadout(tf_keras.layers.Layer):
             One row per component.
 
         Raises:
-            ValueError: if no node set has the feature.
+            ValueError: if no node set has the feature, or a chosen one lacks it.
         """
         reduce_type = "|".join(_REDUCTIONS[part] for part in self._pooling.split("|"))
-        pooled = [
-            pool_nodes_to_context(graph, name, reduce_type, feature_name=self._feature_name)
+        with_feature = [
+            name
             for name in sorted(graph.node_sets)
             if not name.startswith("_") and self._feature_name in graph.node_sets[name].features
         ]
+        chosen = with_feature if self._node_sets is None else sorted(self._node_sets)
+        if not set(chosen) <= set(with_feature):
+            raise ValueError(
+                f"`node_sets` must name node sets with feature {self._feature_name!r}; got {chosen}. Known are "
+                f"{with_feature}."
+            )
+        pooled = [pool_nodes_to_context(graph, name, reduce_type, feature_name=self._feature_name) for name in chosen]
         if not pooled:
             raise ValueError(
                 f"`graph` must have a node set with feature {self._feature_name!r}; got node sets "
@@ -77,7 +92,12 @@ class GraphReadout(tf_keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
-        return {**super().get_config(), "pooling": self._pooling, "feature_name": self._feature_name}
+        return {
+            **super().get_config(),
+            "pooling": self._pooling,
+            "feature_name": self._feature_name,
+            "node_sets": None if self._node_sets is None else list(self._node_sets),
+        }
 
 
 class LabelPlace(abc.ABC):

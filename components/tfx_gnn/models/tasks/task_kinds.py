@@ -21,6 +21,7 @@ BALANCED = "balanced"
 
 
 SCORINGS = ("dot", "hadamard", "distmult")
+MATCHING_SCORINGS = ("dot", "hadamard", "difference")
 LINK_LOSSES = ("sigmoid", "softmax")
 REGRESSION_LOSSES = ("mse", "mae", "huber")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -163,6 +164,70 @@ class GraphClassification(_Classification):
 
         place = ContextLabels(self.label_feature, pooling=self.pooling)
         return ClassObjective(self, place, vocabulary=vocabulary, summary=summary)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GraphMatching(GraphClassification):
+    """Predicts one of two classes for each pair of graphs, such as whether they are alike, from both together.
+
+    An example is a pair: the node sets of the left graph and those of the right graph stand side by side. The states
+    of each graph are pooled to a vector, and the two vectors are compared. To compare like with like, let a network
+    treat both graphs alike: hyperparameter `shared_node_sets` of the ready networks, [["s", "t"]] for
+    left=("s",) and right=("t",).
+
+    Attributes:
+        left: node sets of one graph.
+        right: node sets of the other one, as many.
+        scoring: how the vectors become a score: "dot", their inner product; "hadamard", a network over their
+            elementwise product; "difference", a network over their elementwise absolute difference. A high score speaks
+            for the second class.
+        hidden_units: widths of the ReLU layers of that network; if empty, the score is a weighted sum.
+        label_feature: feature of the context; otherwise as for NodeClassification.
+        class_vocabulary: as for NodeClassification; of two classes.
+        num_classes: 2, or 0 with a vocabulary.
+        class_weights: as for NodeClassification.
+        label_smoothing: as for NodeClassification.
+        pooling: as for GraphClassification.
+
+    Example:
+        >>> task = GraphMatching(label_feature="alike", left=("s",), right=("t",), scoring="difference")
+        >>> task.objective().num_classes
+        2
+    """
+
+    num_classes: int = 2
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    scoring: str = "hadamard"
+    hidden_units: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("left", "right", "hidden_units"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        _check_choice("scoring", self.scoring, MATCHING_SCORINGS)
+        if self.num_classes not in (0, 2):
+            raise ValueError(f"`num_classes` must be 2 for pairs of graphs; got {self.num_classes}.")
+        if not self.left or len(self.left) != len(self.right) or set(self.left) & set(self.right):
+            raise ValueError(
+                f"`left` and `right` must name different node sets, as many; got {self.left} and {self.right}. Name "
+                "those of each graph."
+            )
+        if min(self.hidden_units, default=1) < 1 or (self.hidden_units and self.scoring == "dot"):
+            raise ValueError(
+                f"`hidden_units` must be positive, and empty for scoring='dot'; got {self.hidden_units} for "
+                f"{self.scoring!r}."
+            )
+
+    def objective(
+        self,
+        vocabulary: Vocabulary | None = None,
+        summary: LabelSummary | Mapping[str, LabelSummary] | None = None,
+    ) -> Objective:
+        """Makes the objective of this task; see `Task`."""
+        from tfx_gnn.models.tasks.matching_objective import MatchingObjective
+
+        return MatchingObjective(self, vocabulary=vocabulary, summary=summary)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -452,6 +517,7 @@ class MultiTask(Task):
 
 TASK_KINDS: dict[str, type[Task]] = {
     "graph_classification": GraphClassification,
+    "graph_matching": GraphMatching,
     "graph_regression": GraphRegression,
     "link_prediction": LinkPrediction,
     "multi_task": MultiTask,
