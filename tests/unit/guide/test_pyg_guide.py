@@ -16,5 +16,5 @@ def test_the_snippets_print_what_the_comments_below_them_say(python_of_document,
     runpy.run_path(str(program), init_globals={"print": lambda *values: printed.append(" ".join(map(str, values)))})
 
     said = re.findall(r"^print\(.*\n# (.*)$", python_of_document(DOCUMENT), re.MULTILINE)
-    assert len(said) == 7
+    assert len(said) == 8
     assert printed == said
