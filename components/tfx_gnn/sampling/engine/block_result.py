@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tfx_gnn.graph.tensor.index_features import NO_NODE
 from tfx_gnn.sampling.engine.sampled_subgraphs import (
     MAX_TRUNCATED_HUBS,
     HopCounts,
@@ -212,6 +213,7 @@ class BlockResult:
             handles are rows.
         hop_counts: by hop.
         truncated: by hop, for hops that left out edges.
+        trees: by context feature, the node set and the nodes of the tree of a hop, [num_subgraphs, width]; -1 for none.
     """
 
     num_subgraphs: int
@@ -222,6 +224,7 @@ class BlockResult:
     node_handles: Mapping[str, _Integers | None]
     hop_counts: Mapping[str, HopCounts]
     truncated: Mapping[str, TruncatedNodes]
+    trees: Mapping[str, tuple[str, _Integers]] = dataclasses.field(default_factory=dict)
 
     def with_rows(self, rows: Mapping[str, _Integers]) -> BlockResult:
         """Replaces node numbers with rows of (local) node tables, one row per handle, and sorts by these rows."""
@@ -254,6 +257,10 @@ class BlockResult:
             nodes=nodes,
             edges=edges,
             truncated=truncated,
+            trees={
+                feature: (name, np.where(tree < 0, tree, rows[name][np.maximum(tree, 0)] if len(rows[name]) else tree))
+                for feature, (name, tree) in self.trees.items()
+            },
             node_handles=dict.fromkeys(self.node_handles),
         )
 
@@ -313,12 +320,20 @@ def index_block(result: BlockResult, seeds: Seeds, tables: GraphTables, plan: Sa
             labels=seeds.readout_labels,
             seed_edges=_seed_edges(result, seeds, plan) if plan.keeps_seed_edge else None,
         ),
+        trees={feature: _tree_positions(ordered[name], tree) for feature, (name, tree) in result.trees.items()},
         hop_counts=result.hop_counts,
         truncated_hubs={
             hop: _largest(truncated, tables.node_tables[truncated.node_set].ids)
             for hop, truncated in result.truncated.items()
         },
     )
+
+
+def _tree_positions(nodes: _OrderedNodes, tree: _Integers) -> _Integers:
+    subgraphs, places = np.nonzero(tree >= 0)
+    positions = np.full_like(tree, NO_NODE)
+    positions[subgraphs, places] = nodes.positions_of(NodePairs(subgraphs, tree[subgraphs, places]))
+    return positions
 
 
 def positions_of_rows(table: EdgeTable, rows: _Integers) -> _Integers:

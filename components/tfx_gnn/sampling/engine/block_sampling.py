@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from tfx_gnn.graph.tensor.index_features import NO_NODE
 from tfx_gnn.sampling import random_choice
 from tfx_gnn.sampling.engine.block_result import (
     BlockEdges,
@@ -160,12 +161,15 @@ class BlockSampling:
         self._edges: dict[str, list[BlockEdges]] = {name: [] for name in plan.edge_set_names}
         self._counts: dict[str, HopCounts] = {}
         self._truncated: dict[str, TruncatedNodes] = {}
+        self._trees: dict[str, _Integers] = {}
         readouts = np.repeat(np.arange(seeds.num_subgraphs), np.diff(seeds.readout_splits))
         for root, node_set in self._root_sets.items():
             numbers = self._numbers[node_set].number(seeds.readout_nodes[root])
             pairs = NodePairs(readouts, numbers)
             self._roots[root] = pairs
             self._found[root] = union([pairs], self._numbers[node_set].size)
+            if plan.is_ego:
+                self._trees[root] = numbers[:, np.newaxis]
         for node_set in node_sets:
             self._nodes[node_set] += [self._found[root] for root in self._roots if self._root_sets[root] == node_set]
 
@@ -222,6 +226,10 @@ class BlockSampling:
             node_handles={name: numbers.all_handles for name, numbers in self._numbers.items()},
             hop_counts={hop.name: self._counts[hop.name] for hop in self._plan.hops},
             truncated=self._truncated,
+            trees={
+                feature: (self._hop_ends[hop.name][1], self._trees[hop.name])
+                for feature, hop in self._plan.ego_hops.items()
+            },
         )
 
     def _ask(self, hop: Hop) -> EdgeRequests:
@@ -292,6 +300,10 @@ class BlockSampling:
         )
         if hop.name in self._induced:
             return
+        if self._plan.is_ego:
+            parents = self._trees[hop.inputs[0]]
+            num_nodes = self._numbers[self._hop_ends[hop.name][0]].size
+            self._trees[hop.name] = _grown_tree(parents, inputs, num_nodes, hop=hop, answer=answer, neighbors=far)
         found = union([NodePairs(subgraphs, far)], numbers.size)
         if not self._plan.expands_seed_again:
             for root, node_set in self._root_sets.items():
@@ -318,6 +330,30 @@ class BlockSampling:
                 degrees=answer.num_candidates[cut[first]],
                 times_truncated=times,
             )
+
+
+def _grown_tree(
+    parents: _Integers, inputs: NodePairs, num_nodes: int, *, hop: Hop, answer: FoundEdges, neighbors: _Integers
+) -> _Integers:
+    """Returns the neighbors of each node of a tree: numbers of nodes, or -1, [num_subgraphs, width * fan_out].
+
+    `parents` has shape [num_subgraphs, width]; `num_nodes` exceeds each of its numbers; `neighbors` are the numbers of
+    the nodes in the answer.
+    """
+    # In the order of their table, whatever the order of the answer.
+    order = np.lexsort((answer.draws, answer.edge_rows, answer.requests))
+    splits = np.searchsorted(answer.requests[order], np.arange(len(inputs) + 1))
+    asked = inputs.packed(num_nodes)
+    packed = np.arange(len(parents))[:, np.newaxis] * num_nodes + parents
+    requests = np.minimum(np.searchsorted(asked, packed), max(len(asked) - 1, 0))
+    is_asked = (parents >= 0) & (asked[requests] == packed if len(asked) else False)
+    counts = np.where(is_asked, np.diff(splits)[requests] if len(asked) else 0, 0)[..., np.newaxis]
+    draws = np.arange(hop.fan_out)
+    is_there = (counts > 0) & ((draws < counts) | (hop.padding == "circular"))
+    places = splits[requests][..., np.newaxis] + draws % np.maximum(counts, 1)
+    tree = np.full([*parents.shape, hop.fan_out], NO_NODE, np.int64)
+    tree[is_there] = neighbors[order][places[is_there]]
+    return tree.reshape([len(parents), -1])
 
 
 def _copies(answer: FoundEdges) -> _Integers:

@@ -123,6 +123,8 @@ class SampledSubgraphs:
         node_sets: by node set, for every node set that the plan reaches.
         edge_sets: by edge set, for every edge set that the plan has.
         readouts: what is read out of each subgraph; None if nothing is.
+        trees: by context feature, int64 array, shape [num_subgraphs, width]: positions of the nodes in the tree of a
+            hop among their subgraph's nodes of their set, or -1; see `SamplingPlan.is_ego`.
         hop_counts: by hop.
         truncated_hubs: by hop, the nodes with the most edges whose edges it truncated.
     """
@@ -131,6 +133,7 @@ class SampledSubgraphs:
     node_sets: Mapping[str, SampledNodes]
     edge_sets: Mapping[str, SampledEdges]
     readouts: SampledReadouts | None = None
+    trees: Mapping[str, npt.NDArray[np.int64]] = dataclasses.field(default_factory=dict)
     hop_counts: Mapping[str, HopCounts] = dataclasses.field(default_factory=dict)
     truncated_hubs: Mapping[str, tuple[TruncatedHub, ...]] = dataclasses.field(default_factory=dict)
 

@@ -57,7 +57,7 @@ class RecordEncoder:
     def encode(self, num_records: int, columns: Mapping[str, Slices], integers: Mapping[str, Slices]) -> list[bytes]:
         """Returns one serialized tf.Example per record, each with all the keys of both mappings.
 
-        `columns` has rows of the encoded columns; `integers` has non-negative values of further keys.
+        `columns` has rows of the encoded columns; `integers` has values of further keys, at least -1.
         """
         entries: dict[str, Iterator[bytes]] = {}
         for key, (rows, splits) in columns.items():
@@ -155,10 +155,10 @@ class _EncodedColumn:
 
 
 class _EncodedIntegers:
-    """Small non-negative integers (sizes, positions) in their encoded form; grows as needed."""
+    """Small integers from -1 (sizes, positions, no position) in their encoded form; grows as needed."""
 
     def __init__(self) -> None:
-        self._column = _encode_column(pa.array(np.arange(1024)))
+        self._column = _encode_column(pa.array(np.arange(-1, 1024)))
         self._num_known = 1024
 
     def take(self, values: _Rows) -> _EncodedValues:
@@ -166,8 +166,8 @@ class _EncodedIntegers:
         largest = int(values.max(initial=0))
         if largest >= self._num_known:
             self._num_known = 2 * largest
-            self._column = _encode_column(pa.array(np.arange(self._num_known)))
-        return self._column.take(values)
+            self._column = _encode_column(pa.array(np.arange(-1, self._num_known)))
+        return self._column.take(values + 1)
 
 
 def _encode_column(column: pa.Array) -> _EncodedColumn:

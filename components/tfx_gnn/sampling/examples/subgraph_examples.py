@@ -97,6 +97,8 @@ class SubgraphExampleEncoder:
             zeros = np.zeros(subgraphs.num_subgraphs, np.int64)
             slices.columns[f"context/{name}"] = zeros, slices.one_each
         self._add_readouts(slices, subgraphs, readouts)
+        for name, tree in subgraphs.trees.items():
+            slices.integers[f"context/{name}"] = tree.reshape(-1), slices.one_each * tree.shape[1]
         if readouts.seed_edges is not None:
             edge_set = self._plan.seed_edge_set
             slices.add_nodes(shadow_node_set(edge_set), subgraphs.edge_sets[edge_set].splits)

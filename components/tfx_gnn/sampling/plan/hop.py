@@ -23,6 +23,7 @@ _MAX_DRAWS = 2**15 - 1  # draws are numbered in int16
 _DIRECTIONS = ("forward", "backward")
 _WITH_REPLACEMENT = "uniform_with_replacement"
 _STRATEGIES = ("uniform", _WITH_REPLACEMENT, "weighted", "top_k", "in_degree", "full")
+_PADDINGS = ("circular", "replicate")
 _WEIGHTED_STRATEGIES = ("weighted", "top_k")
 
 
@@ -63,6 +64,9 @@ class Hop:
             "full": all edges.
         weight_feature: numeric scalar feature of the edge set that holds the weights;
             only for "weighted" and "top_k".
+        padding: in an ego plan, what stands in for missing neighbors of a node that has fewer than
+            `fan_out`: "circular", its neighbors again; or "replicate", no node. A node without
+            neighbors has no node in all places.
     """
 
     edge_set: str
@@ -72,6 +76,7 @@ class Hop:
     direction: Literal["forward", "backward"] = "forward"
     strategy: Literal["uniform", "uniform_with_replacement", "weighted", "top_k", "in_degree", "full"] = "uniform"
     weight_feature: str = ""
+    padding: Literal["circular", "replicate"] = "circular"
 
     def __post_init__(self) -> None:
         if not isinstance(self.edge_set, str) or not self.edge_set:
@@ -81,6 +86,7 @@ class Hop:
         place = f" in the hop along {self.edge_set!r}"
         _check_choice("direction", self.direction, _DIRECTIONS, place)
         _check_choice("strategy", self.strategy, _STRATEGIES, place)
+        _check_choice("padding", self.padding, _PADDINGS, place)
         self._check_fan_out(place)
         if isinstance(self.inputs, str) or not self.inputs or not all(isinstance(name, str) for name in self.inputs):
             raise ValueError(

@@ -213,6 +213,10 @@ class SamplingPlan:
             `_readout/seed` reads from it, through `_shadow/<seed_edge_set>`: to classify
             edges rather than to predict them.
         context_features: features of the graph's context, the same in every example.
+        is_ego: whether examples also hold the neighbors that each hop found as a tree of fixed size: context features
+            `hop_0`, `hop_1` and so on, with the positions of k_0, k_0 * k_1, ... nodes, where k_i is the
+            fan-out of the i-th hop, or -1 for no node. The children of the j-th node of a hop are at j * k
+            to (j + 1) * k. For node plans whose hops follow each other, and with `expands_seed_again`.
     """
 
     seed_node_set: str = ""
@@ -229,6 +233,7 @@ class SamplingPlan:
     reverse_edge_sets: tuple[str, ...] = ()
     keeps_seed_edge: bool = False
     context_features: tuple[str, ...] = ()
+    is_ego: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.seed_node_set, str) or bool(self.seed_node_set) == bool(self.seed_edge_set):
@@ -247,6 +252,13 @@ class SamplingPlan:
         self._check_labels()
         self._check_links()
         self._check_inputs()
+        if self.is_ego:
+            self._check_ego()
+
+    @property
+    def ego_hops(self) -> Mapping[str, Hop]:
+        """The hops by the context features that hold their trees; none unless `is_ego`."""
+        return {f"hop_{number}": hop for number, hop in enumerate(self.hops)} if self.is_ego else {}
 
     @property
     def is_link_plan(self) -> bool:
@@ -357,6 +369,24 @@ class SamplingPlan:
                 "`keeps_seed_edge` must not be set in a plan with `seed_table` or `negatives`, "
                 f"whose pairs are not rows of the edge table; got {self.keeps_seed_edge!r}. Leave one of them out."
             )
+
+    def _check_ego(self) -> None:
+        follows = [*self.root_names[:1], *(hop.name for hop in self.hops)]
+        are_chained = all(hop.inputs == (name,) for hop, name in zip(self.hops, follows, strict=False))
+        if self.is_link_plan or not self.hops or not are_chained or any(hop.strategy == "full" for hop in self.hops):
+            raise ValueError(
+                "`hops` must follow each other from the seed of a node plan, each with a fan-out, where `is_ego` is "
+                f"set; got {[(hop.name, hop.inputs, hop.strategy) for hop in self.hops]}. Name the hop before in the "
+                "`inputs` of each."
+            )
+        if not self.expands_seed_again:
+            raise ValueError(
+                "`expands_seed_again` must be set where `is_ego` is set; got False. Otherwise the seed would have "
+                "no neighbors where a path leads back to it."
+            )
+        taken = sorted(set(self.ego_hops) & set(self.context_features))
+        if taken:
+            raise ValueError(f"`context_features` must not be named as the trees of hops; got {taken}. Rename them.")
 
     def _check_inputs(self) -> None:
         known = set(self.root_names)

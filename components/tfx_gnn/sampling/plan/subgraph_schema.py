@@ -6,11 +6,12 @@ from collections.abc import Collection
 
 import tensorflow as tf
 
+from tfx_gnn.graph.graph_constants import CONTEXT
 from tfx_gnn.graph.proto.graph_schema_pb2 import SUBGRAPH, EdgeSet, Feature, GraphSchema, NodeSet
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET, SHADOW_PREFIX
-from tfx_gnn.graph.schema.index_features import index_features
+from tfx_gnn.graph.schema.index_features import index_features, mark_index_features
 from tfx_gnn.sampling.plan.hop import SEED
-from tfx_gnn.sampling.plan.plan import LABEL_FEATURE, SamplingPlan, reached_node_sets, root_node_sets
+from tfx_gnn.sampling.plan.plan import LABEL_FEATURE, SamplingPlan, hop_ends, reached_node_sets, root_node_sets
 from tfx_gnn.sampling.plan.plan_checks import check_plan
 from tfx_gnn.tables.table_layout import ID_FEATURE
 
@@ -39,12 +40,7 @@ def make_subgraph_schema(tables_schema: GraphSchema, plan: SamplingPlan) -> Grap
     the edge sets that lead to it. The locations of the tables are left out.
     """
     check_plan(plan, tables_schema)
-    marked = index_features(tables_schema)
-    if marked:
-        raise ValueError(
-            f"`tables_schema` must not mark features as indices of nodes for sampled subgraphs; got {marked}: the "
-            "nodes may not be in the subgraph. Make them an edge set, or make examples of whole graphs."
-        )
+    _refuse_index_features(tables_schema)
     reached = {*reached_node_sets(plan, tables_schema), *plan.edge_set_names}
     for name, declared in (*tables_schema.node_sets.items(), *tables_schema.edge_sets.items()):
         # A set without a table describes what examples will have, as TF-GNN requires it for link seeds.
@@ -87,7 +83,30 @@ def make_subgraph_schema(tables_schema: GraphSchema, plan: SamplingPlan) -> Grap
         schema.node_sets[shadow].description = f"One node for each edge of {plan.seed_edge_set!r}, in their order."
         schema.edge_sets[READOUT_EDGE_SET].source = shadow
         schema.edge_sets[READOUT_EDGE_SET].target = READOUT_NODE_SET
+    if plan.is_ego:
+        _describe_trees(schema, tables_schema, plan)
     return schema
+
+
+def _refuse_index_features(tables_schema: GraphSchema) -> None:
+    marked = index_features(tables_schema)
+    if marked:
+        raise ValueError(
+            f"`tables_schema` must not mark features as indices of nodes for sampled subgraphs; got {marked}: the "
+            "nodes may not be in the subgraph. Make them an edge set, or make examples of whole graphs."
+        )
+
+
+def _describe_trees(schema: GraphSchema, tables_schema: GraphSchema, plan: SamplingPlan) -> None:
+    width = 1
+    for name, hop in plan.ego_hops.items():
+        width *= hop.fan_out
+        feature = schema.context.features[name]
+        feature.dtype = tf.int64.as_datatype_enum
+        feature.description = f"Nodes that hop {hop.name!r} found, as a tree."
+        feature.shape.dim.add(size=width)
+    ends = {name: hop_ends(hop, tables_schema)[1] for name, hop in plan.ego_hops.items()}
+    mark_index_features(schema, {CONTEXT: ends})
 
 
 def _describe_readout(schema: GraphSchema, tables_schema: GraphSchema, plan: SamplingPlan) -> None:
