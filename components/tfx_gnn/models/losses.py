@@ -12,7 +12,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.models.candidate_groups import Candidates, static_rows
-from tfx_gnn.models.tasks.task_kinds import REGRESSION_LOSSES
+from tfx_gnn.models.tasks.label_tasks import REGRESSION_LOSSES
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")

@@ -16,13 +16,18 @@ from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.losses import ElementwiseRegressionLoss, SmoothedCrossEntropy
 from tfx_gnn.models.metrics import MacroF1, WeightedMae, WeightedR2, WeightedRmse
 from tfx_gnn.models.tasks.label_places import LabelPlace
+from tfx_gnn.models.tasks.label_tasks import BALANCED
 from tfx_gnn.models.tasks.output_layers import OutputLayers, check_tensor_output, shape_in_words
 from tfx_gnn.models.tasks.task import LabelSummary, Objective, Task, Vocabulary
-from tfx_gnn.models.tasks.task_kinds import BALANCED
 from tfx_gnn.serving import model_interface
 
 if TYPE_CHECKING:
-    from tfx_gnn.models.tasks.task_kinds import GraphClassification, GraphRegression, NodeClassification, NodeRegression
+    from tfx_gnn.models.tasks.label_tasks import (
+        GraphClassification,
+        GraphRegression,
+        NodeClassification,
+        NodeRegression,
+    )
 
 
 class LabelObjective(Objective):

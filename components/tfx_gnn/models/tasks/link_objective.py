@@ -27,7 +27,7 @@ from tfx_gnn.models.tasks.output_layers import OutputLayers, check_tensor_output
 from tfx_gnn.serving import model_interface
 
 if TYPE_CHECKING:
-    from tfx_gnn.models.tasks.task_kinds import LinkPrediction
+    from tfx_gnn.models.tasks.pair_tasks import LinkPrediction
 
 SOURCE_EDGE_SET = f"{READOUT_NODE_SET}/source"
 TARGET_EDGE_SET = f"{READOUT_NODE_SET}/target"

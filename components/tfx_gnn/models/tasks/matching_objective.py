@@ -18,7 +18,7 @@ from tfx_gnn.models.tasks.output_layers import OutputLayers
 from tfx_gnn.models.tasks.task import LabelSummary, Vocabulary
 
 if TYPE_CHECKING:
-    from tfx_gnn.models.tasks.task_kinds import GraphMatching
+    from tfx_gnn.models.tasks.pair_tasks import GraphMatching
 
 
 class MatchingObjective(ClassObjective):

@@ -313,3 +313,21 @@ def check_pooling(pooling: str) -> None:
             f"`pooling` must be one of {list(POOLINGS)}, or several joined by '|'; got {pooling!r}. "
             "Write 'mean|max' for two of them."
         )
+
+
+def check_feature_name(field: str, value: object, advice: str) -> None:
+    """Checks that a field can name a feature or a vocabulary; `advice` ends the error message."""
+    if not isinstance(value, str) or not value or value.startswith("#"):
+        raise ValueError(f"`{field}` must be a name that does not begin with '#'; got {value!r}. {advice}")
+
+
+def check_choice(field: str, value: object, choices: Sequence[str]) -> None:
+    """Checks that a field is one of the allowed words."""
+    if value not in choices:
+        raise ValueError(f"`{field}` must be one of {list(choices)}; got {value!r}. Choose one of these.")
+
+
+def check_label_smoothing(share: float) -> None:
+    """Checks that a share of label smoothing leaves the label the largest."""
+    if not 0.0 <= share < 1.0:
+        raise ValueError(f"`label_smoothing` must lie in [0, 1); got {share}. Usual is 0.1.")
