@@ -4,6 +4,9 @@ from tfx_gnn.graph.batching.data_loader import DataLoader as DataLoader
 from tfx_gnn.graph.batching.dynamic_batch_sampler import DynamicBatchSampler as DynamicBatchSampler
 from tfx_gnn.graph.batching.dynamic_batching import batch_by_size as batch_by_size
 from tfx_gnn.graph.batching.dynamic_batching import dynamic_batch as dynamic_batch
+from tfx_gnn.graph.batching.ego_batches import EgoHop as EgoHop
+from tfx_gnn.graph.batching.ego_batches import EgoTrees as EgoTrees
+from tfx_gnn.graph.batching.ego_batches import ego_batch as ego_batch
 from tfx_gnn.graph.batching.graph_data import GraphData as GraphData
 from tfx_gnn.graph.batching.graph_data import HeteroGraphData as HeteroGraphData
 from tfx_gnn.graph.batching.graph_datasets import dataset_filter_with_summary as dataset_filter_with_summary
@@ -97,6 +100,7 @@ from tfx_gnn.graph.ops.readout_structure import (
 from tfx_gnn.graph.ops.tags import reverse_tag as reverse_tag
 from tfx_gnn.graph.proto.graph_schema_pb2 import Feature as Feature
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema as GraphSchema
+from tfx_gnn.graph.schema.ego_trees import ego_trees as ego_trees
 from tfx_gnn.graph.schema.index_features import index_features as index_features
 from tfx_gnn.graph.schema.index_features import mark_index_features as mark_index_features
 from tfx_gnn.graph.schema.schema_io import iter_features as iter_features

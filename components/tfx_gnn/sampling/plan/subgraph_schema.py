@@ -9,8 +9,9 @@ import tensorflow as tf
 from tfx_gnn.graph.graph_constants import CONTEXT
 from tfx_gnn.graph.proto.graph_schema_pb2 import SUBGRAPH, EdgeSet, Feature, GraphSchema, NodeSet
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET, SHADOW_PREFIX
+from tfx_gnn.graph.schema.ego_trees import mark_ego_hops
 from tfx_gnn.graph.schema.index_features import index_features, mark_index_features
-from tfx_gnn.sampling.plan.hop import SEED
+from tfx_gnn.sampling.plan.hop import SEED, Hop
 from tfx_gnn.sampling.plan.plan import LABEL_FEATURE, SamplingPlan, hop_ends, reached_node_sets, root_node_sets
 from tfx_gnn.sampling.plan.plan_checks import check_plan
 from tfx_gnn.tables.table_layout import ID_FEATURE
@@ -107,6 +108,11 @@ def _describe_trees(schema: GraphSchema, tables_schema: GraphSchema, plan: Sampl
         feature.shape.dim.add(size=width)
     ends = {name: hop_ends(hop, tables_schema)[1] for name, hop in plan.ego_hops.items()}
     mark_index_features(schema, {CONTEXT: ends})
+    mark_ego_hops(schema, {name: _relation(hop) for name, hop in plan.ego_hops.items()})
+
+
+def _relation(hop: Hop) -> str:
+    return hop.edge_set if hop.direction == "forward" else f"{hop.edge_set}_reverse"
 
 
 def _describe_readout(schema: GraphSchema, tables_schema: GraphSchema, plan: SamplingPlan) -> None:
