@@ -1,4 +1,7 @@
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET as READOUT_NODE_SET
+from tfx_gnn.models.convolutions.ego_convolutions import EgoGATConv as EgoGATConv
+from tfx_gnn.models.convolutions.ego_convolutions import EgoGINConv as EgoGINConv
+from tfx_gnn.models.convolutions.ego_convolutions import EgoSAGEConv as EgoSAGEConv
 from tfx_gnn.models.convolutions.gat_v2_conv import GATv2Conv as GATv2Conv
 from tfx_gnn.models.convolutions.gcn_conv import GCNConv as GCNConv
 from tfx_gnn.models.convolutions.gin_conv import GINConv as GINConv
@@ -15,6 +18,11 @@ from tfx_gnn.models.losses import SmoothedCrossEntropy as SmoothedCrossEntropy
 from tfx_gnn.models.metrics import HitsAt as HitsAt
 from tfx_gnn.models.metrics import MacroF1 as MacroF1
 from tfx_gnn.models.metrics import MeanReciprocalRank as MeanReciprocalRank
+from tfx_gnn.models.networks.ego_gnn import EgoGNN as EgoGNN
+from tfx_gnn.models.networks.ego_gnn import EgoLayer as EgoLayer
+from tfx_gnn.models.networks.ego_gnn import ego_gat as ego_gat
+from tfx_gnn.models.networks.ego_gnn import ego_gin as ego_gin
+from tfx_gnn.models.networks.ego_gnn import ego_sage as ego_sage
 from tfx_gnn.models.networks.gat_v2 import gat_v2 as gat_v2
 from tfx_gnn.models.networks.gcn import gcn as gcn
 from tfx_gnn.models.networks.gin import gin as gin

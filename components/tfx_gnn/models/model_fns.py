@@ -14,6 +14,9 @@ task's loss and metrics.
   network see them as one node set (`JoinSharedSets`), as graphs to be compared should be;
 - "learning_rate" is accepted, but used by the trainer only.
 
+`ego_sage`, `ego_gat` and `ego_gin` are for batches of trees (batching "ego"). They have as many layers as the sampling
+plan has hops, unless "num_layers" says fewer, and neither "sort_edges" nor "shared_node_sets".
+
 `gat_v2`, `mpnn` and `gin` also use edge features: all of them, encoded, unless "edge_feature" names a single float
 feature. `gcn` uses only the named edge weight, `rgcn` only the relation, `graph_sage` and `hgt` no edge features.
 
@@ -30,14 +33,16 @@ Example:
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.batching.ego_batches import is_ego_batch
 from tfx_gnn.graph.ops.edge_edits import sort_edges
 from tfx_gnn.graph.tensor import tf_hooks
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
@@ -45,6 +50,7 @@ from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.keras.feature_encoders import FeatureEncoder
 from tfx_gnn.keras.feature_encoders.category_values import TransformOutput
+from tfx_gnn.models.networks import ego_gnn
 from tfx_gnn.models.networks import gat_v2 as gat_v2_network
 from tfx_gnn.models.networks import gcn as gcn_network
 from tfx_gnn.models.networks import gin as gin_network
@@ -261,6 +267,123 @@ def hgt(
     return _model(hgt_network.hgt, graph_spec, objective, hyperparameters, tft_output)
 
 
+def ego_sage(
+    graph_spec: GraphTensorSpec,
+    *,
+    objective: Objective,
+    hyperparameters: Mapping[str, Any] | None = None,
+    tft_output: TransformOutput | None = None,
+) -> tf_keras.Model:
+    """Makes a GraphSAGE network on batches of trees for a task.
+
+    Args:
+        graph_spec: spec of a batch of trees, without labels.
+        objective: as for `gcn`.
+        hyperparameters: as for `gcn`; all others are arguments of `tfx_gnn.models.networks.ego_gnn.ego_sage`.
+        tft_output: as for `gcn`.
+
+    Returns:
+        Model, as for `gcn`.
+
+    Raises:
+        ValueError: as for `gcn`, or if the graphs are no trees.
+    """
+    return _ego_model(ego_gnn.ego_sage, graph_spec, objective, hyperparameters, tft_output)
+
+
+def ego_gat(
+    graph_spec: GraphTensorSpec,
+    *,
+    objective: Objective,
+    hyperparameters: Mapping[str, Any] | None = None,
+    tft_output: TransformOutput | None = None,
+) -> tf_keras.Model:
+    """Makes a graph attention network on batches of trees for a task.
+
+    Args:
+        graph_spec: as for `ego_sage`.
+        objective: as for `gcn`.
+        hyperparameters: as for `gcn`; all others are arguments of `tfx_gnn.models.networks.ego_gnn.ego_gat`.
+        tft_output: as for `gcn`.
+
+    Returns:
+        Model, as for `gcn`.
+
+    Raises:
+        ValueError: as for `ego_sage`.
+    """
+    return _ego_model(ego_gnn.ego_gat, graph_spec, objective, hyperparameters, tft_output)
+
+
+def ego_gin(
+    graph_spec: GraphTensorSpec,
+    *,
+    objective: Objective,
+    hyperparameters: Mapping[str, Any] | None = None,
+    tft_output: TransformOutput | None = None,
+) -> tf_keras.Model:
+    """Makes a graph isomorphism network on batches of trees for a task.
+
+    Args:
+        graph_spec: as for `ego_sage`.
+        objective: as for `gcn`.
+        hyperparameters: as for `gcn`; all others are arguments of `tfx_gnn.models.networks.ego_gnn.ego_gin`.
+        tft_output: as for `gcn`.
+
+    Returns:
+        Model, as for `gcn`.
+
+    Raises:
+        ValueError: as for `ego_sage`.
+    """
+    return _ego_model(ego_gnn.ego_gin, graph_spec, objective, hyperparameters, tft_output)
+
+
+def _ego_model(
+    network: Callable[..., ego_gnn.EgoGNN],
+    graph_spec: GraphTensorSpec,
+    objective: Objective,
+    hyperparameters: Mapping[str, Any] | None,
+    tft_output: TransformOutput | None,
+) -> tf_keras.Model:
+    arguments = {**_DEFAULTS, "num_layers": 0, **(hyperparameters or {})}
+    for name in _OF_THE_TRAINER:
+        arguments.pop(name, None)
+    features = dict(arguments.pop("features", {}))
+    _check_known(network, arguments, ("features", "learning_rate"))
+    features.setdefault("projection_units", arguments["units"])
+    inputs = tf_keras.layers.Input(type_spec=graph_spec)
+    with _json_types(network, hyperparameters):
+        graph = FeatureEncoder(graph_spec, features, tft_output=tft_output)(inputs)
+        graph = network(graph.spec, **arguments)(graph)
+    return tf_keras.Model(inputs, objective.output_layer()(graph))
+
+
+def _check_known(network: Callable[..., Any], arguments: Mapping[str, Any], others: tuple[str, ...]) -> list[str]:
+    """Refuses hyperparameters that are neither arguments of the network nor others; returns these arguments."""
+    known = sorted(set(inspect.signature(network).parameters) - {"graph_spec"})
+    unknown = sorted(set(arguments) - set(known))
+    if unknown:
+        *first, last = map(repr, others)
+        raise ValueError(
+            f"`hyperparameters` must be arguments of {network.__name__}(), {known}, or {', '.join(first)} or {last}; "
+            f"got {unknown}. Correct the names."
+        )
+    return known
+
+
+@contextlib.contextmanager
+def _json_types(network: Callable[..., Any], hyperparameters: Mapping[str, Any] | None) -> Iterator[None]:
+    """Explains a TypeError: JSON values are not converted, and may be a string instead of a number."""
+    try:
+        yield
+    except TypeError as error:
+        raise ValueError(
+            f"`hyperparameters` must have the types that {network.__name__}() and FeatureEncoderOptions take; got "
+            f"{dict(hyperparameters or {})}. Fix the cause: {error}"
+        ) from error
+
+
 def _model(
     network: Callable[..., tf_keras.Sequential],
     graph_spec: GraphTensorSpec,
@@ -268,6 +391,11 @@ def _model(
     hyperparameters: Mapping[str, Any] | None,
     tft_output: TransformOutput | None,
 ) -> tf_keras.Model:
+    if is_ego_batch(graph_spec):
+        raise ValueError(
+            f"`batching` must not be 'ego' for {network.__name__}, which would take missing neighbors for nodes. "
+            "Choose 'packed', or one of the models ego_sage, ego_gat and ego_gin."
+        )
     # Graph-level tasks pool all nodes. Other tasks only use the last states of nodes that are read out.
     reads_nodes_only = not any(part.task.reads_context for part in objective.parts.values())
     arguments = {
@@ -281,13 +409,7 @@ def _model(
     features = dict(arguments.pop("features", {}))
     sorts_edges = arguments.pop("sort_edges", True)
     shared = arguments.pop("shared_node_sets", None)
-    known = sorted(set(inspect.signature(network).parameters) - {"graph_spec"})
-    unknown = sorted(set(arguments) - set(known))
-    if unknown:
-        raise ValueError(
-            f"`hyperparameters` must be arguments of {network.__name__}(), {known}, or 'features', 'sort_edges', "
-            f"'shared_node_sets' or 'learning_rate'; got {unknown}. Correct the names."
-        )
+    known = _check_known(network, arguments, ("features", "sort_edges", "shared_node_sets", "learning_rate"))
     if "edge_feature" in known and "edge_feature" not in arguments:
         features.setdefault("encode_edges", _edges_have_features(graph_spec))
         arguments["edge_feature"] = const.HIDDEN_STATE if features["encode_edges"] else None
@@ -304,15 +426,9 @@ def _model(
         encoded_spec = graph.spec
     if sorts_edges:
         graph = SortEdgesInTraining()(graph)
-    try:
+    with _json_types(network, hyperparameters):
         graph = FeatureEncoder(encoded_spec, features, tft_output=tft_output)(graph)
         graph = network(graph.spec, **arguments)(graph)
-    except TypeError as error:
-        # JSON values are not converted: one may be a string instead of a number, or an unknown feature option.
-        raise ValueError(
-            f"`hyperparameters` must have the types that {network.__name__}() and FeatureEncoderOptions take; got "
-            f"{dict(hyperparameters or {})}. Fix the cause: {error}"
-        ) from error
     if shared:
         graph = SplitSharedStates(shared)((inputs, graph))
     return tf_keras.Model(inputs, objective.output_layer()(graph))
