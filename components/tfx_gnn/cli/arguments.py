@@ -38,6 +38,14 @@ TransformedGraphSchema = Annotated[
 ]
 TransformGraph = Annotated[str, folder("The transform: an output of `transform`.")]
 SizeConstraints = Annotated[str, folder("Padding budgets (size constraints): the output of `sizes learn`.")]
+OptionalSizeConstraints = Annotated[
+    str,
+    typer.Option(
+        help="Padding budgets (size constraints): the output of `sizes learn`; needed unless batching is 'ego'.",
+        show_default=False,
+        metavar="FOLDER",
+    ),
+]
 Model = Annotated[str, folder("Trained model: an output of `train`.")]
 Splits = Annotated[
     list[str] | None,

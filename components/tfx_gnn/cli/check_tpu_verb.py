@@ -23,8 +23,8 @@ def check_tpu(
     transform_graph_dir: arguments.TransformGraph,
     graph_schema_dir: arguments.GraphSchema,
     transformed_graph_schema_dir: arguments.TransformedGraphSchema,
-    size_constraints_dir: arguments.SizeConstraints,
     model_fn: arguments.ModelFn,
+    size_constraints_dir: arguments.OptionalSizeConstraints = "",
     task: Annotated[str, typer.Option(help="What to predict, as for `train`.")] = "node_classification",
     label_feature: Annotated[str, typer.Option(help="Label feature, as for `train`.", show_default=False)] = "",
     class_vocabulary: Annotated[
@@ -40,7 +40,7 @@ def check_tpu(
     train_split: Annotated[str, typer.Option(help="Split to train on.")] = "train",
     eval_split: Annotated[str, typer.Option(help="Split to evaluate after every epoch.")] = "val",
     batching: Annotated[
-        str, typer.Option(help="Batches of the training split: 'packed', 'fit_or_skip' or 'tight'.")
+        str, typer.Option(help="Batches of the training split: 'packed', 'fit_or_skip', 'tight' or 'ego'.")
     ] = "packed",
     batch_size: Annotated[
         int, typer.Option(help="Graphs in one core's batch; 0 for the --batch-size of `sizes learn`.")

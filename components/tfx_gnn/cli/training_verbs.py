@@ -25,7 +25,6 @@ def tune(
     transform_graph_dir: arguments.TransformGraph,
     graph_schema_dir: arguments.GraphSchema,
     transformed_graph_schema_dir: arguments.TransformedGraphSchema,
-    size_constraints_dir: arguments.SizeConstraints,
     model_fn: arguments.ModelFn,
     search_space: Annotated[
         str,
@@ -40,6 +39,7 @@ def tune(
     best_hyperparameters_dir: Annotated[
         str, arguments.folder("Where to write the best values, all trials and their report.")
     ],
+    size_constraints_dir: arguments.OptionalSizeConstraints = "",
     task: arguments.TaskKind = "node_classification",
     label_feature: arguments.LabelFeature = "",
     class_vocabulary: arguments.ClassVocabulary = "",
@@ -161,10 +161,10 @@ def train(
     transform_graph_dir: arguments.TransformGraph,
     graph_schema_dir: arguments.GraphSchema,
     transformed_graph_schema_dir: arguments.TransformedGraphSchema,
-    size_constraints_dir: arguments.SizeConstraints,
     model_fn: arguments.ModelFn,
     model_dir: Annotated[str, arguments.folder("Where to write the model for serving.")],
     model_run_dir: Annotated[str, arguments.folder("Where to write TensorBoard logs, checkpoints and the summary.")],
+    size_constraints_dir: arguments.OptionalSizeConstraints = "",
     task: arguments.TaskKind = "node_classification",
     label_feature: arguments.LabelFeature = "",
     class_vocabulary: arguments.ClassVocabulary = "",
@@ -206,7 +206,7 @@ def train(
     train_split: Annotated[str, typer.Option(help="Split to train on.")] = "train",
     eval_split: Annotated[str, typer.Option(help="Split to evaluate after every epoch.")] = "val",
     batching: Annotated[
-        str, typer.Option(help="Batches of the training split: 'packed', 'fit_or_skip' or 'tight'.")
+        str, typer.Option(help="Batches of the training split: 'packed', 'fit_or_skip', 'tight' or 'ego'.")
     ] = "packed",
     batch_size: Annotated[
         int,

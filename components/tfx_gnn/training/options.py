@@ -11,7 +11,7 @@ from tfx_gnn.distribution.strategies import MULTI_WORKER_MIRRORED, PARAMETER_SER
 from tfx_gnn.io.option_groups import check_groups, from_flat, grouped_option, option_group
 from tfx_gnn.models.tasks import GraphClassification, NodeClassification, Task
 from tfx_gnn.training.data.class_sampling import BALANCED
-from tfx_gnn.training.data.padded_batches import BUDGET_KINDS
+from tfx_gnn.training.data.padded_batches import BUDGET_KINDS, EGO
 
 _MAX_SAMPLING_RATE = 1_000_000
 FLOAT32 = "float32"
@@ -27,10 +27,11 @@ class BatchingOptions:
         kind: how graphs of the training split are batched. "packed" fills each batch with as many graphs as
             fit the padding budget (TF-GNN's `SizeConstraints`); "fit_or_skip" takes a fixed number, and removes
             and counts batches that do not fit; "tight" takes a fixed number and pads to the largest batch.
-            Evaluation is always tight, and scores every example.
+            "ego" makes dense batches of the trees that a sampling plan with `is_ego` adds to its examples, and
+            needs no budget. Evaluation is tight unless training is "ego", and scores every example.
         batch_size: graphs in a step, over all replicas together; each replica uses the budget that was learned
-            for its part. 0: each replica uses the learner's own batch size. Under "parameter_server", where
-            workers are not synchronous, graphs in one worker's step.
+            for its part. 0: each replica uses the learner's own batch size; not with "ego". Under
+            "parameter_server", where workers are not synchronous, graphs in one worker's step.
         success_ratio: success ratio of the learned fit-or-skip budget to use, in (0, 1].
         shuffle_buffer_size: examples in the shuffle buffer, at least 1. 1: no shuffling, and files are read in
             order.
@@ -49,11 +50,11 @@ class BatchingOptions:
     class_sampling: str | dict[str, float] = ""
 
     def __post_init__(self) -> None:
-        if self.kind not in BUDGET_KINDS:
+        if self.kind not in (*BUDGET_KINDS, EGO):
             raise ValueError(
-                f"`batching` must be one of {sorted(BUDGET_KINDS)}; got {self.kind!r}. Packed wastes least."
+                f"`batching` must be one of {sorted((*BUDGET_KINDS, EGO))}; got {self.kind!r}. Packed wastes least."
             )
-        _check_least("batch_size", self.batch_size, 0)
+        _check_least("batch_size", self.batch_size, 1 if self.kind == EGO else 0)
         if not 0.0 < self.success_ratio <= 1.0:
             raise ValueError(
                 f"`success_ratio` must lie in (0, 1]; got {self.success_ratio}. Name one that budgets were learned for."

@@ -27,7 +27,10 @@ TASK = NodeClassification(label_feature="color", class_vocabulary="color")
     [
         ({"num_epochs": 0}, "`num_epochs` must be at least 1; got 0"),
         ({"batch_size": -1}, "`batch_size` must be at least 0; got -1"),
-        ({"batching": "packing"}, r"`batching` must be one of \['fit_or_skip', 'packed', 'tight'\]; got 'packing'"),
+        (
+            {"batching": "packing"},
+            r"`batching` must be one of \['ego', 'fit_or_skip', 'packed', 'tight'\]; got 'packing'",
+        ),
         ({"success_ratio": 0.0}, r"`success_ratio` must lie in \(0, 1\]; got 0.0"),
         ({"early_stopping_patience": -1}, "`early_stopping_patience` must be at least 0; got -1"),
         ({"training_seed": -1}, r"`training_seed` must lie in \[0, 2\*\*31\); got -1"),

@@ -25,7 +25,7 @@ class GraphTrainerSpec(ComponentSpec):
         "transform_graph": ChannelParameter(type=standard_artifacts.TransformGraph),
         "graph_schema": ChannelParameter(type=GraphSchemaArtifact),
         "transformed_graph_schema": ChannelParameter(type=GraphSchemaArtifact),
-        "size_constraints": ChannelParameter(type=SizeConstraintsArtifact),
+        "size_constraints": ChannelParameter(type=SizeConstraintsArtifact, optional=True),
         "blessing": ChannelParameter(type=ExamplesBlessingArtifact, optional=True),
         "best_hyperparameters": ChannelParameter(type=standard_artifacts.HyperParameters, optional=True),
         "examples": ChannelParameter(type=standard_artifacts.Examples, optional=True),
@@ -46,7 +46,7 @@ class GraphTrainer(base_component.BaseComponent):
     | input | transform_graph | TransformGraph | the transform that made them |
     | input | graph_schema | tfx_gnn.GraphSchemaArtifact | schema before the transform, for serving |
     | input | transformed_graph_schema | tfx_gnn.GraphSchemaArtifact | schema after the transform |
-    | input | size_constraints | tfx_gnn.SizeConstraintsArtifact | padding budgets (TF-GNN's size constraints) |
+    | input | size_constraints | tfx_gnn.SizeConstraintsArtifact | padding budgets; not needed with batching "ego" |
     | input | blessing | tfx_gnn.ExamplesBlessingArtifact | optional: if given, only blessed examples are trained on |
     | input | best_hyperparameters | HyperParameters | optional: added to the hyperparameters in the options |
     | input | examples | Examples | optional: raw examples, from which warm-up requests for a server are made |
@@ -60,7 +60,7 @@ class GraphTrainer(base_component.BaseComponent):
     | parameter | training_seed | int | seed of initial weights and of the order of examples |
     | parameter | early_stopping_patience | int | epochs without improvement before stopping; 0 never stops |
     | parameter | hyperparameters | JSON | for `model_fn`, by name |
-    | parameter | batching | str | "packed", "fit_or_skip" or "tight" batches of the training split |
+    | parameter | batching | str | "packed", "fit_or_skip", "tight" or "ego" batches |
     | parameter | batch_size | int | graphs per step over all replicas; 0: the learner's own batch size per replica |
     | parameter | success_ratio | float | which of the learned fit-or-skip budgets to use |
     | parameter | shuffle_buffer_size | int | graphs in the shuffle buffer |
@@ -87,8 +87,8 @@ class GraphTrainer(base_component.BaseComponent):
         transform_graph: channel of TransformGraph.
         graph_schema: channel of GraphSchemaArtifact, before the transform.
         transformed_graph_schema: channel of GraphSchemaArtifact, after the transform.
-        size_constraints: channel of SizeConstraintsArtifact.
         options: model, task and how to train.
+        size_constraints: channel of SizeConstraintsArtifact; None for batching "ego".
         blessing: channel of ExamplesBlessingArtifact, from GraphExampleValidator.
         best_hyperparameters: channel of HyperParameters, from GraphTuner.
         examples: channel of raw graph Examples; if given, warm-up requests are exported with the model.
@@ -109,8 +109,8 @@ class GraphTrainer(base_component.BaseComponent):
         transform_graph: BaseChannel,
         graph_schema: BaseChannel,
         transformed_graph_schema: BaseChannel,
-        size_constraints: BaseChannel,
         options: GraphTrainerOptions,
+        size_constraints: BaseChannel | None = None,
         blessing: BaseChannel | None = None,
         best_hyperparameters: BaseChannel | None = None,
         examples: BaseChannel | None = None,

@@ -29,7 +29,7 @@ class Executor(base_executor.BaseExecutor):
             transform_graph_dir=artifact_utils.get_single_uri(input_dict["transform_graph"]),
             graph_schema_dir=artifact_utils.get_single_uri(input_dict["graph_schema"]),
             transformed_graph_schema_dir=artifact_utils.get_single_uri(input_dict["transformed_graph_schema"]),
-            size_constraints_dir=artifact_utils.get_single_uri(input_dict["size_constraints"]),
+            size_constraints_dir=artifacts.optional_uri(input_dict.get("size_constraints")),
             model_dir=artifact_utils.get_single_uri(output_dict["model"]),
             model_run_dir=artifact_utils.get_single_uri(output_dict["model_run"]),
             blessing_dir=artifacts.optional_uri(input_dict.get("blessing")),

@@ -43,7 +43,7 @@ def train_graph_model(
     transform_graph_dir: str,
     graph_schema_dir: str,
     transformed_graph_schema_dir: str,
-    size_constraints_dir: str,
+    size_constraints_dir: str = "",
     model_dir: str,
     model_run_dir: str,
     blessing_dir: str = "",
@@ -64,7 +64,8 @@ def train_graph_model(
         transform_graph_dir: the transform that made the examples.
         graph_schema_dir: folder with the `graph_schema.pbtxt` before the transform.
         transformed_graph_schema_dir: folder with the `graph_schema.pbtxt` after the transform.
-        size_constraints_dir: padding budgets (TF-GNN's size constraints), learned from the same examples.
+        size_constraints_dir: padding budgets (TF-GNN's size constraints), learned from the same examples; empty for
+            batching "ego", which has none.
         model_dir: absent or empty folder for the SavedModel, in `Format-Serving/`.
         model_run_dir: absent or empty folder for `logs/` (TensorBoard), `checkpoints/`,
             `training_reference/` (what training saw, for GraphSkewValidator), `training_summary.json`, `report.html`

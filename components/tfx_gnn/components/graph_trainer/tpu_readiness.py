@@ -13,7 +13,6 @@ import tf_keras
 from tfx_gnn.graph.codec.flat_tensors import graph_flat_tensor_specs
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.io.user_code import load_function
-from tfx_gnn.records.size_constraints_file import Budget
 from tfx_gnn.tpu_check.check import check_step
 from tfx_gnn.tpu_check.problem import TpuProblem
 from tfx_gnn.training.checkpoints.checkpoints import create_training_variables
@@ -23,7 +22,7 @@ from tfx_gnn.training.data.input_pipeline import (
     expected_steps,
     weighted_training_batches,
 )
-from tfx_gnn.training.data.padded_batches import empty_batches
+from tfx_gnn.training.data.padded_batches import BatchBudget, empty_batches
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 from tfx_gnn.training.loop.model_building import ModelBuilder
 from tfx_gnn.training.loop.steps import make_test_step, make_train_step
@@ -169,9 +168,6 @@ def check_training_for_tpu(folders: TrainerFolders, options: GraphTrainerOptions
     model_fn = load_function(options.model_fn)
     inputs = read_inputs(folders, options)
     budgets = read_budgets(folders, options, inputs, num_replicas=1)
-    labelled = LabelledGraphs(
-        graph_spec=inputs.graph_spec, objective=inputs.objective, index_features=inputs.index_features
-    )
 
     def builder(graph_spec: Any) -> ModelBuilder:
         return ModelBuilder(
@@ -181,19 +177,19 @@ def check_training_for_tpu(folders: TrainerFolders, options: GraphTrainerOptions
             tft_output=inputs.tft_output,
             objective=inputs.objective,
             hyperparameters=options.hyperparameters,
-            num_steps=options.num_epochs * expected_steps(budgets.training, budgets.num_train_examples),
+            num_steps=options.num_epochs * expected_steps(budgets.training, inputs.num_train_examples),
             precision=options.execution.precision,
         )
 
-    return check_model_for_tpu(builder, labelled, training=budgets.training, evaluation=budgets.evaluation)
+    return check_model_for_tpu(builder, inputs.labelled, training=budgets.training, evaluation=budgets.evaluation)
 
 
 def check_model_for_tpu(
     make_builder: Callable[[Any], ModelBuilder],
     labelled: LabelledGraphs,
     *,
-    training: Budget,
-    evaluation: Budget,
+    training: BatchBudget,
+    evaluation: BatchBudget,
 ) -> TpuReadiness:
     """Checks a model's training step, with its loss, gradients and optimizer, and its evaluation step.
 
@@ -224,7 +220,7 @@ def check_model_for_tpu(
     return TpuReadiness(problems=tuple(problems), memory=memory)
 
 
-def _padding(labelled: LabelledGraphs, budget: Budget) -> tf.data.Dataset:
+def _padding(labelled: LabelledGraphs, budget: BatchBudget) -> tf.data.Dataset:
     """One batch that consists of padding, with the same spec as all batches."""
     return weighted_training_batches(empty_batches(labelled.graph_spec, budget).take(1), labelled)
 

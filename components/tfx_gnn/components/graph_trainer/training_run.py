@@ -116,6 +116,7 @@ class Training:
             objective=setup.inputs.objective,
             other_labels=setup.inputs.other_labels,
             index_features=setup.inputs.index_features,
+            trees=setup.inputs.trees,
             raw_tensor_signature=options.export.raw_tensor_signature,
             allow_unsafe_operations=options.export.allow_unsafe_operations,
         )
@@ -147,6 +148,8 @@ class Training:
             model=exported,
             objective=setup.inputs.objective,
             batch_size=budget.batch_size,
+            index_features=setup.inputs.index_features,
+            trees=setup.inputs.trees,
         ).save(os.path.join(run_dir, TRAINING_REFERENCE_DIR))
         summary = self._summary(model, state, best, seconds)
         write_training_summary(summary, run_dir)
@@ -243,8 +246,8 @@ class Training:
             model_fn=self._options.model_fn,
             num_parameters=int(model.count_params()),
             num_classes=setup.inputs.objective.num_classes,
-            num_train_examples=setup.budgets.num_train_examples,
-            num_eval_examples=setup.budgets.num_eval_examples,
+            num_train_examples=setup.inputs.num_train_examples,
+            num_eval_examples=setup.inputs.num_eval_examples,
             num_eval_examples_of_unknown_class=sum(labels.num_missing for labels in setup.inputs.eval_labels.values()),
             batching=self._options.batching.kind,
             budget=dataclasses.asdict(setup.budgets.training),

@@ -25,7 +25,7 @@ class GraphTunerSpec(ComponentSpec):
         "transform_graph": ChannelParameter(type=standard_artifacts.TransformGraph),
         "graph_schema": ChannelParameter(type=GraphSchemaArtifact),
         "transformed_graph_schema": ChannelParameter(type=GraphSchemaArtifact),
-        "size_constraints": ChannelParameter(type=SizeConstraintsArtifact),
+        "size_constraints": ChannelParameter(type=SizeConstraintsArtifact, optional=True),
         "blessing": ChannelParameter(type=ExamplesBlessingArtifact, optional=True),
     }
     OUTPUTS = {
@@ -43,7 +43,7 @@ class GraphTuner(base_component.BaseComponent):
     | input | transform_graph | TransformGraph | the transform that made them |
     | input | graph_schema | tfx_gnn.GraphSchemaArtifact | schema before the transform |
     | input | transformed_graph_schema | tfx_gnn.GraphSchemaArtifact | schema after the transform |
-    | input | size_constraints | tfx_gnn.SizeConstraintsArtifact | padding budgets |
+    | input | size_constraints | tfx_gnn.SizeConstraintsArtifact | padding budgets; optional with batching "ego" |
     | input | blessing | tfx_gnn.ExamplesBlessingArtifact | optional: without a blessing nothing is trained |
     | output | best_hyperparameters | HyperParameters | the best values, all trials, a report |
     | parameter | trainer | JSON | what to train in each trial, as the options of GraphTrainer |
@@ -65,8 +65,8 @@ class GraphTuner(base_component.BaseComponent):
         transform_graph: channel of TransformGraph.
         graph_schema: channel of GraphSchemaArtifact, before the transform.
         transformed_graph_schema: channel of GraphSchemaArtifact, after it.
-        size_constraints: channel of SizeConstraintsArtifact.
         options: what to search, and how.
+        size_constraints: channel of SizeConstraintsArtifact; None for batching "ego".
         blessing: channel of ExamplesBlessingArtifact, of GraphExampleValidator.
         runtime_parameters: name of a scalar option to the parameter that sets it
             when a compiled pipeline runs.
@@ -85,8 +85,8 @@ class GraphTuner(base_component.BaseComponent):
         transform_graph: BaseChannel,
         graph_schema: BaseChannel,
         transformed_graph_schema: BaseChannel,
-        size_constraints: BaseChannel,
         options: GraphTunerOptions,
+        size_constraints: BaseChannel | None = None,
         blessing: BaseChannel | None = None,
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:

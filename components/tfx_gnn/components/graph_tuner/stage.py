@@ -43,7 +43,7 @@ def tune_graph_model(
     transform_graph_dir: str,
     graph_schema_dir: str,
     transformed_graph_schema_dir: str,
-    size_constraints_dir: str,
+    size_constraints_dir: str = "",
     best_hyperparameters_dir: str,
     blessing_dir: str = "",
     options: GraphTunerOptions,
@@ -60,7 +60,8 @@ def tune_graph_model(
         transform_graph_dir: the transform that made the examples.
         graph_schema_dir: folder with the `graph_schema.pbtxt` before the transform.
         transformed_graph_schema_dir: folder with the `graph_schema.pbtxt` after the transform.
-        size_constraints_dir: padding budgets (TF-GNN's size constraints), learned from the same examples.
+        size_constraints_dir: padding budgets (TF-GNN's size constraints), learned from the same examples; empty for
+            batching "ego", which has none.
         best_hyperparameters_dir: absent or empty folder for `best_hyperparameters.json`, which GraphTrainer
             reads, `trials.json` and `report.html`.
         blessing_dir: verdict of GraphExampleValidator on the raw examples, which must be a blessing; empty to

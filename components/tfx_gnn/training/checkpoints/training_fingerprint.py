@@ -12,7 +12,13 @@ from tfx_gnn.io.fingerprint import fingerprint_files, fingerprint_text
 from tfx_gnn.io.folder_listing import list_all_files
 from tfx_gnn.io.option_groups import flat_values
 from tfx_gnn.io.user_code import fingerprint_function
-from tfx_gnn.records.size_constraints_file import SIZE_CONSTRAINTS_FILE, read_size_constraints
+from tfx_gnn.records.size_constraints_file import (
+    SIZE_CONSTRAINTS_FILE,
+    fingerprint_examples,
+    fingerprint_graph_schema,
+    read_size_constraints,
+)
+from tfx_gnn.training.data.padded_batches import EGO
 from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
 from tfx_gnn.training.options import GraphTrainerOptions
 
@@ -34,7 +40,6 @@ def training_fingerprint(folders: TrainerFolders, options: GraphTrainerOptions, 
     The result maps "options.<name>" to the option as JSON, and other names to hashes of contents: data, budgets, the
     transform, the user's code, and the version of this library.
     """
-    budgets = read_size_constraints(folders.size_constraints_dir)
     found = {
         f"options.{name}": options_json.to_json(value)
         for name, value in flat_values(options).items()
@@ -44,17 +49,31 @@ def training_fingerprint(folders: TrainerFolders, options: GraphTrainerOptions, 
         "code": fingerprint_function(options.model_fn),
         "library_version": tfx_gnn.__version__,
         "num_replicas": str(num_replicas),
-        # `read_budgets` checks these against the examples and their schema.
-        "transformed_examples": budgets.data_fingerprint,
-        "transformed_graph_schema": budgets.graph_schema_fingerprint,
-        "size_constraints": fingerprint_files([os.path.join(folders.size_constraints_dir, SIZE_CONSTRAINTS_FILE)]),
         "transform_graph": fingerprint_files(_files(folders.transform_graph_dir)),
+        **_data_fingerprints(folders, options),
     }
     if folders.precomputed_batches_dir:
         found["precomputed_batches"] = fingerprint_files(
             path for path in _files(folders.precomputed_batches_dir) if path.endswith(".json")
         )
     return found
+
+
+def _data_fingerprints(folders: TrainerFolders, options: GraphTrainerOptions) -> dict[str, str]:
+    if options.batching.kind == EGO:
+        return {
+            "transformed_examples": fingerprint_examples(
+                folders.transformed_examples_dir, (options.train_split, options.eval_split)
+            ),
+            "transformed_graph_schema": fingerprint_graph_schema(folders.transformed_graph_schema_dir),
+        }
+    # `read_budgets` checks these against the examples and their schema.
+    budgets = read_size_constraints(folders.size_constraints_dir)
+    return {
+        "transformed_examples": budgets.data_fingerprint,
+        "transformed_graph_schema": budgets.graph_schema_fingerprint,
+        "size_constraints": fingerprint_files([os.path.join(folders.size_constraints_dir, SIZE_CONSTRAINTS_FILE)]),
+    }
 
 
 def hash_fingerprint(fingerprint: Mapping[str, str]) -> str:

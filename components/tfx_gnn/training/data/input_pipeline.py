@@ -36,15 +36,14 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.batching.ego_batches import EgoTrees
 from tfx_gnn.graph.batching.index_shifts import component_sizes
-from tfx_gnn.graph.codec.example_parsing import parse_merge_and_pad
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.index_features import IndexFeatures, padded_index_features
 from tfx_gnn.models.tasks import Objective
 from tfx_gnn.records.examples_folder import RecordFile, RecordTimes, ordered_records, shuffled_records
-from tfx_gnn.records.size_constraints_file import Budget
-from tfx_gnn.training.data.padded_batches import PaddedBatch, empty_batches, padded_batches
+from tfx_gnn.training.data.padded_batches import BatchBudget, PaddedBatch, empty_batches, padded_batch, padded_batches
 from tfx_gnn.transform.transform_layer import with_declared_shapes, without_reserved_features
 
 NUM_COUNTS = 6
@@ -160,15 +159,18 @@ class LabelledGraphs:
         objective: what is predicted.
         index_features: features that hold indices of nodes, which count from the first node of their example until
             they are shifted here.
+        trees: form of the trees of graphs that `ego_batch` made, whose shapes are right already.
     """
 
     graph_spec: GraphTensorSpec
     objective: Objective
     index_features: IndexFeatures = dataclasses.field(default_factory=dict)
+    trees: EgoTrees | None = None
 
     def __call__(self, graph: GraphTensor, is_real: tf.Tensor) -> LabelledBatch:
         """Separates a scalar padded graph from its labels; `is_real` is bool [num_components], False for padding."""
-        graph = _with_declared_shapes(graph, self.graph_spec)
+        if self.trees is None:
+            graph = _with_declared_shapes(graph, self.graph_spec)
         if self.index_features:
             sizes = component_sizes(graph)
             graph = padded_index_features(graph, sizes, self.index_features, is_real, shift=True)
@@ -210,7 +212,7 @@ def weights_of_global_mean(weights: Any, num_counted: tf.Tensor, num_replicas: i
     return tf.nest.pack_sequence_as(weights, scaled)
 
 
-def expected_steps(budget: Budget, num_graphs: int, num_replicas: int = 1) -> int:
+def expected_steps(budget: BatchBudget, num_graphs: int, num_replicas: int = 1) -> int:
     """Predicts the number of steps in a pass over a split, at least 1.
 
     The number is exact for one replica, except for packed batches and batches that fit-or-skip removes. For
@@ -225,7 +227,7 @@ def training_batches(
     *,
     epochs: tf.data.Dataset,
     keep: Callable[[tf.Tensor], tf.Tensor] | None,
-    budget: Budget,
+    budget: BatchBudget,
     batching: str,
     shuffle_buffer_size: int,
     seed: int,
@@ -252,7 +254,7 @@ def training_batches(
     return padded_batches(records, graph_spec, budget, batching, keep=keep, trusted=True)
 
 
-def training_dataset(batches: tf.data.Dataset, labelled: LabelledGraphs, budget: Budget) -> tf.data.Dataset:
+def training_dataset(batches: tf.data.Dataset, labelled: LabelledGraphs, budget: BatchBudget) -> tf.data.Dataset:
     """Makes `TrainingBatch`es for synchronous replicas from padded batches; endless padding follows the last batch."""
     return weighted_training_batches(batches.concatenate(empty_batches(labelled.graph_spec, budget)), labelled)
 
@@ -266,7 +268,7 @@ def evaluation_dataset(
     files: Sequence[RecordFile],
     labelled: LabelledGraphs,
     *,
-    budget: Budget,
+    budget: BatchBudget,
     num_batches: int,
     num_counted: Mapping[str, int],
     pipeline: int = 0,
@@ -296,9 +298,9 @@ def evaluation_dataset(
     return _weighted(a_pass.repeat(), labelled, weigh)
 
 
-def evaluation_batch(serialized: tf.Tensor, labelled: LabelledGraphs, budget: Budget) -> LabelledBatch:
+def evaluation_batch(serialized: tf.Tensor, labelled: LabelledGraphs, budget: BatchBudget) -> LabelledBatch:
     """Makes one batch from serialized examples, string [n], as `evaluation_dataset` does."""
-    return labelled(*parse_merge_and_pad(labelled.graph_spec, serialized, budget.constraints, trusted=True))
+    return labelled(*padded_batch(labelled.graph_spec, serialized, budget, trusted=True))
 
 
 def _weighted(

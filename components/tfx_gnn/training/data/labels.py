@@ -95,8 +95,8 @@ class LabelReader:
         self._reads_seeds = any(part.readout_key == "seed" for part in objective.parts.values())
         self._look = _make_look(objective.labels_only(graph_spec), objective)
 
-    def summarize(self, files: Sequence[RecordFile]) -> dict[str, LabelSummary]:
-        """Summarizes the labels of a split, by name in `objective.parts`: "" for a single task.
+    def summarize(self, files: Sequence[RecordFile]) -> tuple[dict[str, LabelSummary], int]:
+        """Summarizes the labels of a split, by name in `objective.parts`: "" for a single task; and counts examples.
 
         Refuses a damaged file, a split without examples, and examples without a label or, for tasks about seeds,
         without exactly one `_readout` node.
@@ -125,7 +125,7 @@ class LabelReader:
                 f"`transformed_examples_dir` must hold examples to train on; got none in split {files[0].split!r}. "
                 "Choose another split or make the examples again."
             )
-        return {name: accumulator.summary() for name, accumulator in accumulators.items()}
+        return {name: accumulator.summary() for name, accumulator in accumulators.items()}, num_examples
 
     def classes(self, serialized: tf.Tensor) -> tf.Tensor:
         """Reads the classes of tf.Examples, string [n] to int64 [n], for a single task with one class per example."""

@@ -1,8 +1,9 @@
-"""Padded batches from serialized tf.Examples: packed, fit-or-skip or tight.
+"""Padded batches from serialized tf.Examples: packed, fit-or-skip, tight or of trees.
 
 - "packed": `pack_batches` fills the budget with as many graphs as fit. No graph is removed.
 - "fit_or_skip": batches of a fixed number of graphs; batches that do not fit are removed and counted.
 - "tight": batches of a fixed number of graphs, and a budget that every batch fits.
+- "ego": batches of a fixed number of sampled trees of fixed size (`tfx_gnn.graph.batching.ego_batches`).
 
 Sizes are read before anything is parsed, so removed batches cost little. Training and the writer of
 precomputed batches both use `padded_batches`, so their batches are the same.
@@ -10,14 +11,17 @@ precomputed batches both use `padded_batches`, so their batches are the same.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Union
 
 import tensorflow as tf
 
-from tfx_gnn.graph.batching.size_constraints import SizeRule
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.batching.ego_batches import EgoTrees, ego_batch
+from tfx_gnn.graph.batching.size_constraints import SizeConstraints, SizeRule
 from tfx_gnn.graph.codec.batch_packing import ExampleItems, pack_batches
-from tfx_gnn.graph.codec.example_parsing import parse_merge_and_pad
+from tfx_gnn.graph.codec.example_parsing import parse_and_merge, parse_merge_and_pad
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.records.size_constraints_file import (
@@ -32,7 +36,39 @@ from tfx_gnn.records.size_constraints_file import (
 )
 
 BUDGET_KINDS = {"packed": PACKING, "fit_or_skip": FIT_OR_SKIP, "tight": TIGHT}
-"""Ways of batching, and the kind of budget that each takes."""
+"""Ways of batching that pad to a learned budget, and the kind of budget that each takes."""
+
+EGO = "ego"
+"""Batching of sampled trees, whose size the sampling plan determines."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EgoBudget:
+    """The size of a batch of sampled trees; takes the place of a learned `Budget`.
+
+    Attributes:
+        batch_size: examples in a batch; those that are missing in the last batch are padding.
+        trees: form of the trees.
+        kind: "ego".
+        graphs_per_batch: expected number of graphs in a batch.
+    """
+
+    batch_size: int
+    trees: EgoTrees
+    kind: str = EGO
+
+    @property
+    def graphs_per_batch(self) -> float:
+        """Expected number of graphs in a batch."""
+        return float(self.batch_size)
+
+    @property
+    def constraints(self) -> SizeConstraints:
+        """The sizes of every batch."""
+        return self.trees.sizes(self.batch_size)
+
+
+BatchBudget = Union[Budget, EgoBudget]
 
 
 def read_matching_size_constraints(
@@ -74,7 +110,7 @@ class PaddedBatch(NamedTuple):
 def padded_batches(
     records: tf.data.Dataset,
     spec: GraphTensorSpec,
-    budget: Budget,
+    budget: BatchBudget,
     batching: str,
     *,
     keep: Callable[[tf.Tensor], tf.Tensor] | None = None,
@@ -86,8 +122,8 @@ def padded_batches(
         records: serialized tf.Examples, strings of shape [], one graph each. Shuffle these, not the parsed
             graphs: they are smaller.
         spec: spec of the scalar graph in one tf.Example.
-        budget: what a batch is padded to, of the kind in `BUDGET_KINDS` for `batching`.
-        batching: "packed", "fit_or_skip" or "tight".
+        budget: what a batch is padded to, of the kind in `BUDGET_KINDS` for `batching`, or that of trees.
+        batching: "packed", "fit_or_skip" or "tight"; without meaning for trees.
         keep: maps the number of a batch in its pass, int64 scalar from 0, to whether the batch is wanted.
             Other batches are never parsed, and their counters of removed batches and graphs are lost.
         trusted: whether the bytes are known to be undamaged, which makes parsing faster; as for `parse_example`.
@@ -102,6 +138,21 @@ def padded_batches(
         tf.errors.InvalidArgumentError: at run time, if a graph does not fit even alone (packed), a batch
             does not fit (tight), or no batch fits at all (fit-or-skip).
     """
+    if isinstance(budget, EgoBudget):
+        batches = records.batch(budget.batch_size)
+    else:
+        batches = _batches_of_budget(records, spec, budget, batching)
+    if keep is not None:
+        batches = numbered_batches(batches, keep)
+    padded = batches.map(
+        _pad_to(spec, budget, trusted=trusted), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+    )
+    return padded.prefetch(tf.data.AUTOTUNE)
+
+
+def _batches_of_budget(
+    records: tf.data.Dataset, spec: GraphTensorSpec, budget: Budget, batching: str
+) -> tf.data.Dataset:
     kind = BUDGET_KINDS.get(batching)
     if kind is None:
         raise ValueError(f"`batching` must be one of {sorted(BUDGET_KINDS)}; got {batching!r}. Choose one of these.")
@@ -111,17 +162,9 @@ def padded_batches(
             f"the size constraints by `find({kind!r})`."
         )
     if kind == PACKING:
-        batches = pack_batches(records, budget.batch_constraints, window=budget.window, spec=spec)
-    else:
-        batches = records.batch(budget.batch_size)
-        if kind == FIT_OR_SKIP:
-            batches = _fitting(batches, spec, budget)
-    if keep is not None:
-        batches = numbered_batches(batches, keep)
-    padded = batches.map(
-        _pad_to(spec, budget, trusted=trusted), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
-    )
-    return padded.prefetch(tf.data.AUTOTUNE)
+        return pack_batches(records, budget.batch_constraints, window=budget.window, spec=spec)
+    batches = records.batch(budget.batch_size)
+    return _fitting(batches, spec, budget) if kind == FIT_OR_SKIP else batches
 
 
 class EpochOffset:
@@ -167,14 +210,14 @@ def numbered_batches(batches: tf.data.Dataset, keep: Callable[[tf.Tensor], tf.Te
     return numbered.map(as_written(lambda _, batch: batch))
 
 
-def empty_batches(spec: GraphTensorSpec, budget: Budget) -> tf.data.Dataset:
+def empty_batches(spec: GraphTensorSpec, budget: BatchBudget) -> tf.data.Dataset:
     """Repeats a batch of nothing but padding endlessly; its `element_spec` is that of `padded_batches`."""
     batch = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string)).map(_pad_to(spec, budget))
     return batch.cache().repeat()
 
 
 def ended_batches(
-    batches: tf.data.Dataset, spec: GraphTensorSpec, budget: Budget, *, num_replicas: int
+    batches: tf.data.Dataset, spec: GraphTensorSpec, budget: BatchBudget, *, num_replicas: int
 ) -> tf.data.Dataset:
     """Marks the end of a pass for replicas that take its `PaddedBatch`es in turns, by a last step of only padding.
 
@@ -204,6 +247,18 @@ def ended_batches(
     return wanted.map(as_written(lambda batch, _: batch))
 
 
+def padded_batch(
+    spec: GraphTensorSpec, serialized: tf.Tensor, budget: BatchBudget, *, trusted: bool = False
+) -> tuple[GraphTensor, tf.Tensor]:
+    """Parses, merges and pads one batch; returns the graph and which components are real, as in `PaddedBatch`."""
+    if isinstance(budget, EgoBudget):
+        trees = budget.trees
+        indices = {const.CONTEXT: {hop.feature: hop.node_set for hop in trees.hops}}
+        graph = parse_and_merge(spec, serialized, trusted=trusted, index_features=indices)
+        return ego_batch(graph, trees, budget.batch_size)
+    return parse_merge_and_pad(spec, serialized, budget.constraints, trusted=trusted)
+
+
 def padded_batch_spec(spec: GraphTensorSpec, budget: Budget) -> PaddedBatch:
     """Returns the `element_spec` of `padded_batches`, which needs no records."""
     pad = tf.function(_pad_to(spec, budget), input_signature=[tf.TensorSpec([None], tf.string)])
@@ -213,11 +268,11 @@ def padded_batch_spec(spec: GraphTensorSpec, budget: Budget) -> PaddedBatch:
     return described
 
 
-def _pad_to(spec: GraphTensorSpec, budget: Budget, *, trusted: bool = True) -> Callable[..., PaddedBatch]:
+def _pad_to(spec: GraphTensorSpec, budget: BatchBudget, *, trusted: bool = True) -> Callable[..., PaddedBatch]:
     """Returns a function that pads a batch; no examples give a batch of padding, which can be `trusted`."""
 
     def pad(serialized: tf.Tensor, *removed: tf.Tensor) -> PaddedBatch:
-        graph, is_real = parse_merge_and_pad(spec, serialized, budget.constraints, trusted=trusted)
+        graph, is_real = padded_batch(spec, serialized, budget, trusted=trusted)
         num_batches, num_graphs = removed or (tf.zeros([], tf.int64), tf.zeros([], tf.int64))
         return PaddedBatch(graph, is_real, num_batches, num_graphs)
 

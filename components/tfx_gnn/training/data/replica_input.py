@@ -12,10 +12,9 @@ import tensorflow as tf
 from tfx_gnn.distribution.distributed_datasets import distribute
 from tfx_gnn.distribution.sharding import Sharding, shard_files, shard_records
 from tfx_gnn.records.examples_folder import RecordFile, RecordTimes
-from tfx_gnn.records.size_constraints_file import Budget
 from tfx_gnn.training.data import input_pipeline
 from tfx_gnn.training.data.input_pipeline import LabelledGraphs
-from tfx_gnn.training.data.padded_batches import EpochOffset, ended_batches
+from tfx_gnn.training.data.padded_batches import BatchBudget, EpochOffset, ended_batches
 
 ReadPrecomputed = Callable[[tf.data.Dataset, Callable[[tf.Tensor], tf.Tensor] | None], tf.data.Dataset]
 """Maps `epochs` and `keep`, as for `training_batches`, to the precomputed batches of these epochs."""
@@ -39,7 +38,7 @@ class TrainingInput:
 
     files: Sequence[RecordFile]
     labelled: LabelledGraphs
-    budget: Budget
+    budget: BatchBudget
     batching: str
     shuffle_buffer_size: int
     seed: int
@@ -141,7 +140,7 @@ def distributed_evaluation_input(
     files: Sequence[RecordFile],
     labelled: LabelledGraphs,
     *,
-    budget: Budget,
+    budget: BatchBudget,
     num_steps: int,
     num_counted: Mapping[str, int],
     num_pipelines: int,

@@ -17,6 +17,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.graph.batching.ego_batches import EgoTrees, ego_batch
 from tfx_gnn.graph.batching.index_shifts import shift_index_features
 from tfx_gnn.graph.codec.example_parsing import parse_and_merge
 from tfx_gnn.graph.codec.flat_tensors import graph_flat_tensor_specs, graph_from_flat_tensors, graph_to_flat_tensors
@@ -102,6 +103,7 @@ class ServedModel(tf.Module):
         objective: Objective,
         other_labels: Collection[str] = (),
         index_features: IndexFeatures | None = None,
+        trees: EgoTrees | None = None,
         raw_tensor_signature: bool = False,
         allow_unsafe_operations: bool = False,
     ) -> None:
@@ -117,6 +119,7 @@ class ServedModel(tf.Module):
             other_labels: features of the raw context that are labels of other tasks.
             index_features: features of raw graphs, and of transformed ones, that hold indices of nodes. They count
                 from the first node of their example in tf.Examples, and of all examples in the signature `tensors`.
+            trees: form of the sampled trees that the model gets; None: it gets whole graphs.
             raw_tensor_signature: whether to add the signature `tensors`.
             allow_unsafe_operations: whether to export operations that abort a multi-threaded server.
         """
@@ -135,13 +138,17 @@ class ServedModel(tf.Module):
             with tf.control_dependencies(finite_checks(graph, transform.nonfinite_features)):
                 return tf.nest.map_structure(tf.identity, graph, expand_composites=True)
 
-        def predicted(raw: GraphTensor) -> dict[str, tf.Tensor]:
+        def batch_of(raw: GraphTensor) -> GraphTensor:
             graph = without_reserved_features(transformed(raw))
+            return graph if trees is None else ego_batch(graph, trees)[0]
+
+        def predicted(raw: GraphTensor) -> dict[str, tf.Tensor]:
+            graph = batch_of(raw)
             return {**objective.served_outputs(model(graph, training=False), graph), **form.ids(raw)}
 
         def embedded(raw: GraphTensor) -> dict[str, tf.Tensor]:
             assert embeddings is not None
-            graph = without_reserved_features(transformed(raw))
+            graph = batch_of(raw)
             return {**_embedding_outputs(embeddings(graph, training=False), graph), **form.ids(raw)}
 
         functions: dict[str, Callable[[GraphTensor], dict[str, tf.Tensor]]] = {

@@ -14,12 +14,14 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.batching.ego_batches import EgoTrees
 from tfx_gnn.graph.codec.canonical_bytes import canonical_examples
 from tfx_gnn.graph.codec.example_parsing import parse_and_merge
 from tfx_gnn.graph.codec.flat_tensors import graph_to_flat_tensors
 from tfx_gnn.graph.tensor.adjacency import Adjacency
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.tensor.index_features import IndexFeatures
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
 from tfx_gnn.models.tasks import Objective
 from tfx_gnn.serving import model_interface
@@ -54,8 +56,20 @@ class TrainingReference(tf.Module):
         model: tf_keras.Model,
         objective: Objective,
         batch_size: int,
+        index_features: IndexFeatures | None = None,
+        trees: EgoTrees | None = None,
     ) -> None:
-        """Assembles the computation; `preprocess` is the same function that makes the evaluation batches."""
+        """Assembles the computation.
+
+        Args:
+            graph_spec: spec of one transformed graph with labels.
+            preprocess: the function that makes the evaluation batches.
+            model: the trained model.
+            objective: what it predicts.
+            batch_size: largest number of examples in a batch.
+            index_features: features of transformed graphs that hold indices of nodes.
+            trees: form of the sampled trees that the model gets. The graph that they were copied from is returned.
+        """
         super().__init__(name="training_reference")
         self.batch_size = tf.Variable(batch_size, trainable=False, dtype=tf.int64, name="batch_size")
         self._variables = list(model.variables)
@@ -67,8 +81,11 @@ class TrainingReference(tf.Module):
             examples = canonical_examples(examples)
             padded = preprocess(examples).graph
             of_padded = objective.served_outputs(model(padded, training=False), padded)
-            parsed = parse_and_merge(graph_spec, examples, trusted=True)
-            graph = _with_reserved_features(_first_components(padded, num_examples), parsed)
+            parsed = parse_and_merge(graph_spec, examples, trusted=True, index_features=index_features)
+            if trees is not None:
+                graph, _ = objective.split_off_labels(parsed)
+            else:
+                graph = _with_reserved_features(_first_components(padded, num_examples), parsed)
             outputs = {**_first_answers(of_padded, num_examples), **form.ids(parsed)}
             named = {f"{model_interface.TRAINING_OUTPUT_PREFIX}{name}": value for name, value in outputs.items()}
             return {**named, **graph_to_flat_tensors(graph)}

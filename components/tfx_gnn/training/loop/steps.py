@@ -283,7 +283,7 @@ class Evaluation:
     ) -> None:
         if is_parameter_server_strategy(strategy):
             strategy = tf.distribute.get_strategy()
-        self._num_steps = expected_steps(budgets.evaluation, budgets.num_eval_examples, strategy.num_replicas_in_sync)
+        self._num_steps = expected_steps(budgets.evaluation, inputs.num_eval_examples, strategy.num_replicas_in_sync)
         self._steps = ReplicaSteps(strategy, model, make_test_step(model))
         self._data = distributed_evaluation_input(
             strategy,

@@ -62,7 +62,7 @@ class TrainingSummary:
         num_eval_examples: examples in the evaluation split.
         num_eval_examples_of_unknown_class: evaluation examples whose class is not in the vocabulary; they are
             not scored.
-        batching: how graphs were batched: "packed", "fit_or_skip" or "tight".
+        batching: how graphs were batched: "packed", "fit_or_skip", "tight" or "ego".
         budget: padding budget of a training batch, with its expected statistics.
         eval_budget: padding budget of an evaluation batch; evaluation skips no graph.
         strategy: where training ran.

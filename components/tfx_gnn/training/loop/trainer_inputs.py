@@ -8,9 +8,12 @@ from collections.abc import Mapping, Sequence
 import tensorflow_transform as tft
 
 from tfx_gnn.distribution.distributed_datasets import per_replica_batch_size
+from tfx_gnn.graph.batching.ego_batches import EgoTrees, ego_batch_spec
+from tfx_gnn.graph.graph_constants import CONTEXT
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.graph.schema.context_labels import context_labels
+from tfx_gnn.graph.schema.ego_trees import ego_trees
 from tfx_gnn.graph.schema.index_features import index_features
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
@@ -19,10 +22,18 @@ from tfx_gnn.models.tasks import GraphClassification, GraphRegression, LabelSumm
 from tfx_gnn.models.tasks.label_places import without_context_features
 from tfx_gnn.records.blessing import BlessingSubject, check_blessing_subject, is_blessed, read_reasons
 from tfx_gnn.records.examples_folder import RecordFile, graph_schema_path, record_files
-from tfx_gnn.records.size_constraints_file import TIGHT, Budget
+from tfx_gnn.records.size_constraints_file import TIGHT
+from tfx_gnn.sampling.plan.hop import SEED
 from tfx_gnn.training.data.class_sampling import ClassSampler, sampling_rates
+from tfx_gnn.training.data.input_pipeline import LabelledGraphs
 from tfx_gnn.training.data.labels import LabelReader, check_train_labels
-from tfx_gnn.training.data.padded_batches import BUDGET_KINDS, read_matching_size_constraints
+from tfx_gnn.training.data.padded_batches import (
+    BUDGET_KINDS,
+    EGO,
+    BatchBudget,
+    EgoBudget,
+    read_matching_size_constraints,
+)
 from tfx_gnn.training.data.precomputed_batches import read_manifest
 from tfx_gnn.training.options import GraphTrainerOptions
 from tfx_gnn.transform.application import check_transformed_by, read_transform_record
@@ -37,7 +48,7 @@ class TrainerFolders:
     transform_graph_dir: str
     graph_schema_dir: str
     transformed_graph_schema_dir: str
-    size_constraints_dir: str
+    size_constraints_dir: str = ""
     blessing_dir: str = ""
     precomputed_batches_dir: str = ""
     examples_dir: str = ""
@@ -58,6 +69,9 @@ class TrainerInputs:
         eval_files: files of the evaluation split.
         train_labels: labels of the training split, by output; under "" if there is only one output.
         eval_labels: labels of the evaluation split, in the same form.
+        num_train_examples: examples in the training split.
+        num_eval_examples: examples in the evaluation split.
+        trees: form of the sampled trees that batches consist of; None: batches consist of whole examples.
     """
 
     raw_spec: GraphTensorSpec
@@ -70,6 +84,20 @@ class TrainerInputs:
     eval_files: Sequence[RecordFile]
     train_labels: Mapping[str, LabelSummary]
     eval_labels: Mapping[str, LabelSummary]
+    num_train_examples: int
+    num_eval_examples: int
+    trees: EgoTrees | None = None
+
+    @property
+    def labelled(self) -> LabelledGraphs:
+        """Splits the labels off batches."""
+        return LabelledGraphs(
+            graph_spec=self.graph_spec,
+            objective=self.objective,
+            # In batches of trees, indices have been replaced by the nodes themselves.
+            index_features={} if self.trees else self.index_features,
+            trees=self.trees,
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,15 +106,11 @@ class TrainerBudgets:
 
     Attributes:
         training: for the training split.
-        evaluation: for the evaluation split, of kind "tight".
-        num_train_examples: examples in the training split.
-        num_eval_examples: examples in the evaluation split.
+        evaluation: for the evaluation split, of kind "tight" unless batches consist of trees.
     """
 
-    training: Budget
-    evaluation: Budget
-    num_train_examples: int
-    num_eval_examples: int
+    training: BatchBudget
+    evaluation: BatchBudget
 
 
 def check_blessing(folders: TrainerFolders) -> None:
@@ -118,26 +142,46 @@ def read_inputs(folders: TrainerFolders, options: GraphTrainerOptions) -> Traine
     train_files = record_files(folders.transformed_examples_dir, (options.train_split,), argument="train_split")
     eval_files = record_files(folders.transformed_examples_dir, (options.eval_split,), argument="eval_split")
     labels = LabelReader(graph_spec, objective)
-    train_labels, eval_labels = labels.summarize(train_files), labels.summarize(eval_files)
+    (train_labels, num_train), (eval_labels, num_eval) = labels.summarize(train_files), labels.summarize(eval_files)
     check_train_labels(train_labels, objective, split=options.train_split)
+    indices = _index_features(transformed_schema, graph_spec, objective)
+    trees = None
+    if options.batching.kind == EGO:
+        trees = _trees(transformed_schema, graph_spec, objective, indices)
     return TrainerInputs(
         raw_spec=create_graph_spec_from_schema_pb(raw_schema),
         graph_spec=graph_spec,
         other_labels=other_labels,
         tft_output=tft_output,
-        index_features=_index_features(transformed_schema, graph_spec, objective),
+        index_features=indices,
         objective=options.task.objective(tft_output.vocabulary_by_name, train_labels.get("", train_labels)),
         train_files=train_files,
         eval_files=eval_files,
         train_labels=train_labels,
         eval_labels=eval_labels,
+        num_train_examples=num_train,
+        num_eval_examples=num_eval,
+        trees=trees,
     )
 
 
 def read_budgets(
     folders: TrainerFolders, options: GraphTrainerOptions, inputs: TrainerInputs, *, num_replicas: int
 ) -> TrainerBudgets:
-    """Reads the budgets of one replica; they must have been learned for its part of the global batch."""
+    """Reads the budgets of one replica; they must have been learned for its part of the global batch.
+
+    Trees need no budget: the batch size determines everything.
+    """
+    if inputs.trees is not None:
+        of_trees = EgoBudget(
+            batch_size=per_replica_batch_size(options.batching.batch_size, num_replicas), trees=inputs.trees
+        )
+        return TrainerBudgets(training=of_trees, evaluation=of_trees)
+    if not folders.size_constraints_dir:
+        raise ValueError(
+            f"`size_constraints_dir` must be given for batching {options.batching.kind!r}; got none. Run "
+            f"SizeConstraintLearner, or train on sampled trees with batching {EGO!r}."
+        )
     content = read_matching_size_constraints(
         folders.size_constraints_dir,
         transformed_examples_dir=folders.transformed_examples_dir,
@@ -150,12 +194,19 @@ def read_budgets(
     budgets = TrainerBudgets(
         training=content.find(BUDGET_KINDS[options.batching.kind], batch_size, options.batching.success_ratio),
         evaluation=content.find(TIGHT, batch_size),
-        num_train_examples=content.splits[options.train_split].num_graphs,
-        num_eval_examples=content.splits[options.eval_split].num_graphs,
     )
     for budget in (budgets.training, budgets.evaluation):
         inputs.objective.check_budget(budget.constraints, inputs.graph_spec)
     return budgets
+
+
+def check_batching(folders: TrainerFolders, options: GraphTrainerOptions) -> None:
+    """Refuses options that a way of batching has no use for."""
+    if options.batching.kind == EGO and folders.precomputed_batches_dir:
+        raise ValueError(
+            f"`precomputed_batches_dir` must be left out with batching {EGO!r}; got "
+            f"{folders.precomputed_batches_dir!r}. Precomputed batches are padded to a budget."
+        )
 
 
 def check_class_sampling(folders: TrainerFolders, options: GraphTrainerOptions) -> None:
@@ -205,6 +256,33 @@ def _index_features(schema: GraphSchema, graph_spec: GraphTensorSpec, objective:
             f"a label among {dict(declared)}. Remove its mark from the graph schema."
         )
     return found
+
+
+def _trees(schema: GraphSchema, graph_spec: GraphTensorSpec, objective: Objective, indices: IndexFeatures) -> EgoTrees:
+    """Reads the form of the trees; refuses what batches of trees cannot hold."""
+    trees = ego_trees(schema)
+    if trees is None:
+        raise ValueError(
+            f"`batching` must be {EGO!r} only for examples with sampled trees; got examples without. Sample by a plan "
+            "with `is_ego`, or choose 'packed'."
+        )
+    names = sorted(type(part.task).__name__ for part in objective.parts.values() if part.readout_key != SEED)
+    if names:
+        raise ValueError(
+            f"`task` must be about the seeds of examples with batching {EGO!r}; got {names}. Choose 'packed'."
+        )
+    others = {
+        set_key: names
+        for set_key, by_name in indices.items()
+        if (names := sorted(set(by_name) - {hop.feature for hop in trees.hops if set_key == CONTEXT}))
+    }
+    if others:
+        raise ValueError(
+            f"`batching` must not be {EGO!r} for graphs with features that hold indices of nodes, because trees hold "
+            f"copies of nodes; got {others}. Leave them out in `preprocessing_fn`, or choose 'packed'."
+        )
+    ego_batch_spec(graph_spec, trees)
+    return trees
 
 
 def _labels_in_context(task: Task) -> set[str]:

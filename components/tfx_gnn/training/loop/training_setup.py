@@ -12,9 +12,10 @@ import tf_keras
 from tfx_gnn.distribution.sharding import choose_sharding, num_input_pipelines
 from tfx_gnn.io.user_code import load_function
 from tfx_gnn.records.examples_folder import ordered_records
+from tfx_gnn.records.size_constraints_file import Budget
 from tfx_gnn.training.data import input_pipeline
 from tfx_gnn.training.data.class_sampling import expected_examples
-from tfx_gnn.training.data.input_pipeline import LabelledBatch, LabelledGraphs
+from tfx_gnn.training.data.input_pipeline import LabelledBatch
 from tfx_gnn.training.data.padded_batches import PaddedBatch, padded_batches
 from tfx_gnn.training.data.precomputed_batches import precomputed_batches_dataset
 from tfx_gnn.training.data.replica_input import TrainingInput
@@ -24,6 +25,7 @@ from tfx_gnn.training.loop.trainer_inputs import (
     TrainerBudgets,
     TrainerFolders,
     TrainerInputs,
+    check_batching,
     check_blessing,
     check_class_sampling,
     class_sampler,
@@ -54,6 +56,7 @@ class TrainingSetup:
         self._folders = folders
         self.strategy, self.options = strategy, options
         # The quickest checks come first.
+        check_batching(folders, options)
         check_class_sampling(folders, options)
         check_blessing(folders)
         model_fn = load_function(options.model_fn)
@@ -61,11 +64,7 @@ class TrainingSetup:
         self.budgets: TrainerBudgets = read_budgets(
             folders, options, self.inputs, num_replicas=strategy.num_replicas_in_sync
         )
-        self.labelled = LabelledGraphs(
-            graph_spec=self.inputs.graph_spec,
-            objective=self.inputs.objective,
-            index_features=self.inputs.index_features,
-        )
+        self.labelled = self.inputs.labelled
         self.sharding = choose_sharding(
             num_files=len(self.inputs.train_files),
             num_pipelines=num_input_pipelines(strategy),
@@ -103,7 +102,7 @@ class TrainingSetup:
             return -(
                 -precomputed_batches_of_first_epoch(self._folders.precomputed_batches_dir, self.options) // num_replicas
             )
-        num_examples = self.budgets.num_train_examples
+        num_examples = self.inputs.num_train_examples
         if self._sampler is not None:
             num_examples = expected_examples(self._sampler.rates, self.inputs.train_labels[""])
         return input_pipeline.expected_steps(self.budgets.training, num_examples, num_replicas)
@@ -142,6 +141,7 @@ class TrainingSetup:
         )
 
     def _read_precomputed(self, epochs: tf.data.Dataset, keep: Any) -> tf.data.Dataset:
+        assert isinstance(self.budgets.training, Budget)  # as `check_batching` says
         batches = precomputed_batches_dataset(
             self._folders.precomputed_batches_dir,
             transformed_examples_dir=self._folders.transformed_examples_dir,
