@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import tensorflow as tf
 
-from tfx_gnn.graph.batching.collating import collate
-from tfx_gnn.graph.batching.graph_data import GraphData
-from tfx_gnn.graph.batching.graph_layout import GraphLayout
 from tfx_gnn.graph.batching.index_shifts import shift_index_features
 from tfx_gnn.graph.batching.unbatching import component_offsets
+from tfx_gnn.graph.data.collating import collate
+from tfx_gnn.graph.data.graph_data import GraphData
+from tfx_gnn.graph.data.graph_layout import GraphLayout
 from tfx_gnn.graph.schema.context_labels import mark_context_labels
 from tfx_gnn.graph.schema.index_features import mark_index_features
 from tfx_gnn.graph.schema.schema_io import write_schema

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tfx_gnn.graph.batching.collated_batch import BATCH, PTR, Batch, Plan
-from tfx_gnn.graph.batching.columns import (
+from tfx_gnn.graph.data.collated_batch import BATCH, PTR, Batch, Plan
+from tfx_gnn.graph.data.columns import (
     ArrayColumn,
     Column,
     Counts,
@@ -22,7 +22,7 @@ from tfx_gnn.graph.batching.columns import (
     join_offsets,
     starts_of,
 )
-from tfx_gnn.graph.batching.graph_data import (
+from tfx_gnn.graph.data.graph_data import (
     INDEX_KEYS,
     GraphData,
     HeteroGraphData,
@@ -36,8 +36,8 @@ from tfx_gnn.graph.batching.graph_data import (
     required_num_nodes,
     tells_num_nodes,
 )
-from tfx_gnn.graph.batching.graph_layout import FieldRule, GraphLayout, Key
-from tfx_gnn.graph.batching.layout_graphs import Path, split_key
+from tfx_gnn.graph.data.graph_layout import FieldRule, GraphLayout, Key
+from tfx_gnn.graph.data.layout_graphs import Path, split_key
 
 _NO_RULES: Mapping[Key, FieldRule] = MappingProxyType({})
 

@@ -459,21 +459,6 @@ def test_what_is_no_list_of_examples_is_refused():
         collate([graph(1, batch="b")])
 
 
-@pytest.mark.parametrize(("axis", "increment"), [(True, None), ("0", None), (0, 5), (0, ()), (0, ("a", 1))])
-def test_rules_check_themselves(axis, increment):
-    with pytest.raises(TypeError, match=r"`(axis|increment)` must"):
-        FieldRule(axis=axis, increment=increment)
-
-
-def test_layouts_check_themselves():
-    with pytest.raises(ValueError, match="got 't' in 'e'"):
-        GraphLayout(node_sets={"s": {"x": "x"}}, edge_sets={"e": EdgeLayout(source="s", target="t")})
-    with pytest.raises(ValueError, match="got none for 's'"):
-        GraphLayout(node_sets={"s": {}})
-    with pytest.raises(TypeError, match="must hold EdgeLayouts"):
-        GraphLayout(edge_sets={"e": ("s", "t")})
-
-
 def test_a_batch_becomes_a_graph_with_a_component_for_each_example():
     layout = GraphLayout(
         node_sets={"s": {"x": "x_s"}, "t": {"x": "x_t"}, "u": {tfx_gnn.SIZE_NAME: "num_u"}},
@@ -539,24 +524,6 @@ def test_a_layout_that_does_not_fit_the_batch_is_refused():
         other.to_graph_tensor(GraphLayout(node_sets={"t": {"x": "x_t"}}, edge_sets=edges))
 
 
-def test_values_are_attributes_and_items():
-    data = GraphData(x=tf.ones([2, 3]), name="a")
-    data.z = [1, 2]
-    data["w"] = 5
-
-    assert data.keys() == ["x", "name", "z", "w"]
-    assert isinstance(data.x, np.ndarray)
-    assert (data["z"], data.w, data.num_nodes, data.num_edges, len(data)) == ([1, 2], 5, 2, 0, 4)
-    assert data.y is None
-    assert repr(data) == "GraphData(x=[2, 3], name='a', z=[2], w=5)"
-    data.w = None
-    del data.z
-    assert "w" not in data
-    assert [key for key, _ in data] == ["x", "name"]
-    with pytest.raises(AttributeError, match=r"`q` must be a key of GraphData.*Its keys are"):
-        _ = data.q
-
-
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda data: pickle.loads(pickle.dumps(data))])
 def test_examples_and_batches_are_copied_and_pickled(again):
     data = graph(2, [(0, 1)])
@@ -566,29 +533,6 @@ def test_examples_and_batches_are_copied_and_pickled(again):
     assert data.y is None
     assert same(batch[1], data)
     assert again(hetero())["p"].num_nodes == 2
-
-
-def test_tensors_without_values_are_refused():
-    with pytest.raises(TypeError, match="`x` must be an array or an eager dense tensor; got RaggedTensor"):
-        GraphData(x=tf.ragged.constant([[1], []]))
-
-
-def test_arrays_that_overridden_methods_see_have_the_size_of_tensors():
-    data = PairData(x_s=np.zeros([5, 16]))
-
-    assert (data.x_s.size(0), data.x_s.size(-1), data.x_s.size(), data.x_s.size) == (5, 16, (5, 16), 80)
-    assert type(GraphData(x=np.zeros([1])).x) is np.ndarray
-
-
-@pytest.mark.parametrize("num_nodes", [-1, "3", 1.5, [3]])
-def test_a_number_of_nodes_is_a_number(num_nodes):
-    with pytest.raises(ValueError, match="`num_nodes` must be an integer of at least 0"):
-        GraphData(num_nodes=num_nodes)
-
-
-def test_rows_of_a_list_have_one_length():
-    with pytest.raises(ValueError, match="`x` must have rows of one length"):
-        GraphData(x=[[1], [1, 2]])
 
 
 @pytest.mark.parametrize("examples", [None, GraphData(a=1), iter([GraphData(a=1)])])

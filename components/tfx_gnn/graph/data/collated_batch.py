@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfx_gnn.graph.batching.columns import ArrayColumn, Column
-from tfx_gnn.graph.batching.graph_data import (
+from tfx_gnn.graph.data.columns import ArrayColumn, Column
+from tfx_gnn.graph.data.graph_data import (
     GraphData,
     HeteroGraphData,
     StoreKey,
@@ -18,8 +18,8 @@ from tfx_gnn.graph.batching.graph_data import (
     describe_store,
     num_nodes_in,
 )
-from tfx_gnn.graph.batching.graph_layout import GraphLayout
-from tfx_gnn.graph.batching.layout_graphs import Columns, GraphMaker, Path
+from tfx_gnn.graph.data.graph_layout import GraphLayout
+from tfx_gnn.graph.data.layout_graphs import Columns, GraphMaker, Path
 from tfx_gnn.graph.graph_constants import DEFAULT_INDICES_DTYPE
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 
@@ -77,7 +77,7 @@ class Batch(HeteroGraphData):
             ValueError: if the examples do not fit together.
         """
         # It makes batches, so it imports them.
-        from tfx_gnn.graph.batching.collating import collate
+        from tfx_gnn.graph.data.collating import collate
 
         return collate(data_list, follow_batch=follow_batch, exclude_keys=exclude_keys)
 

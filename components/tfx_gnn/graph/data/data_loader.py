@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfx_gnn.graph.batching.collated_batch import Batch
-from tfx_gnn.graph.batching.collating import Collator
-from tfx_gnn.graph.batching.graph_data import GraphData
-from tfx_gnn.graph.batching.graph_layout import FieldRule, GraphLayout, Key
+from tfx_gnn.graph.data.collated_batch import Batch
+from tfx_gnn.graph.data.collating import Collator
+from tfx_gnn.graph.data.graph_data import GraphData
+from tfx_gnn.graph.data.graph_layout import FieldRule, GraphLayout, Key
 
 _NO_RULES: Mapping[Key, FieldRule] = MappingProxyType({})
 

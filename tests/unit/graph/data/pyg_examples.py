@@ -3,7 +3,7 @@
 PyG is too large for the tests, so its answers are in `pyg_batches.json`. To record them again, in an environment with
 torch and torch_geometric:
 
-    python tests/unit/graph/batching/pyg_examples.py
+    python tests/unit/graph/data/pyg_examples.py
 """
 
 from __future__ import annotations
