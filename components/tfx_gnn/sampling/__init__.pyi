@@ -7,6 +7,7 @@ from tfx_gnn.sampling.examples.seed_selection import make_seeds as make_seeds
 from tfx_gnn.sampling.examples.subgraph_examples import subgraph_dataset as subgraph_dataset
 from tfx_gnn.sampling.plan.edge_ranks import rank_edges as rank_edges
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples as GraphLevelExamples
+from tfx_gnn.sampling.plan.graph_pairs import GraphPairs as GraphPairs
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE as ROOT_SOURCE
 from tfx_gnn.sampling.plan.hop import ROOT_TARGET as ROOT_TARGET
 from tfx_gnn.sampling.plan.hop import SEED as SEED

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 import pyarrow as pa
 import tensorflow as tf
@@ -157,6 +157,7 @@ def seeds_layout(
     filename: str,
     columns: Mapping[str, TableColumn],
     *,
+    kind: Literal["seeds", "pairs"] = "seeds",
     delimiter: str = "",
     access: TableAccess | None = None,
 ) -> TableLayout:
@@ -164,12 +165,12 @@ def seeds_layout(
     metadata = Metadata(filename=filename)
     if delimiter:
         metadata.extra.add(key="delimiter", value=delimiter)
-    place = f"the table of seeds of {tables_dir}"
+    place = f"the table of {kind} of {tables_dir}"
     return _make_layout(
         metadata,
         tables_dir,
         place,
-        kind="seeds",
+        kind=kind,
         name="",
         columns=dict(columns),
         decoders={},

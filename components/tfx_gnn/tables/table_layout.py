@@ -24,7 +24,7 @@ TARGET_KEY = "#target"
 EXTRA_PREFIX = "#column."
 """Prefix of the keys of columns requested by name."""
 
-TableKind = Literal["node", "edge", "context", "seeds"]
+TableKind = Literal["node", "edge", "context", "seeds", "pairs"]
 
 
 class ColumnDecoder(Protocol):
@@ -127,8 +127,8 @@ class TableLayout:
     A layout can be pickled, so that workers can read the table.
 
     Attributes:
-        kind: what a row is: a node, an edge, the whole graph, or a seed.
-        name: name of the node set or edge set; "" for context and seeds.
+        kind: what a row is: a node, an edge, the whole graph, a seed, or a pair of graphs.
+        name: name of the node set or edge set; "" for the others.
         files: paths in the order in which rows are counted; none for BigQuery.
         format: name of the format, see `table_format`.
         columns: columns to read, by their key in blocks: `#id`; `#source`, `#target`;
@@ -153,7 +153,7 @@ class TableLayout:
 
     @property
     def label(self) -> str:
-        """Name of the table in reports: "nodes/<set>", "edges/<set>", "context" or "seeds"."""
+        """Name of the table in reports: "nodes/<set>", "edges/<set>", "context", "seeds" or "pairs"."""
         if self.kind == "node":
             return f"nodes/{self.name}"
         return f"edges/{self.name}" if self.kind == "edge" else self.kind

@@ -37,10 +37,10 @@ class MadeExamples:
     """What a folder of examples was made from.
 
     Attributes:
-        num_seeds: by split, the number of seeds or, for graph-level examples, of graphs.
+        num_seeds: by split, the number of seeds or, for graph-level examples, of graphs or pairs.
         num_no_seeds: rows that could be seeds but are not: those that
-            `SplitPlan.unused_values` excludes, and edges of the first split that are for
-            message passing only.
+            `SplitPlan.unused_values` excludes, edges of the first split that are for
+            message passing only, and pairs of graphs of different splits.
         tables: what happened to the rows, by label of the table.
     """
 

@@ -19,8 +19,8 @@ class SubgraphExampleGenOptions:
 
     Attributes:
         plan: what to sample around each seed; None if `graph_level_examples` is given.
-        graph_level_examples: how to split tables of many small graphs into examples, without
-            sampling; None if `plan` is given.
+        graph_level_examples: how to split tables of many small graphs into examples, or to make
+            pairs of them, without sampling; None if `plan` is given.
         sampling_seed: seed of all random choices, in [0, 2**63).
         num_shards: files per split. The hash of a seed's id determines its file, so
             files have about the same size, and some are empty if there are few seeds.

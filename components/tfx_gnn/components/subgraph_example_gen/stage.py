@@ -25,6 +25,7 @@ from tfx_gnn.sampling.engine.sampled_subgraphs import SubgraphStatistics, Subgra
 from tfx_gnn.sampling.examples.seed_selection import seed_table_layout
 from tfx_gnn.sampling.examples.shard_log import ShardLog
 from tfx_gnn.sampling.plan.graph_level_examples import check_graph_level_examples, make_graph_level_schema
+from tfx_gnn.sampling.plan.graph_pairs import pairs_layout
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.plan_checks import check_plan
 from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema
@@ -42,7 +43,7 @@ class ExampleGenReport:
 
     Attributes:
         statistics: sizes of the examples, and statistics of the hops.
-        num_seeds: by split, the number of seeds or, for graph-level examples, of graphs.
+        num_seeds: by split, the number of seeds or, for graph-level examples, of graphs or pairs.
         num_no_seeds: rows that could be seeds but are not; see `MadeExamples`.
         num_negatives: by split, negative pairs that were drawn; empty without negatives.
         num_missing_negatives: by split, negative pairs for which every draw was refused.
@@ -65,7 +66,7 @@ def generate_subgraph_examples(
     tables_contents: str = "",
     beam_args: Sequence[str] = (),
 ) -> ExampleGenReport:
-    """Makes one graph tf.Example per seed, or per graph, from tables.
+    """Makes one graph tf.Example per seed, per graph, or per pair of graphs, from tables.
 
     The records of a split do not depend on the number of shards, the number of
     workers or the execution. They are ordered by a hash of the seed's id, which spreads out
@@ -119,13 +120,16 @@ def generate_subgraph_examples(
 
 
 def list_input_files(tables_dir: str, options: SubgraphExampleGenOptions) -> tuple[str, ...]:
-    """Lists the input files, sorted: the schema, all tables and the seed table."""
+    """Lists the input files, sorted: the schema, all tables, and the table of seeds or pairs."""
     access = options.access
     files = set(list_table_files(tables_dir, access=access))
     if options.plan is not None and options.plan.seed_table is not None:
         schema = read_tables_schema(tables_dir, access=access)
         check_plan(options.plan, schema)
         files.update(seed_table_layout(tables_dir, options.plan, schema, access=access).files)
+    spec = options.graph_level_examples
+    if spec is not None and spec.pairs is not None:
+        files.update(pairs_layout(tables_dir, spec.pairs, spec.splits, access=access).files)
     return tuple(sorted(files))
 
 

@@ -31,7 +31,11 @@ from tfx_gnn.tables.table_layout import EXTRA_PREFIX, ID_FEATURE, SOURCE_KEY, TA
 
 _Rows = npt.NDArray[np.int64]
 
-_ABSENT = -1
+ABSENT = -1
+"""Position of what is not there."""
+
+MakeProblem = Callable[[int, dict[str, Any]], RowProblem]
+"""Describes the row at a position; the dictionary says where it is."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,6 +69,12 @@ class GroupedGraphs:
     def num_graphs(self) -> int:
         """Number of graphs."""
         return len(self.keys)
+
+    @property
+    def num_empty(self) -> int:
+        """Number of graphs without nodes."""
+        num_nodes = np.sum([np.diff(nodes.splits) for nodes in self.node_sets.values()], axis=0)
+        return int((num_nodes == 0).sum())
 
 
 def group_graphs(
@@ -113,15 +123,15 @@ class _Nodes:
     def places_of(self, graphs: _Rows, ids: pa.Array) -> _Rows:
         """Returns positions in the graphs; -1 for nodes that the graphs do not have."""
         if not len(self.keys):
-            return np.full(len(graphs), _ABSENT, np.int64)
-        numbers = _positions(ids, self.distinct_ids)
+            return np.full(len(graphs), ABSENT, np.int64)
+        numbers = positions_of(ids, self.distinct_ids)
         keys = graphs * len(self.distinct_ids) + numbers
         found = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        is_there = (numbers != _ABSENT) & (graphs != _ABSENT) & (self.keys[found] == keys)
-        return np.where(is_there, self.places[found], _ABSENT)
+        is_there = (numbers != ABSENT) & (graphs != ABSENT) & (self.keys[found] == keys)
+        return np.where(is_there, self.places[found], ABSENT)
 
 
-class _RowCheck:
+class RowCheck:
     """Drops or refuses rows of one table, check after check."""
 
     def __init__(self, table: Table) -> None:
@@ -129,9 +139,7 @@ class _RowCheck:
         self.problems: list[RowProblem] = []
         self._table = table
 
-    def apply(
-        self, is_wrong: npt.NDArray[np.bool_], make: Callable[[int, dict[str, Any]], RowProblem], *, refuse: bool
-    ) -> None:
+    def apply(self, is_wrong: npt.NDArray[np.bool_], make: MakeProblem, *, refuse: bool) -> None:
         """Drops or refuses wrong rows that no earlier check dropped; `make` describes a row by position and place."""
         positions = np.flatnonzero(is_wrong & self.is_used)
         shown = positions[:1] if refuse else positions
@@ -146,6 +154,7 @@ class _RowCheck:
         self.is_used[positions] = False
 
     def report(self, *, duplicate_edges: int = 0, self_loops: int = 0) -> TableReport:
+        """Counts the rows, those that were dropped on reading included."""
         problems = (*self._table.problems, *self.problems)
         return TableReport(
             table=self._table.layout.label,
@@ -174,11 +183,11 @@ class _Grouping:
 
     def find_nodes(self, name: str) -> _Nodes:
         table = self._tables[f"nodes/{name}"]
-        check = _RowCheck(table)
+        check = RowCheck(table)
         graphs = self._graphs_of(table, check)
         ids = table.columns[ID_FEATURE]
         distinct_ids = pc.unique(ids)
-        numbers = _positions(ids, distinct_ids)
+        numbers = positions_of(ids, distinct_ids)
 
         def repeated(position: int, place: dict[str, Any]) -> RowProblem:
             problem = row_rules.duplicate_node_problem(
@@ -190,8 +199,8 @@ class _Grouping:
                 value=f"{problem.value} in graph {self._graph_id(table, position)}",
             )
 
-        is_again = _is_again([graphs, numbers], check.is_used)
-        check.apply(is_again, repeated, refuse=self._rules.duplicate_nodes == "refuse")
+        is_repeated = is_again([graphs, numbers], check.is_used)
+        check.apply(is_repeated, repeated, refuse=self._rules.duplicate_nodes == "refuse")
         self._gather(check, check.report())
         rows, splits = self._by_graph(graphs, check.is_used)
         places = np.arange(len(rows)) - np.repeat(splits[:-1], np.diff(splits))
@@ -207,7 +216,7 @@ class _Grouping:
 
     def find_edges(self, name: str, source_set: str, target_set: str, nodes: Mapping[str, _Nodes]) -> SampledEdges:
         table = self._tables[f"edges/{name}"]
-        check = _RowCheck(table)
+        check = RowCheck(table)
         graphs = self._graphs_of(table, check)
         ends = {}
         for key, node_set, rule in (
@@ -216,15 +225,15 @@ class _Grouping:
         ):
             ends[key] = nodes[node_set].places_of(graphs, table.columns[key])
             check.apply(
-                ends[key] == _ABSENT,
+                ends[key] == ABSENT,
                 self._dangling(table, key, rule, node_set, nodes[node_set].path),
                 refuse=self._rules.dangling_edges == "refuse",
             )
-        is_again = _is_again([graphs, *ends.values()], check.is_used)
+        is_repeated = is_again([graphs, *ends.values()], check.is_used)
         if self._rules.duplicate_edges != "keep":
-            check.apply(is_again, self._repeated_edge(table), refuse=self._rules.duplicate_edges == "refuse")
+            check.apply(is_repeated, self._repeated_edge(table), refuse=self._rules.duplicate_edges == "refuse")
         is_loop = (ends[SOURCE_KEY] == ends[TARGET_KEY]) & check.is_used & (source_set == target_set)
-        self._gather(check, check.report(duplicate_edges=int(is_again.sum()), self_loops=int(is_loop.sum())))
+        self._gather(check, check.report(duplicate_edges=int(is_repeated.sum()), self_loops=int(is_loop.sum())))
         rows, splits = self._by_graph(graphs, check.is_used)
         return SampledEdges(rows=rows, sources=ends[SOURCE_KEY][rows], targets=ends[TARGET_KEY][rows], splits=splits)
 
@@ -232,9 +241,9 @@ class _Grouping:
         """Finds the nodes that a column names, each in the graph of its row; refuses names of others."""
         table = self._tables[label]
         ids = table.columns[feature]
-        graphs = _positions(table.columns[self._id_key], self.ids)
+        graphs = positions_of(table.columns[self._id_key], self.ids)
         places = nodes[node_set].places_of(graphs, ids)
-        is_wrong = (places == _ABSENT) & (graphs != _ABSENT) & ~_names_no_node(ids)
+        is_wrong = (places == ABSENT) & (graphs != ABSENT) & ~_names_no_node(ids)
 
         def unknown(position: int, place: dict[str, Any]) -> RowProblem:
             return RowProblem(
@@ -246,7 +255,7 @@ class _Grouping:
                 **place,
             )
 
-        _RowCheck(table).apply(is_wrong, unknown, refuse=True)
+        RowCheck(table).apply(is_wrong, unknown, refuse=True)
         return places
 
     def refuse_empty_graphs(self, num_nodes: npt.NDArray[np.int64]) -> None:
@@ -272,21 +281,21 @@ class _Grouping:
             ]
             ids = pc.unique(pa.chunked_array(columns, pa.large_string()))
             return ids, np.arange(len(ids), dtype=np.int64)
-        check = _RowCheck(context)
+        check = RowCheck(context)
         ids = context.columns[self._id_key]
 
         def repeated(position: int, place: dict[str, Any]) -> RowProblem:
             column = self._spec.graph_id_column
             return row_rules.duplicate_node_problem(column=column, value=ids[position].as_py(), **place)
 
-        is_again = _is_again([_positions(ids, pc.unique(ids))], check.is_used)
-        check.apply(is_again, repeated, refuse=self._rules.duplicate_nodes == "refuse")
+        is_repeated = is_again([positions_of(ids, pc.unique(ids))], check.is_used)
+        check.apply(is_repeated, repeated, refuse=self._rules.duplicate_nodes == "refuse")
         self._gather(check, check.report())
         rows = np.flatnonzero(check.is_used).astype(np.int64)
         return ids.take(pa.array(rows)), rows
 
-    def _graphs_of(self, table: Table, check: _RowCheck) -> _Rows:
-        graphs = _positions(table.columns[self._id_key], self.ids)
+    def _graphs_of(self, table: Table, check: RowCheck) -> _Rows:
+        graphs = positions_of(table.columns[self._id_key], self.ids)
         where = "of the context table" if CONTEXT in self._tables else "that has nodes"
 
         def unknown(position: int, place: dict[str, Any]) -> RowProblem:
@@ -299,12 +308,10 @@ class _Grouping:
                 **place,
             )
 
-        check.apply(graphs == _ABSENT, unknown, refuse=self._rules.dangling_edges == "refuse")
+        check.apply(graphs == ABSENT, unknown, refuse=self._rules.dangling_edges == "refuse")
         return graphs
 
-    def _dangling(
-        self, table: Table, key: str, rule: str, node_set: str, path: str
-    ) -> Callable[[int, dict[str, Any]], RowProblem]:
+    def _dangling(self, table: Table, key: str, rule: str, node_set: str, path: str) -> MakeProblem:
         def dangling(position: int, place: dict[str, Any]) -> RowProblem:
             problem = row_rules.dangling_edge_problem(
                 rule=rule,
@@ -322,7 +329,7 @@ class _Grouping:
 
         return dangling
 
-    def _repeated_edge(self, table: Table) -> Callable[[int, dict[str, Any]], RowProblem]:
+    def _repeated_edge(self, table: Table) -> MakeProblem:
         def repeated(position: int, place: dict[str, Any]) -> RowProblem:
             ends = tuple(table.columns[key][position].as_py() for key in (SOURCE_KEY, TARGET_KEY))
             problem = row_rules.duplicate_edge_problem(value=ends, **place)
@@ -340,7 +347,7 @@ class _Grouping:
         splits = np.searchsorted(graphs[rows], np.arange(len(self.ids) + 1)).astype(np.int64)
         return rows, splits
 
-    def _gather(self, check: _RowCheck, report: TableReport) -> None:
+    def _gather(self, check: RowCheck, report: TableReport) -> None:
         self.reports[report.table] = report
         self.problems += [*self._tables[report.table].problems, *check.problems]
 
@@ -351,19 +358,19 @@ def _names_no_node(ids: pa.Array) -> npt.NDArray[np.bool_]:
     return np.asarray(pc.equal(ids, no_node).to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _positions(ids: pa.Array, known: pa.Array) -> _Rows:
+def positions_of(ids: pa.Array, known: pa.Array) -> _Rows:
     """Returns positions in `known`; -1 for ids that are not there."""
-    found = pc.fill_null(pc.index_in(ids, value_set=known), _ABSENT)
+    found = pc.fill_null(pc.index_in(ids, value_set=known), ABSENT)
     return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
 
 
-def _is_again(keys: Sequence[_Rows], is_used: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def is_again(keys: Sequence[_Rows], is_used: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Returns which used rows have the same keys as an earlier used row."""
     used = np.flatnonzero(is_used)
     order = used[np.lexsort([key[used] for key in keys])]  # stable: earlier rows stay first
     is_same = np.ones(max(len(order) - 1, 0), np.bool_)
     for key in keys:
         is_same &= key[order][1:] == key[order][:-1]
-    is_again = np.zeros(len(is_used), np.bool_)
-    is_again[order[1:][is_same]] = True
-    return is_again
+    found = np.zeros(len(is_used), np.bool_)
+    found[order[1:][is_same]] = True
+    return found

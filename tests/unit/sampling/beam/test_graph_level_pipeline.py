@@ -1,5 +1,6 @@
 """Beam writes whole graphs as the files that tables in memory give, byte for byte."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from tfx_gnn.sampling.beam.graph_level_pipeline import write_graph_level_example
 from tfx_gnn.sampling.engine.seeds import shard_bounds
 from tfx_gnn.sampling.examples.graph_level_conversion import convert_graph_level_examples
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
+from tfx_gnn.sampling.plan.graph_pairs import GraphPairs
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.row_rules import RowRules
@@ -24,9 +26,20 @@ edge_sets { key: "bond" value { source: "atom" target: "atom"
 """
 SPEC = GraphLevelExamples(label_features=("toxic",), splits=SplitPlan(weights={"train": 3, "val": 1}))
 BY_PART = GraphLevelExamples(label_features=("toxic",), splits=SplitPlan(column="part"))
+PAIRS = GraphLevelExamples(
+    pairs=GraphPairs(filename="pairs-*.csv", features={"alike": "int64"}),
+    label_features=("alike",),
+    splits=SplitPlan(weights={"train": 3, "val": 1}),
+)
+PAIRS_BY_PART = dataclasses.replace(
+    PAIRS,
+    pairs=GraphPairs(filename="pairs-*.csv", split_by="graph"),
+    label_features=(),
+    splits=SplitPlan(column="part"),
+)
 
 
-def _write(folder, *, extra_bonds=()):
+def _write(folder, *, extra_bonds=(), extra_pairs=()):
     """Forty molecules of up to eight atoms, in mixed order over two files; `val` is nobody's part."""
     draw = np.random.default_rng(0)
     atoms, bonds = [], []
@@ -43,6 +56,10 @@ def _write(folder, *, extra_bonds=()):
     for part, rows in enumerate((atoms[:70], atoms[70:])):
         (folder / f"atoms-{part}.csv").write_text("\n".join(["graph_id,id,charge", *rows]) + "\n")
     (folder / "bonds.csv").write_text("\n".join(["graph_id,source,target,order", *bonds, *extra_bonds]) + "\n")
+    # 150 pairs in two files, some of them twice.
+    pairs = [f"m{draw.integers(0, 40)},m{draw.integers(0, 40)},{i % 2}" for i in range(150)]
+    for part, rows in enumerate((pairs[:50], [*pairs[50:], *pairs[:9], *extra_pairs])):
+        (folder / f"pairs-{part}.csv").write_text("\n".join(["left,right,alike", *rows]) + "\n")
     return str(folder)
 
 
@@ -74,7 +91,9 @@ def _files(folder: Path):
 
 
 @pytest.mark.parametrize(("num_shards", "num_chunks"), [(1, 0), (2, 8), (7, 7)])
-@pytest.mark.parametrize("spec", [SPEC, BY_PART], ids=["hash", "column"])
+@pytest.mark.parametrize(
+    "spec", [SPEC, BY_PART, PAIRS, PAIRS_BY_PART], ids=["hash", "column", "pairs", "pairs by column of graphs"]
+)
 def test_files_and_report_are_those_of_tables_in_memory(tmp_path, spec, num_shards, num_chunks):
     (tmp_path / "tables").mkdir()
     tables_dir = _write(tmp_path / "tables")
@@ -95,6 +114,25 @@ def test_dropped_rows_are_counted_wherever_they_are_found(tmp_path):
     expected = _in_memory(tables_dir, str(tmp_path / "memory"), SPEC, 2, rules)
     assert report.tables == expected.tables
     assert sum(report.tables["edges/bond"].dropped.values()) == 3
+    assert sorted(map(str, report.problems)) == sorted(map(str, expected.problems))
+    assert _files(tmp_path / "beam") == _files(tmp_path / "memory")
+
+
+def test_pairs_of_unknown_graphs_are_dropped_and_counted(tmp_path):
+    (tmp_path / "tables").mkdir()
+    tables_dir = _write(
+        tmp_path / "tables",
+        extra_bonds=["m1,a0,a77,1", "m99,a0,a0,1"],
+        extra_pairs=["m1,m99,0", "m98,m2,0", "m98,m99,1", "m1,m1,x"],
+    )
+    rules = RowRules(invalid_rows="drop", dangling_edges="drop", duplicate_edges="keep_first")
+
+    report = _on_beam(tables_dir, str(tmp_path / "beam"), PAIRS, 2, num_chunks=6, rules=rules)
+
+    expected = _in_memory(tables_dir, str(tmp_path / "memory"), PAIRS, 2, rules)
+    assert report.tables == expected.tables
+    assert report.tables["pairs"].dropped["unknown_graph"] == 3
+    assert report.num_graphs == expected.num_graphs
     assert sorted(map(str, report.problems)) == sorted(map(str, expected.problems))
     assert _files(tmp_path / "beam") == _files(tmp_path / "memory")
 
