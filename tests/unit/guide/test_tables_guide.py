@@ -29,7 +29,7 @@ def test_the_snippets_print_what_the_comments_below_them_say(after_the_snippets,
     _, printed = after_the_snippets
 
     said = re.findall(r"^print\(.*\n# (.*)$", python_of_document(DOCUMENT), re.MULTILINE)
-    assert len(said) == 4
+    assert len(said) == 5
     assert printed == said
 
 

@@ -35,7 +35,7 @@ class SubgraphExampleGen(base_beam_component.BaseBeamComponent):
     | output | examples | Examples | graph tf.Examples by split, with their `graph_schema.pbtxt` |
     | parameter | tables_dir | str | folder with `graph_schema.pbtxt` and the tables that it names |
     | parameter | plan | JSON | seeds, hops, fan-outs, labels and splits; null for graph-level examples |
-    | parameter | graph_level_examples | JSON | how tables of many graphs are split into examples; null for a plan |
+    | parameter | graph_level_examples | JSON | how tables of many graphs become examples; null for a plan |
     | parameter | sampling_seed | int | seed of every random choice |
     | parameter | num_shards | int | files per split |
     | parameter | rules | JSON | what to do with rows that break a rule |

@@ -90,9 +90,16 @@ def _files(folder: Path):
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.gz"))}
 
 
-@pytest.mark.parametrize(("num_shards", "num_chunks"), [(1, 0), (2, 8), (7, 7)])
 @pytest.mark.parametrize(
-    "spec", [SPEC, BY_PART, PAIRS, PAIRS_BY_PART], ids=["hash", "column", "pairs", "pairs by column of graphs"]
+    ("spec", "num_shards", "num_chunks"),
+    [
+        pytest.param(SPEC, 1, 0, id="hash, one chunk"),
+        pytest.param(BY_PART, 2, 8, id="column"),
+        pytest.param(SPEC, 7, 7, id="hash"),
+        pytest.param(PAIRS, 1, 0, id="pairs, one chunk"),
+        pytest.param(PAIRS, 7, 7, id="pairs"),
+        pytest.param(PAIRS_BY_PART, 2, 8, id="pairs by column of graphs"),
+    ],
 )
 def test_files_and_report_are_those_of_tables_in_memory(tmp_path, spec, num_shards, num_chunks):
     (tmp_path / "tables").mkdir()
