@@ -22,7 +22,8 @@ def shift_index_features(
     Args:
         graph: scalar graph of any number of components.
         index_features: which features to shift; see `mark_index_features`. Their value -1, for no node, stays.
-        backward: whether to make indices count from the first node of their component instead.
+        backward: whether to make indices count from the first node of their component instead. Those of components
+            without nodes, which may be padding, become -1.
         validate: whether to assert that values refer to nodes of their own component.
 
     Returns:

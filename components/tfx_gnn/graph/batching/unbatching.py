@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfx_gnn.graph.batching.index_shifts import shift_index_features
+from tfx_gnn.graph.batching.index_shifts import component_sizes, shift_index_features
 from tfx_gnn.graph.graph_constants import EdgeSetName, Field, NodeSetName
 from tfx_gnn.graph.tensor import run_time_checks
 from tfx_gnn.graph.tensor.batch_items import index_offsets, split_graph
 from tfx_gnn.graph.tensor.fields import component_indices
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor, named_set
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
-from tfx_gnn.graph.tensor.index_features import IndexFeatures
+from tfx_gnn.graph.tensor.index_features import IndexFeatures, check_index_features, shifted_index_features
 from tfx_gnn.graph.tensor.piece_specs import ADJACENCY_PART, FEATURES_PART, SIZES_PART
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet
 from tfx_gnn.graph.tensor.symbolic_calls import becomes_keras_layer, refuses_keras_tensors
@@ -108,7 +108,8 @@ def unmerge_components(graph_tensor: GraphTensor, *, index_features: IndexFeatur
         graph_tensor: scalar graph; no edge joins two components. This is checked if
             `enable_graph_tensor_validation_at_runtime` is on.
         index_features: features that hold indices of nodes (see `mark_index_features`), to count from the first node
-            of their component again. Other features are not changed.
+            of their component again; those of components without nodes, which may be padding, become -1. Other
+            features are not changed.
 
     Returns:
         Graph of shape [num_components], each with one component. Features of nodes and edges, and the ends of edges,
@@ -200,7 +201,7 @@ def split_components(
         component_mask: bools of shape [num_components], True for the components to return, such as the second result
             of `pad_to_total_sizes`. By default all are returned, also those of padding. Padding edges may join
             padding components if there are several.
-        index_features: as for `unmerge_components`; those of padding are not checked.
+        index_features: as for `unmerge_components`; only those of components to return are checked.
 
     Returns:
         Scalar graphs with one component each, in order; none if the graph has no components.
@@ -208,6 +209,7 @@ def split_components(
     Raises:
         ValueError: if the graph is not scalar or its values are not known, `component_mask` does not have one bool per
             component, or an edge leads from a component to return to another one.
+        tf.errors.InvalidArgumentError: if an index feature of a component to return refers to a node of another one.
 
     Example:
         >>> nodes = tfx_gnn.NodeSet.from_fields(sizes=[1, 2], features={"x": [5, 6, 7]})
@@ -228,5 +230,12 @@ def split_components(
             f"{num_components} components. Take the second result of pad_to_total_sizes()."
         )
     if index_features:
-        graph_tensor = shift_index_features(graph_tensor, index_features, backward=True, validate=bool(kept.all()))
+        check_index_features(graph_tensor.spec, index_features)
+        graph_tensor = shifted_index_features(
+            graph_tensor,
+            component_sizes(graph_tensor),
+            index_features,
+            backward=True,
+            is_real=None if component_mask is None else tf.constant(kept),
+        )
     return split_graph(graph_tensor, np.ones(num_components, np.int64), kept)

@@ -26,7 +26,13 @@ def declare_hyperedges(edge_set: EdgeSet, ends: Mapping[const.IncidentNodeTag, c
 
 def hyperedge_ends(edge_set: EdgeSet, name: str) -> dict[const.IncidentNodeTag, const.NodeSetName]:
     """Returns the node set of each end by tag, in ascending order; empty for ordinary edges."""
-    found = {entry.key[len(_KEY) :]: entry.value for entry in edge_set.metadata.extra if entry.key.startswith(_KEY)}
+    entries = [entry for entry in edge_set.metadata.extra if entry.key.startswith(_KEY)]
+    found = {entry.key[len(_KEY) :]: entry.value for entry in entries}
+    if len(found) < len(entries):
+        raise ValueError(
+            "`metadata.extra` must name the node set of each end of hyperedges once; got tags "
+            f"{sorted(entry.key[len(_KEY) :] for entry in entries)} in edge set {name!r}. Remove the repetition."
+        )
     wrong = sorted(tag for tag in found if not (tag.isascii() and tag.isdigit() and str(int(tag)) == tag))
     if wrong or (found and (edge_set.source or edge_set.target)):
         raise ValueError(

@@ -79,7 +79,13 @@ def index_features(schema: schema_pb2.GraphSchema) -> dict[str, dict[const.Field
             if entry.key.startswith(INDEX_FEATURE_KEY):
                 names = entry.value.split(",")
                 node_sets = entry.value if len(names) == 1 else tuple(filter(None, names))
-                found.setdefault(set_key, {})[entry.key[len(INDEX_FEATURE_KEY) :]] = node_sets
+                name = entry.key[len(INDEX_FEATURE_KEY) :]
+                if name in found.setdefault(set_key, {}):
+                    raise ValueError(
+                        f"`metadata.extra` must mark each index feature once; got {entry.key!r} again in {set_key!r}. "
+                        "Remove all marks but one."
+                    )
+                found[set_key][name] = node_sets
     _check(schema, found)
     return found
 

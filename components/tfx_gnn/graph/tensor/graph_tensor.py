@@ -193,10 +193,10 @@ class GraphTensor(GraphPiece):
             ValueError: if `index_features` names a feature that the graph lacks, or that cannot hold indices.
             tf.errors.InvalidArgumentError: at run time, if an index feature refers to a node that its graph lacks.
         """
-        if self.rank == 0:
-            return self
         if index_features:
             check_index_features(self.spec, index_features)
+        if self.rank == 0:
+            return self
         if run_time_checks.checks_at_runtime():
             # An out-of-range index would refer to a node of the next graph.
             run_time_checks.assert_valid(self)

@@ -47,10 +47,20 @@ class IndexFeature(NamedTuple):
 
 
 def iter_index_features(features: IndexFeatures) -> Iterator[IndexFeature]:
-    """Iterates over declared features."""
-    for set_key, by_name in features.items():
+    """Iterates over declared features, of which it checks the form."""
+    for set_key, by_name in features.items() if isinstance(features, Mapping) else [("", features)]:
+        if not isinstance(by_name, Mapping):
+            raise TypeError(
+                "`index_features` must give, by set and name of the feature, a node set or a tuple of them; got "
+                f"{features!r}. Write {{'context': {{'root': 'docs'}}}} or so."
+            )
         for name, node_sets in by_name.items():
-            is_by_column = not isinstance(node_sets, str)
+            is_by_column = isinstance(node_sets, (tuple, list))
+            if not is_by_column and not isinstance(node_sets, str):
+                raise TypeError(
+                    "`index_features` must name a node set, or a tuple with that of each column; got "
+                    f"{node_sets!r} for {name!r} of {set_key!r}. Write 'docs' or ('docs', 'authors')."
+                )
             yield IndexFeature(set_key, name, tuple(node_sets) if is_by_column else (str(node_sets),), is_by_column)
 
 
@@ -115,21 +125,27 @@ def shifted_index_features(
     *,
     backward: bool = False,
     validate: bool = True,
+    is_real: tf.Tensor | None = None,
 ) -> GraphTensor:
     """Shifts indices by the number of nodes in all earlier groups of items.
 
     `groups` holds the number of items of each group, shape [num_groups], for each set by its key; groups are the
-    components of the scalar graph, or the graphs that were merged into it. `backward` subtracts instead of adding;
-    values of a group without nodes become -1. `validate` asserts that values refer to nodes of their group.
+    components of the scalar graph, or the graphs that were merged into it. `backward` subtracts instead of adding.
+    `validate` asserts that values refer to nodes of their group.
+
+    `is_real`, bool [num_groups], is False for groups of padding, which are not checked. Without it, any group may be
+    one. Padding without nodes refers to a node of other padding; `backward` makes it -1.
     """
 
     def shift(one: IndexFeature, values: tf.Tensor, nodes: _Nodes) -> tf.Tensor:
         is_none = tf.equal(values, NO_NODE)
+        is_padding = tf.zeros_like(is_none)
+        if is_real is not None:
+            is_padding = tf.reshape(~tf.gather(is_real, nodes.group), [-1] + [1] * (values.shape.rank - 1))
         if backward:
-            # Padding of a component without nodes refers to another one.
-            is_none |= tf.equal(nodes.counts, 0)
+            is_none |= tf.equal(nodes.counts, 0) & (is_padding if is_real is not None else True)
         relative = values - nodes.firsts if backward else values
-        is_valid = is_none | ((relative >= 0) & (relative < nodes.counts))
+        is_valid = is_none | is_padding | ((relative >= 0) & (relative < nodes.counts))
         with tf.control_dependencies(_range_checks(one, values, is_valid) if validate else []):
             none = tf.constant(NO_NODE, values.dtype)
             return tf.where(is_none, none, relative if backward else values + nodes.firsts)

@@ -18,13 +18,13 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph.batching.ego_batches import EgoTrees, ego_batch
-from tfx_gnn.graph.batching.index_shifts import shift_index_features
+from tfx_gnn.graph.batching.index_shifts import component_sizes
 from tfx_gnn.graph.codec.example_parsing import parse_and_merge
 from tfx_gnn.graph.codec.flat_tensors import graph_flat_tensor_specs, graph_from_flat_tensors, graph_to_flat_tensors
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.graph.tensor.index_features import IndexFeatures, present_index_features
+from tfx_gnn.graph.tensor.index_features import IndexFeatures, present_index_features, shifted_index_features
 from tfx_gnn.graph.tensor.run_time_checks import assert_constraints
 from tfx_gnn.io import options_json
 from tfx_gnn.models.candidate_groups import pad_candidates
@@ -236,8 +236,10 @@ def _of_tensors(
         with tf.control_dependencies([assert_constraints(raw)]):
             if index_features:
                 # There and back: on the way, indices of nodes of other graphs are refused, as in tf.Examples.
-                raw = shift_index_features(raw, index_features, backward=True)
-                raw = shift_index_features(raw, index_features, validate=False)
+                sizes = component_sizes(raw)
+                is_real = tf.fill(tf.shape(raw.context.sizes), value=True)  # requests have no padding
+                raw = shifted_index_features(raw, sizes, index_features, backward=True, is_real=is_real)
+                raw = shifted_index_features(raw, sizes, index_features, validate=False)
             return function(tf.nest.map_structure(tf.identity, raw, expand_composites=True))
 
     inputs = {name: tf.TensorSpec(specs[key].shape, specs[key].dtype, name=name) for name, key in names.items()}

@@ -151,19 +151,24 @@ def test_padding_of_every_batch_refers_to_padding(folder: Path, batching: str) -
     assert num_graphs >= 190
 
 
-def test_plain_tensors_count_from_the_first_node_of_all_graphs(folder: Path) -> None:
-    saved_model_dir = str(folder / "model" / "Format-Serving")
+def _plain_tensors(folder: Path, records: list[bytes]) -> dict[str, tf.Tensor]:
+    """Returns the inputs of the signature `tensors`."""
     schema = tfx_gnn.read_schema(str(folder / "examples" / "graph_schema.pbtxt"))
-    records = list(read_split(str(folder / "examples"), "val").as_numpy_iterator())[:4]
     graph = tfx_gnn.parse_and_merge(
         tfx_gnn.create_graph_spec_from_schema_pb(schema),
         tf.constant(records),
         index_features=tfx_gnn.index_features(schema),
     )
-    served = read_served_task(saved_model_dir)
+    served = read_served_task(str(folder / "model" / "Format-Serving"))
     assert served is not None
     tensors = {tensor_input_name(key): value for key, value in tfx_gnn.graph_to_flat_tensors(graph).items()}
-    inputs = {name: tensors[name] for name in served.tensor_inputs}
+    return {name: tensors[name] for name in served.tensor_inputs}
+
+
+def test_plain_tensors_count_from_the_first_node_of_all_graphs(folder: Path, make_record: Any) -> None:
+    saved_model_dir = str(folder / "model" / "Format-Serving")
+    records = list(read_split(str(folder / "examples"), "val").as_numpy_iterator())[:4]
+    inputs = _plain_tensors(folder, records)
     signature = tf.saved_model.load(saved_model_dir).signatures["tensors"]
 
     labels = [label.decode() for label in signature(**inputs)["label"].numpy()]
@@ -171,6 +176,12 @@ def test_plain_tensors_count_from_the_first_node_of_all_graphs(folder: Path) -> 
     assert labels == [answer["label"] for answer in ServingModel(saved_model_dir).answers(records)]
     with pytest.raises(tf.errors.InvalidArgumentError, match="must hold indices of nodes of the same graph"):
         signature(**{**inputs, "context_root": tf.roll(inputs["context_root"], 1, axis=0)})
+    nothing = {"nodes/item.#size": [0], "nodes/item.x": [], "context/root": [-1], "context/is_positive": [0]}
+    nothing |= {"edges/link.#size": [0], "edges/link.#source": [], "edges/link.#target": []}
+    inputs = _plain_tensors(folder, [records[0], make_record(nothing)])
+    root = int(inputs["context_root"][0])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must hold indices of nodes of the same graph"):
+        signature(**{**inputs, "context_root": tf.constant([root, root], tf.int64)})
 
 
 def test_request_that_refers_to_a_node_of_another_example_is_refused(folder: Path, make_record: Any) -> None:

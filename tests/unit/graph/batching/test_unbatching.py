@@ -207,6 +207,23 @@ def test_index_features_of_padding_are_split_off_with_it():
     assert [part.node_sets["a"]["twin"].numpy().tolist() for part in parts] == [[0], [0]]
 
 
+def test_index_features_are_checked_in_the_parts_that_are_returned():
+    nodes = tfx_gnn.NodeSet.from_fields(sizes=[2, 0, 2], features={"twin": [0, 9, 2, 3]})
+    context = tfx_gnn.Context.from_fields(features={"root": tf.constant([1, 1, 2], tf.int64)})
+    graph = tfx_gnn.GraphTensor.from_pieces(context, node_sets={"a": nodes})
+
+    [part] = tfx_gnn.split_components(
+        graph, component_mask=[False, False, True], index_features={"nodes/a": {"twin": "a"}}
+    )
+
+    assert part.node_sets["a"]["twin"].numpy().tolist() == [0, 1]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"'twin' of 'nodes/a' must hold indices .* got \[9\]"):
+        tfx_gnn.split_components(graph, component_mask=[True, False, True], index_features={"nodes/a": {"twin": "a"}})
+    # The second component has no nodes: its root is another graph's, unless it may be padding.
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'root' of 'context' must hold indices"):
+        tfx_gnn.split_components(graph, component_mask=[True] * 3, index_features={"context": {"root": "a"}})
+
+
 def test_a_graph_without_components_has_no_parts():
     graph = tfx_gnn.GraphTensor.from_pieces(
         node_sets={"atoms": tfx_gnn.NodeSet.from_fields(sizes=tf.zeros([0], tf.int32), features={"x": tf.zeros([0])})}

@@ -91,3 +91,24 @@ def test_mark_that_does_not_fit_makes_a_schema_invalid(schema):
 
     with pytest.raises(tfx_gnn.ValidationError, match=r"marks features of indices wrongly: .* got 'leaf' of 'context'"):
         tfx_gnn.validate_schema(schema)
+
+
+def test_two_marks_of_one_feature_make_a_schema_invalid(schema):
+    for node_set in ("docs", "authors"):
+        schema.context.metadata.extra.add(key="index_feature/root", value=node_set)
+
+    with pytest.raises(tfx_gnn.ValidationError, match="mark each index feature once; got 'index_feature/root' again"):
+        tfx_gnn.validate_schema(schema)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ("root", "must give, by set and name of the feature, a node set or a tuple of them; got 'root'"),
+        ({"context": "root"}, r"got \{'context': 'root'\}"),
+        ({"context": {"root": None}}, "must name a node set, or a tuple .* got None for 'root' of 'context'"),
+    ],
+)
+def test_declarations_of_another_form_are_refused(schema, features, message):
+    with pytest.raises(TypeError, match=message):
+        mark_index_features(schema, features)

@@ -220,6 +220,14 @@ def test_wrong_hyperedges_are_refused(extra, message):
         validate_schema(schema)
 
 
+def test_two_node_sets_of_one_end_are_refused():
+    schema = create_schema_pb_from_graph_spec(hyper_spec())
+    schema.edge_sets["e"].metadata.extra.add(key="node_set/0", value="b")
+
+    with pytest.raises(ValueError, match=r"each end of hyperedges once; got tags \['0', '0', '10', '2'\].*'e'"):
+        create_graph_spec_from_schema_pb(schema)
+
+
 def test_hyperedges_with_a_source_are_refused():
     schema = create_schema_pb_from_graph_spec(hyper_spec())
     schema.edge_sets["e"].source = "a"
