@@ -13,6 +13,7 @@ from tfx_gnn.graph.tensor.adjacency import HyperAdjacency, make_adjacency
 from tfx_gnn.graph.tensor.fields import component_indices
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor, get_aux_type_prefix
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.index_features import IndexFeatures, check_index_features, renumbered_index_features
 from tfx_gnn.graph.tensor.pieces import EdgeSet
 from tfx_gnn.graph.tensor.run_time_checks import after_checks, wrong_dtype, wrong_shape
 from tfx_gnn.graph.tensor.symbolic_calls import becomes_keras_layer
@@ -56,7 +57,11 @@ def segment_random_index_shuffle(*, segment_ids: tf.Tensor, seed: int | None = N
 
 @becomes_keras_layer
 def reorder_nodes(
-    graph_tensor: GraphTensor, node_indices: Mapping[const.NodeSetName, tf.Tensor], *, validate: bool = True
+    graph_tensor: GraphTensor,
+    node_indices: Mapping[const.NodeSetName, tf.Tensor],
+    *,
+    validate: bool = True,
+    index_features: IndexFeatures | None = None,
 ) -> GraphTensor:
     """Reorders the nodes of some node sets and renumbers edges accordingly.
 
@@ -65,14 +70,17 @@ def reorder_nodes(
         node_indices: by node set, a permutation of 0, ..., num_nodes-1: element i is the current
             index of the node that moves to position i. int32 or int64, shape [num_nodes].
         validate: whether to check at run time that the indices are permutations.
+        index_features: features that hold indices of nodes (see `mark_index_features`), of the whole graph as edges
+            do; they are renumbered, too.
 
     Returns:
         Scalar graph, with features in the new order and edges between the same nodes as before.
 
     Raises:
-        ValueError: if the graph is not scalar, or a node set is unknown.
+        ValueError: if the graph is not scalar, lacks an index feature, or a node set is unknown.
         tf.errors.InvalidArgumentError: if indices are not integers of rank 1 (TypeError or ValueError
-            in a tf.function); at run time, if they are not a permutation.
+            in a tf.function); at run time, if they are not a permutation, or an index feature refers to
+            a node that the graph lacks.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -85,6 +93,7 @@ def reorder_nodes(
     """
     check_scalar_graph_tensor(graph_tensor, "reorder_nodes()")
     _check_known(graph_tensor, node_indices, "node_indices")
+    check_index_features(graph_tensor.spec, index_features or {})
     order = {name: _checked_order(graph_tensor, name, index, validate=validate) for name, index in node_indices.items()}
     features = {
         name: {key: tf.gather(value, order[name]) for key, value in graph_tensor.node_sets[name].features.items()}
@@ -95,6 +104,8 @@ def reorder_nodes(
         for name, index in order.items()
     }
     reordered = graph_tensor.replace_features(node_sets=features)
+    if index_features:
+        reordered = renumbered_index_features(reordered, new_positions, index_features)
     edge_sets = {
         name: EdgeSet.from_fields(
             sizes=edge_set.sizes,
@@ -112,6 +123,7 @@ def shuffle_nodes(
     *,
     node_sets: Collection[const.NodeSetName] | None = None,
     seed: int | None = None,
+    index_features: IndexFeatures | None = None,
 ) -> GraphTensor:
     """Shuffles nodes within their graph components and renumbers edges accordingly.
 
@@ -120,6 +132,7 @@ def shuffle_nodes(
         node_sets: node sets to shuffle; by default all except auxiliary ones, because
             `structured_readout` depends on their order.
         seed: seed of the random operation.
+        index_features: as for `reorder_nodes`.
 
     Returns:
         Scalar graph, with edges between the same nodes as before.
@@ -142,7 +155,7 @@ def shuffle_nodes(
         node_set = graph_tensor.node_sets[name]
         segment_ids = component_indices(node_set.sizes, num_items_of(node_set))
         order[name] = segment_random_index_shuffle(segment_ids=segment_ids, seed=seed)
-    return reorder_nodes(graph_tensor, order, validate=False)
+    return reorder_nodes(graph_tensor, order, validate=False, index_features=index_features)
 
 
 @becomes_keras_layer

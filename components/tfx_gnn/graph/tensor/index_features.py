@@ -194,6 +194,30 @@ def padded_index_features(
     return _with_values(graph, groups, features, point)
 
 
+def renumbered_index_features(
+    graph: GraphTensor, new_positions: Mapping[const.NodeSetName, tf.Tensor], features: IndexFeatures
+) -> GraphTensor:
+    """Lets values follow nodes that moved: node i of a set moved to element i of its tensor, shape [num_nodes]."""
+
+    def renumber(one: IndexFeature, node_set: const.NodeSetName, values: tf.Tensor) -> tf.Tensor:
+        if node_set not in new_positions:
+            return values
+        # The element after the last node is where "no node" goes, which it stays.
+        moved = tf.concat([tf.cast(new_positions[node_set], values.dtype), [NO_NODE]], axis=0)
+        num_nodes = tf.size(moved, values.dtype) - 1
+        is_none = tf.equal(values, NO_NODE)
+        with tf.control_dependencies(_range_checks(one, values, is_none | ((values >= 0) & (values < num_nodes)))):
+            return tf.gather(moved, tf.where(is_none, num_nodes, values))
+
+    def change(one: IndexFeature, _piece: Any, _field: const.Field, values: tf.Tensor) -> tf.Tensor:
+        if not one.is_by_column:
+            return renumber(one, one.node_sets[0], values)
+        columns = [renumber(one, name, values[..., column]) for column, name in enumerate(one.node_sets)]
+        return tf.stack(columns, axis=-1)
+
+    return _with_changed_values(graph, features, change)
+
+
 class _Nodes(NamedTuple):
     """The nodes that values may refer to.
 
@@ -214,7 +238,26 @@ def _with_values(
     features: IndexFeatures,
     change: Callable[[IndexFeature, tf.Tensor, _Nodes], tf.Tensor],
 ) -> GraphTensor:
-    """Replaces the flat values of each feature."""
+    """Replaces the flat values of each feature, given the nodes that they may refer to."""
+
+    def of_rows(one: IndexFeature, piece: Any, field: const.Field, values: tf.Tensor) -> tf.Tensor:
+        group = _group_of_rows(field, groups[one.set_key], piece.total_size)
+        sizes = tf.stack([tf.cast(groups[f"{const.NODES}/{name}"], field.dtype) for name in one.node_sets], axis=1)
+        firsts, counts = (
+            _spread(tf.gather(by_group, group), values, one)
+            for by_group in (tf.cumsum(sizes, axis=0, exclusive=True), sizes)
+        )
+        return change(one, values, _Nodes(group, firsts, counts))
+
+    return _with_changed_values(graph, features, of_rows)
+
+
+def _with_changed_values(
+    graph: GraphTensor,
+    features: IndexFeatures,
+    change: Callable[[IndexFeature, Any, const.Field, tf.Tensor], tf.Tensor],
+) -> GraphTensor:
+    """Replaces the flat values of each feature, given its piece and the feature as a whole."""
     replaced: dict[str, dict[const.FieldName, const.Field]] = {}
     pieces = graph._pieces_by_key()
     for one in iter_index_features(features):
@@ -223,13 +266,7 @@ def _with_values(
         field = fields[one.name]
         is_ragged = isinstance(field, tf.RaggedTensor)
         values = field.flat_values if is_ragged else field
-        group = _group_of_rows(field, groups[one.set_key], piece.total_size)
-        sizes = tf.stack([tf.cast(groups[f"{const.NODES}/{name}"], field.dtype) for name in one.node_sets], axis=1)
-        firsts, counts = (
-            _spread(tf.gather(by_group, group), values, one)
-            for by_group in (tf.cumsum(sizes, axis=0, exclusive=True), sizes)
-        )
-        changed = tf.ensure_shape(change(one, values, _Nodes(group, firsts, counts)), values.shape)
+        changed = tf.ensure_shape(change(one, piece, field, values), values.shape)
         fields[one.name] = field.with_flat_values(changed) if is_ragged else changed
     return graph.replace_features(
         context=replaced.get(const.CONTEXT),

@@ -28,6 +28,59 @@ def test_features_and_edges_follow_the_nodes(run, graph, dtype):
     assert edges_by_name(reordered) == edges_by_name(graph)
 
 
+INDEX_FEATURES = {"context": {"root": "a"}, "nodes/a": {"twin": "a"}, "edges/ab": {"path": ("b", "a"), "near": "a"}}
+
+
+def graph_with_indices():
+    """Two components, the second without nodes of `a`."""
+    return lib.GraphTensor.from_pieces(
+        lib.Context.from_fields(features={"root": tf.constant([[2, -1], [-1, -1]], tf.int64)}),
+        node_sets={
+            "a": lib.NodeSet.from_fields(sizes=[3, 0], features={"twin": tf.constant([1, 0, -1])}),
+            "b": lib.NodeSet.from_fields(sizes=[1, 1]),
+        },
+        edge_sets={
+            "ab": lib.EdgeSet.from_fields(
+                sizes=[1, 0],
+                features={
+                    "path": tf.constant([[0, 2]], tf.int64),
+                    "near": tf.ragged.constant([[0, 2, -1, 1]], dtype=tf.int64),
+                },
+                adjacency=lib.Adjacency.from_indices(("a", [0]), ("b", [0])),
+            )
+        },
+    )
+
+
+def test_features_that_hold_indices_follow_the_nodes(run):
+    order = {"a": tf.constant([2, 0, 1])}  # node 0 moves to 1, node 1 to 2, node 2 to 0
+
+    reordered = run(lambda graph: reorder_nodes(graph, order, index_features=INDEX_FEATURES), graph_with_indices())
+
+    assert reordered.context["root"].numpy().tolist() == [[0, -1], [-1, -1]]
+    assert reordered.node_sets["a"]["twin"].numpy().tolist() == [-1, 2, 1]
+    assert reordered.edge_sets["ab"]["path"].numpy().tolist() == [[0, 0]]
+    assert reordered.edge_sets["ab"]["near"].to_list() == [[1, 0, -1, 2]]
+    undeclared = reorder_nodes(graph_with_indices(), order)
+    assert undeclared.context["root"].numpy().tolist() == [[2, -1], [-1, -1]]
+    wrong = graph_with_indices().replace_features(node_sets={"a": {"twin": tf.constant([1, 0, 3])}})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must hold indices of nodes of the same graph"):
+        run(lambda graph: reorder_nodes(graph, order, index_features={"nodes/a": {"twin": "a"}}), wrong)
+
+
+def test_features_that_hold_indices_are_shuffled_with_the_nodes():
+    graph = graph_with_indices()
+    declared = {"nodes/a": {"twin": "a"}}
+
+    twins = [shuffle_nodes(graph, seed=seed, index_features=declared).node_sets["a"]["twin"] for seed in range(4)]
+
+    for twin in (values.numpy().tolist() for values in twins):
+        one, other = (position for position, value in enumerate(twin) if value >= 0)
+        assert (twin[one], twin[other]) == (other, one)
+    with pytest.raises(ValueError, match=r"must name features of the graph.* got 'leaf' of 'context'"):
+        shuffle_nodes(graph, index_features={"context": {"leaf": "a"}})
+
+
 @settings(max_examples=15)
 @given(data=st.data())
 def test_reordering_agrees_with_the_oracle(oracle, plain, graph_plans, data):
