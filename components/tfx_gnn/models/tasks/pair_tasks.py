@@ -25,7 +25,8 @@ class GraphMatching(GraphClassification):
     An example is a pair: the node sets of the left graph and those of the right graph stand side by side. The states
     of each graph are pooled to a vector, and the two vectors are compared. To compare like with like, let a network
     treat both graphs alike: hyperparameter `shared_node_sets` of the ready networks, [["s", "t"]] for
-    left=("s",) and right=("t",).
+    left=("s",) and right=("t",). `tfx_gnn.sampling.GraphPairs` makes such examples from a table of pairs, and
+    `tfx_gnn.records.write_graph_data` from pairs in memory.
 
     Attributes:
         left: node sets of one graph.

@@ -14,6 +14,7 @@ from tfx_gnn.io import options_json
 from tfx_gnn.io.fingerprint import fingerprint_files
 from tfx_gnn.records import examples_folder
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
+from tfx_gnn.sampling.plan.graph_pairs import GraphPairs
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
@@ -401,6 +402,28 @@ def test_beam_writes_the_same_whole_graphs(molecules_dir, tmp_path):
     assert in_memory.tables["edges/bond"].dropped == {"dangling_target": 1}
     toxic = [_values(record, "context/toxic") for records in _records(memory_dir).values() for record in records]
     assert sorted(toxic) == [[0]] * 12 + [[1]] * 8
+
+
+def test_beam_writes_the_same_pairs_of_graphs(molecules_dir, tmp_path):
+    pairs = [f"g{number},g{(7 * number + 1) % 20},{number % 2}" for number in range(20)]
+    Path(molecules_dir, "pairs.csv").write_text("\n".join(["left,right,alike", *pairs, "g1,g77,0", ""]))
+    spec = GraphLevelExamples(
+        label_features=("alike",),
+        pairs=GraphPairs(filename="pairs.csv", features={"alike": "int64"}),
+        splits=SplitPlan(weights={"train": 3, "test": 1}),
+    )
+    options = {"plan": None, "graph_level_examples": spec, "rules": DROPPING, "num_shards": 2}
+    memory_dir, in_memory = _generate(molecules_dir, tmp_path, "memory", **options)
+
+    beam_dir, on_beam = _generate(molecules_dir, tmp_path, "beam", execution="beam", **options)
+
+    assert on_beam == in_memory
+    assert _files(beam_dir) == _files(memory_dir)
+    assert sum(in_memory.num_seeds.values()) == 20
+    assert in_memory.tables["pairs"].dropped == {"unknown_graph": 1}
+    assert Path(memory_dir, "dead_letters").exists()
+    inputs = list_input_files(molecules_dir, SubgraphExampleGenOptions(graph_level_examples=spec))
+    assert os.path.join(molecules_dir, "pairs.csv") in inputs
 
 
 def _files(folder):
