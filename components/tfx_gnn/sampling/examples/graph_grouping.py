@@ -176,6 +176,7 @@ class _Grouping:
         self._rules = rules
         self.reports: dict[str, TableReport] = {}
         self.problems: list[RowProblem] = []
+        self._is_used: dict[str, npt.NDArray[np.bool_]] = {}
         ids, rows = self._find_graphs()
         order = np.lexsort((rows, hash_ids(ids)))
         self.ids = ids.take(pa.array(order))
@@ -238,12 +239,12 @@ class _Grouping:
         return SampledEdges(rows=rows, sources=ends[SOURCE_KEY][rows], targets=ends[TARGET_KEY][rows], splits=splits)
 
     def find_indices(self, label: str, feature: str, node_set: str, nodes: Mapping[str, _Nodes]) -> _Rows:
-        """Finds the nodes that a column names, each in the graph of its row; refuses names of others."""
+        """Finds the nodes that a column names, each in the graph of its row; refuses names of others in used rows."""
         table = self._tables[label]
         ids = table.columns[feature]
         graphs = positions_of(table.columns[self._id_key], self.ids)
         places = nodes[node_set].places_of(graphs, ids)
-        is_wrong = (places == ABSENT) & (graphs != ABSENT) & ~_names_no_node(ids)
+        is_wrong = (places == ABSENT) & self._is_used[label] & ~_names_no_node(ids)
 
         def unknown(position: int, place: dict[str, Any]) -> RowProblem:
             return RowProblem(
@@ -349,6 +350,7 @@ class _Grouping:
 
     def _gather(self, check: RowCheck, report: TableReport) -> None:
         self.reports[report.table] = report
+        self._is_used[report.table] = check.is_used
         self.problems += [*self._tables[report.table].problems, *check.problems]
 
 

@@ -164,6 +164,18 @@ def test_columns_that_name_nodes_become_indices(tmp_path):
     assert index_features(converter.schema) == {"context": {"center": "atom"}, "nodes/ring": {"first": "atom"}}
 
 
+def test_columns_of_dropped_rows_may_name_anything(tmp_path):
+    # The second ring r is dropped as a repetition, and that of m9 because there is no such graph.
+    rings = "graph_id,id,first_atom\nm1,r,c\nm1,r,nobody\nm9,r,nobody\n"
+    rules = RowRules(duplicate_nodes="keep_first", dangling_edges="drop")
+
+    converter, report = convert(write(tmp_path, with_indices(**{"rings.csv": rings})), rules=rules)
+
+    assert report.tables["nodes/ring"].dropped == {"duplicate_node": 1, "unknown_graph": 1}
+    firsts = [record["nodes/ring.first"] for record in map(decode, records_of(converter, "train"))]
+    assert sorted(firsts) == [[], [1]]
+
+
 def test_integer_ids_become_indices_too(tmp_path):
     files = with_indices(
         **{
