@@ -15,3 +15,6 @@ READOUT_NODE_SET: Final = "_readout"
 
 SHADOW_PREFIX: Final = "_shadow/"
 """Prefix of the auxiliary node set that represents the edges of a set, so that they can be read out."""
+
+STRUCTURE_LABEL: Final = "structure_label"
+"""Feature with the place of a node relative to the pair that its subgraph is about."""

@@ -24,6 +24,8 @@ from tfx_gnn.sampling.engine.sampled_subgraphs import (
     TruncatedHub,
 )
 from tfx_gnn.sampling.engine.seeds import Seeds
+from tfx_gnn.sampling.engine.structure_labels import label_structure
+from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables
 
@@ -309,13 +311,23 @@ def index_block(result: BlockResult, seeds: Seeds, tables: GraphTables, plan: Sa
             targets=ordered[target_set].positions_of(NodePairs(edges.subgraphs, edges.targets)),
             splits=_splits(edges.subgraphs, num_subgraphs),
         )
+    node_sets = {name: nodes.sampled for name, nodes in ordered.items()}
+    positions = {root: ordered[name].positions_of(pairs) for root, (name, pairs) in result.roots.items()}
+    structure_labels = {}
+    if plan.structure_labels:
+        _check_single_pairs(seeds)
+        source, target = ((result.roots[root][0], positions[root]) for root in (ROOT_SOURCE, ROOT_TARGET))
+        structure_labels = label_structure(
+            plan.structure_labels, node_sets, edge_sets, result.edge_ends, (source, target)
+        )
     return SampledSubgraphs(
         num_subgraphs=num_subgraphs,
-        node_sets={name: nodes.sampled for name, nodes in ordered.items()},
+        node_sets=node_sets,
         edge_sets=edge_sets,
+        structure_labels=structure_labels,
         readouts=SampledReadouts(
             splits=seeds.readout_splits,
-            positions={root: ordered[name].positions_of(pairs) for root, (name, pairs) in result.roots.items()},
+            positions=positions,
             seed_rows=_seed_rows(result, seeds, tables, plan),
             labels=seeds.readout_labels,
             seed_edges=_seed_edges(result, seeds, plan) if plan.keeps_seed_edge else None,
@@ -327,6 +339,14 @@ def index_block(result: BlockResult, seeds: Seeds, tables: GraphTables, plan: Sa
             for hop, truncated in result.truncated.items()
         },
     )
+
+
+def _check_single_pairs(seeds: Seeds) -> None:
+    if (np.diff(seeds.readout_splits) != 1).any():
+        raise ValueError(
+            "`seeds` must have one pair for each subgraph in a plan with `structure_labels`; got "
+            f"{int(np.diff(seeds.readout_splits).max())} for one of them. Call `seeds.with_own_subgraphs()`."
+        )
 
 
 def _tree_positions(nodes: _OrderedNodes, tree: _Integers) -> _Integers:

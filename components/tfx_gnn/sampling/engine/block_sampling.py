@@ -104,6 +104,10 @@ def hidden_pairs(plan: SamplingPlan, hop: Hop, seeds: Seeds) -> tuple[_Integers,
         return None
     subgraphs = np.repeat(np.arange(seeds.num_subgraphs), np.diff(seeds.readout_splits))
     sources, targets = seeds.readout_nodes[ROOT_SOURCE], seeds.readout_nodes[ROOT_TARGET]
+    if seeds.true_nodes is not None:
+        subgraphs = np.concatenate([subgraphs, np.arange(seeds.num_subgraphs)])
+        sources = np.concatenate([sources, seeds.true_nodes[ROOT_SOURCE]])
+        targets = np.concatenate([targets, seeds.true_nodes[ROOT_TARGET]])
     is_forward = hop.direction == "forward"
     starts, ends = [], []
     if hop.edge_set == plan.seed_edge_set:

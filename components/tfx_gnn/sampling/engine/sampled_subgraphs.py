@@ -125,6 +125,8 @@ class SampledSubgraphs:
         readouts: what is read out of each subgraph; None if nothing is.
         trees: by context feature, int64 array, shape [num_subgraphs, width]: positions of the nodes in the tree of a
             hop among their subgraph's nodes of their set, or -1; see `SamplingPlan.is_ego`.
+        structure_labels: by node set, int64 array, shape [total_nodes] or [total_nodes, 2]: label of each node, in the
+            order of `node_sets`; see `SamplingPlan.structure_labels`. Empty if there are none.
         hop_counts: by hop.
         truncated_hubs: by hop, the nodes with the most edges whose edges it truncated.
     """
@@ -134,6 +136,7 @@ class SampledSubgraphs:
     edge_sets: Mapping[str, SampledEdges]
     readouts: SampledReadouts | None = None
     trees: Mapping[str, npt.NDArray[np.int64]] = dataclasses.field(default_factory=dict)
+    structure_labels: Mapping[str, npt.NDArray[np.int64]] = dataclasses.field(default_factory=dict)
     hop_counts: Mapping[str, HopCounts] = dataclasses.field(default_factory=dict)
     truncated_hubs: Mapping[str, tuple[TruncatedHub, ...]] = dataclasses.field(default_factory=dict)
 

@@ -19,7 +19,8 @@ class Seeds:
     Attributes:
         keys: uint64 array, shape [num_subgraphs]: identity of each subgraph in random
             choices and in the order of records. For a node, the hash of its id; for an
-            edge or a pair, `seed_splits.pair_keys` of both ends.
+            edge or a pair, `seed_splits.pair_keys` of both ends; for a negative with a
+            subgraph of its own, the key of its true pair.
         rows: int64 array, shape [num_subgraphs]: row of the seed table if the plan has
             one, else of the seed node table, or of the seed edge table as written
             (`EdgeTable.rows`).
@@ -33,6 +34,9 @@ class Seeds:
             plan is not temporal.
         rank_limits: int8 array, shape [num_subgraphs]: highest rank of edges that each
             subgraph may hold (see `edge_ranks`); None if edges have no ranks.
+        true_nodes: by root, int64 array, shape [num_subgraphs]: the node of the true pair
+            that is hidden beside the pairs that are read out; None unless negatives
+            have subgraphs of their own.
     """
 
     keys: npt.NDArray[np.uint64]
@@ -42,6 +46,7 @@ class Seeds:
     readout_labels: npt.NDArray[np.int8] | None = None
     time_limits: npt.NDArray[np.int64] | None = None
     rank_limits: npt.NDArray[np.int8] | None = None
+    true_nodes: Mapping[str, npt.NDArray[np.int64]] | None = None
 
     @property
     def num_subgraphs(self) -> int:
@@ -67,6 +72,7 @@ class Seeds:
             readout_labels=None if self.readout_labels is None else self.readout_labels[first:last],
             time_limits=None if self.time_limits is None else self.time_limits[start:stop],
             rank_limits=None if self.rank_limits is None else self.rank_limits[start:stop],
+            true_nodes=_selected(self.true_nodes, slice(start, stop)),
         )
 
     def take(self, indices: npt.NDArray[np.int64]) -> Seeds:
@@ -89,7 +95,34 @@ class Seeds:
             readout_labels=None if self.readout_labels is None else self.readout_labels[readouts],
             time_limits=None if self.time_limits is None else self.time_limits[indices],
             rank_limits=None if self.rank_limits is None else self.rank_limits[indices],
+            true_nodes=_selected(self.true_nodes, indices),
         )
+
+    def with_own_subgraphs(self) -> tuple[Seeds, npt.NDArray[np.int64]]:
+        """Gives each readout a subgraph of its own.
+
+        Returns:
+            The seeds: those of each subgraph one after the other, in the order of its readouts, with its key, row and
+            limits. Its first pair is hidden from all of them. And, int64 array, the subgraph that each was part of.
+        """
+        origins = np.repeat(np.arange(self.num_subgraphs), np.diff(self.readout_splits))
+        firsts = self.readout_splits[:-1][origins]
+        seeds = dataclasses.replace(
+            self,
+            keys=self.keys[origins],
+            rows=self.rows[origins],
+            readout_splits=np.arange(len(origins) + 1),
+            time_limits=None if self.time_limits is None else self.time_limits[origins],
+            rank_limits=None if self.rank_limits is None else self.rank_limits[origins],
+            true_nodes={root: nodes[firsts] for root, nodes in self.readout_nodes.items()},
+        )
+        return seeds, origins
+
+
+def _selected(
+    nodes: Mapping[str, npt.NDArray[np.int64]] | None, where: slice | npt.NDArray[np.int64]
+) -> dict[str, npt.NDArray[np.int64]] | None:
+    return None if nodes is None else {root: of_root[where] for root, of_root in nodes.items()}
 
 
 def shard_starts(num_shards: int) -> npt.NDArray[np.uint64]:

@@ -67,7 +67,7 @@ class SeedReport:
     """Counts of the candidate seeds, by what they were used for.
 
     Attributes:
-        num_seeds: by split, seeds.
+        num_seeds: by split, seeds; negatives are not among them, even if they have subgraphs of their own.
         num_unused: rows that `SplitPlan.unused_values` excludes.
         num_message_passing_only: edges of the first split that are not seeds, because
             `disjoint_train_share` makes only some of its edges supervision.
@@ -118,7 +118,7 @@ def make_seeds(
 
     Returns:
         The seeds of each split, in the order of `plan.splits.names`; and the counts.
-        Nodes are rows of their node tables.
+        Nodes are rows of their node tables. If negatives have subgraphs of their own, they follow their true pair.
 
     Raises:
         ValueError: if a row has no split or a split no seeds, or the seed table names
@@ -137,18 +137,21 @@ def make_seeds(
     )
     drawer = _NegativeDrawer(tables, plan, sampling_seed) if plan.negatives else None
     seeds_by_split: dict[str, Seeds] = {}
+    num_seeds: dict[str, int] = {}
     for code, name in enumerate(plan.splits.names):
         if name not in written:
             continue
         chosen = np.flatnonzero(split_codes == code)
         chosen = chosen[np.lexsort((candidates.rows[chosen], keys[chosen]))]
+        num_seeds[name] = len(chosen)
         seeds_by_split[name] = _make_split(plan, candidates, keys, chosen, code=code, drawer=drawer)
+    num_negatives = _count_negatives(seeds_by_split) if drawer else {}
     return seeds_by_split, SeedReport(
-        num_seeds={name: seeds.num_subgraphs for name, seeds in seeds_by_split.items()},
+        num_seeds=num_seeds,
         num_unused=num_unused,
         num_message_passing_only=int(is_passed_only.sum()),
-        num_negatives=_count_negatives(seeds_by_split) if drawer else {},
-        num_missing_negatives=_count_missing(plan, seeds_by_split),
+        num_negatives=num_negatives,
+        num_missing_negatives=_count_missing(plan, num_seeds, num_negatives),
         table=candidates.table,
         problems=candidates.problems,
     )
@@ -361,7 +364,7 @@ def _make_split(
     if drawer is not None:
         nodes, readout_splits, labels = drawer.draw(keys[chosen], nodes[ROOT_SOURCE], nodes[ROOT_TARGET])
     has_ranks = plan.is_link_plan or plan.splits.visibility == "inductive"
-    return Seeds(
+    seeds = Seeds(
         keys=keys[chosen],
         rows=candidates.rows[chosen],
         readout_splits=readout_splits,
@@ -370,6 +373,7 @@ def _make_split(
         time_limits=None if candidates.times is None else candidates.times[chosen],
         rank_limits=np.full(len(chosen), rank_limit(code), np.int8) if has_ranks else None,
     )
+    return seeds.with_own_subgraphs()[0] if plan.negatives and plan.negatives.own_subgraphs else seeds
 
 
 class _NegativeDrawer:
@@ -420,12 +424,14 @@ def _groups(values: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _count_negatives(seeds_by_split: Mapping[str, Seeds]) -> dict[str, int]:
-    return {name: int(seeds.readout_splits[-1]) - seeds.num_subgraphs for name, seeds in seeds_by_split.items()}
+    return {
+        name: 0 if seeds.readout_labels is None else int((seeds.readout_labels == 0).sum())
+        for name, seeds in seeds_by_split.items()
+    }
 
 
-def _count_missing(plan: SamplingPlan, seeds_by_split: Mapping[str, Seeds]) -> dict[str, int]:
-    if plan.negatives is None:
-        return {}
-    wanted = plan.negatives.num_per_positive
-    counts = _count_negatives(seeds_by_split)
-    return {name: wanted * seeds.num_subgraphs - counts[name] for name, seeds in seeds_by_split.items()}
+def _count_missing(
+    plan: SamplingPlan, num_seeds: Mapping[str, int], num_negatives: Mapping[str, int]
+) -> dict[str, int]:
+    wanted = plan.negatives.num_per_positive if plan.negatives else 0
+    return {name: wanted * num_seeds[name] - number for name, number in num_negatives.items()}

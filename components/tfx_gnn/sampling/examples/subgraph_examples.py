@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph.codec.example_parsing import parse_single_example
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET, STRUCTURE_LABEL
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.engine.sampled_subgraphs import SampledReadouts, SampledSubgraphs
@@ -64,7 +64,7 @@ class SubgraphExampleEncoder:
         columns: dict[str, pa.Array] = {}
         for name in self._node_sets():
             table = tables.node_tables[name]
-            for feature in self.schema.node_sets[name].features:
+            for feature in self._table_features(name):
                 columns[f"nodes/{name}.{feature}"] = table.ids if feature == ID_FEATURE else table.features[feature]
         for name in plan.edge_set_names:
             edges = tables.edge_tables[name]
@@ -86,8 +86,12 @@ class SubgraphExampleEncoder:
         for name in self._node_sets():
             nodes = subgraphs.node_sets[name]
             slices.add_nodes(name, nodes.splits)
-            for feature in self.schema.node_sets[name].features:
+            for feature in self._table_features(name):
                 slices.columns[f"nodes/{name}.{feature}"] = nodes.rows, nodes.splits
+            if self._plan.structure_labels:
+                labels = subgraphs.structure_labels[name]
+                key = f"nodes/{name}.{STRUCTURE_LABEL}"
+                slices.integers[key] = labels.reshape(-1), nodes.splits * (labels.shape[1] if labels.ndim > 1 else 1)
         for name in self._plan.edge_set_names:
             edges = subgraphs.edge_sets[name]
             slices.add_edges(name, edges.sources, edges.targets, edges.splits)
@@ -120,6 +124,11 @@ class SubgraphExampleEncoder:
         numbers = np.arange(int(readouts.splits[-1])) - np.repeat(readouts.splits[:-1], sizes)
         for root, positions in readouts.positions.items():
             slices.add_edges(readout_edge_set(root), positions, numbers, readouts.splits)
+
+    def _table_features(self, node_set: str) -> list[str]:
+        """Features of a node set that its table has; `check_plan` refuses tables with structure labels."""
+        names = self.schema.node_sets[node_set].features
+        return [name for name in names if not self._plan.structure_labels or name != STRUCTURE_LABEL]
 
     def _node_sets(self) -> list[str]:
         return [name for name in self.schema.node_sets if not name.startswith("_")]

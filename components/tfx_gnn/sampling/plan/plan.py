@@ -21,6 +21,7 @@ _SEED_DTYPES = ("int64", "float32", "string")
 
 _MAX_DRAWS = 2**15 - 1  # draws are numbered in int16
 _DISTRIBUTIONS = ("uniform", "in_degree")
+_STRUCTURE_LABELS = ("", "common_neighbor", "distance", "drnl")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -112,6 +113,9 @@ class Negatives:
         excludes_neighbors: whether true neighbors of the source are never drawn.
         num_draws: draws for each negative, at least 1; if all are refused, the negative
             is missing and is counted as such.
+        own_subgraphs: whether each negative has an example of its own, with label 0, rather than being
+            one more pair in the example of its true pair. These examples follow that of the
+            true pair, which is hidden from them, too; edges are drawn alike in all of them.
     """
 
     num_per_positive: int
@@ -119,6 +123,7 @@ class Negatives:
     same_feature: str = ""
     excludes_neighbors: bool = True
     num_draws: int = 8
+    own_subgraphs: bool = False
 
     def __post_init__(self) -> None:
         for field, value in (("num_per_positive", self.num_per_positive), ("num_draws", self.num_draws)):
@@ -131,6 +136,10 @@ class Negatives:
             raise ValueError(
                 f"`num_draws` must be at most {_MAX_DRAWS}; got {self.num_draws} in `negatives`. "
                 "Draw fewer times: if so many draws are refused, hardly any node qualifies."
+            )
+        if not isinstance(self.own_subgraphs, bool):
+            raise ValueError(
+                f"`own_subgraphs` must be True or False; got {self.own_subgraphs!r} in `negatives`. Write one of them."
             )
         if self.distribution not in _DISTRIBUTIONS:
             raise ValueError(
@@ -217,6 +226,13 @@ class SamplingPlan:
             `hop_0`, `hop_1` and so on, with the positions of k_0, k_0 * k_1, ... nodes, where k_i is the
             fan-out of the i-th hop, or -1 for no node. The children of the j-th node of a hop are at j * k
             to (j + 1) * k. For node plans whose hops follow each other, and with `expands_seed_again`.
+        structure_labels: for link plans with one pair in each example; what the int64 feature `structure_label` of
+            all nodes tells of their place relative to the pair, as SEAL uses it (arXiv:1802.09691).
+            "common_neighbor": 0 for a node of the pair, 1 for a neighbor of both, 2 for others. "distance": two
+            distances, to source and target, up to 10; 11 if there is no path. "drnl": double radius node labeling,
+            1 for a node of the pair, then one number for each two distances, 2 for (1, 1), 3 for (1, 2); 0 if
+            there is no path. Paths take the edges of the subgraph in both directions, but none between the pair.
+            Empty: no such feature.
     """
 
     seed_node_set: str = ""
@@ -234,6 +250,7 @@ class SamplingPlan:
     keeps_seed_edge: bool = False
     context_features: tuple[str, ...] = ()
     is_ego: bool = False
+    structure_labels: Literal["", "common_neighbor", "distance", "drnl"] = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.seed_node_set, str) or bool(self.seed_node_set) == bool(self.seed_edge_set):
@@ -254,6 +271,7 @@ class SamplingPlan:
         self._check_inputs()
         if self.is_ego:
             self._check_ego()
+        self._check_structure_labels()
 
     @property
     def ego_hops(self) -> Mapping[str, Hop]:
@@ -387,6 +405,26 @@ class SamplingPlan:
         taken = sorted(set(self.ego_hops) & set(self.context_features))
         if taken:
             raise ValueError(f"`context_features` must not be named as the trees of hops; got {taken}. Rename them.")
+
+    def _check_structure_labels(self) -> None:
+        if self.structure_labels not in _STRUCTURE_LABELS:
+            raise ValueError(
+                f"`structure_labels` must be one of {list(_STRUCTURE_LABELS)}; got {self.structure_labels!r}. Choose "
+                "one of them."
+            )
+        if not self.structure_labels:
+            return
+        if not self.is_link_plan or self.keeps_seed_edge:
+            raise ValueError(
+                "`structure_labels` must be left out unless a link plan hides its seed edges; got "
+                f"{self.structure_labels!r} for {self.seed_set!r}, `keeps_seed_edge` {self.keeps_seed_edge}. Name a "
+                "`seed_edge_set`, and leave `keeps_seed_edge` out."
+            )
+        if self.negatives and not self.negatives.own_subgraphs:
+            raise ValueError(
+                "`negatives` must have `own_subgraphs` in a plan with `structure_labels`, which describe one pair; got "
+                "several pairs in an example. Set Negatives(own_subgraphs=True)."
+            )
 
     def _check_inputs(self) -> None:
         known = set(self.root_names)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from tfx_gnn.graph.reserved_names import ID_NAME
+from tfx_gnn.graph.reserved_names import ID_NAME, STRUCTURE_LABEL
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan, check_known, hop_ends, reached_node_sets, root_node_sets
 from tfx_gnn.sampling.plan.seed_splits import split_time_feature, tables_with_splits
@@ -87,6 +87,18 @@ def _check_links(plan: SamplingPlan, schema: GraphSchema) -> None:
                 f"`reverse_edge_sets` must lead from {seed_edges.target!r} to {seed_edges.source!r}, as "
                 f"{plan.seed_edge_set!r} the other way round; got {name!r}, which leads from {ends[0]!r} to "
                 f"{ends[1]!r}. Name the edge set that holds the reversed edges."
+            )
+    if plan.structure_labels:
+        taken = [
+            name
+            for name in reached_node_sets(plan, schema)
+            if STRUCTURE_LABEL in schema.node_sets[name].features
+            and STRUCTURE_LABEL not in plan.excluded_features.get(name, ())
+        ]
+        if taken:
+            raise ValueError(
+                f"`structure_labels` must be left out where a table has a feature {STRUCTURE_LABEL!r}, which is their "
+                f"name in the examples; got it in {taken}. Rename the column, or exclude it by `excluded_features`."
             )
     if plan.negatives and plan.negatives.same_feature:
         node_set = seed_edges.target

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph.graph_constants import CONTEXT
 from tfx_gnn.graph.proto.graph_schema_pb2 import SUBGRAPH, EdgeSet, Feature, GraphSchema, NodeSet
-from tfx_gnn.graph.reserved_names import READOUT_NODE_SET, SHADOW_PREFIX
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET, SHADOW_PREFIX, STRUCTURE_LABEL
 from tfx_gnn.graph.schema.ego_trees import mark_ego_hops
 from tfx_gnn.graph.schema.index_features import index_features, mark_index_features
 from tfx_gnn.sampling.plan.hop import SEED, Hop
@@ -19,6 +19,11 @@ from tfx_gnn.tables.table_layout import ID_FEATURE
 READOUT_EDGE_SET = f"{READOUT_NODE_SET}/{SEED}"
 """Auxiliary edge set from each seed to its `_readout` node."""
 
+_STRUCTURE_LABELS = {
+    "common_neighbor": "0: node of the pair. 1: neighbor of both. 2: other node.",
+    "distance": "Distances to the source and to the target of the pair.",
+    "drnl": "Double radius node label relative to the pair. 0: no path to one of its nodes.",
+}
 _SEED_DTYPES = {"int64": tf.int64, "float32": tf.float32, "string": tf.string}
 
 
@@ -38,7 +43,8 @@ def make_subgraph_schema(tables_schema: GraphSchema, plan: SamplingPlan) -> Grap
     The schema has the node sets and edge sets that the plan reaches, with an `#id` in
     each set and their features except labels, excluded features and the split column;
     the context features of the plan; and the `_readout` node set with the labels and
-    the edge sets that lead to it. The locations of the tables are left out.
+    the edge sets that lead to it; and the structure labels of the plan in every node set. The locations of the tables
+    are left out.
     """
     check_plan(plan, tables_schema)
     _refuse_index_features(tables_schema)
@@ -86,6 +92,7 @@ def make_subgraph_schema(tables_schema: GraphSchema, plan: SamplingPlan) -> Grap
         schema.edge_sets[READOUT_EDGE_SET].target = READOUT_NODE_SET
     if plan.is_ego:
         _describe_trees(schema, tables_schema, plan)
+    _describe_structure_labels(schema, reached_node_sets(plan, tables_schema), plan.structure_labels)
     return schema
 
 
@@ -96,6 +103,15 @@ def _refuse_index_features(tables_schema: GraphSchema) -> None:
             f"`tables_schema` must not mark features as indices of nodes for sampled subgraphs; got {marked}: the "
             "nodes may not be in the subgraph. Make them an edge set, or make examples of whole graphs."
         )
+
+
+def _describe_structure_labels(schema: GraphSchema, node_sets: Collection[str], kind: str) -> None:
+    for name in node_sets if kind else ():
+        feature = schema.node_sets[name].features[STRUCTURE_LABEL]
+        feature.dtype = tf.int64.as_datatype_enum
+        feature.description = _STRUCTURE_LABELS[kind]
+        if kind == "distance":
+            feature.shape.dim.add(size=2)
 
 
 def _describe_trees(schema: GraphSchema, tables_schema: GraphSchema, plan: SamplingPlan) -> None:
@@ -117,7 +133,9 @@ def _relation(hop: Hop) -> str:
 
 def _describe_readout(schema: GraphSchema, tables_schema: GraphSchema, plan: SamplingPlan) -> None:
     readout = schema.node_sets[READOUT_NODE_SET]
-    if plan.negatives:
+    if plan.negatives and plan.negatives.own_subgraphs:
+        readout.description = "One node for the pair of each subgraph: a seed pair or a negative pair."
+    elif plan.negatives:
         readout.description = "One node for the seed pair of each subgraph, then one for each negative pair."
     else:
         readout.description = "One node for the seed of each subgraph, with its labels."

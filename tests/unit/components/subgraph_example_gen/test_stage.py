@@ -320,13 +320,15 @@ def test_beam_writes_the_same_folder(ring_dir, tmp_path, plan):
     assert set(os.listdir(tmp_path)) == {"tables", "memory", "beam"}
 
 
-def test_both_executions_count_negatives_and_those_that_could_not_be_drawn(ring_dir, tmp_path):
+@pytest.mark.parametrize("own_subgraphs", [False, True], ids=["shared", "own"])
+def test_both_executions_count_negatives_and_those_that_could_not_be_drawn(ring_dir, tmp_path, own_subgraphs):
     """Of 61 nodes, one has an edge to each of the others: nothing can be drawn for it."""
     with open(os.path.join(ring_dir, "n.csv"), "a", encoding="utf-8") as file:
         file.write("hub,odd,1.0,train\n")
     with open(os.path.join(ring_dir, "e.csv"), "a", encoding="utf-8") as file:
         file.writelines(f"hub,n{i:02d}\n" for i in range(NUM_NODES))
-    links = SamplingPlan(seed_edge_set="e", negatives=Negatives(num_per_positive=2, num_draws=20))
+    negatives = Negatives(num_per_positive=2, num_draws=20, own_subgraphs=own_subgraphs)
+    links = SamplingPlan(seed_edge_set="e", negatives=negatives)
 
     memory_dir, in_memory = _generate(ring_dir, tmp_path, "memory", plan=links)
     beam_dir, on_beam = _generate(ring_dir, tmp_path, "beam", plan=links, execution="beam", num_partitions=2)
@@ -338,6 +340,9 @@ def test_both_executions_count_negatives_and_those_that_could_not_be_drawn(ring_
         labels = [label for record in records for label in _values(record, "nodes/_readout.label")]
         assert in_memory.num_negatives[split] == labels.count(0)
         assert in_memory.num_missing_negatives[split] == 2 * labels.count(1) - labels.count(0)
+        assert in_memory.num_seeds[split] == labels.count(1)
+        assert in_memory.statistics.num_subgraphs[split] == len(records)
+        assert len(records) == (len(labels) if own_subgraphs else labels.count(1))
 
 
 def test_the_kept_edge_is_the_one_that_is_read_out_where_rows_were_dropped(ring_dir, tmp_path):

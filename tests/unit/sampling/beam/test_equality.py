@@ -271,6 +271,11 @@ def _negatives_of_one_value(names):
     return _links(names, negatives=negatives, hops=())
 
 
+def _structure_labels(names):
+    negatives = Negatives(num_per_positive=2, num_draws=3, own_subgraphs=True)
+    return _links(names, negatives=negatives, induced_edge_sets=(names.near,), structure_labels="distance")
+
+
 PLANS: Mapping[str, Callable[[Names], SamplingPlan]] = {
     "uniform": _uniform,
     "backward": _backward,
@@ -286,6 +291,7 @@ PLANS: Mapping[str, Callable[[Names], SamplingPlan]] = {
     "classified edges": _classified_edges,
     "negatives": _negatives,
     "negatives of one value": _negatives_of_one_value,
+    "structure labels": _structure_labels,
 }
 
 

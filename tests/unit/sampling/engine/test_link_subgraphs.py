@@ -4,6 +4,8 @@ The shop's users are ann 0, bob 1, cid 2, dan 3; its items 7 -> 0 and 12 -> 1. `
 0 ann-bob, 1 ann-ann, 2 bob-cid, 3 ann-bob; `buys` has 0 ann-7, 1 bob-7, 2 cid-12, 3 bob-12.
 """
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -63,6 +65,54 @@ def test_the_pair_that_is_read_out_is_hidden_in_both_directions(tables):
         {"buys": [(1, 0, 1), (2, 1, 0)]},
         {"source": [0], "target": [0]},
     )
+
+
+def test_the_true_pair_is_hidden_from_negatives_with_subgraphs_of_their_own(tables):
+    plan = SamplingPlan(
+        seed_edge_set="buys",
+        hops=(BUYS, BOUGHT_BY),
+        negatives=Negatives(num_per_positive=1, own_subgraphs=True),
+        structure_labels="distance",
+    )
+    seeds, _ = _pairs([(0, 0), (0, 1)], [(2, 1), (2, 0)], labels=[1, 0, 1, 0]).with_own_subgraphs()
+
+    subgraphs = InMemorySampler(tables, plan, sampling_seed=0).sample(seeds)
+
+    # Ann bought 7, and cid 12. Of both, no example shows it, that of ann and 12 or of cid and 7 neither.
+    buys = subgraphs.edge_sets["buys"]
+    assert [buys.rows[start:stop].tolist() for start, stop in itertools.pairwise(buys.splits)] == [
+        [1],
+        [2, 3],
+        [3],
+        [0, 1],
+    ]
+    assert subgraphs.readouts.labels.tolist() == [1, 0, 1, 0]
+    # Ann's two examples: 7, with bob who bought it; 12, with cid and bob.
+    assert subgraphs.node_sets["user"].rows.tolist()[:5] == [0, 1, 0, 1, 2]
+    assert subgraphs.structure_labels["user"].tolist()[:5] == [[0, 11], [11, 1], [0, 11], [11, 1], [11, 1]]
+    assert subgraphs.structure_labels["item"].tolist()[:2] == [[11, 0], [11, 0]]
+
+
+def test_structure_labels_are_features_of_all_nodes(tables):
+    knows = Hop(edge_set="knows", fan_out=10, inputs=("source",))
+    schema, (graph,) = _encode(
+        tables,
+        SamplingPlan(seed_edge_set="buys", hops=(knows, BUYS, BOUGHT_BY), structure_labels="drnl"),
+        _pairs([(0, 0)]),
+    )
+
+    # Ann knows bob, who bought 7 as well: he is at (1, 1).
+    assert graph.node_sets["user"]["#id"].numpy().tolist() == [b"ann", b"bob"]
+    assert graph.node_sets["user"]["structure_label"].numpy().tolist() == [1, 2]
+    assert graph.node_sets["item"]["structure_label"].numpy().tolist() == [1]
+    assert schema.node_sets["item"].features["structure_label"].description.startswith("Double radius")
+
+
+def test_structure_labels_need_one_pair_for_each_subgraph(tables):
+    plan = SamplingPlan(seed_edge_set="buys", hops=(BUYS,), structure_labels="drnl")
+
+    with pytest.raises(ValueError, match=r"`seeds` must have one pair .* got 2 .* Call `seeds.with_own_subgraphs\(\)`"):
+        InMemorySampler(tables, plan, sampling_seed=0).sample(_pairs([(0, 0), (0, 1)]))
 
 
 def test_parallel_edges_of_the_pair_are_hidden_together_and_other_directions_stay(tables):

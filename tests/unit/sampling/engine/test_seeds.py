@@ -40,6 +40,25 @@ def test_a_slice_starts_its_readouts_anew():
     assert part.rank_limits.tolist() == [2, 2]
 
 
+def test_each_readout_gets_a_subgraph_of_its_own_behind_the_true_pair():
+    own, origins = _three_seeds().with_own_subgraphs()
+
+    assert origins.tolist() == [0, 0, 1, 2, 2, 2]
+    assert own.keys.tolist() == [3, 3, 5, 9, 9, 9]
+    assert own.rows.tolist() == [7, 7, 1, 4, 4, 4]
+    assert own.readout_splits.tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert own.readout_nodes["target"].tolist() == [5, 6, 5, 7, 8, 9]
+    assert own.readout_labels.tolist() == [1, 0, 1, 1, 0, 0]
+    assert own.time_limits.tolist() == [10, 10, 20, 30, 30, 30]
+    assert own.rank_limits.tolist() == [2] * 6
+    assert {root: nodes.tolist() for root, nodes in own.true_nodes.items()} == {
+        "source": [0, 0, 1, 2, 2, 2],
+        "target": [5, 5, 5, 7, 7, 7],
+    }
+    assert own.slice(4, 6).true_nodes["target"].tolist() == [7, 7]
+    assert own.take(np.array([3, 0])).true_nodes["target"].tolist() == [7, 5]
+
+
 @pytest.mark.parametrize("num_shards", [1, 2, 3, 7, 1000])
 def test_shards_are_equal_ranges_of_keys(num_shards):
     starts = [int(start) for start in shard_starts(num_shards)]

@@ -234,6 +234,20 @@ def test_a_hop_refuses(fields, message):
         (lambda: Negatives(num_per_positive=1, num_draws=0), "`num_draws` must be an integer of at least 1; got 0"),
         (lambda: Negatives(num_per_positive=1, num_draws=2**15), "`num_draws` must be at most 32767; got 32768"),
         (lambda: Negatives(num_per_positive=1, distribution="even"), "`distribution` must be one of .* got 'even'"),
+        (lambda: Negatives(num_per_positive=1, own_subgraphs=1), "`own_subgraphs` must be True or False; got 1 in"),
+        (
+            lambda: _link(structure_labels="drn"),
+            r"`structure_labels` must be one of \['', 'common.*'drnl'\]; got 'drn'",
+        ),
+        (lambda: _plan(structure_labels="drnl"), "`structure_labels` must be left out unless .* 'drnl' for 'user'"),
+        (
+            lambda: _link(structure_labels="drnl", keeps_seed_edge=True),
+            "`structure_labels` must be left out unless .* for 'buys', `keeps_seed_edge` True",
+        ),
+        (
+            lambda: _link(structure_labels="drnl", negatives=Negatives(num_per_positive=1)),
+            r"`negatives` must have `own_subgraphs` .* got several pairs in an example. Set Negatives\(own_subgraphs=",
+        ),
     ],
 )
 def test_a_plan_refuses(make, message):

@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 from google.protobuf import text_format
 
@@ -52,6 +54,19 @@ BY_PART = SplitPlan(column="part")
 def test_a_time_that_is_not_known_is_refused(plan, message):
     with pytest.raises(ValueError, match=message):
         check_plan(plan, SCHEMA)
+
+
+def test_structure_labels_do_not_take_the_name_of_a_column():
+    schema = GraphSchema()
+    schema.CopyFrom(SCHEMA)
+    schema.node_sets["item"].features["structure_label"].dtype = 9
+    plan = SamplingPlan(seed_edge_set="buys", structure_labels="drnl")
+
+    with pytest.raises(ValueError, match=r"where a table has a feature 'structure_label', .* got it in \['item'\]"):
+        check_plan(plan, schema)
+
+    check_plan(SamplingPlan(seed_edge_set="buys"), schema)
+    check_plan(dataclasses.replace(plan, excluded_features={"item": ("structure_label",)}), schema)
 
 
 @pytest.mark.parametrize(

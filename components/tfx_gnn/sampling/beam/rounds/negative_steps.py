@@ -14,6 +14,7 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from apache_beam import pvalue
 
 from tfx_gnn.sampling.beam.index.files import IndexInfo, hub_table, node_table
@@ -149,7 +150,10 @@ class NegativeState:
             self.is_edge[answer.positions] = True
 
     def finish(self, *, has_one_node_set: bool) -> BlockSeeds:
-        """Accepts the first good candidates; returns seeds with a readout for each true pair and each negative."""
+        """Accepts the first good candidates; returns seeds with a readout for each true pair and each negative.
+
+        Each readout has a subgraph of its own if the plan says so.
+        """
         assert self.nodes is not None
         assert self.can_draw is not None
         assert self.is_edge is not None
@@ -180,7 +184,13 @@ class NegativeState:
             },
             readout_labels=labels[is_readout],
         )
-        return dataclasses.replace(self.seeds, seeds=with_negatives)
+        if not self.negatives.own_subgraphs:
+            return dataclasses.replace(self.seeds, seeds=with_negatives)
+        of_each, origins = with_negatives.with_own_subgraphs()
+        features = (
+            self.seeds.features.take(pa.array(origins)) if self.seeds.features.num_columns else self.seeds.features
+        )
+        return dataclasses.replace(self.seeds, seeds=of_each, features=features)
 
 
 def _without_repetition(totals: GroupTotals) -> GroupTotals:
