@@ -7,9 +7,10 @@ task's loss and metrics.
 `hyperparameters` holds arguments of the network by name. In addition:
 
 - "units", "num_layers" and "dropout_rate" default to 64, 2 and 0.1;
-- "features" holds fields of `FeatureEncoderOptions`, such as {"ignored": ["paper.title"]};
+- "features" holds fields of `FeatureEncoderOptions`, such as {"ignored": ["paper.title"]}; the integers
+  `structure_label` of sampling plans are embedded unless it says otherwise;
 - "sort_edges" (default true) says whether `SortEdgesInTraining` comes first;
-- "read_nodes_only" defaults to true unless a task is graph-level;
+- "read_nodes_only" defaults to true unless a task is graph-level or scores links by "seal";
 - "shared_node_sets" holds groups of node sets, such as [["s", "t"]], that share all weights: the encoder and the
   network see them as one node set (`JoinSharedSets`), as graphs to be compared should be;
 - "learning_rate" is accepted, but used by the trainer only.
@@ -44,12 +45,14 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.batching.ego_batches import is_ego_batch
 from tfx_gnn.graph.ops.edge_edits import sort_edges
+from tfx_gnn.graph.reserved_names import STRUCTURE_LABEL
 from tfx_gnn.graph.tensor import tf_hooks
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.keras.feature_encoders import FeatureEncoder
 from tfx_gnn.keras.feature_encoders.category_values import TransformOutput
+from tfx_gnn.keras.feature_encoders.encoder_options import full_name
 from tfx_gnn.models.networks import ego_gnn
 from tfx_gnn.models.networks import gat_v2 as gat_v2_network
 from tfx_gnn.models.networks import gcn as gcn_network
@@ -61,6 +64,7 @@ from tfx_gnn.models.networks import rgcn as rgcn_network
 from tfx_gnn.models.relations import read_node_sets
 from tfx_gnn.models.shared_sets import JoinSharedSets, SplitSharedStates, shared_edge_sets
 from tfx_gnn.models.tasks import Objective
+from tfx_gnn.sampling.engine.structure_labels import NUM_STRUCTURE_LABELS
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
@@ -396,8 +400,8 @@ def _model(
             f"`batching` must not be 'ego' for {network.__name__}, which would take missing neighbors for nodes. "
             "Choose 'packed', or one of the models ego_sage, ego_gat and ego_gin."
         )
-    # Graph-level tasks pool all nodes. Other tasks only use the last states of nodes that are read out.
-    reads_nodes_only = not any(part.task.reads_context for part in objective.parts.values())
+    # Graph-level tasks and SEAL pool all nodes. Other tasks only use the last states of nodes that are read out.
+    reads_nodes_only = not any(part.task.reads_context or part.pools_nodes for part in objective.parts.values())
     arguments = {
         **_DEFAULTS,
         "readout_node_sets": sorted(read_node_sets(graph_spec)) if reads_nodes_only else None,
@@ -427,11 +431,24 @@ def _model(
     if sorts_edges:
         graph = SortEdgesInTraining()(graph)
     with _json_types(network, hyperparameters):
+        features = _with_structure_labels(features, encoded_spec)
         graph = FeatureEncoder(encoded_spec, features, tft_output=tft_output)(graph)
         graph = network(graph.spec, **arguments)(graph)
     if shared:
         graph = SplitSharedStates(shared)((inputs, graph))
     return tf_keras.Model(inputs, objective.output_layer()(graph))
+
+
+def _with_structure_labels(features: Mapping[str, Any], graph_spec: GraphTensorSpec) -> dict[str, Any]:
+    """Embeds the structure labels that sampling plans make, unless `features` says how to encode them."""
+    named = {full_name(name) for field in ("embeddings", "numeric", "ignored") for name in features.get(field, ())}
+    labels = {
+        f"{const.NODES}/{name}.{STRUCTURE_LABEL}"
+        for name, node_set in graph_spec.node_sets_spec.items()
+        if STRUCTURE_LABEL in node_set.features_spec and node_set.features_spec[STRUCTURE_LABEL].dtype == tf.int64
+    }
+    added = {name: {"rows": NUM_STRUCTURE_LABELS} for name in sorted(labels - named)}
+    return {**features, "embeddings": {**features.get("embeddings", {}), **added}} if added else dict(features)
 
 
 def _edges_have_features(graph_spec: GraphTensorSpec) -> bool:

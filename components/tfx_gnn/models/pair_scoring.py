@@ -144,6 +144,41 @@ class DifferenceScore(_CombinedScore):
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class SubgraphScore(tf_keras.layers.Layer):
+    """Scores a pair by a network over one vector, that of the subgraph around it.
+
+    Shapes: float [n, units]; out [n].
+
+    Args:
+        hidden_units: widths of the ReLU layers between vector and score; if empty, the score is a weighted sum plus a
+            bias.
+        **kwargs: arguments of `tf_keras.layers.Layer`.
+
+    Example:
+        >>> score = SubgraphScore([8])
+        >>> score(tf.ones([2, 4])).shape.as_list()
+        [2]
+    """
+
+    def __init__(self, hidden_units: Sequence[int] = (), **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._hidden_units = tuple(hidden_units)
+        policy = self.dtype_policy
+        self._hidden = [tf_keras.layers.Dense(units, activation="relu", dtype=policy) for units in self._hidden_units]
+        self._score = tf_keras.layers.Dense(1, dtype=policy)
+
+    def call(self, vectors: tf.Tensor) -> tf.Tensor:
+        """Scores vectors; see the class for shapes."""
+        for layer in self._hidden:
+            vectors = layer(vectors)
+        return tf.squeeze(self._score(vectors), axis=-1)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {**super().get_config(), "hidden_units": self._hidden_units}
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class DistMultScore(tf_keras.layers.Layer):
     """Scores a pair by the inner product of its states, weighted by a trained vector of the relation.
 

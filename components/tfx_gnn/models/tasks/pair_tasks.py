@@ -7,13 +7,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tfx_gnn.models.tasks.label_tasks import GraphClassification
-from tfx_gnn.models.tasks.task import Task, Vocabulary, check_choice, check_feature_name, check_label_smoothing
+from tfx_gnn.models.tasks.task import (
+    Task,
+    Vocabulary,
+    check_choice,
+    check_feature_name,
+    check_label_smoothing,
+    check_pooling,
+)
 
 if TYPE_CHECKING:
     from tfx_gnn.models.tasks.task import LabelSummary, Objective
 
 
-SCORINGS = ("dot", "hadamard", "distmult")
+SCORINGS = ("dot", "hadamard", "distmult", "seal")
 MATCHING_SCORINGS = ("dot", "hadamard", "difference")
 LINK_LOSSES = ("sigmoid", "softmax")
 
@@ -91,25 +98,32 @@ class LinkPrediction(Task):
     `_readout/target` connect each candidate to the two ends of its pair. A sampling plan with negatives makes such
     examples: each has the true pair and some negatives.
 
+    With scoring "seal" (arXiv:1802.09691), an example has a single candidate, whose score is computed from the states
+    of all nodes around it. A plan with `structure_labels`, whose negatives have `own_subgraphs`, makes such examples.
+
     Attributes:
         label_feature: int64 feature of `_readout`: 1 for a true pair, 0 for a false one. Any other number
             excludes the candidate from losses and rankings, as "filtered" rankings exclude other true pairs.
         scoring: how two states become a score: "dot", their inner product; "hadamard", a network
             over their elementwise product; "distmult", their inner product weighted by a
-            vector of the relation (arXiv:1412.6575).
+            vector of the relation (arXiv:1412.6575); "seal", a network over the pooled states of all nodes.
         relation_feature: for "distmult" with several relations, the int64 feature of `_readout` with the
             relation number. Requests must have it, too.
         num_relations: number of relations; relation numbers are in [0, num_relations). 1 without `relation_feature`.
-        hidden_units: for "hadamard", widths of the hidden layers between product and score; if empty, the
-            score is a weighted sum.
+        hidden_units: for "hadamard" and "seal", widths of the hidden layers between product or pooled states and
+            score; if empty, the score is a weighted sum.
+        pooling: for "seal", how states are pooled: "mean", "sum", "max", or several of them joined by "|"; "sum" if
+            it is empty. Empty for others.
         projects_states: whether each end gets its own linear map between state and score. The result of the
-            map is then the embedding.
+            map is then the embedding. Without effect on "seal".
         loss: "sigmoid", cross entropy of each candidate by itself; or "softmax", cross entropy
-            of the true pair among all candidates of its example, where an example counts once per true pair.
+            of the true pair among all candidates of its example, where an example counts once per true pair. Only
+            "sigmoid" for "seal".
         label_smoothing: fraction of the target that is spread evenly over true and false ("sigmoid") or over all
             candidates ("softmax"), in [0, 1).
         hits_at: ranks k for which a metric gives the fraction of true pairs with rank k or better. A true pair
             without a negative in its example has no rank: it is counted as `unranked_pairs` and otherwise left out.
+            Metrics of "seal" are AUC and average precision over all examples; they have no ranks.
 
     Example:
         >>> task = LinkPrediction(scoring="distmult", relation_feature="relation", num_relations=5, loss="softmax")
@@ -125,6 +139,7 @@ class LinkPrediction(Task):
     relation_feature: str = ""
     num_relations: int = 1
     hidden_units: tuple[int, ...] = ()
+    pooling: str = ""
     projects_states: bool = True
     loss: str = "sigmoid"
     label_smoothing: float = 0.0
@@ -149,14 +164,31 @@ class LinkPrediction(Task):
                 f"{self.num_relations} and {self.relation_feature!r}. Count the relations, and name the feature with "
                 "the relation number."
             )
-        if min(self.hidden_units, default=1) < 1 or (self.hidden_units and self.scoring != "hadamard"):
+        if min(self.hidden_units, default=1) < 1 or (self.hidden_units and self.scoring not in ("hadamard", "seal")):
             raise ValueError(
-                f"`hidden_units` must be positive, and only for scoring='hadamard'; got {self.hidden_units} for "
-                f"{self.scoring!r}. Leave them out."
+                "`hidden_units` must be positive, and only for scoring='hadamard' or 'seal'; got "
+                f"{self.hidden_units} for {self.scoring!r}. Leave them out."
             )
+        self._check_seal()
         if min(self.hits_at, default=1) < 1:
             raise ValueError(f"`hits_at` must hold ranks from 1; got {self.hits_at}. Usual are 1, 3 and 10.")
         check_label_smoothing(self.label_smoothing)
+
+    def _check_seal(self) -> None:
+        if self.scoring != "seal":
+            if self.pooling:
+                raise ValueError(
+                    f"`pooling` must be empty unless scoring='seal'; got {self.pooling!r} for {self.scoring!r}. Leave "
+                    "it out."
+                )
+            return
+        object.__setattr__(self, "pooling", self.pooling or "sum")
+        check_pooling(self.pooling)
+        if self.loss != "sigmoid":
+            raise ValueError(
+                f"`loss` must be 'sigmoid' for scoring='seal', whose examples have one candidate each; got "
+                f"{self.loss!r}. Leave it out."
+            )
 
     def objective(
         self,
@@ -164,6 +196,10 @@ class LinkPrediction(Task):
         summary: LabelSummary | Mapping[str, LabelSummary] | None = None,
     ) -> Objective:
         """Makes the objective of this task; see `Task`."""
+        if self.scoring == "seal":
+            from tfx_gnn.models.tasks.seal_objective import SealObjective
+
+            return SealObjective(self)
         from tfx_gnn.models.tasks.link_objective import LinkObjective
 
         return LinkObjective(self)

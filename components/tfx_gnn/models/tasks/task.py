@@ -114,6 +114,9 @@ class Objective(abc.ABC):
         num_classes: number of classes; 2 (false and true) for links, 0 if no class is predicted.
         input_features: features of `_readout` that the output is computed from, so requests must have them.
         readout_key: equal for single tasks that read the same values from a graph.
+        reads_pairs: whether each `_readout` node is a pair of nodes.
+        pools_nodes: whether the output depends on the states of all nodes of an example with `_readout`, which then
+            has a single `_readout` node.
 
     Example:
         >>> from tfx_gnn.models import GraphRegression
@@ -134,6 +137,8 @@ class Objective(abc.ABC):
     num_classes: int = 0
     input_features: tuple[str, ...] = ()
     readout_key: str = ""
+    reads_pairs: bool = False
+    pools_nodes: bool = False
 
     @property
     def parts(self) -> Mapping[str, Objective]:

@@ -92,14 +92,16 @@ class LabelReader:
     def __init__(self, graph_spec: GraphTensorSpec, objective: Objective) -> None:
         """Prepares to read; `graph_spec` is that of one transformed graph with labels, checked by `objective`."""
         self._objective = objective
-        self._reads_seeds = any(part.readout_key == "seed" for part in objective.parts.values())
+        self._needs_one_readout = any(
+            part.readout_key == "seed" or part.pools_nodes for part in objective.parts.values()
+        )
         self._look = _make_look(objective.labels_only(graph_spec), objective)
 
     def summarize(self, files: Sequence[RecordFile]) -> tuple[dict[str, LabelSummary], int]:
         """Summarizes the labels of a split, by name in `objective.parts`: "" for a single task; and counts examples.
 
-        Refuses a damaged file, a split without examples, and examples without a label or, for tasks about seeds,
-        without exactly one `_readout` node.
+        Refuses a damaged file, a split without examples, and examples without a label or, for tasks about seeds or
+        subgraphs, without exactly one `_readout` node.
         """
         accumulators = {name: LabelAccumulator(part) for name, part in self._objective.parts.items()}
         num_examples = 0
@@ -110,7 +112,7 @@ class LabelReader:
             try:
                 for serialized in batches:
                     sizes, has_labels, labels, counts = tf.nest.map_structure(np.asarray, self._look(serialized))
-                    _check_readouts(sizes, has_labels, reads_seeds=self._reads_seeds, file=file, position=position)
+                    _check_readouts(sizes, has_labels, needs_one=self._needs_one_readout, file=file, position=position)
                     for name, accumulator in accumulators.items():
                         accumulator.add(labels[name], counts[name])
                     position += len(has_labels)
@@ -138,7 +140,7 @@ def check_train_labels(labels: Mapping[str, LabelSummary], objective: Objective,
     for name, part in objective.parts.items():
         summary = labels[name]
         place = f"split {split!r}" + (f" of task {name!r}" if name else "")
-        if part.readout_key == "links":
+        if part.reads_pairs:
             if not all(summary.class_counts):
                 raise ValueError(
                     f"`transformed_examples_dir` must have true and false pairs in {place}; got "
@@ -195,16 +197,18 @@ def _check_readouts(
     sizes: npt.NDArray[np.int64],
     has_labels: npt.NDArray[np.bool_],
     *,
-    reads_seeds: bool,
+    needs_one: bool,
     file: RecordFile,
     position: int,
 ) -> None:
-    wrong = np.flatnonzero(~has_labels | (sizes != 1 if reads_seeds else sizes < 1))
+    wrong = np.flatnonzero(~has_labels | (sizes != 1 if needs_one else sizes < 1))
     if wrong.size:
         record = int(wrong[0])
+        advice = "Leave examples without label out of the splits that are trained on."
+        if has_labels[record] and sizes[record] > 1:
+            advice = "Make an example of its own for each of them; for pairs, set Negatives(own_subgraphs=True)."
         raise ValueError(
-            f"`transformed_examples_dir` must give every example {'one' if reads_seeds else 'at least one'} "
+            f"`transformed_examples_dir` must give every example {'one' if needs_one else 'at least one'} "
             f"readout with labels; got {int(sizes[record])} readouts {'with' if has_labels[record] else 'without'} "
-            f"labels in {place_of(file, position + record)}. Leave examples without label out of the splits that are "
-            "trained on."
+            f"labels in {place_of(file, position + record)}. {advice}"
         )

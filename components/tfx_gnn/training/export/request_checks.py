@@ -157,7 +157,7 @@ def finite_checks(graph: GraphTensor, allowed: Collection[str]) -> list[tf.Opera
 
 def _roots(objective: Objective) -> tuple[str, ...]:
     keys = {part.readout_key for part in objective.parts.values()}
-    if "links" in keys:
+    if any(part.reads_pairs for part in objective.parts.values()):
         return _SOURCE, _TARGET
     return (_SEED,) if _SEED in keys else ()
 

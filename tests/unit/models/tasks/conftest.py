@@ -75,6 +75,12 @@ def pairs() -> GraphTensor:
     return make_graph((3, 1, 2), readout, ("source", "target"))
 
 
+@pytest.fixture(scope="session")
+def single_pairs() -> GraphTensor:
+    """One candidate for each component."""
+    return make_graph((1, 1, 1), {"label": tf.constant([1, 0, 1], tf.int64)}, ("source", "target"))
+
+
 def _pad(graph: GraphTensor) -> tuple[GraphTensor, tf.Tensor]:
     """Two more components, with some of everything."""
     num_readouts = int(graph.node_sets["_readout"].total_size)

@@ -30,6 +30,7 @@ CASES = {
     "dot": ("pairs", LinkPrediction(loss="softmax")),
     "hadamard": ("pairs", LINKS),
     "distmult": ("pairs", LinkPrediction(scoring="distmult", relation_feature="relation", num_relations=2)),
+    "seal": ("single_pairs", LinkPrediction(scoring="seal", pooling="mean|max", hidden_units=(3,))),
     "nodes and graphs": ("seeds", MultiTask(tasks={"a": COLOR, "b": PRICE, "c": KIND}, loss_weights={"b": 0.5})),
     "links and graphs": ("pairs", MultiTask(tasks={"links": LINKS, "energy": ENERGY})),
 }

@@ -97,6 +97,8 @@ def test_candidates_are_counted_one_by_one_and_by_true_pairs(tmp_path):
 
     assert by_itself == {"": LabelSummary(num_labels=6, num_counted=5, class_counts=(3, 2))}
     assert among == {"": LabelSummary(num_labels=6, num_counted=2, class_counts=(3, 2))}
+    with pytest.raises(ValueError, match=r"one readout with labels; got 3 .*for pairs, set Negatives\(own_subgraphs"):
+        _look(tmp_path / "seal", [records], LinkPrediction(scoring="seal"))
 
 
 def test_several_tasks_are_looked_at_side_by_side(tmp_path):

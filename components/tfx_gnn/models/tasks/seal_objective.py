@@ -1,0 +1,78 @@
+"""The objective of SEAL: one score for each subgraph, from the states of all its nodes (arXiv:1802.09691)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.graph.batching.size_constraints import SizeConstraints
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.models.metrics import CandidateAuc
+from tfx_gnn.models.pair_scoring import SubgraphScore
+from tfx_gnn.models.tasks.label_places import GraphReadout, readout_components
+from tfx_gnn.models.tasks.link_objective import LinkObjective
+from tfx_gnn.models.tasks.output_layers import OutputLayers
+from tfx_gnn.models.tasks.pair_tasks import LinkPrediction
+from tfx_gnn.serving import model_interface
+
+
+class SealObjective(LinkObjective):
+    """Objective with one candidate pair for each example, scored by its subgraph; see `Objective`."""
+
+    def __init__(self, task: LinkPrediction) -> None:
+        super().__init__(task)
+        self.readout_key = f"links by subgraph, {task.pooling}"
+        self.pools_nodes = True
+
+    def check_budget(self, budget: SizeConstraints, spec: GraphTensorSpec) -> None:
+        """Requires one candidate for each component of a padded batch."""
+        self._place.check_budget(budget, spec)
+
+    def weighted_metrics(self) -> list[tf_keras.metrics.Metric]:
+        """Makes AUC and average precision over all candidates; a candidate alone in its example has no rank."""
+        return [CandidateAuc("ROC"), CandidateAuc("PR")]
+
+    def output_layers(self, *, embeddings_name: str = "embeddings", output_name: str = "scores") -> OutputLayers:
+        """Makes the readout of subgraphs, whose vectors are the embeddings, and the layer that scores them."""
+        return OutputLayers(
+            SubgraphReadout(self._task.pooling, name=embeddings_name),
+            SubgraphScore(self._task.hidden_units, dtype=tf.float32, name=output_name),
+        )
+
+    def served_outputs(self, output: tf.Tensor, graph: GraphTensor) -> dict[str, tf.Tensor]:
+        """Returns scores, [n, 1], and numbers of candidates, all 1; other examples are refused."""
+        sizes = graph.node_sets[READOUT_NODE_SET].sizes
+        message = (
+            f"`{model_interface.EXAMPLES_INPUT}` must have one candidate pair each, because its whole subgraph is "
+            "scored; got several. Send an example for each pair."
+        )
+        check = tf.debugging.assert_equal(sizes, tf.ones_like(sizes), message=message)
+        # In eager mode the check has been made.
+        with tf.control_dependencies([] if check is None else [check]):
+            return super().served_outputs(tf.identity(output), graph)
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class SubgraphReadout(GraphReadout):
+    """Pools the states of all nodes of each example, for each of its candidate pairs.
+
+    Shapes: a scalar graph in; out float [num_readouts, width]: for each `_readout` node, the vector that
+    `GraphReadout` makes of its component.
+
+    Args:
+        pooling: as for `GraphReadout`.
+        **kwargs: arguments of `GraphReadout`.
+    """
+
+    def call(self, graph: GraphTensor) -> tf.Tensor:
+        """Pools; see the class for shapes.
+
+        Args:
+            graph: scalar graph with `_readout`.
+        """
+        vectors: Any = super().call(graph)
+        return tf.gather(vectors, readout_components(graph))
