@@ -14,7 +14,7 @@ import tensorflow as tf
 from apache_beam import pvalue
 from google.protobuf.message import DecodeError
 
-from tfx_gnn.components.graph_evaluator.measures import EvaluationSums, ExampleSums, Measure, SliceKey
+from tfx_gnn.components.graph_evaluator.measures import Array, EvaluationSums, ExampleSums, Measure, SliceKey
 from tfx_gnn.components.graph_evaluator.ranking import KnownLinks, RankingMeasure
 from tfx_gnn.components.graph_evaluator.slices import slice_value
 from tfx_gnn.records.examples_folder import RecordFile, place_of, read_records, record_files
@@ -106,6 +106,7 @@ class _Evaluate(beam.DoFn):
         self, element: RecordFile, baselines: Mapping[str, ExampleSums]
     ) -> Iterator[tuple[SliceKey, ExampleSums]]:
         assert self._model is not None
+        held: dict[SliceKey, list[tuple[Array, dict[str, Array]]]] = {}
         for records, examples, places in _batches(element, _MAX_BATCH):
             answers = self._answers(records, places)
             outputs = {name: value.numpy() for name, value in answers.items()}
@@ -116,7 +117,15 @@ class _Evaluate(beam.DoFn):
                     truth = self._known_links.without_false_negatives(truth, examples, outputs)
                 for (slicing, value), rows in groups.items():
                     of_rows = {name: output[rows] for name, output in outputs.items()}
-                    yield (task, slicing, value), measure.sums(truth[rows], of_rows, baselines.get(task))
+                    if measure.compares_examples and truth.shape[1] == 1:
+                        held.setdefault((task, slicing, value), []).append((truth[rows], of_rows))
+                    else:
+                        yield (task, slicing, value), measure.sums(truth[rows], of_rows, baselines.get(task))
+        for key, parts in held.items():
+            # Batches may end between examples that are compared, files may not.
+            outputs = {name: np.concatenate([of_rows[name] for _, of_rows in parts]) for name in parts[0][1]}
+            truth = np.concatenate([of_rows for of_rows, _ in parts])
+            yield key, self._measures[key[0]].sums(truth, outputs, baselines.get(key[0]))
 
     def _answers(self, records: Sequence[bytes], places: Sequence[str]) -> dict[str, tf.Tensor]:
         assert self._model is not None

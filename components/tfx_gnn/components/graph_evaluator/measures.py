@@ -82,6 +82,7 @@ class Measure(abc.ABC):
         main_metrics: the first of these that is defined must be better than the baseline's.
         baseline_name: the baseline in words.
         needs_baseline_split: whether the baseline is learned from labels.
+        compares_examples: whether examples that follow each other are compared, so that `sums` gets whole files.
         label_key: key of the label in a raw tf.Example.
     """
 
@@ -90,6 +91,7 @@ class Measure(abc.ABC):
     main_metrics: ClassVar[tuple[str, ...]]
     baseline_name: ClassVar[str]
     needs_baseline_split: ClassVar[bool]
+    compares_examples: bool = False
 
     @property
     @abc.abstractmethod

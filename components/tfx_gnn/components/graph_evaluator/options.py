@@ -152,7 +152,12 @@ def _measure(task: Task, output_prefix: str) -> Measure:
         )
     if isinstance(task, LinkPrediction):
         key = _readout_key(task.label_feature)
-        return RankingMeasure(label_key=key, hits_at=task.hits_at, output_prefix=output_prefix)
+        return RankingMeasure(
+            label_key=key,
+            hits_at=task.hits_at,
+            output_prefix=output_prefix,
+            compares_examples=task.scoring == "seal",
+        )
     raise TypeError(f"`task` must be a task of this library; got {type(task)}. See `tfx_gnn.models.tasks`.")
 
 

@@ -2,7 +2,8 @@
 
 The rank of a true pair is its position among the false pairs of its own example, by descending score. Pairs with
 equal scores share their mean rank, so a model that gives all pairs the same score gains nothing from their order.
-Other true pairs of the example are ignored, as in filtered ranks.
+Other true pairs of the example are ignored, as in filtered ranks. Where each pair has an example of its own, a true
+pair is ranked among the false pairs of the same source that follow it, as the sampler writes them.
 
 For the area under a curve, scores are rounded to 12 significant bits, so counts stay small for any number of pairs
 and can be added across machines. Only the order of scores matters, so logits work as well as probabilities.
@@ -253,10 +254,12 @@ class RankingMeasure(Measure):
         label_key: key of the labels in raw examples; 1 is a true pair, 0 a false one, other values are ignored.
         hits_at: ranks up to which a true pair counts as a hit.
         output_prefix: prefix of the names of this task's outputs.
+        compares_examples: whether each pair has an example of its own.
     """
 
     label_key: str
     hits_at: tuple[int, ...] = HITS_AT
+    compares_examples: bool = False
     output_prefix: str = ""
 
     kind: ClassVar[str] = "link_prediction"
@@ -280,7 +283,7 @@ class RankingMeasure(Measure):
                     f"{self.label_key!r} of {place}. Name the label feature that the sampling plan creates."
                 )
             rows.append(values)
-        truth = np.full([len(rows), max(map(len, rows), default=0)], np.nan)
+        truth = np.full([len(rows), max([int(self.compares_examples), *map(len, rows)])], np.nan)
         for position, values in enumerate(rows):
             truth[position, : len(values)] = values
         return truth
@@ -300,7 +303,12 @@ class RankingMeasure(Measure):
             )
         scores, truth = scores[:, :width], truth[:, :width]
         check_finite_output(scores[~np.isnan(truth)], name)
-        return RankingSums.of(scores, truth, self.hits_at)
+        sums = RankingSums.of(scores, truth, self.hits_at)
+        sources = outputs.get(model_interface.SOURCE_ID_OUTPUT)
+        if not self.compares_examples or sources is None or not len(truth):
+            return sums
+        of_groups = RankingSums.of(*_grouped(scores, truth, sources), self.hits_at)
+        return dataclasses.replace(of_groups, num_examples=sums.num_examples, num_without_label=sums.num_without_label)
 
     def label_sums(self, truth: Array) -> RankingSums:
         """Counts labels only; the baseline learns nothing from them."""
@@ -319,6 +327,20 @@ class RankingMeasure(Measure):
         counts["num_left_out"] = sums.num_left_out
         report = {**values, **counts, "random_baseline": by_chance}
         return Quality(metrics=values, baseline=by_chance, report=report)
+
+
+def _grouped(scores: Array, truth: Array, sources: Array) -> tuple[Array, Array]:
+    """Puts examples with one pair each into rows: a true pair and those of the same source up to the next true pair.
+
+    Scores and labels have the shape [num_pairs, 1], sources too; the results, padded, [num_groups, largest group].
+    """
+    starts = (truth[:, 0] == 1) | np.append(True, sources[1:, 0] != sources[:-1, 0])
+    rows = np.cumsum(starts) - 1
+    columns = np.arange(len(rows)) - np.flatnonzero(starts)[rows]
+    shape = int(rows[-1]) + 1, int(columns.max()) + 1
+    grouped_scores, grouped_truth = np.zeros(shape, scores.dtype), np.full(shape, np.nan)
+    grouped_scores[rows, columns], grouped_truth[rows, columns] = scores[:, 0], truth[:, 0]
+    return grouped_scores, grouped_truth
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -123,7 +123,8 @@ class LinkPrediction(Task):
             candidates ("softmax"), in [0, 1).
         hits_at: ranks k for which a metric gives the fraction of true pairs with rank k or better. A true pair
             without a negative in its example has no rank: it is counted as `unranked_pairs` and otherwise left out.
-            Metrics of "seal" are AUC and average precision over all examples; they have no ranks.
+            For "seal", training shows AUC and average precision only; GraphEvaluator ranks a true pair among the
+            negatives of its source that follow it.
 
     Example:
         >>> task = LinkPrediction(scoring="distmult", relation_feature="relation", num_relations=5, loss="softmax")

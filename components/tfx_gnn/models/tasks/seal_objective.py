@@ -33,7 +33,10 @@ class SealObjective(LinkObjective):
         self._place.check_budget(budget, spec)
 
     def weighted_metrics(self) -> list[tf_keras.metrics.Metric]:
-        """Makes AUC and average precision over all candidates; a candidate alone in its example has no rank."""
+        """Makes AUC and average precision over all candidates.
+
+        There are no ranks: the candidates of one source are in examples of their own, in any batches.
+        """
         return [CandidateAuc("ROC"), CandidateAuc("PR")]
 
     def output_layers(self, *, embeddings_name: str = "embeddings", output_name: str = "scores") -> OutputLayers:

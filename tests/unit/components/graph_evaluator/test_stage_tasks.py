@@ -35,6 +35,7 @@ class _Answers(tf.Module):
             {
                 "context/answer": tf.io.FixedLenFeature([], tf.float32),
                 "nodes/_readout.guess": tf.io.RaggedFeature(tf.float32, row_splits_dtype=tf.int64),
+                "context/year": tf.io.FixedLenFeature([], tf.int64),
             },
         )
         answer, guesses = parsed["context/answer"], parsed["nodes/_readout.guess"]
@@ -43,6 +44,7 @@ class _Answers(tf.Module):
             "prediction": answer[:, tf.newaxis],
             "scores": guesses.to_tensor(float("-inf")),
             "num_candidates": guesses.row_lengths(),
+            "source_id": parsed["context/year"][:, tf.newaxis],
             "label": shape,
             "price/prediction": answer[:, tf.newaxis],
             "shape/label": shape,
@@ -210,6 +212,27 @@ def test_links_are_ranked_beside_a_random_order(evaluate: Any) -> None:
         "MRR 0.5833 does not exceed a random order's 0.6273 by more than 0",
         "MRR 0.5833 is below 0.6",
     ]
+
+
+def test_pairs_with_examples_of_their_own_are_ranked_among_those_that_follow(evaluate: Any) -> None:
+    """A batch of 128 ends between the second and the third pair of a group of three."""
+
+    def pair(guess: float, label: int, source: int) -> dict[str, list[Any]]:
+        content = example(0.0, 0.0, year=[source])
+        return {**content, "nodes/_readout.guess": [guess], "nodes/_readout.label": [label]}
+
+    # Rank 1, 2 or 3 of 3, in turn; then one of another source, which follows no true pair, and a true pair alone.
+    groups = [[pair(0.5, 1, n), pair(0.6 * (n % 3 > 0), 0, n), pair(0.7 * (n % 3 > 1), 0, n)] for n in range(45)]
+    tests = [one for group in groups for one in group] + [pair(0.9, 0, 99), pair(0.1, 1, 98)]
+
+    _, report = evaluate({"test": [tests]}, task=LinkPrediction(scoring="seal"), slices=("context/year",))
+
+    assert (report["num_examples"], report["num_true_pairs"], report["num_false_pairs"]) == (137, 46, 91)
+    assert (report["num_ranked"], report["num_unranked"]) == (45, 1)
+    assert report["mrr"] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
+    assert report["hits_at_1"] == pytest.approx(1 / 3)
+    assert report["random_baseline"]["mrr"] == pytest.approx(11 / 18)
+    assert {round(part["mrr"], 3) for part in report["slices"] if "mrr" in part} == {1.0, 0.5, 0.333}
 
 
 def test_tasks_are_measured_each_by_itself(evaluate: Any) -> None:
