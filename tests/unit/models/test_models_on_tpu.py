@@ -90,6 +90,7 @@ TASKS = {
         PAIR,
         None,
     ),
+    "links by subgraph": (LinkPrediction(scoring="seal", pooling="mean|max", hidden_units=(8,)), PAIR, None),
     "several tasks": (
         MultiTask(
             tasks={"color": BALANCED_COLOR, "age": AGE, "kind": KIND, "energy": ENERGY}, loss_weights={"age": 0.5}
