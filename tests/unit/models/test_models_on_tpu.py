@@ -184,6 +184,7 @@ RUNS = [
         {"update_edges": True, "reduce_type": "max", "message_units": [8, 8], "sort_edges": False},
     ),
     ("mpnn", "links by Hadamard", "mixed_bfloat16", {}),
+    ("graph_sage", "links by subgraph", "mixed_bfloat16", {"sort_edges": False}),
     ("rgcn", "links by distmult", "mixed_bfloat16", {"num_blocks": 2, "normalization": "layer"}),
 ]
 
