@@ -193,6 +193,16 @@ class Graph:
         self._edges[name] = added
         return self
 
+    @property
+    def node_decoders(self) -> dict[str, Decoder]:
+        """Decoders by node type."""
+        return {node_type: _all_nodes(node_type, sources).decoder for node_type, sources in self._nodes.items()}
+
+    @property
+    def edge_decoders(self) -> dict[str, Decoder]:
+        """Decoders by edge type, including the reverse edge types that `init` adds."""
+        return {one: edges.decoder for name, edges in self._edges.items() for one in _edge_sets(name, edges)}
+
     def init(self, *, rules: RowRules | None = None) -> GraphTables:
         """Reads all sources.
 

@@ -297,7 +297,7 @@ class BlockSampling:
             BlockEdges(
                 subgraphs=subgraphs,
                 rows=answer.edge_rows,
-                copies=_copies(answer) if hop.strategy == "uniform_with_replacement" else None,
+                copies=_copies(answer) if hop.draws_with_replacement else None,
                 sources=near if is_forward else far,
                 targets=far if is_forward else near,
             )

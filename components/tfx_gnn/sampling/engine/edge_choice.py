@@ -142,7 +142,7 @@ class FoundEdges:
         edge_rows: int64 array, shape [num_edges]: row of the edge in its table as written.
         neighbors: int64 array, shape [num_edges]: handle of the node that the edge leads to.
         draws: int16 array, shape [num_edges]: number of the draw that found the edge, with
-            strategy "uniform_with_replacement"; 0 with other strategies.
+            replacement; 0 with other strategies.
         scores: float64 array, shape [num_edges]: score of each edge, for a merge that
             chooses the smallest; None if the answer is complete.
         num_candidates: int64 array, shape [num_requests]: edges of the node, chosen or not.
@@ -440,7 +440,7 @@ class _Search:
                 masks.append((adjacency.neighbors[candidates] != excluded[group]) | ~has[group])
         if asked.allowed is not None:
             masks.append(asked.allowed.contains(asked.subgraphs[requests][group], adjacency.neighbors[candidates]))
-        if self._hop.strategy in ("weighted", "in_degree"):
+        if self._hop.draws_by_weight:
             assert adjacency.weights is not None
             masks.append(adjacency.weights[candidates] > 0)
         return np.logical_and.reduce(masks) if masks else None
@@ -451,7 +451,7 @@ class _Search:
         if hop.strategy == "full":
             none = np.zeros(len(candidates), np.int16)
             return _Chosen(requests[group], candidates, none, np.zeros(len(candidates)))
-        if hop.strategy == "uniform_with_replacement":
+        if hop.draws_with_replacement:
             parts = [self._best(requests, group, candidates, sizes, draw=draw, count=1) for draw in range(hop.fan_out)]
             return _Chosen.join(parts)
         return self._best(requests, group, candidates, sizes, draw=0, count=hop.fan_out)
@@ -460,7 +460,7 @@ class _Search:
         self, requests: _Integers, group: _Integers, candidates: _Integers, sizes: _Integers, *, draw: int, count: int
     ) -> _Chosen:
         adjacency, strategy = self._adjacency, self._hop.strategy
-        is_weighted = strategy in ("weighted", "in_degree")
+        is_weighted = self._hop.draws_by_weight
         uniforms: _Scores | None = None
         if strategy == "top_k":
             assert adjacency.weights is not None
@@ -487,6 +487,6 @@ def _best_of(
     hop: Hop, requests: _Integers, draws: npt.NDArray[np.int16], scores: _Scores, edge_rows: _Integers
 ) -> _Integers:
     """Returns the positions of the best edges per request, or per draw of a request."""
-    if hop.strategy == "uniform_with_replacement":
+    if hop.draws_with_replacement:
         return find_smallest(requests * hop.fan_out + draws, scores, edge_rows, 1)
     return find_smallest(requests, scores, edge_rows, hop.fan_out)

@@ -157,7 +157,7 @@ class InMemorySampler:
 
 def edge_weights(hop: Hop, table: EdgeTable) -> npt.NDArray[np.float64] | None:
     """Returns the weights by which a hop chooses among its edge set's edges; None if its strategy needs none."""
-    if hop.strategy == "in_degree":
+    if hop.weighs_by_degree:
         ends = table.targets if hop.direction == "forward" else table.sources
         return np.bincount(ends)[ends].astype(np.float64) if len(ends) else np.zeros(0)
     if not hop.weight_feature:
@@ -179,5 +179,5 @@ def _integers(table: EdgeTable, feature: str) -> _Integers:
 
 def _adjacency_key(hop: Hop) -> tuple[str, str, str]:
     # Hops with the same weights share one adjacency.
-    weights = "#in_degree" if hop.strategy == "in_degree" else hop.weight_feature
+    weights = "#in_degree" if hop.weighs_by_degree else hop.weight_feature
     return hop.edge_set, hop.direction, weights

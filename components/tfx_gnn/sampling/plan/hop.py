@@ -21,10 +21,11 @@ INDUCED_PREFIX = "induced/"
 _MAX_FAN_OUT = 2**31 - 1  # compared with int64 edge counts, and multiplied by numbers of requests
 _MAX_DRAWS = 2**15 - 1  # draws are numbered in int16
 _DIRECTIONS = ("forward", "backward")
-_WITH_REPLACEMENT = "uniform_with_replacement"
-_STRATEGIES = ("uniform", _WITH_REPLACEMENT, "weighted", "top_k", "in_degree", "full")
+_WITH_REPLACEMENT = ("uniform_with_replacement", "weighted_with_replacement", "in_degree_with_replacement")
+_DEGREE_STRATEGIES = ("in_degree", "in_degree_with_replacement")
+_STRATEGIES = ("uniform", "weighted", "top_k", "in_degree", "full", *_WITH_REPLACEMENT)
 _PADDINGS = ("circular", "replicate")
-_WEIGHTED_STRATEGIES = ("weighted", "top_k")
+_WEIGHTED_STRATEGIES = ("weighted", "weighted_with_replacement", "top_k")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ class Hop:
         edge_set: edge set to follow.
         fan_out: maximum number of edges per input node: TF-GNN's `sample_size`, PyG's
             `num_neighbors`. In [1, 2**31); in [1, 2**15) with
-            "uniform_with_replacement"; 0 with "full".
+            replacement; 0 with "full".
         inputs: where to start, at least one: roots ("seed" in a node plan; "source" and
             "target" in a link plan) or names of earlier hops. All must end in the node
             set where this hop starts.
@@ -57,13 +58,16 @@ class Hop:
             "weighted": one at a time without replacement, each draw with probability
             proportional to the weights of the remaining edges (Efraimidis, Spirakis,
             2006). Edges whose weight is not positive are never chosen.
+            "weighted_with_replacement": `fan_out` independent draws, each in proportion to
+            the weights.
             "top_k": the edges of largest weight; ties go to the edge that comes first
             in the table.
             "in_degree": like "weighted"; the weight of an edge is the number of edges
             of the set that point to the same neighbor (backward: that leave it).
+            "in_degree_with_replacement": the same with independent draws.
             "full": all edges.
         weight_feature: numeric scalar feature of the edge set that holds the weights;
-            only for "weighted" and "top_k".
+            only for "weighted", "weighted_with_replacement" and "top_k".
         padding: in an ego plan, what stands in for missing neighbors of a node that has fewer than
             `fan_out`: "circular", its neighbors again; or "replicate", no node. A node without
             neighbors has no node in all places.
@@ -74,7 +78,16 @@ class Hop:
     inputs: tuple[str, ...] = (SEED,)
     name: str = ""
     direction: Literal["forward", "backward"] = "forward"
-    strategy: Literal["uniform", "uniform_with_replacement", "weighted", "top_k", "in_degree", "full"] = "uniform"
+    strategy: Literal[
+        "uniform",
+        "uniform_with_replacement",
+        "weighted",
+        "weighted_with_replacement",
+        "top_k",
+        "in_degree",
+        "in_degree_with_replacement",
+        "full",
+    ] = "uniform"
     weight_feature: str = ""
     padding: Literal["circular", "replicate"] = "circular"
 
@@ -106,6 +119,21 @@ class Hop:
             )
         object.__setattr__(self, "inputs", tuple(self.inputs))
 
+    @property
+    def draws_with_replacement(self) -> bool:
+        """Whether the draws are independent, so that an edge may be drawn twice."""
+        return self.strategy in _WITH_REPLACEMENT
+
+    @property
+    def weighs_by_degree(self) -> bool:
+        """Whether the weights are the degrees of the neighbors."""
+        return self.strategy in _DEGREE_STRATEGIES
+
+    @property
+    def draws_by_weight(self) -> bool:
+        """Whether edges are drawn in proportion to weights; edges whose weight is not positive are never drawn."""
+        return self.weighs_by_degree or self.strategy in ("weighted", "weighted_with_replacement")
+
     def _check_fan_out(self, place: str) -> None:
         is_integer = isinstance(self.fan_out, int) and not isinstance(self.fan_out, bool)
         if self.strategy == "full":
@@ -119,7 +147,7 @@ class Hop:
                 f"`fan_out` must be an integer of at least 1; got {self.fan_out!r}{place}. "
                 "Leave a hop out to sample nothing."
             )
-        elif self.fan_out > (most := _MAX_DRAWS if self.strategy == _WITH_REPLACEMENT else _MAX_FAN_OUT):
+        elif self.fan_out > (most := _MAX_DRAWS if self.draws_with_replacement else _MAX_FAN_OUT):
             raise ValueError(
                 f"`fan_out` must be at most {most} with strategy {self.strategy!r}; got {self.fan_out}{place}. "
                 "Choose strategy 'full' to take all edges."

@@ -171,7 +171,7 @@ def _edge_needs(plan: SamplingPlan, schema: GraphSchema, name: str) -> EdgeRequi
         target_set=edge_set.target,
         directions=tuple(sorted(directions)),
         features=tuple(sorted(features)),
-        degree_directions=tuple(sorted({hop.direction for hop in hops if hop.strategy == "in_degree"})),
+        degree_directions=tuple(sorted({hop.direction for hop in hops if hop.weighs_by_degree})),
         stores_in_degrees=bool(is_seed_set and plan.negatives and plan.negatives.distribution == "in_degree"),
         has_ranks=_has_ranks(plan, schema, name),
     )

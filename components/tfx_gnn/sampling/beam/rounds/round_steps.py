@@ -357,7 +357,7 @@ class _Edges:
         self.partition = partition = loaded.partition
         self.features_of = loaded.features_of
         weights = None
-        if hop.strategy == "in_degree":
+        if hop.weighs_by_degree:
             assert partition.in_degrees is not None
             weights = partition.in_degrees.astype(np.float64)
         elif hop.weight_feature:

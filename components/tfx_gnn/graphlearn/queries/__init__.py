@@ -1,0 +1,1 @@
+"""GraphLearn's graph sampling language (GSL) over graph tables in memory."""
