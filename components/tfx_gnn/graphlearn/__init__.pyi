@@ -21,10 +21,12 @@ from tfx_gnn.graphlearn.graph_source import mask_nodes as mask_nodes
 from tfx_gnn.graphlearn.queries.graph_store import GraphStore as GraphStore
 from tfx_gnn.graphlearn.queries.graph_store import NodeFrom as NodeFrom
 from tfx_gnn.graphlearn.queries.query import Query as Query
+from tfx_gnn.graphlearn.queries.query_step import StrategyError as StrategyError
 from tfx_gnn.graphlearn.queries.results import Edges as Edges
 from tfx_gnn.graphlearn.queries.results import Nodes as Nodes
 from tfx_gnn.graphlearn.queries.results import SparseEdges as SparseEdges
 from tfx_gnn.graphlearn.queries.results import SparseNodes as SparseNodes
+from tfx_gnn.graphlearn.queries.sampled_subgraphs import SampledSubGraph as SampledSubGraph
+from tfx_gnn.graphlearn.queries.sampled_subgraphs import SampledSubGraphs as SampledSubGraphs
 from tfx_gnn.graphlearn.queries.steps import EdgeStep as EdgeStep
 from tfx_gnn.graphlearn.queries.steps import NodeStep as NodeStep
-from tfx_gnn.graphlearn.queries.steps import StrategyError as StrategyError

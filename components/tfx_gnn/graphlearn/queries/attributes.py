@@ -149,9 +149,9 @@ def decoder_of(declared: NodeSet | EdgeSet, columns: Mapping[str, pa.Array]) -> 
             column = parse_packed_column(item.key.removeprefix(_DECODER_PREFIX), item.value)
             buckets.update({part.name: part.num_buckets for part in column.parts if part.name})
     special = {
-        WEIGHT: lambda dtype: pa.types.is_floating(dtype),
-        LABEL: lambda dtype: pa.types.is_integer(dtype),
-        TIMESTAMP: lambda dtype: pa.types.is_integer(dtype),
+        WEIGHT: pa.types.is_floating,
+        LABEL: pa.types.is_integer,
+        TIMESTAMP: pa.types.is_integer,
     }
     found = {name: name in columns and fits(columns[name].type) for name, fits in special.items()}
     plain = [name for name in sorted(columns) if name not in buckets and not found.get(name, False)]

@@ -58,23 +58,7 @@ class Condition:
             if not isinstance(condition.get(key, False), bool):
                 raise ValueError(f"`{key}` must be True or False; got {condition[key]!r} at {path}. Correct it.")
         numbers = {"int": decoder.int_attr_num, "float": decoder.float_attr_num, "str": decoder.string_attr_num}
-        columns: list[ConditionColumn] = []
-        for kind, stored in _KINDS.items():
-            cols, props = (_list(condition, f"{kind}_{word}", path) for word in ("cols", "props"))
-            if len(cols) != len(props):
-                raise ValueError(
-                    f"`{kind}_props` must have one share for each of `{kind}_cols`; got {len(props)} for {len(cols)} "
-                    f"at {path}. Add or remove some."
-                )
-            for column, share in zip(cols, props, strict=True):
-                if not isinstance(column, int) or isinstance(column, bool) or not 0 <= column < numbers[kind]:
-                    raise ValueError(
-                        f"`{kind}_cols` must be columns of the {stored} attributes, of which there are "
-                        f"{numbers[kind]}; got {column!r} at {path}. Count from 0, hashed strings as integers."
-                    )
-                if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share <= 1:
-                    raise ValueError(f"`{kind}_props` must be in [0, 1]; got {share!r} at {path}. Correct it.")
-                columns.append(ConditionColumn(kind=stored, column=column, share=float(share)))
+        columns = [column for kind in _KINDS for column in _columns(condition, kind, numbers[kind], path)]
         total = sum(column.share for column in columns)
         if total > 1 + _TOLERANCE:
             raise ValueError(
@@ -101,6 +85,28 @@ class Condition:
         shares = [column.share for column in self.columns]
         rest = max(1 - sum(shares), 0.0)
         return tuple(_largest_remainder([*shares, rest if rest > _TOLERANCE else 0.0], num_negatives)[:-1])
+
+
+def _columns(condition: Mapping[str, Any], kind: str, num_attributes: int, path: str) -> list[ConditionColumn]:
+    """Reads the columns of one kind."""
+    cols, props = (_list(condition, f"{kind}_{word}", path) for word in ("cols", "props"))
+    if len(cols) != len(props):
+        raise ValueError(
+            f"`{kind}_props` must have one share for each of `{kind}_cols`; got {len(props)} for {len(cols)} at "
+            f"{path}. Add or remove some."
+        )
+    for column, share in zip(cols, props, strict=True):
+        if not isinstance(column, int) or isinstance(column, bool) or not 0 <= column < num_attributes:
+            raise ValueError(
+                f"`{kind}_cols` must be columns of the {_KINDS[kind]} attributes, of which there are {num_attributes}; "
+                f"got {column!r} at {path}. Count from 0, hashed strings as integers."
+            )
+        if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share <= 1:
+            raise ValueError(f"`{kind}_props` must be in [0, 1]; got {share!r} at {path}. Correct it.")
+    return [
+        ConditionColumn(kind=_KINDS[kind], column=column, share=float(share))
+        for column, share in zip(cols, props, strict=True)
+    ]
 
 
 def _largest_remainder(shares: Sequence[float], seats: int) -> list[int]:

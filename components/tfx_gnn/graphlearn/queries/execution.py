@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tfx_gnn.graphlearn.queries.negatives import NegativeRequests, draw_negatives
 from tfx_gnn.graphlearn.queries.neighbors import NeighborRequests, choose_neighbors
+from tfx_gnn.graphlearn.queries.query_step import Step, alignment, dependencies
+from tfx_gnn.graphlearn.queries.random_walks import walk
 from tfx_gnn.graphlearn.queries.results import Edges, Nodes, SparseEdges, SparseNodes
-from tfx_gnn.graphlearn.queries.steps import Step, alignment, dependencies
+from tfx_gnn.graphlearn.queries.sampled_subgraphs import SampledSubGraphs, sample_subgraphs
 from tfx_gnn.sampling.random_choice import hash_name, mix
 
 _Integers = npt.NDArray[np.int64]
@@ -27,14 +30,14 @@ class Found:
         offsets: int64 array: number of items for each item of the step before; None unless
             the step is sparse.
         ends: of edges, the rows of the sources and of the targets.
-        num_unconditional: negatives drawn without their condition.
+        num_unfit: negatives that should not have been drawn, but no others were left.
     """
 
     rows: _Integers
     fan_out: int | None = 1
     offsets: _Integers | None = None
     ends: tuple[_Integers, _Integers] | None = None
-    num_unconditional: int = 0
+    num_unfit: int = 0
 
 
 class Execution:
@@ -49,6 +52,8 @@ class Execution:
 
     def value(self, step: Step) -> Any:
         """Returns what users get of a step."""
+        if step.operation == "subgraph":
+            return self._subgraphs(step)
         found = self._find(step)
         store = step.store
         shape = self._shape(step, found)
@@ -68,8 +73,10 @@ class Execution:
 
     def count(self, step: Step) -> dict[str, int]:
         """Counts what is missing from a step."""
+        if step.operation == "subgraph":
+            return {}
         found = self._find(step)
-        counted = {"missing": int((found.rows < 0).sum()), "unconditional": found.num_unconditional}
+        counted = {"missing": int((found.rows < 0).sum()), "unconditional": found.num_unfit}
         return {name: number for name, number in counted.items() if number}
 
     def _shape(self, step: Step, found: Found) -> tuple[int, ...]:
@@ -94,6 +101,10 @@ class Execution:
             return self._traverse(step)
         if step.operation == "end":
             return self._end(step)
+        if step.operation == "negative":
+            return self._negative(step)
+        if step.operation == "walk":
+            return self._walk(step)
         return self._hop(step)
 
     def _traverse(self, step: Step) -> Found:
@@ -132,6 +143,59 @@ class Execution:
             ends = (np.repeat(inputs.rows, counts), chosen.neighbors)
         fan_out = settings.count if chosen.offsets is None else None
         return Found(rows=rows, fan_out=fan_out, offsets=chosen.offsets, ends=ends)
+
+    def _negative(self, step: Step) -> Found:
+        assert step.upstream is not None
+        settings, inputs = step.settings, self._find(step.upstream).rows
+        assert settings.count is not None
+        positives = condition = None
+        if settings.condition is not None:
+            target, condition = settings.condition
+            positives = self.aligned(step.upstream, target)[1]
+        rows, num_unfit = draw_negatives(
+            step.store,
+            NegativeRequests(
+                edge_type=settings.edge_type,
+                is_backward=settings.is_backward,
+                node_type=step.type,
+                input_type=step.upstream.type,
+                strategy=settings.strategy,
+                count=settings.count,
+                nodes=inputs,
+                keys=self._request_keys(step),
+                condition=condition,
+                positives=positives,
+            ),
+        )
+        return Found(rows=rows, fan_out=settings.count, num_unfit=num_unfit)
+
+    def _walk(self, step: Step) -> Found:
+        assert step.upstream is not None
+        settings = step.settings
+        rows = walk(
+            step.store,
+            settings.edge_type,
+            self._find(step.upstream).rows,
+            self._request_keys(step),
+            length=settings.walk_length,
+            return_p=settings.return_p,
+            in_out_q=settings.in_out_q,
+            time_limits=self._time_limits(step),
+        )
+        return Found(rows=rows, fan_out=settings.walk_length)
+
+    def _subgraphs(self, step: Step) -> SampledSubGraphs:
+        assert step.upstream is not None
+        inputs = self._find(step.upstream)
+        return sample_subgraphs(
+            step.store,
+            step.settings.edge_type,
+            inputs.ends if inputs.ends is not None else (inputs.rows,),
+            self._request_keys(step),
+            fan_outs=step.settings.fan_outs,
+            time_limits=self._time_limits(step),
+            needs_distances=step.settings.needs_distances,
+        )
 
     def _request_keys(self, step: Step) -> _Keys:
         """Returns a key for each input of a step; it only depends on the steps before."""

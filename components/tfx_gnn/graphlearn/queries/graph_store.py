@@ -14,8 +14,9 @@ import pyarrow as pa
 from tfx_gnn.graphlearn.attribute_decoder import WEIGHT, Decoder
 from tfx_gnn.graphlearn.graph_source import MASK_COLUMN, Graph, Mask
 from tfx_gnn.graphlearn.queries.attributes import TypeAttributes, decoder_of, scalar_features
+from tfx_gnn.graphlearn.queries.query_step import Draft
 from tfx_gnn.graphlearn.queries.results import NodeIds
-from tfx_gnn.graphlearn.queries.steps import Draft, EdgeStep, NodeStep
+from tfx_gnn.graphlearn.queries.steps import EdgeStep, NodeStep
 from tfx_gnn.graphlearn.queries.weighted_choice import WeightedGroups
 from tfx_gnn.sampling.engine.edge_choice import Adjacency, build_adjacency
 from tfx_gnn.sampling.engine.negatives import PairLookup
@@ -39,7 +40,7 @@ class NodeFrom(enum.Enum):
 
 
 class GraphStore:
-    """A graph in memory, with the queries of GraphLearn's graph sampling language (GSL).
+    r"""A graph in memory, with the queries of GraphLearn's graph sampling language (GSL).
 
     A query starts with `V` or `E`, goes on step by step, and is closed by `values`. Every
     random choice is a function of `sampling_seed`, the epoch, the step and the item that it
@@ -198,7 +199,7 @@ class GraphStore:
             ValueError: if the edge type is unknown.
         """
         table = self.edge_table(edge_type, "edge_type")
-        return EdgeStep.start(Draft(self), edge_type, np.arange(table.num_edges), bool(reverse))
+        return EdgeStep.start(Draft(self), edge_type, np.arange(table.num_edges), is_reversed=bool(reverse))
 
     def edge_table(self, edge_type: str, argument: str) -> EdgeTable:
         """Returns the table of an edge type; `argument` names it in the error if it is unknown."""
@@ -254,7 +255,7 @@ class GraphStore:
     def adjacency(self, edge_type: str, *, backward: bool = False, weighting: Weighting = "") -> Adjacency:
         """Returns the edges grouped by the node that a step starts from, with their times if they have any."""
         key = ("adjacency", edge_type, backward, weighting)
-        return self.once(key, lambda: self._make_adjacency(edge_type, backward, weighting))
+        return self.once(key, lambda: self._make_adjacency(edge_type, backward=backward, weighting=weighting))
 
     def weighted_edges(self, edge_type: str, *, backward: bool = False, weighting: Weighting = "") -> WeightedGroups:
         """Returns what edges are drawn with replacement from."""
@@ -281,7 +282,7 @@ class GraphStore:
         default = self.default_neighbor_id if pa.types.is_integer(table.ids.type) else ""
         return NodeIds(node_type, np.append(ids, np.array([default], ids.dtype)), self._attributes("nodes", node_type))
 
-    def _make_adjacency(self, edge_type: str, backward: bool, weighting: Weighting) -> Adjacency:
+    def _make_adjacency(self, edge_type: str, *, backward: bool, weighting: Weighting) -> Adjacency:
         starts, ends = self.end_rows(edge_type, backward=backward)
         start_type = self.ends(edge_type, backward=backward)[0]
         if not weighting:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfx_gnn.graphlearn.queries.execution import Execution
-from tfx_gnn.graphlearn.queries.steps import Step
+from tfx_gnn.graphlearn.queries.query_step import Step
 from tfx_gnn.sampling.random_choice import choice_keys, mix
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ class Query:
         """
         if not aliases:
             raise ValueError(
-                f"`alias` must name at least one step, whose results the query yields; got none after {steps[-1].path}. "
-                "Write .alias('seed') after the first step."
+                f"`alias` must name at least one step, whose results the query yields; got none up to "
+                f"{steps[-1].path}. Write .alias('seed') after the first step."
             )
         for step in steps:
             _check_complete(step)
