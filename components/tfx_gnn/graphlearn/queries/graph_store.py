@@ -110,7 +110,7 @@ class GraphStore:
         if not 0 <= sampling_seed < 2**64:
             raise ValueError(f"`sampling_seed` must be in [0, 2**64); got {sampling_seed}. Choose another.")
         self.tables = tables
-        self.padding_mode = padding_mode
+        self.padding_mode: Literal["circular", "replicate"] = padding_mode
         self.default_neighbor_id = default_neighbor_id
         self.sampling_seed = sampling_seed
         self._decoders = {"nodes": dict(node_decoders or {}), "edges": dict(edge_decoders or {})}

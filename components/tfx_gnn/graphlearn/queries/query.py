@@ -24,7 +24,9 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfx_gnn.graphlearn.queries.execution import Execution
+from tfx_gnn.graphlearn.queries.plan_of_query import plan_of_steps
 from tfx_gnn.graphlearn.queries.query_step import Step
+from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.random_choice import choice_keys, mix
 
 if TYPE_CHECKING:
@@ -169,6 +171,23 @@ class Query:
             raise tf.errors.OutOfRangeError(
                 None, None, f"Epoch {epoch} of the query is over. Call `next` again for the next epoch."
             ) from None
+
+    def to_plan(self) -> SamplingPlan:
+        """Returns the sampling plan of the steps, to sample on Beam, to train and to serve.
+
+        Hops are named after the aliases. A plan differs from a query in this: it always keeps the
+        two ends of a seed edge out of each other's neighborhood; a node that several others lead
+        to is expanded once; the negatives of a pair differ, and "random" ones are drawn from
+        all nodes of the type. Batches, shuffling and `func` belong to training, not to a plan.
+
+        Returns:
+            A node plan after V, with the label if there is one; a link plan after E, with times if
+            the edges are timestamped, and with negatives or the label.
+
+        Raises:
+            ValueError: if a plan has nothing like one of the steps, which the message names.
+        """
+        return plan_of_steps(self.steps)
 
     @property
     def _source(self) -> _Rows:

@@ -1,0 +1,186 @@
+"""The sampling plan of a query, for sampling on Beam and for everything that follows it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from tfx_gnn.graphlearn.attribute_decoder import LABEL, REVERSE_SUFFIX, TIMESTAMP, WEIGHT
+from tfx_gnn.graphlearn.queries.neighbors import HOP_STRATEGIES
+from tfx_gnn.graphlearn.queries.query_step import Step
+from tfx_gnn.sampling.plan.hop import INDUCED_PREFIX, ROOT_SOURCE, ROOT_TARGET, SEED, Hop
+from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, Temporal
+
+_RESERVED = (SEED, ROOT_SOURCE, ROOT_TARGET)
+
+
+def plan_of_steps(steps: Sequence[Step]) -> SamplingPlan:
+    """Makes the plan of a query's steps; see `Query.to_plan`."""
+    root = steps[0]
+    if root.kind == "node":
+        _check_whole_type(root)
+    translation = _Translation(root)
+    for step in steps[1:]:
+        translation.add(step)
+    hops = tuple(translation.hops)
+    is_labeled = root.decoder.labeled and translation.negatives is None
+    return SamplingPlan(
+        seed_node_set=root.type if root.kind == "node" else "",
+        seed_edge_set=root.type if root.kind == "edge" else "",
+        hops=hops,
+        temporal=_temporal(root, hops),
+        label_features=(LABEL,) if is_labeled else (),
+        expands_seed_again=root.kind == "node",
+        negatives=translation.negatives,
+        reverse_edge_sets=_reverse_edge_sets(root) if root.kind == "edge" else (),
+    )
+
+
+class _Translation:
+    """Hops and negatives of the steps so far, and the hop or root that each step stands for."""
+
+    def __init__(self, root: Step) -> None:
+        self._root = root
+        self.hops: list[Hop] = []
+        self.negatives: Negatives | None = None
+        self._names: dict[Step, str] = {root: SEED} if root.kind == "node" else {}
+        self._negative_step: Step | None = None
+
+    def add(self, step: Step) -> None:
+        upstream = step.upstream
+        assert upstream is not None
+        if step.operation == "end":
+            self._names[step] = self._name_of_end(step, upstream)
+        elif step.operation == "hop":
+            self._names[step] = self._add_hop(step, upstream)
+        elif step.operation == "negative":
+            self.negatives = self._negatives(step, upstream)
+            self._negative_step = step
+            self._names[step] = ROOT_TARGET
+        else:
+            raise _no_plan(step, f"a plan has no {step.operation}", "Leave it out")
+
+    def _name_of_end(self, step: Step, upstream: Step) -> str:
+        is_source = step.settings.is_source
+        if upstream is self._root:
+            # A plan's source and target are those of the edge as it is stored.
+            return ROOT_SOURCE if is_source != upstream.settings.is_backward else ROOT_TARGET
+        if not is_source:
+            return self._names[upstream]
+        assert upstream.upstream is not None
+        return self._names[upstream.upstream]
+
+    def _add_hop(self, step: Step, upstream: Step) -> str:
+        settings, start = step.settings, self._names[upstream]
+        assert settings.count is not None
+        for target in settings.filters:
+            if self._root.kind == "node" or {self._names.get(target), start} != {ROOT_SOURCE, ROOT_TARGET}:
+                raise _no_plan(
+                    step,
+                    "a plan only keeps the two ends of its seed edge out of each other's neighborhood, which it always "
+                    "does",
+                    "Remove `filter`",
+                )
+        hop = Hop(
+            edge_set=settings.edge_type,
+            fan_out=settings.count,
+            inputs=(start,),
+            direction="backward" if settings.is_backward else "forward",
+            strategy=HOP_STRATEGIES[settings.strategy],
+            weight_feature=WEIGHT if settings.strategy in ("edge_weight", "topk") else "",
+            padding=step.store.padding_mode,
+        )
+        if self._comes_from_negatives(upstream):
+            # A plan expands a negative like the target of the positive pair.
+            like = [one for one in self.hops if dataclasses.replace(one, name="") == hop]
+            if not like:
+                raise _no_plan(
+                    step, "a plan expands negatives as it expands the true targets", "Write the same steps after inV()"
+                )
+            return like[0].name
+        taken = {*_RESERVED, *(one.name for one in self.hops)}
+        name = step.get_alias()
+        if not name or name in taken or name.startswith(INDUCED_PREFIX):
+            number = len(self.hops)
+            while (name := f"hop_{number}") in taken:
+                number += 1
+        self.hops.append(dataclasses.replace(hop, name=name))
+        return name
+
+    def _comes_from_negatives(self, step: Step | None) -> bool:
+        while step is not None:
+            if step is self._negative_step:
+                return True
+            step = step.upstream
+        return False
+
+    def _negatives(self, step: Step, upstream: Step) -> Negatives:
+        settings = step.settings
+        assert settings.count is not None
+        is_of_pairs = self._names.get(upstream) == ROOT_SOURCE and settings.edge_type == self._root.type
+        if not is_of_pairs or settings.is_backward or self._negative_step is not None:
+            raise _no_plan(
+                step,
+                "a plan draws negatives once, for the sources of its seed edges and in their edge type",
+                "Write E(edge_type), outV() and one outNeg(edge_type)",
+            )
+        if settings.strategy == "node_weight":
+            raise _no_plan(step, "a plan draws negatives by 'random' or 'in_degree'", "Use one of these")
+        same_feature = ""
+        if settings.condition is not None:
+            condition = settings.condition[1]
+            columns = [column for column in condition.columns if column.share > 0]
+            if condition.is_shared or len(columns) > 1 or any(column.share < 1 for column in columns):
+                raise _no_plan(
+                    step,
+                    "the negatives of a plan have one feature of the positive in common, all of them, and are never "
+                    "shared by a batch",
+                    "Use one column with the share 1",
+                )
+            for column in columns:
+                stored = [one for one in step.decoder.attributes if one.stored_type == column.kind]
+                same_feature = stored[column.column].name
+        return Negatives(
+            num_per_positive=settings.count,
+            distribution="in_degree" if settings.strategy == "in_degree" else "uniform",
+            same_feature=same_feature,
+            excludes_neighbors=settings.strategy == "in_degree" or settings.condition is not None,
+        )
+
+
+def _check_whole_type(root: Step) -> None:
+    assert root.source_rows is not None
+    if len(root.source_rows) != root.store.node_table(root.type).num_nodes or not root.path.endswith(",NODE,NONE)"):
+        raise _no_plan(
+            root,
+            "the seeds of a plan are all nodes of a type",
+            "Leave `node_from` and `mask` out, and choose seeds by the plan's `splits` or `seed_table`",
+        )
+
+
+def _temporal(root: Step, hops: Sequence[Hop]) -> Temporal | None:
+    if root.kind != "edge" or not root.decoder.timestamped:
+        return None
+    store = root.store
+    timed = {hop.edge_set for hop in hops if store.edge_attributes(hop.edge_set).decoder.timestamped}
+    return Temporal(seed_time=TIMESTAMP, edge_times=dict.fromkeys(sorted(timed), TIMESTAMP)) if timed else None
+
+
+def _reverse_edge_sets(root: Step) -> tuple[str, ...]:
+    """Names the edge sets that hold the seed edges in reverse: `<name>_reverse`, or the seed edges' own."""
+    store, edge_type = root.store, root.type
+    source, target = store.ends(edge_type)
+    if source == target:
+        sources, targets = store.end_rows(edge_type)
+        return (edge_type,) if len(sources) and store.pairs(edge_type).contains(targets, sources).all() else ()
+    pair = edge_type.removesuffix(REVERSE_SUFFIX) if edge_type.endswith(REVERSE_SUFFIX) else edge_type + REVERSE_SUFFIX
+    is_there = pair in store.tables.edge_tables and store.ends(pair) == (target, source)
+    return (pair,) if is_there else ()
+
+
+def _no_plan(step: Step, rule: str, advice: str) -> ValueError:
+    name = f", alias {step.get_alias()!r}" if step.get_alias() else ""
+    return ValueError(
+        f"`to_plan` must be called on a query whose steps a sampling plan has: {rule}; got {step.path}{name}. {advice}, "
+        "or iterate over the query itself."
+    )
