@@ -76,8 +76,13 @@ def _store() -> GraphStore:
 
 def _epoch(store: GraphStore, strategy: str) -> Callable[[], None]:
     first = store.V("n").batch(_BATCH).shuffle(traverse=True).alias("seed").outV("e").sample(8).by(strategy)
-    query = first.alias("near").outV("e").sample(4).by(strategy).alias("far").values(
-        lambda values: [nodes.ids for nodes in values.values()]
+    query = (
+        first.alias("near")
+        .outV("e")
+        .sample(4)
+        .by(strategy)
+        .alias("far")
+        .values(lambda values: [nodes.ids for nodes in values.values()])
     )
     return lambda: collections.deque(query.batches(), maxlen=0).clear()
 

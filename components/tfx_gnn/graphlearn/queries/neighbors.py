@@ -123,7 +123,7 @@ def _search(store: GraphStore, requests: NeighborRequests, limits: _Integers | N
     hop_strategy = HOP_STRATEGIES[strategy]
     hop = Hop(
         edge_set=requests.edge_type,
-        fan_out=0 if strategy == "full" else count,
+        fan_out=count,
         strategy=hop_strategy,
         weight_feature="weight" if hop_strategy in ("weighted_with_replacement", "top_k") else "",
     )
@@ -155,9 +155,6 @@ def _search(store: GraphStore, requests: NeighborRequests, limits: _Integers | N
     counts = np.bincount(rows, minlength=num_requests)
     firsts = np.cumsum(counts) - counts
     if strategy == "full":
-        if count:
-            kept = np.arange(len(rows)) - firsts[rows] < count
-            edge_rows, neighbors, counts = edge_rows[kept], neighbors[kept], np.minimum(counts, count)
         return ChosenNeighbors(edge_rows=edge_rows, neighbors=neighbors, offsets=counts)
     places = np.broadcast_to(np.arange(count), (num_requests, count))
     is_filled = places < counts[:, np.newaxis]

@@ -306,7 +306,7 @@ def find_edges(
         edge_rows=adjacency.edge_rows[chosen.positions],
         neighbors=adjacency.neighbors[chosen.positions],
         draws=chosen.draws,
-        scores=chosen.scores if keeps_scores and hop.strategy != "full" else None,
+        scores=chosen.scores if keeps_scores and not hop.takes_all else None,
         num_candidates=counts,
         num_eligible=eligible,
     )
@@ -413,7 +413,7 @@ class _Search:
             chosen = self._choose(visited[which], group, candidates, num_eligible)
             parts.append(chosen)
         joined = parts[0] if len(parts) == 1 else _Chosen.join(parts)
-        if is_cut.any() and self._hop.strategy != "full":
+        if is_cut.any() and not self._hop.takes_all:
             rows = self._adjacency.edge_rows[joined.positions]
             best = _best_of(self._hop, joined.requests, joined.draws, joined.scores, rows)
             joined = _Chosen(joined.requests[best], joined.positions[best], joined.draws[best], joined.scores[best])
@@ -448,7 +448,7 @@ class _Search:
     def _choose(self, requests: _Integers, group: _Integers, candidates: _Integers, sizes: _Integers) -> _Chosen:
         """Returns the best candidates of each group; candidates are sorted by group, with `sizes` per group."""
         hop = self._hop
-        if hop.strategy == "full":
+        if hop.takes_all:
             none = np.zeros(len(candidates), np.int16)
             return _Chosen(requests[group], candidates, none, np.zeros(len(candidates)))
         if hop.draws_with_replacement:
@@ -465,6 +465,8 @@ class _Search:
         if strategy == "top_k":
             assert adjacency.weights is not None
             scores = -adjacency.weights[candidates]
+        elif strategy == "full":
+            scores = adjacency.edge_rows[candidates].astype(np.float64)
         else:
             keys = np.repeat(self._requests.keys[requests], sizes)
             scores = uniforms = uniform_scores(keys, adjacency.edge_hashes[candidates], draw)

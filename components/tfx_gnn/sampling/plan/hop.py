@@ -23,7 +23,7 @@ _MAX_DRAWS = 2**15 - 1  # draws are numbered in int16
 _DIRECTIONS = ("forward", "backward")
 _WITH_REPLACEMENT = ("uniform_with_replacement", "weighted_with_replacement", "in_degree_with_replacement")
 _DEGREE_STRATEGIES = ("in_degree", "in_degree_with_replacement")
-_STRATEGIES = ("uniform", "weighted", "top_k", "in_degree", "full", *_WITH_REPLACEMENT)
+_STRATEGIES = ("uniform", "weighted", "top_k", "in_degree", *_WITH_REPLACEMENT, "full")
 _PADDINGS = ("circular", "replicate")
 _WEIGHTED_STRATEGIES = ("weighted", "weighted_with_replacement", "top_k")
 
@@ -41,7 +41,7 @@ class Hop:
         edge_set: edge set to follow.
         fan_out: maximum number of edges per input node: TF-GNN's `sample_size`, PyG's
             `num_neighbors`. In [1, 2**31); in [1, 2**15) with
-            replacement; 0 with "full".
+            replacement; 0 for all edges with "full".
         inputs: where to start, at least one: roots ("seed" in a node plan; "source" and
             "target" in a link plan) or names of earlier hops. All must end in the node
             set where this hop starts.
@@ -65,7 +65,7 @@ class Hop:
             "in_degree": like "weighted"; the weight of an edge is the number of edges
             of the set that point to the same neighbor (backward: that leave it).
             "in_degree_with_replacement": the same with independent draws.
-            "full": all edges.
+            "full": all edges; if `fan_out` is given, those that come first in the table.
         weight_feature: numeric scalar feature of the edge set that holds the weights;
             only for "weighted", "weighted_with_replacement" and "top_k".
         padding: in an ego plan, what stands in for missing neighbors of a node that has fewer than
@@ -125,6 +125,11 @@ class Hop:
         return self.strategy in _WITH_REPLACEMENT
 
     @property
+    def takes_all(self) -> bool:
+        """Whether all edges are taken, however many they are."""
+        return self.strategy == "full" and not self.fan_out
+
+    @property
     def weighs_by_degree(self) -> bool:
         """Whether the weights are the degrees of the neighbors."""
         return self.strategy in _DEGREE_STRATEGIES
@@ -136,18 +141,12 @@ class Hop:
 
     def _check_fan_out(self, place: str) -> None:
         is_integer = isinstance(self.fan_out, int) and not isinstance(self.fan_out, bool)
-        if self.strategy == "full":
-            if not is_integer or self.fan_out != 0:
-                raise ValueError(
-                    f"`fan_out` must be left out with strategy 'full'; got {self.fan_out!r}{place}. "
-                    "Choose 'uniform' to limit the edges of a node."
-                )
-        elif not is_integer or self.fan_out < 1:
+        if not is_integer or self.fan_out < (self.strategy != "full"):
             raise ValueError(
-                f"`fan_out` must be an integer of at least 1; got {self.fan_out!r}{place}. "
+                f"`fan_out` must be an integer of at least {int(self.strategy != 'full')}; got {self.fan_out!r}{place}. "
                 "Leave a hop out to sample nothing."
             )
-        elif self.fan_out > (most := _MAX_DRAWS if self.draws_with_replacement else _MAX_FAN_OUT):
+        if self.fan_out > (most := _MAX_DRAWS if self.draws_with_replacement else _MAX_FAN_OUT):
             raise ValueError(
                 f"`fan_out` must be at most {most} with strategy {self.strategy!r}; got {self.fan_out}{place}. "
                 "Choose strategy 'full' to take all edges."

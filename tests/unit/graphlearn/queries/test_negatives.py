@@ -151,7 +151,9 @@ def test_conditions_hold_within_the_distribution_of_the_strategy(make_store, sta
 def test_unique_negatives_differ_and_the_last_candidates_are_found(make_store):
     items = list(range(100, 140))
     pairs = [(1, item) for item in items[:36]] + [(2, item) for item in items]
-    store = make_store({"user": {"id": [1, 2]}, "item": {"id": items, "a": [0] * 40}}, {"buy": ("user", "item", pairs, {})})
+    store = make_store(
+        {"user": {"id": [1, 2]}, "item": {"id": items, "a": [0] * 40}}, {"buy": ("user", "item", pairs, {})}
+    )
     edges = store.E("buy").batch(36)
     edges.inV().alias("pos")
     negatives = edges.outV().outNeg("buy").sample(4)

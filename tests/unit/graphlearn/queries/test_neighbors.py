@@ -76,7 +76,10 @@ def test_topk_takes_the_largest_weights_in_descending_order(star):
 
 @pytest.mark.parametrize(
     ("padding_mode", "expected"),
-    [("circular", [[1, 2, 1, 2, 1], [3, 3, 3, 3, 3], [-7] * 5]), ("replicate", [[1, 2, -7, -7, -7], [3, -7, -7, -7, -7], [-7] * 5])],
+    [
+        ("circular", [[1, 2, 1, 2, 1], [3, 3, 3, 3, 3], [-7] * 5]),
+        ("replicate", [[1, 2, -7, -7, -7], [3, -7, -7, -7, -7], [-7] * 5]),
+    ],
 )
 @pytest.mark.parametrize("strategy", ["topk", "random_without_replacement"])
 def test_too_few_neighbors_are_padded(make_store, padding_mode, expected, strategy):
@@ -99,7 +102,9 @@ def test_too_few_neighbors_are_padded(make_store, padding_mode, expected, strate
     assert ((batch["e"].edge_ids >= 0) == batch["v"].mask).all()
 
 
-@pytest.mark.parametrize("strategy", ["random", "random_without_replacement", "edge_weight", "topk", "in_degree", "full"])
+@pytest.mark.parametrize(
+    "strategy", ["random", "random_without_replacement", "edge_weight", "topk", "in_degree", "full"]
+)
 def test_hops_from_timestamped_edges_see_earlier_edges_only(shop, strategy):
     query = (
         shop.E("buy")
@@ -143,7 +148,9 @@ def test_hops_from_timestamped_nodes_and_untimed_edges_see_all(shop):
 
 def test_filter_keeps_the_positive_out_of_the_neighborhood(make_store):
     pairs = [(user, item) for user in (1, 2) for item in (10, 11, 12)]
-    store = make_store({"u": {"id": [1, 2]}, "i": {"id": [10, 11, 12]}}, {"buy": ("u", "i", pairs, {"weight": [1.0] * 6})})
+    store = make_store(
+        {"u": {"id": [1, 2]}, "i": {"id": [10, 11, 12]}}, {"buy": ("u", "i", pairs, {"weight": [1.0] * 6})}
+    )
     for strategy in ("random", "random_without_replacement", "edge_weight", "topk", "in_degree", "full"):
         edges = store.E("buy").batch(6).alias("e")
         edges.inV().alias("i")

@@ -76,7 +76,7 @@ def test_edges_that_arrive_have_their_ends_exchanged(shop):
         shop.V("item")
         .batch(1)
         .alias("i")
-        .each(lambda i: (i.inE("buy").sample(3).by("topk").alias("e").inV().alias("u")))
+        .each(lambda i: i.inE("buy").sample(3).by("topk").alias("e").inV().alias("u"))
         .values()
     )
 
@@ -155,7 +155,11 @@ def test_an_item_that_is_drawn_twice_gets_other_samples(shop):
 
     batch = query.next()
 
-    assert {item for user, item in zip(batch["v"].ids, batch["i"].ids[:, 0], strict=True) if user == 1} == {101, 102, 103}
+    assert {item for user, item in zip(batch["v"].ids, batch["i"].ids[:, 0], strict=True) if user == 1} == {
+        101,
+        102,
+        103,
+    }
 
 
 def test_samples_depend_on_the_epoch_but_not_on_the_batch_size_or_the_order(shop):
@@ -193,7 +197,9 @@ def test_branches_through_variables_are_the_same_query(shop):
 
 
 def test_missing_nodes_have_default_attributes_and_are_counted(make_store):
-    nodes = {"n": {"id": [7, 8], "weight": [1.0, 2.0], "label": [3, 4], "timestamp": [5, 6], "a": [1, 1], "b": [1.5] * 2}}
+    nodes = {
+        "n": {"id": [7, 8], "weight": [1.0, 2.0], "label": [3, 4], "timestamp": [5, 6], "a": [1, 1], "b": [1.5] * 2}
+    }
     nodes["n"]["c"] = ["x", "y"]
     edge = ("n", "n", [(7, 8)], {"weight": [1.0], "timestamp": [1]})
     store = make_store(nodes, {"e": edge}, default_neighbor_id=9)

@@ -23,7 +23,13 @@ def _walks(store, batch_size=20_000, **options):
 # From 1 to 0, the next may be 1 (back), 2 (a neighbor of 1) and 3 (no neighbor of 1).
 @pytest.mark.parametrize(
     ("p", "q", "shares"),
-    [(1, 1, [1, 1, 1]), (4, 0.25, [0.25, 1, 4]), (0.5, 2, [2, 1, 0.5]), (1e-3, 1, [1000, 1, 1]), (1e4, 1, [1e-4, 1, 1])],
+    [
+        (1, 1, [1, 1, 1]),
+        (4, 0.25, [0.25, 1, 4]),
+        (0.5, 2, [2, 1, 0.5]),
+        (1e-3, 1, [1000, 1, 1]),
+        (1e4, 1, [1e-4, 1, 1]),
+    ],
 )
 def test_second_steps_have_the_weights_of_node2vec(kite, statistic, p, q, shares):
     walks = _walks(kite, p=p, q=q)

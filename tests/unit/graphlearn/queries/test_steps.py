@@ -49,8 +49,14 @@ def _negative(shop, strategy="random"):
         (lambda shop: shop.V("user").alias("u").values(), "`batch` must follow V or E"),
         (lambda shop: shop.V("user").batch(2).outV("buy").alias("i").values(), r"`sample` must follow V\(.*outV\(buy"),
         (lambda shop: _sample(shop).sample(0).by("topk").values(), "`count` must be at least 1 unless"),
-        (lambda shop: shop.V("user").batch(2).outV("knows").sample(2).by("topk").alias("a").values(), "edge type 'knows'"),
-        (lambda shop: shop.V("user").batch(2).Neg("item").sample(1).by("node_weight").alias("a").values(), "type 'item'"),
+        (
+            lambda shop: shop.V("user").batch(2).outV("knows").sample(2).by("topk").alias("a").values(),
+            "edge type 'knows'",
+        ),
+        (
+            lambda shop: shop.V("user").batch(2).Neg("item").sample(1).by("node_weight").alias("a").values(),
+            "type 'item'",
+        ),
         (lambda shop: _negative(shop, "conditional").alias("n").values(), "`where` must follow by"),
         (lambda shop: _sample(shop).filter("x"), r"`target` must be an alias of an earlier step, \['u'\]; got 'x'"),
         (lambda shop: _sample(shop).filter("u"), "`target` must be a step of the type of the neighbors, 'item'"),

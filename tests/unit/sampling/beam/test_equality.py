@@ -186,7 +186,7 @@ def _with_replacement(names):
 
 def _by_weight(strategy):
     def plan(names):
-        weight = names.weight if strategy in ("weighted", "top_k") else ""
+        weight = names.weight if strategy in ("weighted", "weighted_with_replacement", "top_k") else ""
         return _node_plan(
             names,
             Hop(edge_set=names.near, fan_out=3, name="friends"),

@@ -41,11 +41,18 @@ def _floyd(key, count, fan_out):
 def _by_score(hop, eligible, key, weight_of):
     if hop.strategy == "top_k":
         return sorted(eligible, key=lambda row: (-weight_of(row), row))[: hop.fan_out]
+    if hop.strategy == "full":
+        return sorted(eligible)[: hop.fan_out or None]
     if hop.strategy == "uniform":
         return sorted(eligible, key=lambda row: (_uniform(key, row), row))[: hop.fan_out]
     if hop.strategy == "uniform_with_replacement":
         draws = range(hop.fan_out) if eligible else ()
         return [min(eligible, key=lambda row: (_uniform(key, row, draw), row)) for draw in draws]
+    if hop.strategy.endswith("_with_replacement"):
+        draws = range(hop.fan_out) if eligible else ()
+        return [
+            min(eligible, key=lambda row: (-math.log(_uniform(key, row, draw)) / weight_of(row), row)) for draw in draws
+        ]
     return sorted(eligible, key=lambda row: (-math.log(_uniform(key, row)) / weight_of(row), row))[: hop.fan_out]
 
 
@@ -145,7 +152,7 @@ class Subgraph:
         degrees = collections.Counter(edge[far] for edge in table.values())
 
         def weight_of(row):
-            return degrees[table[row][far]] if hop.strategy == "in_degree" else table[row][5]
+            return degrees[table[row][far]] if hop.strategy.startswith("in_degree") else table[row][5]
 
         hop_key = mix(mix(mix(self._sampling_seed) ^ code_of(hop.name)) ^ self._seed.key)
         inputs = set().union(*(self._found[name] for name in hop.inputs))
@@ -154,14 +161,12 @@ class Subgraph:
         for node in inputs:
             edges = [row for row, edge in table.items() if edge[near] == node]
             eligible = [row for row in edges if not self._is_hidden(hop.edge_set, table[row])]
-            if hop.strategy in ("weighted", "in_degree"):
+            if hop.strategy.startswith(("weighted", "in_degree")):
                 eligible = [row for row in eligible if weight_of(row) > 0]
             key = mix(hop_key ^ code_of(self._book.ids[near_set][node]))
             is_filtered = self._is_timed(hop.edge_set) or self._is_ranked(hop.edge_set)
             is_filtered |= node in {pair[near - 1] for pair in self._hidden_pairs(hop.edge_set)}
-            if hop.strategy == "full":
-                rows = eligible
-            elif hop.strategy.startswith("uniform") and not is_filtered:
+            if hop.strategy.startswith("uniform") and not is_filtered:
                 rows = _by_position(hop, edges, key)
             else:
                 rows = _by_score(hop, eligible, key, weight_of)

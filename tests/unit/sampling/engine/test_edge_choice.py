@@ -17,6 +17,16 @@ from tfx_gnn.sampling.engine.edge_choice import (
 )
 from tfx_gnn.sampling.plan.hop import Hop
 
+STRATEGIES = (
+    "uniform",
+    "uniform_with_replacement",
+    "weighted",
+    "weighted_with_replacement",
+    "top_k",
+    "in_degree",
+    "in_degree_with_replacement",
+    "full",
+)
 # Node 0 has edges 0 to 4, which lead to 10, 11, 12, 12 and 14; node 1 has none; node 2 has edge 5, a self loop.
 STARTS = np.array([0, 0, 0, 0, 0, 2])
 ENDS = np.array([10, 11, 12, 12, 14, 2])
@@ -28,7 +38,7 @@ COLUMNS = {
 
 
 def _hop(strategy, fan_out=2):
-    weight = "w" if strategy in ("weighted", "top_k") else ""
+    weight = "w" if strategy in ("weighted", "weighted_with_replacement", "top_k") else ""
     return Hop(edge_set="e", fan_out=fan_out, strategy=strategy, weight_feature=weight, name="h")
 
 
@@ -52,6 +62,13 @@ def test_full_takes_every_edge_and_a_node_without_edges_gets_none():
     assert [_rows(found, request) for request in range(4)] == [[0, 1, 2, 3, 4], [], [5], []]
     assert found.num_candidates.tolist() == found.num_eligible.tolist() == [5, 0, 1, 0]
     assert dict(zip(found.edge_rows.tolist(), found.neighbors.tolist(), strict=True))[5] == 2
+
+
+def test_full_with_a_fan_out_takes_the_first_rows():
+    found = _find(_hop("full", 3), _requests([0, 1, 2]))
+
+    assert [_rows(found, request) for request in range(3)] == [[0, 1, 2], [], [5]]
+    assert found.num_eligible.tolist() == [5, 0, 1]
 
 
 def test_top_k_takes_the_largest_weights_and_of_equal_ones_the_first_rows():
@@ -141,7 +158,7 @@ def _random_edges(num_edges, num_nodes=3, seed=0):
     return rng.integers(0, num_nodes, num_edges), rng.integers(0, 9, num_edges), columns
 
 
-@pytest.mark.parametrize("strategy", ["uniform", "uniform_with_replacement", "weighted", "top_k", "in_degree", "full"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_answers_from_parts_of_the_edges_merge_into_the_whole_answer(strategy):
     starts, ends, columns = _random_edges(400)
     hop = _hop(strategy, 0 if strategy == "full" else 5)
@@ -176,7 +193,7 @@ def test_answers_from_parts_of_the_edges_merge_into_the_whole_answer(strategy):
     assert merged.num_eligible.tolist() == whole.num_eligible.tolist()
 
 
-@pytest.mark.parametrize("strategy", ["uniform", "uniform_with_replacement", "weighted", "top_k"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_hub_that_is_looked_at_piece_by_piece_gets_the_same_edges(strategy, monkeypatch):
     starts, ends, columns = _random_edges(1000)
     adjacency = build_adjacency(starts, ends, 3, **columns)
@@ -198,7 +215,7 @@ def _frequencies(hop, weights, num_requests, **fields):
     adjacency = build_adjacency(np.zeros(count, np.int64), np.arange(count), 1, weights=np.array(weights, np.float64))
     requests = _requests([0] * num_requests, **fields)
     found = find_edges(hop, adjacency, requests.nodes, requests)
-    order = np.lexsort((found.edge_rows if hop.strategy != "uniform_with_replacement" else found.draws, found.requests))
+    order = np.lexsort((found.edge_rows if not hop.draws_with_replacement else found.draws, found.requests))
     chosen = found.edge_rows[order].reshape(num_requests, -1)
     outcomes, counts = np.unique(chosen, axis=0, return_counts=True)
     return {tuple(outcome): number for outcome, number in zip(outcomes.tolist(), counts.tolist(), strict=True)}

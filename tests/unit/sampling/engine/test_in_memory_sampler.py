@@ -12,6 +12,16 @@ from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, NodeTable, read_tables
 
+STRATEGIES = (
+    "uniform",
+    "uniform_with_replacement",
+    "weighted",
+    "weighted_with_replacement",
+    "top_k",
+    "in_degree",
+    "in_degree_with_replacement",
+    "full",
+)
 KNOWS = Hop(edge_set="knows", fan_out=10)
 KNOWN_BY = Hop(edge_set="knows", fan_out=10, direction="backward")
 BUYS = Hop(edge_set="buys", fan_out=10)
@@ -133,7 +143,7 @@ def test_a_hub_is_cut_to_the_fan_out_and_counted():
     }
 
 
-@pytest.mark.parametrize("strategy", ["uniform", "uniform_with_replacement", "weighted", "top_k", "in_degree", "full"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_a_hub_of_degree_20000_is_cut_by_every_strategy_in_both_directions(strategy, direction):
     tables = _star(20_000)
@@ -147,7 +157,7 @@ def test_a_hub_of_degree_20000_is_cut_by_every_strategy_in_both_directions(strat
         fan_out=0 if strategy == "full" else 8,
         direction=direction,
         strategy=strategy,
-        weight_feature="weight" if strategy in ("weighted", "top_k") else "",
+        weight_feature="weight" if strategy in ("weighted", "weighted_with_replacement", "top_k") else "",
     )
     plan = SamplingPlan(seed_node_set="hub", hops=(hop,))
 
@@ -157,10 +167,10 @@ def test_a_hub_of_degree_20000_is_cut_by_every_strategy_in_both_directions(strat
     assert len(rows) == (20_000 if strategy == "full" else 8)
     if strategy == "top_k":  # leaf i weighs i % 1000
         assert rows == [999, 1999, 2999, 3999, 4999, 5999, 6999, 7999]
-    if strategy == "weighted":
+    if strategy.startswith("weighted"):
         assert all(row % 1000 for row in rows)
     (counts,) = subgraphs.hop_counts.values()
-    num_eligible = 19_980 if strategy == "weighted" else 20_000
+    num_eligible = 19_980 if strategy.startswith("weighted") else 20_000
     assert (counts.num_candidates, counts.num_eligible) == (20_000, num_eligible)
     hubs = () if strategy == "full" else (TruncatedHub(node_id="h", degree=20_000, times_truncated=1),)
     assert subgraphs.truncated_hubs.get(hop.name or plan.hops[0].name, ()) == hubs

@@ -29,7 +29,16 @@ _SPEC.loader.exec_module(by_the_book)
 
 # `ba` holds edges from b to a, as the reverse of `ab` would; `aa` leads from a to a.
 ENDS = {"aa": ("a", "a"), "ab": ("a", "b"), "ba": ("b", "a")}
-STRATEGIES = ("uniform", "uniform_with_replacement", "weighted", "top_k", "in_degree", "full")
+STRATEGIES = (
+    "uniform",
+    "uniform_with_replacement",
+    "weighted",
+    "weighted_with_replacement",
+    "top_k",
+    "in_degree",
+    "in_degree_with_replacement",
+    "full",
+)
 
 
 @st.composite
@@ -91,12 +100,12 @@ def hops(draw, root_sets):
         made.append(
             Hop(
                 edge_set=edge_set,
-                fan_out=0 if strategy == "full" else draw(st.integers(1, 3)),
+                fan_out=draw(st.integers(0 if strategy == "full" else 1, 3)),
                 inputs=tuple(inputs),
                 name=f"hop {number}",
                 direction=direction,
                 strategy=strategy,
-                weight_feature="w" if strategy in ("weighted", "top_k") else "",
+                weight_feature="w" if strategy in ("weighted", "weighted_with_replacement", "top_k") else "",
             )
         )
         ends[f"hop {number}"] = end
@@ -259,7 +268,7 @@ def _sample_by_codes(tables, ranks, plan, seeds):
         for asked in requests:
             hop = sampler._hops[asked.hop]
             start, end = ENDS[hop.edge_set] if hop.direction == "forward" else ENDS[hop.edge_set][::-1]
-            weights = "#in_degree" if hop.strategy == "in_degree" else hop.weight_feature
+            weights = "#in_degree" if hop.weighs_by_degree else hop.weight_feature
             adjacency = sampler._adjacencies[hop.edge_set, hop.direction, weights]
             coded_adjacency = dataclasses.replace(adjacency, neighbors=codes[end][adjacency.neighbors])
             order = np.argsort(codes[start])

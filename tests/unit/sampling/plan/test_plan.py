@@ -163,7 +163,10 @@ def test_a_plan_that_fits_is_accepted():
         ({"direction": "up"}, r"`direction` must be one of \['forward', 'backward'\]; got 'up'"),
         ({"name": "target"}, "`name` must not be 'target', which means a root"),
         ({"strategy": "best"}, r"`strategy` must be one of \['uniform', .*'full'\]; got 'best'"),
-        ({"strategy": "full"}, "`fan_out` must be left out with strategy 'full'; got 1 in the hop along 'buys'"),
+        (
+            {"strategy": "full", "fan_out": -1},
+            "`fan_out` must be an integer of at least 0; got -1 in the hop along 'buys'",
+        ),
         ({"strategy": "weighted"}, "`weight_feature` must name an edge feature for .* got '' with 'weighted'"),
         ({"weight_feature": "count"}, "be empty for others; got 'count' with 'uniform' in the hop along 'buys'"),
     ],

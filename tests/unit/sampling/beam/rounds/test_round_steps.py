@@ -18,6 +18,17 @@ from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, NodeTable
 
+STRATEGIES = (
+    "uniform",
+    "uniform_with_replacement",
+    "weighted",
+    "weighted_with_replacement",
+    "top_k",
+    "in_degree",
+    "in_degree_with_replacement",
+    "full",
+)
+
 SCHEMA = """
 node_sets { key: "v" value { features { key: "#id" value { dtype: DT_INT64 } }
   features { key: "born" value { dtype: DT_INT64 } } metadata { filename: "v.csv" } } }
@@ -99,7 +110,7 @@ def check_answers(tmp_path, tables, write_index):
             fan_out=0 if strategy == "full" else 5,
             direction=direction,
             strategy=strategy,
-            weight_feature="w" if strategy in ("weighted", "top_k") else "",
+            weight_feature="w" if strategy in ("weighted", "weighted_with_replacement", "top_k") else "",
             name="h",
         )
         temporal = Temporal(seed_time="born", edge_times={"e": "t"}) if filters == "time" else None
@@ -108,7 +119,9 @@ def check_answers(tmp_path, tables, write_index):
         codes = hash_ids(tables.node_tables["v"].ids)
         starts, ends = (edges.sources, edges.targets)[:: 1 if direction == "forward" else -1]
         weights = (
-            np.bincount(ends, minlength=NUM_NODES)[ends] if strategy == "in_degree" else edges.features["w"].to_numpy()
+            np.bincount(ends, minlength=NUM_NODES)[ends]
+            if strategy.startswith("in_degree")
+            else edges.features["w"].to_numpy()
         )
         whole = build_adjacency(
             starts, codes[ends].view(np.int64), NUM_NODES, times=edges.features["t"].to_numpy(), weights=weights
@@ -139,12 +152,12 @@ def check_answers(tmp_path, tables, write_index):
 
 @pytest.mark.parametrize("filters", ["none", "time", "excluded"])
 @pytest.mark.parametrize("direction", ["forward", "backward"])
-@pytest.mark.parametrize("strategy", ["uniform", "uniform_with_replacement", "weighted", "top_k", "in_degree", "full"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_partitions_and_buckets_find_what_the_whole_graph_has(check_answers, strategy, direction, filters):
     check_answers(strategy, direction, filters)
 
 
-@pytest.mark.parametrize("strategy", ["uniform_with_replacement", "weighted", "full"])
+@pytest.mark.parametrize("strategy", ["uniform_with_replacement", "weighted_with_replacement", "weighted", "full"])
 def test_edges_of_hubs_come_in_many_messages_and_are_merged_on_the_way(check_answers, monkeypatch, strategy):
     monkeypatch.setattr(round_steps, "MAX_BUCKET_REQUESTS", 7)
     monkeypatch.setattr(block_state, "_MAX_SCORED_EDGES", 20)
