@@ -1,4 +1,4 @@
-"""From graph tables in memory to the ids of a query's batches, against PyG's NeighborLoader and alone."""
+"""From graph tables in memory to the ids of a query's batches, by strategy."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def bench_two_hops(report: Report) -> None:
     report.compare(
         "V.outV(8).outV(4)",
         {name: _epoch(store, strategy) for name, strategy in strategies.items()},
+        {},
         items=_NUM_NODES,
         unit="seeds",
     )
@@ -44,6 +45,7 @@ def bench_negatives(report: Report) -> None:
             OURS: _negatives(store, "random"),
             "tfx_gnn, in_degree": _negatives(store, "in_degree"),
         },
+        {},
         items=_NUM_NODES,
         unit="seeds",
     )

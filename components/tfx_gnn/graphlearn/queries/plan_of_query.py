@@ -10,6 +10,7 @@ from tfx_gnn.graphlearn.queries.neighbors import HOP_STRATEGIES
 from tfx_gnn.graphlearn.queries.query_step import Step
 from tfx_gnn.sampling.plan.hop import INDUCED_PREFIX, ROOT_SOURCE, ROOT_TARGET, SEED, Hop
 from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, Temporal
+from tfx_gnn.sampling.plan.plan_checks import check_plan
 
 _RESERVED = (SEED, ROOT_SOURCE, ROOT_TARGET)
 
@@ -24,7 +25,7 @@ def plan_of_steps(steps: Sequence[Step]) -> SamplingPlan:
         translation.add(step)
     hops = tuple(translation.hops)
     is_labeled = root.decoder.labeled and translation.negatives is None
-    return SamplingPlan(
+    plan = SamplingPlan(
         seed_node_set=root.type if root.kind == "node" else "",
         seed_edge_set=root.type if root.kind == "edge" else "",
         hops=hops,
@@ -34,6 +35,8 @@ def plan_of_steps(steps: Sequence[Step]) -> SamplingPlan:
         negatives=translation.negatives,
         reverse_edge_sets=_reverse_edge_sets(root) if root.kind == "edge" else (),
     )
+    check_plan(plan, root.store.tables.schema)
+    return plan
 
 
 class _Translation:
@@ -181,6 +184,6 @@ def _reverse_edge_sets(root: Step) -> tuple[str, ...]:
 def _no_plan(step: Step, rule: str, advice: str) -> ValueError:
     name = f", alias {step.get_alias()!r}" if step.get_alias() else ""
     return ValueError(
-        f"`to_plan` must be called on a query whose steps a sampling plan has: {rule}; got {step.path}{name}. {advice}, "
-        "or iterate over the query itself."
+        f"`to_plan` must be called on a query whose steps a sampling plan has: {rule}; got {step.path}{name}. "
+        f"{advice}, or iterate over the query itself."
     )

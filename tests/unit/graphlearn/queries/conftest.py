@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tensorflow.core.framework import types_pb2
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graphlearn import Decoder, GraphStore
@@ -34,6 +35,14 @@ def _decoder(columns: Columns) -> Decoder:
     )
 
 
+def _declare(declared: Any, columns: Columns) -> None:
+    declared.SetInParent()
+    dtypes = {str: types_pb2.DT_STRING, int: types_pb2.DT_INT64, float: types_pb2.DT_FLOAT}
+    for name, values in columns.items():
+        if name != "id":
+            declared.features[name].dtype = dtypes[type(values[0])]
+
+
 @pytest.fixture(scope="session")
 def make_store() -> Callable[..., GraphStore]:
     """Makes a store from {node type: columns, "id" first} and {edge type: (source, target, pairs, columns)}."""
@@ -46,11 +55,12 @@ def make_store() -> Callable[..., GraphStore]:
         schema = GraphSchema()
         node_tables, edge_tables = {}, {}
         for name, columns in nodes.items():
-            schema.node_sets[name].SetInParent()
+            _declare(schema.node_sets[name], columns)
             features = {key: _arrow(values) for key, values in columns.items() if key != "id"}
             node_tables[name] = NodeTable(path=name, ids=_arrow(columns["id"]), features=features)
         for name, (source, target, pairs, columns) in edges.items():
             schema.edge_sets[name].source, schema.edge_sets[name].target = source, target
+            _declare(schema.edge_sets[name], columns)
             rows = [{one: row for row, one in enumerate(nodes[end]["id"])} for end in (source, target)]
             edge_tables[name] = EdgeTable(
                 path=name,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 
-def _negatives(store, word, of_type, strategy, count, batch_size=10):
+def _negatives(store, word, of_type, strategy, count, *, batch_size=10):
     root = store.V("user").batch(batch_size).alias("u")
     query = getattr(root, word)(of_type).sample(count).by(strategy).alias("n").values()
     return query.next(), query

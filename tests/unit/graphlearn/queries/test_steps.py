@@ -123,7 +123,7 @@ def test_a_closed_query_takes_no_more_steps(shop):
     users.values()
 
     for write in (
-        lambda: items.values(),
+        items.values,
         lambda: users.outV("buy"),
         lambda: users.outNeg("buy"),
         lambda: items.by("random"),
