@@ -43,7 +43,7 @@ class WeightedGroups:
         # Item i of group g has a piece of the range from g to g + 1.
         group = np.repeat(np.arange(len(sizes)), sizes)
         within = np.clip(sums[1:] - np.repeat(sums[offsets[:-1]], sizes), 0.0, 1.0)
-        self._ends = group + within
+        self._ends = group.astype(np.float64) + within
         # Rounding must not let a draw pass the last item that has a weight.
         positions = np.where(is_drawn, np.arange(len(weights)), -1)
         self._lasts = np.full(len(sizes), -1, np.int64)

@@ -141,9 +141,10 @@ class Hop:
 
     def _check_fan_out(self, place: str) -> None:
         is_integer = isinstance(self.fan_out, int) and not isinstance(self.fan_out, bool)
-        if not is_integer or self.fan_out < (self.strategy != "full"):
+        least = 0 if self.strategy == "full" else 1
+        if not is_integer or self.fan_out < least:
             raise ValueError(
-                f"`fan_out` must be an integer of at least {int(self.strategy != 'full')}; got {self.fan_out!r}{place}. "
+                f"`fan_out` must be an integer of at least {least}; got {self.fan_out!r}{place}. "
                 "Leave a hop out to sample nothing."
             )
         if self.fan_out > (most := _MAX_DRAWS if self.draws_with_replacement else _MAX_FAN_OUT):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tfx_gnn.graphlearn import Nodes
+
 
 def _negatives(store, word, of_type, strategy, count, *, batch_size=10):
     root = store.V("user").batch(batch_size).alias("u")
@@ -66,6 +68,7 @@ def test_negatives_of_sources_are_sources(shop):
 
     batch = query.next()
 
+    assert isinstance(batch["n"], Nodes)
     assert batch["n"].type == "user"
     assert not set(batch["n"].ids[0]) & {10, 9, 8}  # who bought item 100
     assert len(set(batch["n"].ids[0])) == 7

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tfx_gnn.graphlearn import Nodes
+
 # 0.999 quantiles of chi-square by degrees of freedom
 QUANTILES = {1: 10.83, 4: 18.47, 9: 27.88}
 
@@ -94,6 +96,7 @@ def test_too_few_neighbors_are_padded(make_store, padding_mode, expected, strate
 
     batch = query.next()
 
+    assert isinstance(batch["v"], Nodes)
     found = batch["v"].ids.tolist()
     if found[0][0] == 2:
         found[0] = [3 - node if node > 0 else node for node in found[0]]  # the sample is in random order

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tfx_gnn.graphlearn import Nodes
+
 
 @pytest.fixture(scope="module")
 def kite(make_store):
@@ -58,7 +60,10 @@ def test_walks_end_where_no_edge_leaves(make_store):
 
     query = store.V("n").batch(3).random_walk("e", 3, p=2.0).alias("w").values()
 
-    assert query.next()["w"].ids.tolist() == [[2, 3, -5], [3, -5, -5], [-5, -5, -5]]
+    found = query.next()["w"]
+
+    assert isinstance(found, Nodes)
+    assert found.ids.tolist() == [[2, 3, -5], [3, -5, -5], [-5, -5, -5]]
     assert query.counts == {"w": {"missing": 6}}
     assert query.get_step("w").shape == (3, 3)
 

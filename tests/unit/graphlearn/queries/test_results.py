@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tfx_gnn.graphlearn import SparseEdges, SparseNodes
+
 
 def test_indices_are_row_by_row(make_store):
     pairs = [(1, 5), (1, 6), (1, 7), (2, 5), (4, 5), (4, 6)]
@@ -10,6 +12,8 @@ def test_indices_are_row_by_row(make_store):
 
     batch = query.next()
 
+    assert isinstance(batch["e"], SparseEdges)
+    assert isinstance(batch["b"], SparseNodes)
     for found in (batch["e"], batch["b"]):
         assert found.offsets.tolist() == [3, 1, 0, 2]
         assert found.indices.tolist() == [[0, 0], [0, 1], [0, 2], [1, 0], [3, 0], [3, 1]]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tfx_gnn.graphlearn import SampledSubGraph, SampledSubGraphs
+
 PAIRS = [(1, 2), (1, 3), (2, 3), (3, 4), (4, 5), (2, 1), (6, 7)]
 
 
@@ -16,7 +18,9 @@ def store(make_store):
 def test_a_subgraph_has_all_edges_among_the_sampled_nodes(store):
     found = store.V("n").batch(2).SubGraph("e", [0]).alias("s").values().next()["s"]
 
+    assert isinstance(found, SampledSubGraphs)
     assert len(found) == 2
+    assert isinstance(found[0], SampledSubGraph)
     assert found[0].nodes.ids.tolist() == [1, 2, 3]
     assert found[0].edge_index.tolist() == [[0, 0, 1, 1], [1, 2, 2, 0]]
     assert found[0].edges.edge_ids.tolist() == [0, 1, 2, 5]
