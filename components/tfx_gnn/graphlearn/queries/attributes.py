@@ -96,6 +96,12 @@ class TypeAttributes:
         if name not in self._scalars:
             dtype = {WEIGHT: np.float32, LABEL: np.int32, TIMESTAMP: np.int64}[name]
             column = self._features[name].to_numpy(zero_copy_only=False)
+            wide = np.flatnonzero(column.astype(dtype) != column) if name == LABEL else []
+            if len(wide):
+                raise ValueError(
+                    f"`{LABEL}` must be an int32 in queries; got {column[wide[0]]} in row {wide[0]} of "
+                    f"{self._label!r}. Read it as an attribute instead."
+                )
             self._scalars[name] = np.append(column, MISSING_VALUES[name]).astype(dtype)
         return self._scalars[name][rows]
 

@@ -107,6 +107,8 @@ class GraphStore:
         for field, value in (("sampling_seed", sampling_seed), ("default_neighbor_id", default_neighbor_id)):
             if not isinstance(value, int) or isinstance(value, bool):
                 raise TypeError(f"`{field}` must be an integer; got {value!r}. Write a number such as 0.")
+        if not -(2**63) <= default_neighbor_id < 2**63:
+            raise ValueError(f"`default_neighbor_id` must be an int64; got {default_neighbor_id}. Choose another.")
         if not 0 <= sampling_seed < 2**64:
             raise ValueError(f"`sampling_seed` must be in [0, 2**64); got {sampling_seed}. Choose another.")
         self.tables = tables
@@ -298,26 +300,14 @@ class GraphStore:
         return dataclasses.replace(plain, weights=weights)
 
     def edge_weights(self, edge_type: str) -> npt.NDArray[np.float64]:
-        """Returns the weight of each edge, float64."""
-        attributes = self.edge_attributes(edge_type)
-        weights = attributes.weights(np.arange(self.tables.edge_tables[edge_type].num_edges))
-        if weights is None:
-            raise ValueError(
-                f"`by` must draw by weight from weighted types only; got edge type {edge_type!r}, which has no "
-                f"column {WEIGHT!r}. Declare Decoder(weighted=True), or use 'random'."
-            )
-        return weights.astype(np.float64)
+        """Returns the weight of each edge, float64, shape [num_edges]."""
+        num_edges = self.tables.edge_tables[edge_type].num_edges
+        return _checked_weights(self.edge_attributes(edge_type), num_edges, f"edge type {edge_type!r}")
 
     def node_weights(self, node_type: str) -> npt.NDArray[np.float64]:
-        """Returns the weight of each node, float64."""
-        attributes = self.node_ids(node_type).attributes
-        weights = attributes.weights(np.arange(self.tables.node_tables[node_type].num_nodes))
-        if weights is None:
-            raise ValueError(
-                f"`by` must draw by weight from weighted types only; got node type {node_type!r}, which has no "
-                f"column {WEIGHT!r}. Declare Decoder(weighted=True), or use 'random'."
-            )
-        return weights.astype(np.float64)
+        """Returns the weight of each node, float64, shape [num_nodes]."""
+        num_nodes = self.tables.node_tables[node_type].num_nodes
+        return _checked_weights(self.node_ids(node_type).attributes, num_nodes, f"node type {node_type!r}")
 
     def _is_masked(self, node_type: str, mask: Mask) -> npt.NDArray[np.bool_]:
         column = self.tables.node_tables[node_type].extra_columns.get(MASK_COLUMN)
@@ -327,6 +317,22 @@ class GraphStore:
                 "by Graph.node(..., mask=...)."
             )
         return np.asarray(column.to_numpy(zero_copy_only=False) == mask.value, np.bool_)
+
+
+def _checked_weights(attributes: TypeAttributes, num_rows: int, where: str) -> npt.NDArray[np.float64]:
+    weights = attributes.weights(np.arange(num_rows))
+    if weights is None:
+        raise ValueError(
+            f"`by` must draw by weight from weighted types only; got {where}, which has no column {WEIGHT!r}. Declare "
+            "Decoder(weighted=True), or use 'random'."
+        )
+    wrong = np.flatnonzero(~np.isfinite(weights))
+    if len(wrong):
+        raise ValueError(
+            f"`{WEIGHT}` must be a finite number to draw by; got {weights[wrong[0]]} in row {wrong[0]} of {where}, "
+            f"one of {len(wrong)}. Correct the table, or use 'random'."
+        )
+    return weights.astype(np.float64)
 
 
 def _check_type(argument: str, name: str, known: Mapping[str, object]) -> None:

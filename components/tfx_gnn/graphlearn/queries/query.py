@@ -79,7 +79,7 @@ class Query:
         self._aliased = aliases
         self._func = func
         self._epoch = 0
-        self._running: Iterator[Any] | None = None
+        self._running: Iterator[dict[str, Any]] | None = None
 
     @property
     def root(self) -> Step:
@@ -163,14 +163,16 @@ class Query:
                 the first batch of the next epoch.
         """
         if self._running is None:
-            self._running = self.batches(self._epoch)
+            self._running = self.value_batches(self._epoch)
         try:
-            return next(self._running)
+            values = next(self._running)
         except StopIteration:
             epoch, self._epoch, self._running = self._epoch, self._epoch + 1, None
             raise tf.errors.OutOfRangeError(
                 None, None, f"Epoch {epoch} of the query is over. Call `next` again for the next epoch."
             ) from None
+        # Outside of the iterator, which an error of `func` would end.
+        return values if self._func is None else self._func(values)
 
     def to_plan(self) -> SamplingPlan:
         """Returns the sampling plan of the steps, to sample on Beam, to train and to serve.

@@ -268,7 +268,8 @@ class Step:
         | "conditional" | as `where` says, otherwise like "random" |
 
         If a node has fewer neighbors than `count`, "random_without_replacement" and "topk" fill
-        up by the store's `padding_mode`. A node without neighbors gets the default id.
+        up by the store's `padding_mode`. A node without neighbors gets the default id. What has
+        no positive weight is never drawn by weight.
 
         Args:
             strategy: one of these names.

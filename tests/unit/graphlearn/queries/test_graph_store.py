@@ -145,6 +145,25 @@ def test_a_decoder_of_other_columns_is_refused(graph):
         store.V("item").batch(2).alias("v").values().next()
 
 
+@pytest.mark.parametrize("weight", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_refused(make_store, weight):
+    nodes = {"n": {"id": [1, 2], "weight": [1.0, weight]}}
+    store = make_store(nodes, {"e": ("n", "n", [(1, 2)], {"weight": [weight]})})
+    root = store.V("n").batch(1)
+
+    with pytest.raises(ValueError, match="in row 0 of edge type 'e', one of 1"):
+        root.outV("e").sample(1).by("edge_weight").alias("w").values()
+    with pytest.raises(ValueError, match="in row 1 of node type 'n', one of 1"):
+        store.V("n").batch(1).Neg("n").sample(1).by("node_weight").alias("w").values()
+
+
+def test_labels_beyond_int32_are_refused(make_store):
+    store = make_store({"n": {"id": [1, 2], "label": [1, 2**40]}}, {})
+
+    with pytest.raises(ValueError, match="`label` must be an int32 .*; got 1099511627776 in row 1 of 'nodes/n'"):
+        _ = store.V("n").batch(1).alias("v").values().next()["v"].labels
+
+
 def test_lists_of_any_length_of_numbers_are_refused(shop):
     lists = pa.array([[1], [2, 3]] * 5, pa.large_list(pa.int64()))
     users = dataclasses.replace(shop.tables.node_tables["user"], features={"h": lists})

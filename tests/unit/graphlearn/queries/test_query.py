@@ -183,6 +183,37 @@ def test_values_are_keyed_by_alias_and_pass_through_func(shop):
     assert list(next(query.value_batches())) == ["b", "a"]
 
 
+def test_an_error_of_func_costs_one_batch_only(shop):
+    def pick(values):
+        if 3 in values["v"].ids:
+            raise KeyError("three")
+        return values["v"].ids.tolist()
+
+    query = shop.V("user").batch(2).alias("v").values(pick)
+
+    assert query.next() == [1, 2]
+    with pytest.raises(KeyError):
+        query.next()
+    assert query.next() == [5, 6]
+
+
+def test_what_follows_an_empty_ragged_sample_is_empty(make_store):
+    store = make_store({"n": {"id": [1, 2]}}, {"e": ("n", "n", [(1, 2)], {"weight": [1.0]})})
+    query = store.V("n").batch(1).outV("e").sample(0).by("full").outV("e").sample(0).by("full").alias("none")
+    for strategy in ("random", "random_without_replacement", "edge_weight", "topk", "in_degree"):
+        query.outE("e").sample(2).by(strategy).alias(strategy).inV().outNeg("e").sample(3).alias(f"{strategy} neg")
+    query.random_walk("e", 2, p=2.0).alias("walk")
+    query.SubGraph("e", [2], need_dist=True).alias("subgraph")
+
+    batch = query.values().next()
+
+    assert batch["none"].shape == (1, 0)
+    assert {batch[strategy].shape for strategy in ("random", "topk", "in_degree")} == {(0, 2)}
+    assert batch["random neg"].shape == (0, 3)
+    assert batch["walk"].shape == (0, 2)
+    assert len(batch["subgraph"]) == 0
+
+
 def test_branches_through_variables_are_the_same_query(shop):
     users = shop.V("user").batch(2).alias("u")
     items = users.outV("buy").sample(2).alias("i")
