@@ -96,7 +96,7 @@ class TypeAttributes:
         if name not in self._scalars:
             dtype = {WEIGHT: np.float32, LABEL: np.int32, TIMESTAMP: np.int64}[name]
             column = self._features[name].to_numpy(zero_copy_only=False)
-            wide = np.flatnonzero(column.astype(dtype) != column) if name == LABEL else []
+            wide = np.flatnonzero((column.astype(dtype) != column) & (name == LABEL))
             if len(wide):
                 raise ValueError(
                     f"`{LABEL}` must be an int32 in queries; got {column[wide[0]]} in row {wide[0]} of "

@@ -14,10 +14,10 @@ import pyarrow as pa
 from tfx_gnn.graphlearn.attribute_decoder import WEIGHT, Decoder
 from tfx_gnn.graphlearn.graph_source import MASK_COLUMN, Graph, Mask
 from tfx_gnn.graphlearn.queries.attributes import TypeAttributes, decoder_of, scalar_features
+from tfx_gnn.graphlearn.queries.drawable_edges import DrawableEdges
 from tfx_gnn.graphlearn.queries.query_step import Draft
 from tfx_gnn.graphlearn.queries.results import NodeIds
 from tfx_gnn.graphlearn.queries.steps import EdgeStep, NodeStep
-from tfx_gnn.graphlearn.queries.weighted_choice import WeightedGroups
 from tfx_gnn.sampling.engine.edge_choice import Adjacency, build_adjacency
 from tfx_gnn.sampling.engine.negatives import PairLookup
 from tfx_gnn.sampling.random_choice import edge_hash, hash_ids
@@ -259,11 +259,11 @@ class GraphStore:
         key = ("adjacency", edge_type, backward, weighting)
         return self.once(key, lambda: self._make_adjacency(edge_type, backward=backward, weighting=weighting))
 
-    def weighted_edges(self, edge_type: str, *, backward: bool = False, weighting: Weighting = "") -> WeightedGroups:
+    def drawable_edges(self, edge_type: str, *, backward: bool, weighting: Weighting, is_timed: bool) -> DrawableEdges:
         """Returns what edges are drawn with replacement from."""
         adjacency = self.adjacency(edge_type, backward=backward, weighting=weighting)
-        key = ("weighted edges", edge_type, backward, weighting)
-        return self.once(key, lambda: WeightedGroups(adjacency.offsets, adjacency.weights))
+        key = ("drawable edges", edge_type, backward, weighting, is_timed)
+        return self.once(key, lambda: DrawableEdges(adjacency, is_timed=is_timed))
 
     def pairs(self, edge_type: str, *, backward: bool = False) -> PairLookup:
         """Returns the lookup of which pairs of nodes are edges."""

@@ -70,7 +70,9 @@ class _Candidates:
         # Group of each row of the node table; None if there is only one.
         self.groups = groups
         self._choice = WeightedGroups(self.offsets, self.weights)
-        self.has_items = self._choice.has_items
+
+    def can_draw(self, groups: _Integers) -> _Bools:
+        return self._choice.can_draw(groups)
 
     def draw(self, groups: _Integers, bits: npt.NDArray[np.uint64]) -> _Integers:
         return self.nodes[self._choice.draw(groups, bits)]
@@ -198,7 +200,7 @@ class _Drawing:
             assert self._requests.positives is not None
             positives = self._requests.positives
             groups = np.where(positives < 0, -1, candidates.groups[np.maximum(positives, 0)])
-        return np.where(candidates.has_items[np.maximum(groups, 0)], groups, -1)
+        return np.where(candidates.can_draw(groups), groups, -1)
 
     def _waiting(self, groups: _Integers, places: range) -> tuple[_Integers, _Integers]:
         part = self.drawn[:, places.start : places.stop]

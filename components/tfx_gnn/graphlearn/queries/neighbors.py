@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tfx_gnn.sampling.engine.edge_choice import EdgeRequests, find_edges
 from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.sampling.random_choice import draw_positions, mix
+from tfx_gnn.sampling.random_choice import mix
 
 if TYPE_CHECKING:
     from tfx_gnn.graphlearn.queries.graph_store import GraphStore, Weighting
@@ -36,6 +36,7 @@ HOP_STRATEGIES: dict[str, _HopStrategy] = {
 """The strategies of hops that GraphLearn's names stand for."""
 
 _WEIGHTINGS: dict[str, Weighting] = {"edge_weight": "edge_weight", "topk": "edge_weight", "in_degree": "in_degree"}
+_NUM_DRAWS = 8  # before all edges of a node are looked at
 _WITH_REPLACEMENT = ("random", "edge_weight", "in_degree")
 
 
@@ -63,6 +64,20 @@ class NeighborRequests:
     time_limits: _Integers | None = None
     excluded: tuple[_Integers, _Integers] | None = None
 
+    def take(self, indices: _Integers) -> NeighborRequests:
+        """Selects the requests at some positions, ascending."""
+        excluded = self.excluded
+        if excluded is not None:
+            kept = np.isin(excluded[0], indices)
+            excluded = np.searchsorted(indices, excluded[0][kept]), excluded[1][kept]
+        return dataclasses.replace(
+            self,
+            nodes=self.nodes[indices],
+            keys=self.keys[indices],
+            time_limits=None if self.time_limits is None else self.time_limits[indices],
+            excluded=excluded,
+        )
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ChosenNeighbors:
@@ -81,41 +96,79 @@ class ChosenNeighbors:
 
 def choose_neighbors(store: GraphStore, requests: NeighborRequests) -> ChosenNeighbors:
     """Chooses edges for each request; a request without edges gets `count` times -1."""
-    adjacency = store.adjacency(
-        requests.edge_type, backward=requests.is_backward, weighting=_WEIGHTINGS.get(requests.strategy, "")
-    )
-    limits = requests.time_limits if adjacency.times is not None else None
-    if requests.strategy in _WITH_REPLACEMENT and limits is None and requests.excluded is None:
+    weighting = _WEIGHTINGS.get(requests.strategy, "")
+    adjacency = store.adjacency(requests.edge_type, backward=requests.is_backward, weighting=weighting)
+    if adjacency.times is None:
+        requests = dataclasses.replace(requests, time_limits=None)
+    if requests.strategy in _WITH_REPLACEMENT:
         return _draw(store, requests)
-    return _search(store, requests, limits)
+    return _search(store, requests)
 
 
 def _draw(store: GraphStore, requests: NeighborRequests) -> ChosenNeighbors:
-    """Draws with replacement from all edges of each node."""
-    weighting = _WEIGHTINGS.get(requests.strategy, "")
-    adjacency = store.adjacency(requests.edge_type, backward=requests.is_backward, weighting=weighting)
-    choice = store.weighted_edges(requests.edge_type, backward=requests.is_backward, weighting=weighting)
-    nodes, count = requests.nodes, requests.count
-    has_edges = (nodes >= 0) & choice.has_items[np.maximum(nodes, 0)] if len(choice.has_items) else nodes < -1
-    everywhere = bool(has_edges.all())
-    drawing = nodes if everywhere else nodes[has_edges]
-    keys = requests.keys if everywhere else requests.keys[has_edges]
-    if weighting:
-        numbers = np.arange(count, dtype=np.uint64)
-        bits = mix(keys[:, np.newaxis] + numbers)
-        positions = choice.draw(np.broadcast_to(drawing[:, np.newaxis], bits.shape), bits)
-    else:
-        firsts = adjacency.offsets[drawing]
-        positions = firsts[:, np.newaxis] + draw_positions(keys, adjacency.offsets[drawing + 1] - firsts, count)
-    edge_rows, neighbors = adjacency.edge_rows[positions], adjacency.neighbors[positions]
-    if everywhere:
-        return ChosenNeighbors(edge_rows=edge_rows.ravel(), neighbors=neighbors.ravel())
-    chosen = np.full((2, len(nodes), count), -1, np.int64)
-    chosen[0, has_edges], chosen[1, has_edges] = edge_rows, neighbors
-    return ChosenNeighbors(edge_rows=chosen[0].ravel(), neighbors=chosen[1].ravel())
+    """Draws with replacement, and again where a draw falls on an excluded node."""
+    edges = store.drawable_edges(
+        requests.edge_type,
+        backward=requests.is_backward,
+        weighting=_WEIGHTINGS.get(requests.strategy, ""),
+        is_timed=requests.time_limits is not None,
+    )
+    nodes, count, limits = requests.nodes, requests.count, requests.time_limits
+    sizes = None if limits is None else edges.count_earlier(nodes, limits)
+    drawing = np.flatnonzero(edges.choice.can_draw(nodes, sizes))
+    chosen = np.full((len(nodes), count), -1, np.int64)
+    for number in range(_NUM_DRAWS if requests.excluded is not None else 1):
+        numbers = np.uint64(number * count) + np.arange(count, dtype=np.uint64)
+        bits = mix(requests.keys[drawing, np.newaxis] + numbers)
+        shape = bits.shape
+        drawn = edges.choice.draw(
+            np.broadcast_to(nodes[drawing, np.newaxis], shape),
+            bits,
+            None if sizes is None else np.broadcast_to(sizes[drawing, np.newaxis], shape),
+        )
+        if requests.excluded is None:
+            chosen[drawing] = drawn
+            break
+        is_kept = (chosen[drawing] < 0) & ~_is_excluded(requests.excluded, drawing, edges.neighbors[drawn])
+        chosen[drawing] = np.where(is_kept, drawn, chosen[drawing])
+        drawing = drawing[(chosen[drawing] < 0).any(axis=1)]
+    found = ChosenNeighbors(edge_rows=_take(edges.edge_rows, chosen), neighbors=_take(edges.neighbors, chosen))
+    if requests.excluded is None or not len(drawing):
+        return found
+    # Where nearly all edges lead to excluded nodes, the others are looked for one by one.
+    rest = _search(store, requests.take(drawing))
+    is_open = chosen[drawing] < 0
+    for all_rows, rest_rows in ((found.edge_rows, rest.edge_rows), (found.neighbors, rest.neighbors)):
+        table = all_rows.reshape(len(nodes), count)
+        table[drawing] = np.where(is_open, rest_rows.reshape(-1, count), table[drawing])
+    return found
 
 
-def _search(store: GraphStore, requests: NeighborRequests, limits: _Integers | None) -> ChosenNeighbors:
+def _take(values: _Integers, positions: _Integers) -> _Integers:
+    """Takes values at positions, -1 where a position is -1; flat."""
+    flat = positions.ravel()
+    if not len(values):
+        return flat.copy()
+    taken = values[flat]
+    taken[flat < 0] = -1
+    return taken
+
+
+def _is_excluded(
+    excluded: tuple[_Integers, _Integers], which: _Integers, neighbors: _Integers
+) -> npt.NDArray[np.bool_]:
+    """Returns which neighbors, shape [len(which), count], are excluded for their request."""
+    requests, nodes = excluded
+    firsts, ends = np.searchsorted(requests, which), np.searchsorted(requests, which, side="right")
+    found = np.zeros(neighbors.shape, np.bool_)
+    for number in range(int((ends - firsts).max(initial=0))):
+        has = firsts + number < ends
+        node = np.where(has, nodes[np.minimum(firsts + number, len(nodes) - 1)], -1)
+        found |= neighbors == node[:, np.newaxis]
+    return found
+
+
+def _search(store: GraphStore, requests: NeighborRequests) -> ChosenNeighbors:
     """Chooses by the sampling engine, which knows times and excluded nodes."""
     strategy, count, num_requests = requests.strategy, requests.count, len(requests.nodes)
     weighting = _WEIGHTINGS.get(strategy, "")
@@ -136,7 +189,7 @@ def _search(store: GraphStore, requests: NeighborRequests, limits: _Integers | N
         subgraphs=np.arange(num_requests),
         nodes=requests.nodes,
         keys=requests.keys,
-        time_limits=limits,
+        time_limits=requests.time_limits,
         excluded_splits=splits,
         excluded_neighbors=excluded,
     )

@@ -160,7 +160,7 @@ def test_weights_that_are_not_finite_are_refused(make_store, weight):
 def test_labels_beyond_int32_are_refused(make_store):
     store = make_store({"n": {"id": [1, 2], "label": [1, 2**40]}}, {})
 
-    with pytest.raises(ValueError, match="`label` must be an int32 .*; got 1099511627776 in row 1 of 'nodes/n'"):
+    with pytest.raises(ValueError, match=r"`label` must be an int32 .*; got 1099511627776 in row 1 of 'nodes/n'"):
         _ = store.V("n").batch(1).alias("v").values().next()["v"].labels
 
 

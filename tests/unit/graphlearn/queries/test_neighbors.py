@@ -143,6 +143,21 @@ def test_hops_from_timestamped_edges_see_earlier_edges_only(shop, strategy):
     assert (far > 0).any()
 
 
+@pytest.mark.parametrize(("strategy", "shares"), [("random", [1, 1, 1]), ("edge_weight", [1, 2, 3])])
+def test_earlier_edges_have_the_distribution_of_the_strategy(make_store, statistic, strategy, shares):
+    pairs = [(0, leaf) for leaf in (5, 1, 4, 2, 3)] + [(9, 0)]
+    columns = {"weight": [50.0, 1.0, 40.0, 2.0, 3.0, 1.0], "timestamp": [9, 1, 7, 6, 2, 7]}
+    store = make_store({"n": {"id": [0, 1, 2, 3, 4, 5, 9]}}, {"e": ("n", "n", pairs, columns)})
+    edges = store.E("e").batch(6).alias("e")
+    edges.inV().outV("e").sample(4000).by(strategy).alias("w")
+
+    batch = edges.values().next()
+
+    found = batch["w"].ids[-1]  # of the edge from 9 to 0 at time 7
+    assert statistic(np.bincount(found, minlength=6)[1:4], shares) < 13.82
+    assert set(found) == {1, 2, 3}
+
+
 def test_hops_from_timestamped_nodes_and_untimed_edges_see_all(shop):
     query = shop.E("knows").batch(10).outV().outE("buy").sample(0).by("full").alias("e").values()
 
@@ -166,6 +181,25 @@ def test_filter_keeps_the_positive_out_of_the_neighborhood(make_store):
         assert all(positive not in row for positive, row in zip(batch["i"].ids, rows, strict=True))
         own = np.repeat(batch["u"].ids, 2)
         assert [row.ids.tolist() for row in batch["far"]] == [[3 - user] for user in own]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "shares"), [("random", [1, 1, 1]), ("edge_weight", [1, 2, 3]), ("in_degree", [1, 1, 2])]
+)
+def test_what_a_filter_leaves_has_the_distribution_of_the_strategy(make_store, statistic, strategy, shares):
+    # Nearly every draw by weight falls on the excluded node 4.
+    pairs = [(0, 4), (0, 1), (0, 2), (0, 3), (9, 3)]
+    store = make_store(
+        {"n": {"id": [0, 1, 2, 3, 4, 9]}}, {"e": ("n", "n", pairs, {"weight": [1e6, 1.0, 2.0, 3.0, 1.0]})}
+    )
+    edges = store.E("e").batch(5)
+    edges.inV().alias("positive")
+    query = edges.outV().outV("e").sample(4000).by(strategy).filter("positive").alias("w").values()
+
+    found = query.next()["w"].ids[0]
+
+    assert statistic(np.bincount(found, minlength=5)[1:4], shares) < 13.82
+    assert set(found) == {1, 2, 3}
 
 
 def test_a_filter_that_leaves_nothing_gives_missing_nodes(make_store):

@@ -22,7 +22,7 @@ def test_items_are_drawn_by_weight_within_their_group_however_large_others_are(s
     observed = np.bincount(drawn, minlength=7)
     assert statistic(observed[[1, 2, 4]], [1, 2, 1]) < 13.82
     assert observed[[1, 2, 4]].sum() == 4000
-    assert groups.has_items.tolist() == [True, True, False, True]
+    assert groups.can_draw(np.array([0, 1, 2, 3, -1])).tolist() == [True, True, False, True, False]
     assert groups.draw(np.array([0, 3]), _bits(2)).tolist() == [0, 5]
 
 
@@ -38,10 +38,21 @@ def test_the_extreme_numbers_draw_the_first_and_last_item_that_weighs_something(
 def test_without_weights_all_items_of_a_group_are_equally_likely(statistic):
     groups = WeightedGroups(np.array([0, 0, 3]))
 
-    assert groups.has_items.tolist() == [False, True]
+    assert groups.can_draw(np.array([0, 1])).tolist() == [False, True]
     assert statistic(np.bincount(groups.draw(np.full(3000, 1), _bits(3000))), [1, 1, 1]) < 13.82
 
 
 def test_nothing_weighs_nothing():
-    assert WeightedGroups(np.array([0, 0]), np.zeros(0)).has_items.tolist() == [False]
-    assert WeightedGroups(np.array([0]), np.zeros(0)).has_items.tolist() == []
+    assert WeightedGroups(np.array([0, 0]), np.zeros(0)).can_draw(np.array([0])).tolist() == [False]
+    assert WeightedGroups(np.array([0]), np.zeros(0)).can_draw(np.array([-1])).tolist() == [False]
+
+
+def test_draws_from_the_first_items_of_a_group_are_by_their_weights(statistic):
+    groups = WeightedGroups(np.array([0, 1, 6]), np.array([9.0, 0, 1, 3, 0, 100]))
+    sizes = np.array([0, 1, 2, 3, 4, 5])
+
+    assert groups.can_draw(np.full(6, 1), sizes).tolist() == [False, False, True, True, True, True]
+    for size in (3, 4):
+        drawn = groups.draw(np.full(4000, 1), _bits(4000), np.full(4000, size))
+        assert statistic(np.bincount(drawn, minlength=6)[2:4], [1, 3]) < 10.83
+        assert set(drawn.tolist()) == {2, 3}
