@@ -65,12 +65,18 @@ class LinkObjective(LabelObjective):
             )
 
     def check_budget(self, budget: SizeConstraints, spec: GraphTensorSpec) -> None:
-        """Requires one edge of each kind for each candidate of a padded batch."""
+        """Requires one edge of each kind for each candidate of a padded batch, and rivals for softmax."""
         sizes = readout_sizes(budget, spec)
         if None in sizes.values() or len(set(sizes.values())) != 1:
             raise ValueError(
                 f"`size_constraints_dir` must hold a budget with as many edges to {READOUT_NODE_SET!r} as nodes; got "
                 f"{sizes}. Learn it from examples whose candidates are connected to both ends."
+            )
+        if self._task.loss == "softmax" and sizes[READOUT_NODE_SET] == budget.total_num_components:
+            raise ValueError(
+                "`loss` must be 'sigmoid' where each example has a single candidate, which softmax compares with none; "
+                f"got 'softmax' and a budget for {budget.total_num_components} candidates of as many examples. Choose "
+                "'sigmoid', or sample negatives without `own_subgraphs`."
             )
 
     def split_off_labels(self, graph: GraphTensor) -> tuple[GraphTensor, tf.Tensor]:

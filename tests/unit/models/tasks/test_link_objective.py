@@ -134,6 +134,16 @@ def test_budget_must_tie_every_candidate(pairs):
             LINKS.objective().check_budget(bad, pairs.spec)
 
 
+def test_softmax_needs_several_candidates_in_an_example(pairs):
+    edges = {"_readout/source": 4, "_readout/target": 4}
+    single = SizeConstraints(4, {"item": 9, "_readout": 4}, edges, {"_readout": 1})
+
+    LINKS.objective().check_budget(single, pairs.spec)
+
+    with pytest.raises(ValueError, match="`loss` must be 'sigmoid' where each example has a single candidate"):
+        LinkPrediction(loss="softmax").objective().check_budget(single, pairs.spec)
+
+
 def test_output_must_have_a_score_a_candidate(pairs):
     with pytest.raises(ValueError, match=r"shape \[num_readouts\], \[6\] for this batch; got shape \[6, 1\]"):
         LINKS.objective().check_output(tf.zeros([6, 1]), pairs)
