@@ -57,9 +57,9 @@ class GraphStore:
         >>> import pathlib, tempfile
         >>> from tfx_gnn.graphlearn import Decoder, Graph
         >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> _ = (folder / "users").write_text("id:int64\\n1\\n2\\n")
-        >>> _ = (folder / "items").write_text("id:int64\\n10\\n11\\n")
-        >>> _ = (folder / "buy").write_text("a:int64\\tb:int64\\n1\\t10\\n1\\t11\\n2\\t11\\n")
+        >>> _ = (folder / "users").write_text("id:int64\n1\n2\n")
+        >>> _ = (folder / "items").write_text("id:int64\n10\n11\n")
+        >>> _ = (folder / "buy").write_text("a:int64\tb:int64\n1\t10\n1\t11\n2\t11\n")
         >>> graph = Graph().node(f"{folder}/users", "user", Decoder()).node(f"{folder}/items", "item", Decoder())
         >>> store = GraphStore.read(graph.edge(f"{folder}/buy", ("user", "item", "buy")))
         >>> query = store.V("user").batch(2).alias("u").outV("buy").sample(0).by("full").alias("i").values()
