@@ -12,7 +12,7 @@ import pyarrow as pa
 from tensorflow.core.framework import types_pb2
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, GraphSchema, NodeSet
-from tfx_gnn.graphlearn.feature_spec import FeatureSpec
+from tfx_gnn.graphlearn.feature_spec import EncodingError, FeatureSpec
 from tfx_gnn.tables.csv_table import CsvFormat
 from tfx_gnn.tables.data_files import resolve_table_files
 from tfx_gnn.tables.packed_column import PackedColumn, PackedPart, parse_packed_column
@@ -53,13 +53,6 @@ _ATTRIBUTE_TYPES = {
 AttributeType = Union[str, Sequence[Any]]
 
 
-class EncodingError(AssertionError, ValueError):
-    """An attribute cannot be encoded in the given dimension.
-
-    It is a ValueError; it is also an AssertionError because GraphLearn raises that.
-    """
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Attribute:
     """One of the attributes packed in a column.
@@ -91,7 +84,7 @@ class Attribute:
         return pa.large_list(dtype) if self.is_multivalued else dtype
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Decoder:
     """Describes the columns of a node table or an edge table.
 
@@ -123,6 +116,7 @@ class Decoder:
             "attribute_0" and so on.
 
     Raises:
+        TypeError: if a flag is not a bool.
         ValueError: if the type of an attribute is unknown, or the numbers of types,
             dimensions and names differ.
 
@@ -141,6 +135,13 @@ class Decoder:
     attr_names: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        for field in ("weighted", "labeled", "timestamped"):
+            flag = getattr(self, field)
+            if not isinstance(flag, bool):
+                raise TypeError(
+                    f"`{field}` must be True or False; got {flag!r}. By position, arguments are weighted, labeled, "
+                    "timestamped, attr_types."
+                )
         for field in ("attr_types", "attr_dims", "attr_names"):
             value = getattr(self, field)
             if isinstance(value, str):

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Union
+from collections.abc import Mapping
+from typing import Any, Union
+
+
+class EncodingError(AssertionError, ValueError):
+    """An attribute cannot be encoded in the given dimension.
+
+    It is a ValueError; it is also an AssertionError because GraphLearn raises that.
+    """
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -169,3 +177,37 @@ class FeatureSpec:
                 "Use append_dense for a number that is not embedded."
             )
         self._dimension += dimension
+
+
+def spec_to_plain(spec: FeatureSpec) -> dict[str, Any]:
+    """Converts a feature spec to plain values: the number of floats, and the fields of all other attributes."""
+    return {
+        "num_floats": len(spec.float_specs),
+        "ints": [{"kind": type(one).__name__, **dataclasses.asdict(one)} for one in spec.int_specs],
+        "strings": [{"kind": type(one).__name__, **dataclasses.asdict(one)} for one in spec.string_specs],
+    }
+
+
+def spec_from_plain(plain: Mapping[str, Any]) -> FeatureSpec:
+    """Converts the result of `spec_to_plain` back to a feature spec.
+
+    Example:
+        >>> spec = FeatureSpec(2)
+        >>> spec.append_dense()
+        >>> spec.append_sparse(10, 4)
+        >>> spec_from_plain(spec_to_plain(spec)).dimension
+        5
+    """
+    spec = FeatureSpec(plain["num_floats"] + len(plain["ints"]) + len(plain["strings"]))
+    for _ in range(plain["num_floats"]):
+        spec.append_dense()
+    for one in (*plain["ints"], *plain["strings"]):
+        if one["kind"] == DenseSpec.__name__:
+            spec.append_dense(is_float=False)
+        elif one["kind"] in (MultivalSpec.__name__, DynamicMultivalSpec.__name__):
+            spec.append_multival(one.get("bucket_size"), one["dimension"], one["delimiter"])
+        elif one["kind"] == DynamicSparseSpec.__name__:
+            spec.append_sparse(None, one["dimension"], one["need_hash"])
+        else:
+            spec.append_sparse(one["bucket_size"], one["dimension"], one["need_hash"])
+    return spec

@@ -353,3 +353,14 @@ def test_files_and_decoders_that_do_not_fit_are_refused(folder, nodes, edges, me
 
     with pytest.raises(ValueError, match=message):
         decoded_schema(str(folder), nodes=nodes, edges=edges)
+
+
+def test_a_decoder_takes_its_arguments_by_position():
+    decoder = Decoder(True, False, True, ["int", "float"], "#", [4, None])  # noqa: FBT003 - GraphLearn's signature.
+
+    assert decoder == Decoder(
+        weighted=True, timestamped=True, attr_types=["int", "float"], attr_delimiter="#", attr_dims=[4, None]
+    )
+    assert decoder.data_format == 26
+    with pytest.raises(TypeError, match=r"`weighted` must be True or False; got \['int'\]. By position"):
+        Decoder(["int"])

@@ -86,8 +86,8 @@ class NumericColumn(FeatureColumn):
 
     Init args:
         name: name of the column.
-        normalizer_func: function applied to the numbers first, such as `lambda x: (x - 1) / 2`; None for none. A
-            function must be registered with Keras if it is to be saved with the layer.
+        normalizer_func: function applied to the numbers first, such as `lambda x: (x - 1) / 2`; None for none. It
+            gets floats: of integers, float64. It must be registered with Keras if it is to be saved with the layer.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
     Call args:
@@ -97,7 +97,7 @@ class NumericColumn(FeatureColumn):
         float32 tensor (the policy's dtype under mixed precision) of shape [num_items].
 
     Example:
-        >>> NumericColumn("age", lambda x: (x - 1) / 2)(tf.constant([1, 2, 3])).numpy().tolist()
+        >>> NumericColumn("age", lambda x: (x - 1) * 0.5)(tf.constant([1, 2, 3])).numpy().tolist()
         [0.0, 0.5, 1.0]
     """
 
@@ -105,17 +105,34 @@ class NumericColumn(FeatureColumn):
         super().__init__(name, **kwargs)
         self._normalizer_func = normalizer_func
 
-    def encode(self, prepared: Any) -> tf.Tensor:
-        """Normalizes and casts numbers.
+    def prepare(self, values: Any) -> tf.Tensor:
+        """Normalizes numbers.
 
         Args:
-            prepared: integers or floats, shape [num_items].
+            values: integers or floats, shape [num_items].
+
+        Returns:
+            Numbers of the same shape.
+        """
+        if self._normalizer_func is None:
+            return values
+        values = tf.convert_to_tensor(values)
+        if not values.dtype.is_floating:
+            # Timestamps and other large integers do not fit into float32 before they are normalized. TPUs lack float64,
+            # which is why this is in the part that input pipelines run.
+            values = tf.cast(values, tf.float64)
+        return tf.cast(self._normalizer_func(values), tf.float32)
+
+    def encode(self, prepared: Any) -> tf.Tensor:
+        """Casts numbers.
+
+        Args:
+            prepared: the result of `prepare`.
 
         Returns:
             Floats of the same shape.
         """
-        values = prepared if self._normalizer_func is None else self._normalizer_func(prepared)
-        return tf.cast(values, self.compute_dtype)
+        return tf.cast(prepared, self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""

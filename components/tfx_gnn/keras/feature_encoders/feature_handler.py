@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.graphlearn.data.batch_graph import BatchGraph
+from tfx_gnn.graphlearn.data.composite_value import as_tensor
+from tfx_gnn.graphlearn.data.data import ENCODED, Data, data_of
+from tfx_gnn.graphlearn.data.ego_graph import EgoGraph
+from tfx_gnn.graphlearn.data.handler_scope import use_handlers
+from tfx_gnn.graphlearn.data.hetero_batch_graph import HeteroBatchGraph
 from tfx_gnn.graphlearn.feature_spec import (
     DenseSpec,
-    DynamicMultivalSpec,
     DynamicSparseSpec,
     FeatureSpec,
     IntSpec,
     MultivalSpec,
     SparseSpec,
     StringSpec,
+    spec_from_plain,
+    spec_to_plain,
 )
 from tfx_gnn.keras.feature_encoders.category_values import Vocabulary, combine_embeddings, flat_categories
 from tfx_gnn.keras.feature_encoders.embedding_columns import (
@@ -36,40 +43,7 @@ from tfx_gnn.keras.feature_encoders.feature_column import (
     split_columns,
 )
 
-
-def spec_to_plain(spec: FeatureSpec) -> dict[str, Any]:
-    """Converts a feature spec to plain values: the number of floats, and the fields of all other attributes."""
-    return {
-        "num_floats": len(spec.float_specs),
-        "ints": [{"kind": type(one).__name__, **dataclasses.asdict(one)} for one in spec.int_specs],
-        "strings": [{"kind": type(one).__name__, **dataclasses.asdict(one)} for one in spec.string_specs],
-    }
-
-
-def spec_from_plain(plain: Mapping[str, Any]) -> FeatureSpec:
-    """Converts the result of `spec_to_plain` back to a feature spec.
-
-    Example:
-        >>> spec = FeatureSpec(2)
-        >>> spec.append_dense()
-        >>> spec.append_sparse(10, 4)
-        >>> spec_from_plain(spec_to_plain(spec)).dimension
-        5
-    """
-    spec = FeatureSpec(plain["num_floats"] + len(plain["ints"]) + len(plain["strings"]))
-    for _ in range(plain["num_floats"]):
-        spec.append_dense()
-    for one in (*plain["ints"], *plain["strings"]):
-        if one["kind"] == DenseSpec.__name__:
-            spec.append_dense(is_float=False)
-        elif one["kind"] in (MultivalSpec.__name__, DynamicMultivalSpec.__name__):
-            spec.append_multival(one.get("bucket_size"), one["dimension"], one["delimiter"])
-        elif one["kind"] == DynamicSparseSpec.__name__:
-            spec.append_sparse(None, one["dimension"], one["need_hash"])
-        else:
-            spec.append_sparse(one["bucket_size"], one["dimension"], one["need_hash"])
-    return spec
-
+_Graph = TypeVar("_Graph")
 
 KINDS = ("float", "int", "string")
 """Kinds of attributes, in the order of their encodings."""
@@ -274,13 +248,23 @@ class FeatureHandler(tf_keras.layers.Layer):
         }
 
 
-@dataclasses.dataclass
-class FeatureHandlers:
-    """One handler per type of nodes or edges; calls with the same name share its tables.
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class FeatureHandlers(tf_keras.layers.Layer):
+    """Encodes the attributes of EgoGraphs and batches of subgraphs, with one handler per type of nodes or edges.
 
-    Attributes:
+    All items of a type share the tables of its handler, wherever they are in a graph. A model that holds the object as
+    an attribute trains and saves the tables.
+
+    Init args:
         fuse_embedding: as for `FeatureHandler`.
-        handlers: the handlers by name; a model should hold them.
+        handlers: handlers by name, to start with.
+        **kwargs: arguments of `tf_keras.layers.Layer`.
+
+    Call args:
+        graph: as for `transform`.
+
+    Returns:
+        The graph with encoded attributes, float tensors of shape [num_items, dimension]; see `transform`.
 
     Example:
         >>> spec = FeatureSpec(1)
@@ -292,8 +276,108 @@ class FeatureHandlers:
         ([[1, 4], [2, 4]], ['user'])
     """
 
-    fuse_embedding: bool = True
-    handlers: dict[str, FeatureHandler] = dataclasses.field(default_factory=dict)
+    def __init__(
+        self,
+        fuse_embedding: bool = True,
+        handlers: Mapping[str, FeatureHandler] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        # Attributes have the dtypes of their columns.
+        super().__init__(**{"autocast": False, **kwargs})
+        self.fuse_embedding = fuse_embedding
+        self.handlers = {
+            name: tf_keras.layers.deserialize(handler) if isinstance(handler, dict) else handler
+            for name, handler in (handlers or {}).items()
+        }
+
+    def call(self, graph: Any) -> Any:
+        """Encodes the attributes of a graph; see `transform`.
+
+        Args:
+            graph: as for `transform`.
+        """
+        return self.transform(graph)
+
+    def transform(self, graph: _Graph, transform_func: Callable[[_Graph], _Graph] | None = None) -> _Graph:
+        """Encodes the attributes of all nodes and edges of a graph that have a schema.
+
+        Args:
+            graph: an EgoGraph, BatchGraph or HeteroBatchGraph.
+            transform_func: applied to the graph first; returns a graph of the same class.
+
+        Returns:
+            The graph with float tensors of the width of the feature specs in place of attributes, and without
+            schemas. Labels, weights, ids and all other arrays are kept. A graph without a node schema is returned as
+            it is, so that a second call changes nothing.
+
+        Raises:
+            TypeError: if `graph`, or what `transform_func` returns, is not such a graph.
+            ValueError: if attributes do not fit their schema, or a type has two schemas.
+        """
+        graph_class = _graph_class(graph)
+        if transform_func is not None:
+            graph = _checked_graph(transform_func(graph), graph_class)
+        return self._encoded_graph(graph)
+
+    # What users write, such as `transform_func`, is converted by AutoGraph; what is called below is not.
+    @tf.autograph.experimental.do_not_convert
+    def _encoded_graph(self, graph: Any) -> Any:
+        if isinstance(graph, EgoGraph):
+            return self._transform_ego(graph)
+        if isinstance(graph, BatchGraph):
+            return self._transform_batch(graph)
+        return self._transform_hetero(graph)
+
+    def _transform_ego(self, graph: Any) -> Any:
+        if graph.node_schema is None:
+            return graph
+        levels = [
+            self._encoded(name, spec, data) for (name, spec), data in zip(graph.node_schema, graph.levels, strict=True)
+        ]
+        edges = graph.edge_levels
+        if graph.edge_schema:
+            edges = [
+                self._encoded(_edge_name(name), spec, data)
+                for (name, spec), data in zip(graph.edge_schema, edges, strict=True)
+            ]
+        return graph.replace(levels, edges)
+
+    def _transform_batch(self, graph: Any) -> Any:
+        if graph.node_schema is None:
+            return graph
+        edges = graph.edge_data
+        if edges is not None and graph.edge_schema is not None:
+            name, spec = graph.edge_schema
+            edges = self._encoded(_edge_name(name), spec, edges)
+        name, spec = graph.node_schema
+        return graph.replace(self._encoded(name, spec, graph.node_data), edges)
+
+    def _transform_hetero(self, graph: Any) -> Any:
+        if graph.node_schema_dict is None:
+            return graph
+        nodes, edges = dict(graph.node_data_dict), dict(graph.edge_data_dict)
+        for name, spec in graph.node_schema_dict.items():
+            nodes[name] = self._encoded(name, spec, nodes[name])
+        for key, spec in (graph.edge_schema_dict or {}).items():
+            if key in edges:
+                edges[key] = self._encoded(_edge_name(key[1]), spec, edges[key])
+        return graph.replace(nodes, edges)
+
+    def _encoded(self, name: str, spec: FeatureSpec, data: Data) -> Data:
+        """Replaces the attributes of nodes or edges by their encoding."""
+        fields = [f"{kind}_attrs" for kind in KINDS]
+        kept = {key: value for key, value in data.arrays.items() if key not in fields}
+        if spec.dimension:
+            attributes = {field: as_tensor(data[field]) for field in fields if data[field] is not None}
+            encoded = self.get(name, spec)(attributes)
+        else:
+            encoded = tf.zeros([data.num_items, 0], self.compute_dtype)
+        return data_of({**kept, ENCODED: encoded})
+
+    @tf.autograph.experimental.do_not_convert
+    def in_use(self) -> contextlib.AbstractContextManager[None]:
+        """Returns a context in which `graph.transform()` uses these handlers."""
+        return use_handlers(self)
 
     def get(self, name: str, feature_spec: FeatureSpec) -> FeatureHandler:
         """Returns the handler of a type, which is made at the first call.
@@ -336,6 +420,40 @@ class FeatureHandlers:
                 f"{len(nodes)} `nodes`. Pass as many of both."
             )
         return [self.get(name, spec)(data) for (name, spec), data in zip(node_schema, nodes, strict=True)]
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor, with the handlers made so far."""
+        return {
+            **super().get_config(),
+            "fuse_embedding": self.fuse_embedding,
+            "handlers": {name: tf_keras.layers.serialize(handler) for name, handler in self.handlers.items()},
+        }
+
+
+@tf.autograph.experimental.do_not_convert
+def _graph_class(graph: Any) -> type[Any]:
+    for graph_class in (EgoGraph, BatchGraph, HeteroBatchGraph):
+        if isinstance(graph, graph_class):
+            return graph_class
+    raise TypeError(
+        f"`graph` must be an EgoGraph, BatchGraph or HeteroBatchGraph; got {type(graph).__name__}. Take it from a "
+        "tfx_gnn.graphlearn.Dataset."
+    )
+
+
+@tf.autograph.experimental.do_not_convert
+def _checked_graph(graph: Any, graph_class: type[Any]) -> Any:
+    if not isinstance(graph, graph_class):
+        raise TypeError(
+            f"`transform_func` must return the graph, of class {graph_class.__name__}; got {type(graph).__name__}. Add "
+            "the return statement."
+        )
+    return graph
+
+
+def _edge_name(edge_type: str) -> str:
+    """Returns the name of the handler of an edge type, which a node type of the same name does not share."""
+    return f"edges.{edge_type}"
 
 
 def _order(columns: Mapping[str, Sequence[FeatureColumn]], fused: Sequence[str]) -> list[str]:

@@ -75,3 +75,19 @@ def test_an_equal_column_is_made_of_the_config(function):
     again = NumericColumn.from_config(column.get_config())
 
     assert again(tf.constant([3])).numpy().tolist() == column(tf.constant([3])).numpy().tolist()
+
+
+def test_a_normalizer_gets_integers_as_floats_that_hold_them_exactly():
+    numbers = tf.constant([1, 2, 3, 4, 5])
+    seconds = tf.constant([1_600_000_001, 1_600_000_003], tf.int64)
+
+    plain = NumericColumn("plain")(numbers)
+    halved = NumericColumn("halved", lambda x: (x - 1) / 2)(numbers)
+    shifted = NumericColumn("shifted", lambda x: x - 0.5)(numbers)
+    since = NumericColumn("since", lambda x: (x - 1_600_000_000.0) * 0.5)(seconds)
+
+    assert plain.numpy().tolist() == [1, 2, 3, 4, 5]
+    assert halved.numpy().tolist() == [0, 0.5, 1, 1.5, 2]
+    assert shifted.numpy().tolist() == [0.5, 1.5, 2.5, 3.5, 4.5]
+    assert since.numpy().tolist() == [0.5, 1.5]
+    assert {values.dtype for values in (plain, halved, shifted, since)} == {tf.float32}

@@ -1,0 +1,102 @@
+"""What batches of one type and of several types have in common: edges with attributes, further arrays, flat tensors."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfx_gnn.graphlearn.data.composite_value import num_rows
+from tfx_gnn.graphlearn.data.data import Data, data_of
+from tfx_gnn.graphlearn.data.merging import counts_of, join_data, split_rows, starts_of
+
+
+class FlatTensors:
+    """The result of a `flatten`, from which arrays are taken in order."""
+
+    def __init__(self, tensors: Sequence[Any]) -> None:
+        self._tensors = list(tensors)
+        self._taken = 0
+
+    def take(self) -> Any:
+        """Returns the next array."""
+        self._taken += 1
+        if self._taken > len(self._tensors):
+            self._refuse("more")
+        return self._tensors[self._taken - 1]
+
+    def take_data(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the next arrays under the names of those of a `Data`, or of their specs."""
+        return {key: self.take() for key in data_of(arrays).arrays}
+
+    def check_all_taken(self) -> None:
+        """Refuses tensors that are left over."""
+        if self._taken != len(self._tensors):
+            self._refuse(str(self._taken))
+
+    def _refuse(self, expected: str) -> None:
+        raise ValueError(
+            f"`tensors` must be the result of flatten() of a batch with the arrays of `spec`; got {len(self._tensors)} "
+            f"tensors, and {expected} are needed. Pass all tensors, and the spec of that batch."
+        )
+
+
+def counts_to_starts(counts: Any) -> Any:
+    """Returns where the rows of each graph begin, for arrays or tensors."""
+    return tf.cumsum(counts, exclusive=True) if tf.is_tensor(counts) else starts_of(np.asarray(counts))
+
+
+def join_edge_data(parts: Sequence[Data | None], num_edges: Any, what: str) -> Data | None:
+    """Concatenates the attributes of edges, which all graphs have or none."""
+    if not any(map(operator.is_not, parts, itertools.repeat(None))):
+        return None
+    absent = [position for position, part in enumerate(parts) if part is None]
+    if absent:
+        raise ValueError(
+            f"`{what}` must be given in all graphs or in none; got none in graph {absent[0]}. Give an empty Data for "
+            "a graph without edges."
+        )
+    joined, counts = join_data([part for part in parts if part is not None], what)
+    if not np.array_equal(counts, num_edges):
+        position = int(np.flatnonzero(counts != num_edges)[0])
+        raise ValueError(
+            f"`{what}` must have one row per edge; got {counts[position]} for {num_edges[position]} edges in graph "
+            f"{position}. Correct it, or the edge index."
+        )
+    return joined
+
+
+def additional_arrays(batch_class: type[Any], keys: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns further arrays in the declared order."""
+    if isinstance(keys, str):
+        raise TypeError(f"`additional_keys` must be a list of names; got {keys!r}. Write [{keys!r}].")
+    if set(keys) != set(given):
+        raise TypeError(
+            f"`additional_keys` must name the further arrays; got {list(keys)} for arrays {sorted(given)}. Name them "
+            "all, and no others."
+        )
+    taken = [key for key in keys if hasattr(batch_class, key)]
+    if taken:
+        raise ValueError(
+            f"`additional_keys` must be free names; got {taken}, which {batch_class.__name__} has already. Rename them."
+        )
+    return {key: given[key] for key in keys}
+
+
+def check_additional_rows(arrays: Mapping[str, Any], num_nodes: Any) -> None:
+    """Refuses further arrays without offsets that do not have a row per node."""
+    for key, value in arrays.items():
+        if isinstance(num_nodes, int) and value.shape[0] not in (None, num_nodes):
+            raise ValueError(
+                f"`{key}` must have one row per node; got {value.shape[0]} for {num_nodes} nodes. Give "
+                f"`additional_offsets={{{key!r}: ...}}`, where the rows of each subgraph begin."
+            )
+
+
+def split_additional(arrays: Mapping[str, Any], offsets: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Divides further arrays by graphs."""
+    return {key: split_rows(value, counts_of(offsets[key], num_rows(value))) for key, value in arrays.items()}
