@@ -1,7 +1,18 @@
 from tfx_gnn.graphlearn.attribute_decoder import Attribute as Attribute
 from tfx_gnn.graphlearn.attribute_decoder import Decoder as Decoder
-from tfx_gnn.graphlearn.attribute_decoder import EncodingError as EncodingError
 from tfx_gnn.graphlearn.attribute_decoder import decoded_schema as decoded_schema
+from tfx_gnn.graphlearn.data.batch_graph import BatchGraph as BatchGraph
+from tfx_gnn.graphlearn.data.data import Data as Data
+from tfx_gnn.graphlearn.data.dataset import Dataset as Dataset
+from tfx_gnn.graphlearn.data.ego_graph import EgoGraph as EgoGraph
+from tfx_gnn.graphlearn.data.hetero_batch_graph import HeteroBatchGraph as HeteroBatchGraph
+from tfx_gnn.graphlearn.data.inducers import EdgeCNInducer as EdgeCNInducer
+from tfx_gnn.graphlearn.data.inducers import EdgeInducer as EdgeInducer
+from tfx_gnn.graphlearn.data.inducers import HeteroEdgeInducer as HeteroEdgeInducer
+from tfx_gnn.graphlearn.data.inducers import SubGraphInducer as SubGraphInducer
+from tfx_gnn.graphlearn.data.inducers import SubGraphProcessor as SubGraphProcessor
+from tfx_gnn.graphlearn.data.sub_graph import HeteroSubGraph as HeteroSubGraph
+from tfx_gnn.graphlearn.data.sub_graph import SubGraph as SubGraph
 from tfx_gnn.graphlearn.embedding_losses import sigmoid_cross_entropy_loss as sigmoid_cross_entropy_loss
 from tfx_gnn.graphlearn.embedding_losses import triplet_margin_loss as triplet_margin_loss
 from tfx_gnn.graphlearn.embedding_losses import triplet_softplus_loss as triplet_softplus_loss
@@ -11,6 +22,7 @@ from tfx_gnn.graphlearn.embedding_losses import (
 from tfx_gnn.graphlearn.feature_spec import DenseSpec as DenseSpec
 from tfx_gnn.graphlearn.feature_spec import DynamicMultivalSpec as DynamicMultivalSpec
 from tfx_gnn.graphlearn.feature_spec import DynamicSparseSpec as DynamicSparseSpec
+from tfx_gnn.graphlearn.feature_spec import EncodingError as EncodingError
 from tfx_gnn.graphlearn.feature_spec import FeatureSpec as FeatureSpec
 from tfx_gnn.graphlearn.feature_spec import MultivalSpec as MultivalSpec
 from tfx_gnn.graphlearn.feature_spec import SparseSpec as SparseSpec
