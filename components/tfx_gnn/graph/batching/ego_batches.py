@@ -121,10 +121,7 @@ class EgoTrees:
 
 def is_ego_batch(spec: GraphTensorSpec) -> bool:
     """Returns whether a graph has the form that `ego_batch` makes."""
-    return any(
-        name.partition("/")[2] and name.partition("/")[0] in spec.context_spec.features_spec
-        for name in spec.edge_sets_spec
-    )
+    return any(_mask_of(spec, name) is not None for name in spec.edge_sets_spec)
 
 
 def ego_trees_of_batch(spec: GraphTensorSpec) -> EgoTrees:
@@ -141,9 +138,9 @@ def ego_trees_of_batch(spec: GraphTensorSpec) -> EgoTrees:
     """
     hops = []
     for name in spec.edge_sets_spec:
-        feature, _, relation = name.partition("/")
-        mask = spec.context_spec.features_spec.get(feature)
-        if relation and mask is not None:
+        mask = _mask_of(spec, name)
+        if mask is not None:
+            feature, _, relation = name.partition("/")
             node_set = spec.edge_sets_spec[name].adjacency_spec.source_name
             fan_out = mask.shape[-1]
             hops.append(EgoHop(feature=feature, relation=relation, node_set=node_set, fan_out=fan_out))
@@ -155,6 +152,14 @@ def ego_trees_of_batch(spec: GraphTensorSpec) -> EgoTrees:
         )
     by_depth = sorted(hops, key=lambda hop: len(spec.context_spec.features_spec[hop.feature].shape))
     return EgoTrees(seed_node_set=seeds.adjacency_spec.source_name, hops=tuple(by_depth))
+
+
+def _mask_of(spec: GraphTensorSpec, edge_set: const.EdgeSetName) -> tf.TensorSpec | None:
+    """Returns the mask of the hop that an edge set of a batch stands for; None for other edge sets."""
+    feature, _, relation = edge_set.partition("/")
+    mask = spec.context_spec.features_spec.get(feature)
+    # tf.Examples have no bools, so a feature of theirs is never taken for a mask.
+    return mask if relation and isinstance(mask, tf.TensorSpec) and mask.dtype == tf.bool else None
 
 
 @tf.autograph.experimental.do_not_convert

@@ -8,7 +8,14 @@ import pytest
 import tensorflow as tf
 
 import tfx_gnn
-from tfx_gnn.graph.batching.ego_batches import EgoHop, EgoTrees, ego_batch, ego_batch_spec, ego_trees_of_batch
+from tfx_gnn.graph.batching.ego_batches import (
+    EgoHop,
+    EgoTrees,
+    ego_batch,
+    ego_batch_spec,
+    ego_trees_of_batch,
+    is_ego_batch,
+)
 
 BUYS = EgoHop(feature="hop_0", relation="buys", node_set="item", fan_out=2)
 BOUGHT = EgoHop(feature="hop_1", relation="buys_reverse", node_set="user", fan_out=2)
@@ -128,3 +135,17 @@ def test_ragged_features_are_refused() -> None:
 def test_spec_of_other_graphs_is_refused() -> None:
     with pytest.raises(ValueError, match="must be that of a batch of ego graphs"):
         ego_trees_of_batch(graph().spec)
+
+
+def test_feature_named_as_the_beginning_of_an_edge_set_is_no_mask() -> None:
+    knows = tfx_gnn.EdgeSet.from_fields(
+        sizes=[1], adjacency=tfx_gnn.Adjacency.from_indices(("user", [0]), ("user", [1]))
+    )
+    users = tfx_gnn.GraphTensor.from_pieces(
+        context=tfx_gnn.Context.from_fields(features={"user": tf.constant([[3, 4]])}),
+        node_sets={"user": tfx_gnn.NodeSet.from_fields(sizes=[2])},
+        edge_sets={"user/knows": knows},
+    )
+
+    assert not is_ego_batch(users.spec)
+    assert is_ego_batch(ego_batch(graph(), TREES)[0].spec)
