@@ -182,7 +182,7 @@ def ego_batch(graph: GraphTensor, trees: EgoTrees, batch_size: int | None = None
     Raises:
         ValueError: if the graph lacks a set or feature of the trees, or has a ragged feature, whose size is not fixed.
         tf.errors.InvalidArgumentError: at run time, if examples do not have one seed each, or are more than
-            `batch_size`.
+            `batch_size`, or if a position is that of another example's node.
 
     Example:
         >>> papers = tfx_gnn.NodeSet.from_fields(sizes=[3], features={"year": [1.0, 2.0, 3.0]})
@@ -211,6 +211,7 @@ def ego_batch(graph: GraphTensor, trees: EgoTrees, batch_size: int | None = None
         tf.debugging.assert_less_equal(
             num_examples, rows, message="`batch_size` must be at least the number of examples."
         ),
+        *(_position_check(graph, hop) for hop in trees.hops),
     ]
     with tf.control_dependencies(checks):
         is_real = tf.range(rows) < num_examples
@@ -327,6 +328,19 @@ def _check_form(graph: GraphTensor, trees: EgoTrees) -> None:
                 f"`graph` must have {level.width} positions in context feature {hop.feature!r}; got shape {width}. "
                 "Sample again by one plan."
             )
+
+
+def _position_check(graph: GraphTensor, hop: EgoHop) -> tf.Operation:
+    """Refuses positions that were not shifted: examples would get the nodes of the first one without a word."""
+    positions = tf.cast(graph.context[hop.feature], tf.int64)
+    sizes = tf.cast(graph.node_sets[hop.node_set].sizes, tf.int64)[:, tf.newaxis]
+    firsts = tf.cumsum(sizes, axis=0, exclusive=True)
+    is_own = (positions < 0) | ((positions >= firsts) & (positions < firsts + sizes))
+    message = (
+        f"`graph` must have positions of nodes of the same example in `{hop.feature}`; got others. Merge examples by "
+        "`parse_and_merge(spec, examples, index_features=tfx_gnn.index_features(schema))`."
+    )
+    return tf.debugging.Assert(tf.reduce_all(is_own), [message])
 
 
 def _rows_of(values: tf.Tensor, index: tf.Tensor) -> tf.Tensor:

@@ -96,6 +96,13 @@ def test_more_examples_than_the_batch_holds_are_refused() -> None:
         ego_batch(graph(), TREES, batch_size=1)
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, tf.function], ids=["eager", "traced"])
+def test_positions_that_were_not_shifted_are_refused(wrap: Any) -> None:
+    # The second example has user 2 alone, which is its node 0.
+    with pytest.raises(tf.errors.InvalidArgumentError, match="nodes of the same example in `hop_1`; got others"):
+        wrap(lambda: ego_batch(graph(hop_1=tf.constant([[1, 0, 1, -1], [0] * 4], tf.int64)), TREES)[0])()
+
+
 def test_form_is_found_again_in_the_batch_and_in_its_spec() -> None:
     dense, _ = ego_batch(graph(), TREES, batch_size=3)
     spec = ego_batch_spec(graph().spec, TREES)
@@ -107,7 +114,7 @@ def test_form_is_found_again_in_the_batch_and_in_its_spec() -> None:
 
 def test_fan_outs_of_one_are_in_the_order_of_hops() -> None:
     hops = tuple(EgoHop(feature=f"hop_{i}", relation="r", node_set="user", fan_out=1) for i in range(12))
-    hop_features = {hop.feature: tf.zeros([2, 1], tf.int64) for hop in hops}
+    hop_features = {hop.feature: tf.constant([[0], [2]], tf.int64) for hop in hops}
     dense, _ = ego_batch(graph(**hop_features), EgoTrees(seed_node_set="user", hops=hops))
 
     assert [hop.feature for hop in ego_trees_of_batch(dense.spec).hops] == [hop.feature for hop in hops]
