@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from tfx_gnn.graph.batching.ego_batches import SEED_READOUT
 from tfx_gnn.graph.graph_constants import HIDDEN_STATE
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.adjacency import Adjacency
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
-from tfx_gnn.graph.tensor.pieces import EdgeSet, NodeSet
+from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
 from tfx_gnn.graphlearn.data.composite_value import CompositeSpec, CompositeValue, as_tensor
 from tfx_gnn.graphlearn.data.data import ENCODED, Data, as_data, data_of, data_or_encoded
 from tfx_gnn.graphlearn.data.handler_scope import transform_in_scope
@@ -271,35 +273,48 @@ class EgoGraph(CompositeValue):
     def to_graph_tensor(self) -> GraphTensor:
         """Converts to a scalar GraphTensor with one component for each seed.
 
+        It has the form that `tfx_gnn.ego_batch` makes, so `tfx_gnn.models.EgoGNN` computes states of seeds from it.
+
         Returns:
-            Graph with the node sets "seed", "hop_0", "hop_1" and so on. Edge set "hop_<i>" leads from each node of
-            node set "hop_<i>" to the node it is a neighbor of. The arrays of a `Data` become features under their
-            names, encoded attributes the feature "hidden_state". Neighbors that only fill a row stay in; if a hop has
-            a mask, feature "mask" of all hops tells them apart.
+            Graph with the node sets "seed", "hop_0", "hop_1" and so on. Edge set "hop_<i>/neighbor" leads from each
+            node of node set "hop_<i>" to the node it is a neighbor of; context feature "hop_<i>", bool
+            [batch_size, k_0, ..., k_i], is False for neighbors that only fill a row. The arrays of a `Data` become
+            features under their names, encoded attributes the feature "hidden_state". Edge set "_readout/seed" leads
+            from the seeds to node set "_readout", which has their labels.
         """
-        batch_size = self.batch_size
-        has_mask = any(level[MASK] is not None for level in self._levels[1:])
-        node_sets, edge_sets = {}, {}
+        batch_size = tf.cast(self.batch_size, tf.int32)
+        node_sets, edge_sets, masks = {}, {}, {}
         parent, rows = SEED_SET, 1
         for position, level in enumerate(self._levels):
             name = f"hop_{position - 1}" if position else SEED_SET
             num = int(self._nbr_nums[position - 1]) if position else 1
             rows *= num
             features = graph_features(level)
-            if position and has_mask:
-                features[MASK] = as_tensor(self.hop_mask(position - 1))
+            features.pop(MASK, None)
+            labels = features.pop("labels", None) if not position else None
             sizes = tf.fill([batch_size], tf.constant(rows, tf.int32))
             node_sets[name] = NodeSet.from_fields(features=features, sizes=sizes)
             if position:
-                children = tf.range(tf.cast(batch_size, tf.int32) * rows)
+                fan_outs = self._nbr_nums[:position].tolist()
+                masks[name] = tf.reshape(as_tensor(self.hop_mask(position - 1)), [-1, *fan_outs])
+                children = tf.range(batch_size * rows)
                 edges = self._edge_levels[position - 1] if self._edge_levels else Data()
-                edge_sets[name] = EdgeSet.from_fields(
+                edge_sets[f"{name}/neighbor"] = EdgeSet.from_fields(
                     features=graph_features(edges),
                     sizes=sizes,
                     adjacency=Adjacency.from_indices((name, children), (parent, children // num)),
                 )
+            else:
+                seeds = tf.range(batch_size)
+                node_sets[READOUT_NODE_SET] = NodeSet.from_fields(
+                    features={} if labels is None else {"labels": labels}, sizes=sizes
+                )
+                edge_sets[SEED_READOUT] = EdgeSet.from_fields(
+                    sizes=sizes, adjacency=Adjacency.from_indices((SEED_SET, seeds), (READOUT_NODE_SET, seeds))
+                )
             parent = name
-        return GraphTensor.from_pieces(node_sets=node_sets, edge_sets=edge_sets)
+        context = Context.from_fields(features=masks, sizes=tf.ones([batch_size], tf.int32))
+        return GraphTensor.from_pieces(context, node_sets, edge_sets)
 
     def _components(self) -> Any:
         return {

@@ -48,14 +48,17 @@ def test_neighbors_of_a_masked_node_are_masked():
 def test_as_a_graph_tensor_each_seed_is_a_component_and_edges_lead_to_the_hop_before(wrap):
     graph = wrap(lambda ego: ego.to_graph_tensor())(_graph())
 
-    assert list(graph.node_sets) == ["seed", "hop_0", "hop_1"]
-    assert [graph.node_sets[name].sizes.numpy().tolist() for name in graph.node_sets] == [[1, 1], [3, 3], [12, 12]]
-    assert graph.edge_sets["hop_0"].adjacency.source.numpy().tolist() == list(range(6))
-    assert graph.edge_sets["hop_0"].adjacency.target.numpy().tolist() == [0, 0, 0, 1, 1, 1]
-    assert graph.edge_sets["hop_1"].adjacency.target.numpy().tolist() == [row // 4 for row in range(24)]
-    assert graph.edge_sets["hop_1"].adjacency.target_name == "hop_0"
-    assert graph.node_sets["hop_1"]["mask"].numpy().tolist() == np.repeat(MASK, 4).tolist()
-    assert "mask" not in graph.node_sets["seed"].features
+    sizes = {name: node_set.sizes.numpy().tolist() for name, node_set in graph.node_sets.items()}
+    assert sizes == {"seed": [1, 1], "hop_0": [3, 3], "hop_1": [12, 12], "_readout": [1, 1]}
+    ends = {name: edge_set.adjacency for name, edge_set in graph.edge_sets.items()}
+    assert ends["hop_0/neighbor"].source.numpy().tolist() == list(range(6))
+    assert ends["hop_0/neighbor"].target.numpy().tolist() == [0, 0, 0, 1, 1, 1]
+    assert ends["hop_1/neighbor"].target.numpy().tolist() == [row // 4 for row in range(24)]
+    assert ends["hop_1/neighbor"].target_name == "hop_0"
+    assert ends["_readout/seed"].source.numpy().tolist() == [0, 1]
+    assert graph.context["hop_1"].numpy().tolist() == np.repeat(MASK, 4).reshape(2, 3, 4).tolist()
+    assert graph.node_sets["_readout"]["labels"].numpy().tolist() == [0, 1]
+    assert "labels" not in graph.node_sets["seed"].features
 
 
 def test_it_is_a_value_of_functions_and_datasets():
@@ -111,5 +114,5 @@ def test_parts_that_do_not_fit_are_refused(make, error, message):
 def test_a_graph_without_hops_is_its_seeds():
     graph = EgoGraph(Data(ids=np.arange(2)), [], None, [])
 
-    assert list(graph.to_graph_tensor().node_sets) == ["seed"]
+    assert sorted(graph.to_graph_tensor().node_sets) == ["_readout", "seed"]
     assert graph.transform() is graph
