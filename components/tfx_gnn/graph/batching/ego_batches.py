@@ -154,6 +154,19 @@ def ego_trees_of_batch(spec: GraphTensorSpec) -> EgoTrees:
     return EgoTrees(seed_node_set=seeds.adjacency_spec.source_name, hops=tuple(by_depth))
 
 
+def count_empty_places(graph: GraphTensor) -> tf.Tensor:
+    """Counts the places of each example that have no node, and thus no edge to a parent.
+
+    Args:
+        graph: a batch of trees.
+
+    Returns:
+        int64 [batch_size].
+    """
+    masks = [graph.context[hop.feature] for hop in ego_trees_of_batch(graph.spec).hops]
+    return tf.add_n([tf.math.count_nonzero(~mask, axis=tf.range(1, mask.shape.rank), dtype=tf.int64) for mask in masks])
+
+
 def _mask_of(spec: GraphTensorSpec, edge_set: const.EdgeSetName) -> tf.TensorSpec | None:
     """Returns the mask of the hop that an edge set of a batch stands for; None for other edge sets."""
     feature, _, relation = edge_set.partition("/")

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.batching.ego_batches import EgoTrees
+from tfx_gnn.graph.batching.ego_batches import EgoTrees, count_empty_places, is_ego_batch
 from tfx_gnn.graph.batching.index_shifts import component_sizes
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
@@ -84,13 +84,15 @@ def count_batch(batch: PaddedBatch) -> tf.Tensor:
     pieces = [*batch.graph.node_sets.values(), *batch.graph.edge_sets.values()]
     is_real = tf.cast(batch.is_real, tf.int64)
     sizes = tf.add_n([tf.cast(piece.sizes, tf.int64) for piece in pieces])
+    # An empty place in a tree is a node and an edge.
+    empty = 2 * count_empty_places(batch.graph) if is_ego_batch(batch.graph.spec) else tf.zeros_like(sizes)
     return tf.stack(
         [
             tf.reduce_max(is_real),
             tf.reduce_sum(is_real),
             batch.num_removed_batches,
             batch.num_removed_graphs,
-            tf.reduce_sum(sizes * is_real),
+            tf.reduce_sum((sizes - empty) * is_real),
             tf.reduce_sum(sizes),
         ]
     )

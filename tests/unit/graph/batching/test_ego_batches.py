@@ -11,6 +11,7 @@ import tfx_gnn
 from tfx_gnn.graph.batching.ego_batches import (
     EgoHop,
     EgoTrees,
+    count_empty_places,
     ego_batch,
     ego_batch_spec,
     ego_trees_of_batch,
@@ -61,6 +62,12 @@ def test_masks_say_where_nodes_are() -> None:
     assert dense.context["hop_0"].numpy().tolist() == [[True, True], [False, False]]
     assert dense.context["hop_1"].numpy().tolist() == [[[True, True], [True, False]], [[False, False], [False, False]]]
     assert dense.context["day"].numpy().tolist() == [5, 6]
+
+
+def test_empty_places_are_counted_by_example() -> None:
+    dense, _ = ego_batch(graph(), TREES, batch_size=3)
+
+    assert count_empty_places(dense).numpy().tolist() == [1, 6, 6]
 
 
 def test_edges_lead_from_children_to_parents() -> None:

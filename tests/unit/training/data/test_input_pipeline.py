@@ -8,21 +8,26 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.graph.batching.ego_batches import EgoHop, EgoTrees, ego_batch
 from tfx_gnn.graph.schema.schema_io import parse_schema
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
+from tfx_gnn.graph.tensor.adjacency import Adjacency
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.records.examples_folder import record_files
 from tfx_gnn.records.size_constraints_file import Budget
 from tfx_gnn.training.data.input_pipeline import (
     NUM_COUNTS,
     LabelledGraphs,
+    count_batch,
     epoch_input,
     evaluation_dataset,
     expected_steps,
     training_batches,
     training_dataset,
 )
-from tfx_gnn.training.data.padded_batches import EpochOffset
+from tfx_gnn.training.data.padded_batches import EpochOffset, PaddedBatch
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 SPEC = create_graph_spec_from_schema_pb(
@@ -280,6 +285,25 @@ def test_counts_tell_what_is_real_of_an_epoch(training):
     assert (counted.num_removed_batches, counted.num_removed_graphs, counted.removed_share) == (0, 0, 0.0)
     assert counted.graphs_per_batch == pytest.approx(22 / 6)
     assert counted.fill == pytest.approx((43 + 21 + 22 + 22) / (6 * 31))
+
+
+def test_empty_places_of_trees_count_as_padding():
+    papers = NodeSet.from_fields(sizes=[3], features={"x": [1.0, 2.0, 3.0]})
+    seed = Adjacency.from_indices(("paper", [0]), ("_readout", [0]))
+    graph = GraphTensor.from_pieces(
+        context=Context.from_fields(features={"hop_0": tf.constant([[2, -1]], tf.int64)}),
+        node_sets={"paper": papers, "_readout": NodeSet.from_fields(sizes=[1])},
+        edge_sets={"_readout/seed": EdgeSet.from_fields(sizes=[1], adjacency=seed)},
+    )
+    hop = EgoHop(feature="hop_0", relation="cites", node_set="paper", fan_out=2)
+    trees, is_real = ego_batch(graph, EgoTrees(seed_node_set="paper", hops=(hop,)), batch_size=2)
+    no_batches = tf.zeros([], tf.int64)
+
+    counted = epoch_input(count_batch(PaddedBatch(trees, is_real, no_batches, no_batches)), num_steps=1)
+
+    # Each of two examples has 3 papers, 2 edges to parents, a readout and its edge; only the first is real, and lacks
+    # a paper and its edge.
+    assert counted.fill == pytest.approx((7 - 2) / (2 * 7))
 
 
 def test_shares_of_time_are_those_of_the_steps():
