@@ -374,8 +374,8 @@ def _ego_gnn(
     trees = ego_trees_of_batch(graph_spec)
     if not 0 <= num_layers <= len(trees.hops):
         raise ValueError(
-            f"`num_layers` must be at most the hops of the trees, {len(trees.hops)}; got {num_layers}. Sample more "
-            "hops, or leave it out."
+            f"`num_layers` must lie in [0, {len(trees.hops)}], the number of hops of the trees; got {num_layers}. "
+            "Sample more hops, or leave it out."
         )
     depth = num_layers or len(trees.hops)
     layers = []

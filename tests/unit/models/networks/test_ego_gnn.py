@@ -125,7 +125,7 @@ def test_fewer_layers_than_hops_leave_out_the_last_ones(batches: Batches) -> Non
 
 
 def test_more_layers_than_hops_are_refused(batches: Batches) -> None:
-    with pytest.raises(ValueError, match="`num_layers` must be at most the hops of the trees, 2; got 3"):
+    with pytest.raises(ValueError, match=r"`num_layers` must lie in \[0, 2\], the number of hops of the trees; got 3"):
         ego_gnn.ego_sage(batches[1].spec, units=5, num_layers=3)
 
 
