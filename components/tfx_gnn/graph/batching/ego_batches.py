@@ -167,12 +167,12 @@ def count_empty_places(graph: GraphTensor) -> tf.Tensor:
     return tf.add_n([tf.math.count_nonzero(~mask, axis=tf.range(1, mask.shape.rank), dtype=tf.int64) for mask in masks])
 
 
-def _mask_of(spec: GraphTensorSpec, edge_set: const.EdgeSetName) -> tf.TensorSpec | None:
+def _mask_of(spec: GraphTensorSpec, edge_set: const.EdgeSetName) -> const.FieldSpec | None:
     """Returns the mask of the hop that an edge set of a batch stands for; None for other edge sets."""
     feature, _, relation = edge_set.partition("/")
     mask = spec.context_spec.features_spec.get(feature)
     # tf.Examples have no bools, so a feature of theirs is never taken for a mask.
-    return mask if relation and isinstance(mask, tf.TensorSpec) and mask.dtype == tf.bool else None
+    return mask if relation and mask is not None and mask.dtype == tf.bool else None
 
 
 @tf.autograph.experimental.do_not_convert
