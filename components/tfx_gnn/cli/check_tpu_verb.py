@@ -43,7 +43,10 @@ def check_tpu(
         str, typer.Option(help="Batches of the training split: 'packed', 'fit_or_skip', 'tight' or 'ego'.")
     ] = "packed",
     batch_size: Annotated[
-        int, typer.Option(help="Graphs in one core's batch; 0 for the --batch-size of `sizes learn`.")
+        int,
+        typer.Option(
+            help="Graphs in one core's batch; 0 for the --batch-size of `sizes learn`, unless batching is 'ego'."
+        ),
     ] = 0,
     success_ratio: Annotated[
         float, typer.Option(help="Success ratio of the fit-or-skip budget to use, one of those that were learned.")

@@ -211,7 +211,8 @@ def train(
     batch_size: Annotated[
         int,
         typer.Option(
-            help="Graphs in a step, over all replicas together; 0: each replica uses the --batch-size of `sizes learn`."
+            help="Graphs in a step, over all replicas together. 0, except with 'ego': each replica uses the "
+            "--batch-size of `sizes learn`."
         ),
     ] = 0,
     success_ratio: Annotated[
