@@ -1,4 +1,6 @@
 from tfx_gnn.graphlearn.attribute_decoder import Attribute as Attribute
+from tfx_gnn.graphlearn.attribute_decoder import DecodedEdges as DecodedEdges
+from tfx_gnn.graphlearn.attribute_decoder import DecodedNodes as DecodedNodes
 from tfx_gnn.graphlearn.attribute_decoder import Decoder as Decoder
 from tfx_gnn.graphlearn.attribute_decoder import decoded_schema as decoded_schema
 from tfx_gnn.graphlearn.data.batch_graph import BatchGraph as BatchGraph

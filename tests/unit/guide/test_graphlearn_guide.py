@@ -5,15 +5,21 @@ from __future__ import annotations
 import re
 import runpy
 
+from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
+
 DOCUMENT = "docs/coming_from_graphlearn.md"
 
 
-def test_the_snippets_print_what_the_comments_below_them_say(python_of_document, tmp_path):
+def test_the_snippets_print_what_the_comments_below_them_say(python_of_document, tmp_path, monkeypatch):
     program = tmp_path / "coming_from_graphlearn.py"
     program.write_text(python_of_document(DOCUMENT))
     printed = []
+    monkeypatch.chdir(tmp_path)
+    # As when Python is started there: the document writes a module of its own.
+    monkeypatch.syspath_prepend(str(tmp_path))
 
-    runpy.run_path(str(program), init_globals={"print": lambda *values: printed.append(" ".join(map(str, values)))})
+    with libraries_traced_as_written():
+        runpy.run_path(str(program), init_globals={"print": lambda *values: printed.append(" ".join(map(str, values)))})
 
     said = re.findall(r"^# (.*)$", python_of_document(DOCUMENT), re.MULTILINE)
     assert printed == said
