@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Literal
 
 from tfx_gnn.graphlearn.attribute_decoder import LABEL, REVERSE_SUFFIX, TIMESTAMP, WEIGHT
 from tfx_gnn.graphlearn.queries.neighbors import HOP_STRATEGIES
@@ -12,6 +13,10 @@ from tfx_gnn.sampling.plan.hop import INDUCED_PREFIX, ROOT_SOURCE, ROOT_TARGET, 
 from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, Temporal
 from tfx_gnn.sampling.plan.plan_checks import check_plan
 
+_DISTRIBUTIONS: dict[str, Literal["in_degree", "node_weight"]] = {
+    "in_degree": "in_degree",
+    "node_weight": "node_weight",
+}
 _RESERVED = (SEED, ROOT_SOURCE, ROOT_TARGET)
 
 
@@ -127,8 +132,6 @@ class _Translation:
                 "a plan draws negatives once, for the sources of its seed edges and in their edge type",
                 "Write E(edge_type), outV() and one outNeg(edge_type)",
             )
-        if settings.strategy == "node_weight":
-            raise _no_plan(step, "a plan draws negatives by 'random' or 'in_degree'", "Use one of these")
         same_feature = ""
         if settings.condition is not None:
             condition = settings.condition[1]
@@ -145,7 +148,8 @@ class _Translation:
                 same_feature = stored[column.column].name
         return Negatives(
             num_per_positive=settings.count,
-            distribution="in_degree" if settings.strategy == "in_degree" else "uniform",
+            distribution=_DISTRIBUTIONS.get(settings.strategy, "uniform"),
+            weight_feature=WEIGHT if settings.strategy == "node_weight" else "",
             same_feature=same_feature,
             excludes_neighbors=settings.strategy == "in_degree" or settings.condition is not None,
         )

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tfx_gnn.sampling.engine.block_result import is_among
 from tfx_gnn.sampling.plan.plan import Negatives
@@ -20,6 +21,8 @@ from tfx_gnn.sampling.random_choice import mix
 
 _STREAM = np.uint64(0x6E65676174697665)  # ASCII of "negative"
 _PAIRS_AT_ONCE = 1 << 18
+_MAX_WEIGHT = 1 << 20
+_WEIGHT_STEPS = 1 << 20  # in a weight of 1
 _MISSING = -1
 
 _Nodes = npt.NDArray[np.int64]
@@ -74,6 +77,21 @@ def order_drawable_nodes(
         group_starts=np.searchsorted(groups[nodes], np.arange(num_groups + 1)).astype(np.int64),
         ends=None if weights is None else np.cumsum(weights[nodes], dtype=np.int64),
     )
+
+
+def whole_weights(values: pa.Array, name: str) -> npt.NDArray[np.int64]:
+    """Converts the weights of nodes to whole numbers, which add up to the same sum in any order.
+
+    A weight counts in steps of 2**-20. `name` is that of the feature, for messages.
+    """
+    weights = values.to_numpy(zero_copy_only=False).astype(np.float64)
+    wrong = np.flatnonzero(~((weights >= 0.0) & (weights <= _MAX_WEIGHT)))
+    if len(wrong):
+        raise ValueError(
+            f"`weight_feature` must hold weights in [0, {_MAX_WEIGHT}]; got {weights[wrong[0]]} in {name!r}. Scale the "
+            "weights, and give nodes that must not be drawn the weight 0."
+        )
+    return np.rint(weights * _WEIGHT_STEPS).astype(np.int64)
 
 
 def draw_numbers(keys: _Codes, *, sampling_seed: int, negatives: Negatives) -> _Codes:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tfx_gnn.sampling.engine.negatives import PairLookup, choose_negatives, order_drawable_nodes
+from tfx_gnn.sampling.engine.negatives import PairLookup, choose_negatives, order_drawable_nodes, whole_weights
 from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.plan.edge_ranks import rank_limit
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED
@@ -388,6 +388,8 @@ class _NegativeDrawer:
         weights = None
         if plan.negatives.distribution == "in_degree":
             weights = np.bincount(edges.targets, minlength=targets.num_nodes).astype(np.int64)
+        elif plan.negatives.weight_feature:
+            weights = whole_weights(targets.features[plan.negatives.weight_feature], plan.negatives.weight_feature)
         self._groups = _groups(targets.features[plan.negatives.same_feature]) if plan.negatives.same_feature else None
         self._drawable = order_drawable_nodes(hash_ids(targets.ids), weights=weights, groups=self._groups)
         self._edges = PairLookup(edges.sources, edges.targets, num_targets=targets.num_nodes)

@@ -20,7 +20,8 @@ _SEED_DTYPES = ("int64", "float32", "string")
 
 
 _MAX_DRAWS = 2**15 - 1  # draws are numbered in int16
-_DISTRIBUTIONS = ("uniform", "in_degree")
+_NODE_WEIGHT = "node_weight"
+_DISTRIBUTIONS = ("uniform", "in_degree", _NODE_WEIGHT)
 _STRUCTURE_LABELS = ("", "common_neighbor", "distance", "drnl")
 
 
@@ -107,7 +108,9 @@ class Negatives:
     Attributes:
         num_per_positive: negatives per seed pair, at least 1.
         distribution: "uniform" over the target nodes, or in proportion to their
-            "in_degree" in the seed edge set.
+            "in_degree" in the seed edge set, or to their "node_weight".
+        weight_feature: feature of the target node set with the weights of "node_weight",
+            numbers in [0, 2**20] that count in steps of 2**-20.
         same_feature: feature of the target node set; if given, only nodes with the
             value of the true target are drawn.
         excludes_neighbors: whether true neighbors of the source are never drawn.
@@ -119,7 +122,8 @@ class Negatives:
     """
 
     num_per_positive: int
-    distribution: Literal["uniform", "in_degree"] = "uniform"
+    distribution: Literal["uniform", "in_degree", "node_weight"] = "uniform"
+    weight_feature: str = ""
     same_feature: str = ""
     excludes_neighbors: bool = True
     num_draws: int = 8
@@ -146,6 +150,16 @@ class Negatives:
                 f"`distribution` must be one of {list(_DISTRIBUTIONS)}; got {self.distribution!r} in `negatives`. "
                 "Choose one of them."
             )
+        if bool(self.weight_feature) != (self.distribution == _NODE_WEIGHT):
+            raise ValueError(
+                f"`weight_feature` must name a feature for distribution {_NODE_WEIGHT!r}, and be empty for others; got "
+                f"{self.weight_feature!r} with {self.distribution!r} in `negatives`. Change one of the two."
+            )
+
+    @property
+    def sums_weights(self) -> bool:
+        """Whether the weights that draws are relative to are only known once they have been added up."""
+        return bool(self.same_feature or self.weight_feature)
 
 
 def _check_text(field: str, value: str, place: str) -> None:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from tfx_gnn.graph.reserved_names import ID_NAME, STRUCTURE_LABEL
-from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan, check_known, hop_ends, reached_node_sets, root_node_sets
 from tfx_gnn.sampling.plan.seed_splits import split_time_feature, tables_with_splits
 
 if TYPE_CHECKING:
-    from tfx_gnn.graph.proto.graph_schema_pb2 import Feature, GraphSchema
+    from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, Feature, GraphSchema, NodeSet
 
 
 def check_plan(plan: SamplingPlan, schema: GraphSchema) -> None:
@@ -45,18 +44,17 @@ def _check_hops(plan: SamplingPlan, schema: GraphSchema) -> None:
                 )
         ends[hop.name] = end
         if hop.weight_feature:
-            _check_weight(hop, schema, place)
+            _check_weight(hop.weight_feature, schema.edge_sets[hop.edge_set], f"hop {hop.name!r}")
 
 
-def _check_weight(hop: Hop, schema: GraphSchema, place: str) -> None:
-    features = schema.edge_sets[hop.edge_set].features
-    check_known("weight_feature", hop.weight_feature, features, f" for {hop.edge_set!r}{place}")
-    feature = features[hop.weight_feature]
+def _check_weight(name: str, items: NodeSet | EdgeSet, place: str) -> None:
+    check_known("weight_feature", name, items.features, f" in {place}")
+    feature = items.features[name]
     dtype = tf.dtypes.as_dtype(feature.dtype)
     if not (dtype.is_floating or dtype.is_integer) or not _is_scalar(feature):
         raise ValueError(
-            f"`weight_feature` must be a number for each edge; got {hop.weight_feature!r} of type {dtype.name} and "
-            f"shape {_shape(feature)}{place}. Name a scalar numeric feature."
+            f"`weight_feature` must be one number for each node or edge; got {name!r} of type {dtype.name} and shape "
+            f"{_shape(feature)} in {place}. Name a scalar numeric feature."
         )
 
 
@@ -104,6 +102,8 @@ def _check_links(plan: SamplingPlan, schema: GraphSchema) -> None:
         node_set = seed_edges.target
         features = schema.node_sets[node_set].features
         check_known("same_feature", plan.negatives.same_feature, features, f" for {node_set!r}")
+    if plan.negatives and plan.negatives.weight_feature:
+        _check_weight(plan.negatives.weight_feature, schema.node_sets[seed_edges.target], "`negatives`")
 
 
 def _check_temporal(plan: SamplingPlan, schema: GraphSchema) -> None:

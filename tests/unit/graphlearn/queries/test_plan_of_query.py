@@ -78,6 +78,18 @@ def test_edges_that_are_there_in_both_directions_hide_each_other(make_store):
     assert reverse.E("e_reverse").batch(1).alias("e").values().to_plan().reverse_edge_sets == ("e",)
 
 
+def test_negatives_by_weight_are_those_of_a_plan(make_store):
+    nodes = {"a": {"id": [1]}, "b": {"id": [2, 3], "weight": [1.0, 2.0]}}
+    edges = make_store(nodes, {"e": ("a", "b", [(1, 2)], {})}).E("e").batch(1)
+    edges.outV().outNeg("e").sample(3).by("node_weight").alias("negative")
+
+    negatives = edges.alias("e").values().to_plan().negatives
+
+    assert negatives == Negatives(
+        num_per_positive=3, distribution="node_weight", weight_feature="weight", excludes_neighbors=False
+    )
+
+
 def test_the_sampler_runs_the_plan(shop):
     users = shop.V("user").batch(10).alias("u")
     query = users.outV("buy").sample(2).by("topk").alias("i").values()

@@ -271,6 +271,11 @@ def _negatives_of_one_value(names):
     return _links(names, negatives=negatives, hops=())
 
 
+def _negatives_by_weight(names):
+    negatives = Negatives(num_per_positive=2, distribution="node_weight", weight_feature=names.seed_time)
+    return _links(names, negatives=negatives, hops=())
+
+
 def _structure_labels(names):
     negatives = Negatives(num_per_positive=2, num_draws=3, own_subgraphs=True)
     return _links(names, negatives=negatives, induced_edge_sets=(names.near,), structure_labels="distance")
@@ -291,6 +296,7 @@ PLANS: Mapping[str, Callable[[Names], SamplingPlan]] = {
     "classified edges": _classified_edges,
     "negatives": _negatives,
     "negatives of one value": _negatives_of_one_value,
+    "negatives by weight": _negatives_by_weight,
     "structure labels": _structure_labels,
 }
 

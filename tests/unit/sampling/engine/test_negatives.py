@@ -1,6 +1,7 @@
 import itertools
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from tfx_gnn.sampling.engine.negatives import (
     choose_negatives,
     draw_numbers,
     order_drawable_nodes,
+    whole_weights,
 )
 from tfx_gnn.sampling.plan.plan import Negatives
 
@@ -220,6 +222,19 @@ def test_in_degree_negatives_follow_the_weights_without_replacement():
     assert sum(counts) == num_pairs
     # The 0.999 quantile of chi-square with five degrees of freedom.
     assert _chi_square(np.array(counts), np.array(expected)) < 20.5
+
+
+def test_weights_become_whole_numbers_that_keep_their_ratios():
+    weights = whole_weights(pa.array([0.0, 0.25, 3.0, 2.0**20, 2.0**-20]), "weight")
+
+    assert weights.tolist() == [0, 2**18, 3 * 2**20, 2**40, 1]
+    assert whole_weights(pa.array([1, 2]), "weight").tolist() == [2**20, 2**21]
+
+
+@pytest.mark.parametrize("wrong", [-0.5, float("nan"), float("inf"), 2.0**20 + 1])
+def test_weights_out_of_range_are_refused(wrong):
+    with pytest.raises(ValueError, match=r"`weight_feature` must hold weights in \[0, 1048576\]; got .* in 'w'"):
+        whole_weights(pa.array([1.0, wrong]), "w")
 
 
 def test_negatives_of_one_value_are_uniform_within_it():

@@ -237,6 +237,11 @@ def test_a_hop_refuses(fields, message):
         (lambda: Negatives(num_per_positive=1, num_draws=0), "`num_draws` must be an integer of at least 1; got 0"),
         (lambda: Negatives(num_per_positive=1, num_draws=2**15), "`num_draws` must be at most 32767; got 32768"),
         (lambda: Negatives(num_per_positive=1, distribution="even"), "`distribution` must be one of .* got 'even'"),
+        (
+            lambda: Negatives(num_per_positive=1, distribution="node_weight"),
+            "`weight_feature` must name a feature for distribution 'node_weight', .* got '' with 'node_weight'",
+        ),
+        (lambda: Negatives(num_per_positive=1, weight_feature="x"), "`weight_feature` .* got 'x' with 'uniform'"),
         (lambda: Negatives(num_per_positive=1, own_subgraphs=1), "`own_subgraphs` must be True or False; got 1 in"),
         (
             lambda: _link(structure_labels="drn"),
@@ -282,11 +287,11 @@ def test_a_plan_refuses(make, message):
         (SamplingPlan(seed_edge_set="sells"), r"`seed_edge_set` must be one of \['bought_by', 'buys', 'knows'\]; got"),
         (
             _plan(Hop(edge_set="buys", fan_out=1, strategy="top_k", weight_feature="note")),
-            r"`weight_feature` must be a number for each edge; got 'note' of type string and shape \[\] in hop 'buys'",
+            r"`weight_feature` must be one number for each .* got 'note' of type string and shape \[\] in hop 'buys'",
         ),
         (
             _plan(Hop(edge_set="buys", fan_out=1, strategy="top_k", weight_feature="price")),
-            r"`weight_feature` must be one of \['count', 'note'\] for 'buys' in hop 'buys'; got 'price'",
+            r"`weight_feature` must be one of \['count', 'note'\] in hop 'buys'; got 'price'",
         ),
         (
             _plan(Hop(edge_set="knows", fan_out=1), induced_edge_sets=("buys",)),

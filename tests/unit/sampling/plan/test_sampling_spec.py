@@ -140,7 +140,7 @@ def test_a_pair_of_seeds_is_expanded_at_both_ends():
         (SEED + _op("a", "x"), "`edge_set_name` must be one of .* got 'x' in sampling op 'a'"),
         (SEED + _op("a", more=""), "`sample_size` must be at least 1; got none in sampling op 'a'"),
         (SEED + _op("a", more="sample_size: -2"), "`sample_size` must be at least 1; got -2 in sampling op 'a'"),
-        (SEED + _op("a", "said", more="sample_size: 2"), "must be a number for each edge; got 'weight' .* in hop 'a'"),
+        (SEED + _op("a", "said", more="sample_size: 2"), "must be one number for each .* got 'weight' .* in hop 'a'"),
         (SEED + _op("a", "wrote"), "must end in node set 'author', .* got 'seed', .* in hop 'a'"),
     ],
 )

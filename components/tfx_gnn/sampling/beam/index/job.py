@@ -145,6 +145,8 @@ def requirements_of_plan(plan: SamplingPlan, schema: GraphSchema) -> IndexRequir
     of_nodes = {name: _features(plan, schema.node_sets[name].features, name) for name in sorted(node_sets)}
     if plan.negatives and plan.negatives.same_feature:
         of_nodes[roots[-1]] |= {plan.negatives.same_feature}
+    if plan.negatives and plan.negatives.weight_feature:
+        of_nodes[roots[-1]] |= {plan.negatives.weight_feature}
     return IndexRequirements(
         node_sets={name: tuple(sorted(features)) for name, features in of_nodes.items()},
         edge_sets=edge_sets,

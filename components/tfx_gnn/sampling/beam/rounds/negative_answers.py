@@ -17,7 +17,7 @@ from tfx_gnn.sampling.beam.index.partitions import (
 )
 from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex
 from tfx_gnn.sampling.engine.edge_choice import expand_ranges
-from tfx_gnn.sampling.engine.negatives import DrawableNodes, order_drawable_nodes
+from tfx_gnn.sampling.engine.negatives import DrawableNodes, order_drawable_nodes, whole_weights
 from tfx_gnn.sampling.plan.hop import ROOT_TARGET
 from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets
 from tfx_gnn.sampling.random_choice import hash_ids, hash_integers, mix
@@ -160,6 +160,8 @@ class DrawablePartition:
         weights = None
         if plan.negatives.distribution == "in_degree":
             weights = index.load_in_degrees(plan.seed_edge_set, partition)
+        elif plan.negatives.weight_feature:
+            weights = whole_weights(nodes.features[plan.negatives.weight_feature], plan.negatives.weight_feature)
         self._nodes = nodes
         self._group_of_node: _Codes | None = None
         self.groups: _Codes = np.zeros(1, np.uint64)
@@ -179,7 +181,8 @@ class DrawablePartition:
 
     def groups_of(self, nodes: _Codes) -> _Codes:
         """Returns the groups of nodes of this partition, given by code."""
-        assert self._group_of_node is not None
+        if self._group_of_node is None:
+            return np.zeros(len(nodes), np.uint64)
         return self._group_of_node[self._nodes.positions_of(nodes)]
 
     def answer(self, asked: DrawRequests) -> DrawAnswer:

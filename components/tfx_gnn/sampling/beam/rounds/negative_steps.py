@@ -2,7 +2,8 @@
 
 One round finds the nodes that draws fall on, from the nodes' partitions. The next finds which of these candidates are
 true neighbors, from the partitions of the sources and, for hubs, of their buckets. If negatives must share a value with
-the true target, two rounds come first: they find the value, and the total weight of its nodes in each partition.
+the true target, or are drawn by weight, two rounds come first: they find the value, and the total weight of its nodes
+in each partition.
 """
 
 from __future__ import annotations
@@ -218,7 +219,7 @@ class StartNegatives(IndexStep):
         assert negatives is not None
         for seeds in read_block_seeds(self._index, self._plan, element.blocks()):
             state = NegativeState(seeds=seeds, negatives=negatives, sampling_seed=self._sampling_seed)
-            if negatives.same_feature:
+            if negatives.sums_weights:
                 yield from _ask(state, state.ask_groups(info.num_partitions))
             else:
                 yield from _ask(state, state.ask_draws(self._totals_of_all()))
@@ -351,7 +352,7 @@ def draw_negatives(runs: Any, index_dir: str, plan: SamplingPlan, sampling_seed:
     asked = runs | "StartNegatives" >> beam.ParDo(StartNegatives(index_dir, plan, sampling_seed)).with_outputs(
         REQUESTS, main=STATES
     )
-    if plan.negatives.same_feature:
+    if plan.negatives.sums_weights:
         requests = (
             asked[REQUESTS]
             | "ByPartitionOfTargets" >> beam.GroupByKey()
