@@ -61,6 +61,8 @@ class _Translation:
             self._names[step] = self._name_of_end(step, upstream)
         elif step.operation == "hop":
             self._names[step] = self._add_hop(step, upstream)
+        elif step.operation == "walk":
+            self._add_walk(step, upstream)
         elif step.operation == "negative":
             self.negatives = self._negatives(step, upstream)
             self._negative_step = step
@@ -106,8 +108,29 @@ class _Translation:
                     step, "a plan expands negatives as it expands the true targets", "Write the same steps after inV()"
                 )
             return like[0].name
+        return self._append(hop, step.get_alias())
+
+    def _add_walk(self, step: Step, upstream: Step) -> None:
+        """Adds a hop to one neighbor for each step of a walk."""
+        settings = step.settings
+        if (settings.return_p, settings.in_out_q) != (1.0, 1.0):
+            raise _no_plan(step, "a plan walks without regard to the node before, p = q = 1", "Leave p and q out")
+        if step.pos_downstreams or step.neg_downstreams:
+            raise _no_plan(step, "a plan ends with a walk", "Leave out what follows it")
+        name = self._names[upstream]
+        for number in range(settings.walk_length):
+            hop = Hop(
+                edge_set=settings.edge_type,
+                fan_out=1,
+                inputs=(name,),
+                strategy="uniform_with_replacement",
+                padding=step.store.padding_mode,
+            )
+            name = self._append(hop, f"{step.get_alias()}_{number}" if step.get_alias() else "")
+
+    def _append(self, hop: Hop, name: str) -> str:
+        """Adds a hop under a name, or under another one if it is taken; returns the name."""
         taken = {*_RESERVED, *(one.name for one in self.hops)}
-        name = step.get_alias()
         if not name or name in taken or name.startswith(INDUCED_PREFIX):
             number = len(self.hops)
             while (name := f"hop_{number}") in taken:

@@ -179,8 +179,9 @@ class Query:
 
         Hops are named after the aliases. A plan differs from a query in this: it always keeps the
         two ends of a seed edge out of each other's neighborhood; a node that several others lead
-        to is expanded once; the negatives of a pair differ, and "random" ones are drawn from
-        all nodes of the type. Batches, shuffling and `func` belong to training, not to a plan.
+        to is expanded once, so that walks that meet go on together; the negatives of a pair
+        differ, and "random" ones are drawn from all nodes of the type. Batches, shuffling and
+        `func` belong to training, not to a plan.
 
         Returns:
             A node plan after V, with the label if there is one; a link plan after E, with times if

@@ -78,6 +78,19 @@ def test_edges_that_are_there_in_both_directions_hide_each_other(make_store):
     assert reverse.E("e_reverse").batch(1).alias("e").values().to_plan().reverse_edge_sets == ("e",)
 
 
+def test_a_walk_is_a_chain_of_hops_to_one_neighbor(shop):
+    users = shop.V("user").batch(2).alias("u")
+    users.random_walk("knows", 3).alias("walk")
+
+    hops = users.values().to_plan().hops
+
+    assert [(hop.name, hop.inputs, hop.fan_out, hop.strategy) for hop in hops] == [
+        ("walk_0", ("seed",), 1, "uniform_with_replacement"),
+        ("walk_1", ("walk_0",), 1, "uniform_with_replacement"),
+        ("walk_2", ("walk_1",), 1, "uniform_with_replacement"),
+    ]
+
+
 def test_negatives_by_weight_are_those_of_a_plan(make_store):
     nodes = {"a": {"id": [1]}, "b": {"id": [2, 3], "weight": [1.0, 2.0]}}
     edges = make_store(nodes, {"e": ("a", "b", [(1, 2)], {})}).E("e").batch(1)
@@ -112,8 +125,12 @@ def _edges(shop):
     [
         (lambda shop: shop.V("buy", NodeFrom.EDGE_SRC).batch(2), r"got V\(buy,EDGE_SRC,NONE\), alias 'x'"),
         (
-            lambda shop: shop.V("user").batch(2).random_walk("knows", 2),
-            r"no walk; got V\(.*random_walk\(knows\), alias",
+            lambda shop: shop.V("user").batch(2).random_walk("knows", 2, p=0.5),
+            r"a plan walks without regard to the node before, .*; got V\(.*random_walk\(knows\), alias",
+        ),
+        (
+            lambda shop: shop.V("user").batch(2).random_walk("knows", 2).outV("buy").sample(1),
+            r"a plan ends with a walk; got V\(.*random_walk\(knows\)",
         ),
         (lambda shop: shop.V("user").batch(2).SubGraph("knows", [2]), "a plan has no subgraph"),
         (lambda shop: shop.V("user").batch(2).outNeg("buy").sample(2), "a plan draws negatives once, for the sources"),
