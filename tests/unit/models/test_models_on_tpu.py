@@ -11,6 +11,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.components.graph_trainer.tpu_readiness import check_model_for_tpu
+from tfx_gnn.graph.batching.ego_batches import EgoHop, EgoTrees
 from tfx_gnn.graph.codec.flat_tensors import graph_flat_tensor_specs, graph_from_flat_tensors
 from tfx_gnn.graph.schema.schema_io import parse_schema
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
@@ -27,6 +28,7 @@ from tfx_gnn.models.tasks import (
 )
 from tfx_gnn.records.size_constraints_file import Budget
 from tfx_gnn.training.data.input_pipeline import LabelledGraphs
+from tfx_gnn.training.data.padded_batches import EgoBudget
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 from tfx_gnn.training.loop.model_building import ModelBuilder
 
@@ -54,6 +56,19 @@ PAIR = """
 edge_sets { key: "_readout/source" value { source: "user" target: "_readout" } }
 edge_sets { key: "_readout/target" value { source: "item" target: "_readout" } }
 """
+TREES = EgoTrees(
+    seed_node_set="user",
+    hops=(
+        EgoHop(feature="hop_0", relation="knows", node_set="user", fan_out=3),
+        EgoHop(feature="hop_1", relation="buys", node_set="item", fan_out=2),
+    ),
+)
+SETS_WITH_TREES = SETS.replace(
+    "context {",
+    """context {
+  features { key: "hop_0" value { dtype: DT_INT64 shape { dim { size: 3 } } } }
+  features { key: "hop_1" value { dtype: DT_INT64 shape { dim { size: 6 } } } }""",
+)
 NODES = {"user": 24, "item": 16, "_readout": 5}
 EDGES = {"knows": 32, "buys": 40}
 FEATURES = {
@@ -126,11 +141,11 @@ def _builder(name, objective, graph_spec, precision="float32", **options):
     )
 
 
-def _labelled(task, readout_edges, summary=None, sets=SETS):
+def _labelled(task, readout_edges, summary=None, sets=SETS, trees=None):
     spec = create_graph_spec_from_schema_pb(parse_schema(sets + readout_edges))
     objective = task.objective(summary=summary)
     objective.check_spec(spec)
-    return LabelledGraphs(graph_spec=spec, objective=objective)
+    return LabelledGraphs(graph_spec=spec, objective=objective, trees=trees)
 
 
 def _problems(name, labelled, precision="float32", **options):
@@ -147,6 +162,8 @@ def _problems(name, labelled, precision="float32", **options):
         fill_by_set={},
         bytes_per_batch=0,
     )
+    if labelled.trees is not None:
+        budget = EgoBudget(batch_size=4, trees=labelled.trees)
     readiness = check_model_for_tpu(
         lambda spec: _builder(name, labelled.objective, spec, precision, **options),
         labelled,
@@ -187,10 +204,15 @@ RUNS = [
     ("graph_sage", "links by subgraph", "mixed_bfloat16", {"sort_edges": False}),
     ("rgcn", "links by distmult", "mixed_bfloat16", {"num_blocks": 2, "normalization": "layer"}),
 ]
+RUNS_ON_TREES = [
+    ("ego_gat", "node regression", "float32", {"num_layers": 2, "edge_dropout": 0.2, "heads_merge_type": "mean"}),
+    ("ego_gin", "node classification", "float32", {"learn_epsilon": True, "hidden_units": 16}),
+    ("ego_sage", "node classification", "mixed_bfloat16", {"num_layers": 2, "aggregator": "pool", "residual": True}),
+]
 
 
 def test_every_model_and_every_task_is_among_the_runs():
-    assert {model for model, *_ in RUNS} == set(MODELS)
+    assert {model for model, *_ in (*RUNS, *RUNS_ON_TREES)} == set(MODELS)
     assert {task for _, task, *_ in RUNS} == set(TASKS)
 
 
@@ -201,6 +223,13 @@ def test_every_model_and_every_task_is_among_the_runs():
 )
 def test_a_tpu_can_train_every_model(model, task, precision, options):
     assert _problems(model, _labelled(*TASKS[task]), precision, **options) == []
+
+
+@pytest.mark.parametrize(("model", "task", "precision", "options"), RUNS_ON_TREES)
+def test_a_tpu_can_train_every_model_of_trees(model, task, precision, options):
+    labelled = _labelled(*TASKS[task], sets=SETS_WITH_TREES, trees=TREES)
+
+    assert _problems(model, labelled, precision, **options) == []
 
 
 def test_values_that_are_hashed_or_many_are_ready_for_a_tpu_once_the_input_pipeline_prepared_them():
