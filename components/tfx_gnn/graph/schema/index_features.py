@@ -90,15 +90,6 @@ def index_features(schema: schema_pb2.GraphSchema) -> dict[str, dict[const.Field
     return found
 
 
-def remove_lost_index_features(schema: schema_pb2.GraphSchema) -> None:
-    """Removes the marks of features that no longer exist."""
-    for one_set in sets_by_key(schema).values():
-        for entry in list(one_set.metadata.extra):
-            is_mark = entry.key.startswith(INDEX_FEATURE_KEY)
-            if is_mark and entry.key[len(INDEX_FEATURE_KEY) :] not in one_set.features:
-                one_set.metadata.extra.remove(entry)
-
-
 def sets_by_key(schema: schema_pb2.GraphSchema) -> dict[str, _Set]:
     """Returns the sets of a schema by "context", "nodes/<set>" and "edges/<set>"."""
     return {kind if kind == const.CONTEXT else f"{kind}/{name}": one_set for kind, name, one_set in iter_sets(schema)}

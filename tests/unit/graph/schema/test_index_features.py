@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 import tfx_gnn
-from tfx_gnn.graph.schema.index_features import index_features, mark_index_features, remove_lost_index_features
+from tfx_gnn.graph.schema.index_features import index_features, mark_index_features
 
 TEXT = """
 context { features { key: "root" value { dtype: DT_INT64 } } features { key: "heat" value { dtype: DT_FLOAT } } }
@@ -43,19 +43,6 @@ def test_last_mark_of_a_feature_counts_and_others_stay(schema):
 
     entries = [(entry.key, entry.value) for entry in schema.context.metadata.extra]
     assert entries == [("note", "root"), ("index_feature/root", "authors")]
-
-
-def test_marks_go_with_their_features(schema):
-    mark_index_features(schema, DECLARED)
-    del schema.edge_sets["cites"].features["path"]
-    del schema.context.features["root"]
-
-    remove_lost_index_features(schema)
-
-    assert index_features(schema) == {
-        "nodes/docs": {"twin": "docs"},
-        "edges/cites": {"between": ("docs", "authors")},
-    }
 
 
 @pytest.mark.parametrize(
