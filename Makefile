@@ -6,6 +6,8 @@
 SHELL := /bin/sh
 # Settings of whoever calls that would lead Python to other packages than those in .venv.
 unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV
+# Without bytecode, each process would compile TensorFlow and TFX anew, for half a minute.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help:  ## Print this list

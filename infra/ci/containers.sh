@@ -34,7 +34,7 @@ main() {
     fi
     root=$1
     shift
-    unset PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV
+    unset PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
     mkdir -p "$store"
     exec {lock}>"$store/lock"
     flock "$lock"

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 infra/bootstrap.sh test
-unset PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 infra/bootstrap.sh test
-unset PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 
 failed=
 check() {

@@ -42,7 +42,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
     echo '{"type": "authorized_user", "client_id": "id", "client_secret": "secret", "refresh_token": "token"}' \
         >"$GOOGLE_APPLICATION_CREDENTIALS"
     export AWS_EC2_METADATA_DISABLED=true AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret
-    unset PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV http_proxy https_proxy \
+    unset PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV PYTHONDONTWRITEBYTECODE http_proxy https_proxy \
         HTTP_PROXY HTTPS_PROXY ALL_PROXY all_proxy
     export TFX_GNN_STORES_FIGURES=$work/figures TFX_GNN_STORES_LOCAL_RUN=$work/local_run
     # The compiler that the bootstrap installs on machines without one.

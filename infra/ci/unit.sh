@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 infra/bootstrap.sh test
-unset PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 # Last on PATH: the compiler that the bootstrap installs on machines without one.
 PATH=$PWD/.venv/bin:$PATH:$PWD/.tools/zig/bin
 export PATH
