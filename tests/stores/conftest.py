@@ -184,17 +184,27 @@ def compile_starter(project: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="session")
-def run_locally(project: Path) -> Callable[[], dict[str, Any]]:
-    """Runs the starter without any store and returns its metrics; the processes of the tests share one run."""
+def run_locally(project: Path) -> Callable[[], Path]:
+    """Runs the starter without any store and returns its artifacts; the processes of the tests share one run."""
     root = Path(os.environ["TFX_GNN_STORES_LOCAL_RUN"])
 
-    def metrics() -> dict[str, Any]:
+    def artifacts() -> Path:
         with root.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not root.exists():
                 done = _type_command([str(TRAINING), "web_shop:TASK", str(root), str(EPOCHS)], project)
                 assert done.returncode == 0, done.stdout + done.stderr
-        (written,) = root.glob("artifacts/GraphEvaluator/evaluation/*/metrics.json")
+        return root / "artifacts"
+
+    return artifacts
+
+
+@pytest.fixture(scope="session")
+def metrics_here(run_locally: Callable[[], Path]) -> Callable[[], dict[str, Any]]:
+    """Runs the starter without any store and returns its metrics."""
+
+    def metrics() -> dict[str, Any]:
+        (written,) = run_locally().glob("GraphEvaluator/evaluation/*/metrics.json")
         return dict(json.loads(written.read_text()))
 
     return metrics

@@ -38,10 +38,10 @@ def files_of(gcs, prefix):
     return {name.removeprefix(prefix): gcs.read(name) for name in gcs.objects(prefix) if not name.endswith("/")}
 
 
-def test_starter_on_a_failing_and_slow_store_gives_the_same_metrics_as_here(counts, metrics, run_locally):
+def test_starter_on_a_failing_and_slow_store_gives_the_same_metrics_as_here(counts, metrics, metrics_here):
     assert counts["refused"] > 10
     assert counts["lost"] > 10
-    assert metrics == run_locally()
+    assert metrics == metrics_here()
 
 
 def test_pushed_version_has_the_files_of_the_trained_model(gcs, counts):
