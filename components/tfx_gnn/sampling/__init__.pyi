@@ -12,7 +12,7 @@ from tfx_gnn.sampling.plan.hop import ROOT_SOURCE as ROOT_SOURCE
 from tfx_gnn.sampling.plan.hop import ROOT_TARGET as ROOT_TARGET
 from tfx_gnn.sampling.plan.hop import SEED as SEED
 from tfx_gnn.sampling.plan.hop import Hop as Hop
-from tfx_gnn.sampling.plan.plan import Negatives as Negatives
+from tfx_gnn.sampling.plan.negatives import Negatives as Negatives
 from tfx_gnn.sampling.plan.plan import SamplingPlan as SamplingPlan
 from tfx_gnn.sampling.plan.plan import SeedTable as SeedTable
 from tfx_gnn.sampling.plan.plan import Temporal as Temporal

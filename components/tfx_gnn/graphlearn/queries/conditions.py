@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfx_gnn.graphlearn.attribute_decoder import Decoder
+from tfx_gnn.sampling.plan.negatives import SHARE_TOLERANCE, counts_of_shares
 
 _KINDS = {"int": "int", "float": "float", "str": "string"}
 _FLAGS = ("batch_share", "unique")
-_TOLERANCE = 1e-6  # shares such as three times 1/3, written with six digits
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ class Condition:
         numbers = {"int": decoder.int_attr_num, "float": decoder.float_attr_num, "str": decoder.string_attr_num}
         columns = [column for kind in _KINDS for column in _columns(condition, kind, numbers[kind], path)]
         total = sum(column.share for column in columns)
-        if total > 1 + _TOLERANCE:
+        if total > 1 + SHARE_TOLERANCE:
             raise ValueError(
                 f"`int_props`, `float_props` and `str_props` must add up to at most 1; got {total:g} at {path}. "
                 "Lower some."
@@ -82,9 +82,7 @@ class Condition:
             >>> Condition(columns=tuple(columns)).counts(5)
             (3, 1)
         """
-        shares = [column.share for column in self.columns]
-        rest = max(1 - sum(shares), 0.0)
-        return tuple(_largest_remainder([*shares, rest if rest > _TOLERANCE else 0.0], num_negatives)[:-1])
+        return counts_of_shares([column.share for column in self.columns], num_negatives)
 
 
 def _columns(condition: Mapping[str, Any], kind: str, num_attributes: int, path: str) -> list[ConditionColumn]:
@@ -107,17 +105,6 @@ def _columns(condition: Mapping[str, Any], kind: str, num_attributes: int, path:
         ConditionColumn(kind=_KINDS[kind], column=column, share=float(share))
         for column, share in zip(cols, props, strict=True)
     ]
-
-
-def _largest_remainder(shares: Sequence[float], seats: int) -> list[int]:
-    total = sum(shares)
-    # Rounded, so that 0.1 * 30 has no remainder.
-    quotas = [round(seats * share / total, 9) for share in shares]
-    counts = [int(quota) for quota in quotas]
-    by_remainder = sorted(range(len(shares)), key=lambda one: counts[one] - quotas[one])
-    for one in by_remainder[: seats - sum(counts)]:
-        counts[one] += 1
-    return counts
 
 
 def _list(condition: Mapping[str, Any], key: str, path: str) -> Sequence[Any]:

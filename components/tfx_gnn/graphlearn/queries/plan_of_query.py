@@ -10,7 +10,8 @@ from tfx_gnn.graphlearn.attribute_decoder import LABEL, REVERSE_SUFFIX, TIMESTAM
 from tfx_gnn.graphlearn.queries.neighbors import HOP_STRATEGIES
 from tfx_gnn.graphlearn.queries.query_step import Step
 from tfx_gnn.sampling.plan.hop import INDUCED_PREFIX, ROOT_SOURCE, ROOT_TARGET, SEED, Hop
-from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, Temporal
+from tfx_gnn.sampling.plan.negatives import Negatives
+from tfx_gnn.sampling.plan.plan import SamplingPlan, Temporal
 from tfx_gnn.sampling.plan.plan_checks import check_plan
 
 _DISTRIBUTIONS: dict[str, Literal["in_degree", "node_weight"]] = {

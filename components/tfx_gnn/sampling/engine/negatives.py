@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfx_gnn.sampling.engine.block_result import is_among
-from tfx_gnn.sampling.plan.plan import Negatives
+from tfx_gnn.sampling.plan.negatives import Negatives
 from tfx_gnn.sampling.random_choice import mix
 
 _STREAM = np.uint64(0x6E65676174697665)  # ASCII of "negative"
@@ -67,14 +67,19 @@ def order_drawable_nodes(
     weights: npt.NDArray[np.int64] | None = None,
     groups: npt.NDArray[np.int64] | None = None,
 ) -> DrawableNodes:
-    """Orders the nodes of a node set, as positions in `codes`, for drawing; by default with weight 1, in one group."""
+    """Orders the nodes of a node set, as positions in `codes`, for drawing; by default with weight 1, in one group.
+
+    `groups` may have several rows; a node is then in a group of each.
+    """
     if groups is None:
         groups = np.zeros(len(codes), np.int64)
-    nodes = np.lexsort((codes, groups)).astype(np.int64)
-    num_groups = int(groups.max(initial=-1)) + 1
+    rows = np.atleast_2d(groups)
+    order = np.lexsort((np.tile(codes, len(rows)), rows.ravel())).astype(np.int64)
+    nodes = order % max(len(codes), 1)
+    num_groups = int(rows.max(initial=-1)) + 1
     return DrawableNodes(
         nodes=nodes,
-        group_starts=np.searchsorted(groups[nodes], np.arange(num_groups + 1)).astype(np.int64),
+        group_starts=np.searchsorted(rows.ravel()[order], np.arange(num_groups + 1)).astype(np.int64),
         ends=None if weights is None else np.cumsum(weights[nodes], dtype=np.int64),
     )
 
@@ -108,18 +113,20 @@ def accept_candidates(
     candidates: _Nodes,
     *,
     can_draw: npt.NDArray[np.bool_],
-    positives: _Nodes,
-    sources: _Nodes | None,
+    replaced: _Nodes,
+    kept: _Nodes | None,
     is_neighbor: Callable[[npt.NDArray[np.int64], int, int], npt.NDArray[np.bool_]] | None,
+    unique: bool = True,
 ) -> npt.NDArray[np.int16]:
     """Accepts the first good candidate for each negative; returns the number of its draw, or -1 if all were refused.
 
-    A candidate is refused if it is the true target, an earlier accepted negative of
-    the same pair, the source itself, or a true neighbor of the source.
+    A candidate is refused if it is the true node that it replaces, an earlier accepted negative of
+    the same pair if they are `unique`, the node that is kept, or a true neighbor of that node.
 
-    Candidates have the shape [n, num_per_positive, num_draws]; they are valid for pairs where `can_draw` is true.
-    `sources` is None if sources and candidates are from different node sets. `is_neighbor` gets rows of
-    `candidates`, the number of a negative and the number of a draw; None: neighbors are accepted.
+    Candidates have the shape [n, num_per_positive, num_draws]; they are valid where `can_draw`, of shape
+    [n, num_per_positive], is true. `kept` is None if kept nodes and candidates are from different node sets.
+    `is_neighbor` gets rows of `candidates`, the number of a negative and the number of a draw; None: neighbors are
+    accepted.
     """
 
     def candidate(rows: _Nodes, number: int, draw: int) -> _Nodes:
@@ -133,9 +140,10 @@ def accept_candidates(
         candidates.shape,
         candidate,
         can_draw=can_draw,
-        positives=positives,
-        sources=sources,
+        replaced=replaced,
+        kept=kept,
         is_neighbor=is_neighbor_at if is_neighbor else None,
+        unique=unique,
     )
     return accepted
 
@@ -145,24 +153,25 @@ def _accept(
     candidate: Callable[[_Nodes, int, int], _Nodes],
     *,
     can_draw: npt.NDArray[np.bool_],
-    positives: _Nodes,
-    sources: _Nodes | None,
+    replaced: _Nodes,
+    kept: _Nodes | None,
     is_neighbor: Callable[[_Nodes, int, int, _Nodes], npt.NDArray[np.bool_]] | None,
+    unique: bool,
 ) -> tuple[npt.NDArray[np.int16], _Nodes]:
     """Gets candidates only for negatives that still need one; returns draws and nodes."""
     num_pairs, num_negatives, num_draws = shape
     accepted = np.full((num_pairs, num_negatives), _MISSING, np.int16)
     taken = np.zeros((num_pairs, num_negatives), np.int64)
     for number in range(num_negatives):
-        waiting = np.flatnonzero(can_draw)
+        waiting = np.flatnonzero(can_draw[:, number])
         for draw in range(num_draws):
             if not len(waiting):
                 break
             nodes = candidate(waiting, number, draw)
-            is_good = nodes != positives[waiting]
-            if sources is not None:
-                is_good &= nodes != sources[waiting]
-            for earlier in range(number):
+            is_good = nodes != replaced[waiting]
+            if kept is not None:
+                is_good &= nodes != kept[waiting]
+            for earlier in range(number if unique else 0):
                 is_good &= (nodes != taken[waiting, earlier]) | (accepted[waiting, earlier] == _MISSING)
             if is_neighbor is not None:
                 is_good[is_good] = ~is_neighbor(waiting[is_good], number, draw, nodes[is_good])
@@ -187,8 +196,8 @@ class PairLookup:
 
 def choose_negatives(
     keys: _Codes,
-    sources: _Nodes,
-    targets: _Nodes,
+    kept: _Nodes,
+    replaced: _Nodes,
     *,
     negatives: Negatives,
     sampling_seed: int,
@@ -200,23 +209,26 @@ def choose_negatives(
     """Draws the negatives of pairs whose graph is in memory.
 
     Returns nodes of shape [n, num_per_positive], and a mask of that shape that is false where a negative is
-    missing and its node is undefined. `groups` has the group of each target node; None if there is one group.
-    `has_one_node_set` means that sources and targets are from the same set; no node is then a negative of itself.
+    missing and its node is undefined. `groups`, of shape [len(negatives.parts), num_nodes], has the group that
+    each part of the negatives draws from for each true node; None if there is one group. `edges` has pairs of nodes of
+    the end that is kept and of the other. `has_one_node_set` means that both are from the same set; no node is then a
+    negative of itself.
     """
     nodes = np.zeros((len(keys), negatives.num_per_positive), np.int64)
     is_there = np.zeros(nodes.shape, np.bool_)
     for start in range(0, len(keys), _PAIRS_AT_ONCE):
         part = slice(start, start + _PAIRS_AT_ONCE)
-        part_sources = sources[part]
-        part_groups = None if groups is None else groups[targets[part]]
-        draws = _Draws(_starts(keys[part], sampling_seed), part_groups, drawable, negatives.num_draws)
+        kept_here = kept[part]
+        groups_here = None if groups is None else groups[:, replaced[part]]
+        draws = _Draws(_starts(keys[part], sampling_seed), groups_here, drawable, negatives)
         accepted, nodes[part] = _accept(
-            (len(part_sources), negatives.num_per_positive, negatives.num_draws),
+            (len(kept_here), negatives.num_per_positive, negatives.num_draws),
             draws.candidate,
-            can_draw=draws.totals > 0,
-            positives=targets[part],
-            sources=part_sources if has_one_node_set else None,
-            is_neighbor=_neighbor_test(edges, part_sources) if negatives.excludes_neighbors else None,
+            can_draw=draws.can_draw,
+            replaced=replaced[part],
+            kept=kept_here if has_one_node_set else None,
+            is_neighbor=_neighbor_test(edges, kept_here) if negatives.excludes_neighbors else None,
+            unique=negatives.unique,
         )
         is_there[part] = accepted != _MISSING
     return nodes, is_there
@@ -226,22 +238,34 @@ class _Draws:
     """Candidates of some pairs, drawn on demand."""
 
     def __init__(
-        self, starts: _Codes, groups: npt.NDArray[np.int64] | None, drawable: DrawableNodes, num_draws: int
+        self,
+        starts: _Codes,
+        groups: npt.NDArray[np.int64] | None,
+        drawable: DrawableNodes,
+        negatives: Negatives,
     ) -> None:
         self._starts = starts
-        self._groups = np.zeros(len(starts), np.int64) if groups is None else groups
+        self._parts = negatives.part_of_negative if groups is not None else (0,) * negatives.num_per_positive
+        self._groups = np.zeros((1, len(starts)), np.int64) if groups is None else groups
         self._drawable = drawable
-        self._num_draws = num_draws
-        self.totals = drawable.totals(self._groups)
+        self._num_draws = negatives.num_draws
+        self._totals = drawable.totals(self._groups)
+
+    @property
+    def can_draw(self) -> npt.NDArray[np.bool_]:
+        """Whether there are nodes to draw from for each negative, shape [n, num_per_positive]."""
+        can_draw: npt.NDArray[np.bool_] = (self._totals > 0).T[:, self._parts]
+        return can_draw
 
     def candidate(self, rows: _Nodes, number: int, draw: int) -> _Nodes:
+        part = self._parts[number]
         numbers = mix(self._starts[rows] + np.uint64(number * self._num_draws + draw))
-        return self._drawable.nodes_at(self._groups[rows], numbers % self.totals[rows])
+        return self._drawable.nodes_at(self._groups[part, rows], numbers % self._totals[part, rows])
 
 
-def _neighbor_test(edges: PairLookup, sources: _Nodes) -> Callable[[_Nodes, int, int, _Nodes], npt.NDArray[np.bool_]]:
+def _neighbor_test(edges: PairLookup, kept: _Nodes) -> Callable[[_Nodes, int, int, _Nodes], npt.NDArray[np.bool_]]:
     def is_neighbor(rows: _Nodes, _number: int, _draw: int, nodes: _Nodes) -> npt.NDArray[np.bool_]:
-        return edges.contains(sources[rows], nodes)
+        return edges.contains(kept[rows], nodes)
 
     return is_neighbor
 

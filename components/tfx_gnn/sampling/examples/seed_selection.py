@@ -15,6 +15,7 @@ from tfx_gnn.sampling.engine.negatives import PairLookup, choose_negatives, orde
 from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.plan.edge_ranks import rank_limit
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED
+from tfx_gnn.sampling.plan.negatives import Negatives
 from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets
 from tfx_gnn.sampling.plan.seed_splits import (
     UNUSED,
@@ -32,7 +33,7 @@ from tfx_gnn.sampling.plan.seed_splits import (
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables.data_files import resolve_table_files
-from tfx_gnn.tables.graph_tables import GraphTables
+from tfx_gnn.tables.graph_tables import GraphTables, NodeTable
 from tfx_gnn.tables.row_rules import (
     DANGLING_SOURCE,
     DANGLING_TARGET,
@@ -362,7 +363,7 @@ def _make_split(
     readout_splits = np.arange(len(chosen) + 1, dtype=np.int64)
     labels = None
     if drawer is not None:
-        nodes, readout_splits, labels = drawer.draw(keys[chosen], nodes[ROOT_SOURCE], nodes[ROOT_TARGET])
+        nodes, readout_splits, labels = drawer.draw(keys[chosen], nodes)
     has_ranks = plan.is_link_plan or plan.splits.visibility == "inductive"
     seeds = Seeds(
         keys=keys[chosen],
@@ -384,25 +385,29 @@ class _NegativeDrawer:
         self._negatives = plan.negatives
         self._sampling_seed = sampling_seed
         edges = tables.edge_tables[plan.seed_edge_set]
-        targets = tables.node_tables[edges.target_set]
+        ends = {ROOT_SOURCE: edges.sources, ROOT_TARGET: edges.targets}
+        sets = root_node_sets(plan, tables.schema)
+        replaced, kept = plan.negatives.side, plan.negatives.kept_side
+        nodes = tables.node_tables[sets[replaced]]
         weights = None
         if plan.negatives.distribution == "in_degree":
-            weights = np.bincount(edges.targets, minlength=targets.num_nodes).astype(np.int64)
+            weights = np.bincount(ends[replaced], minlength=nodes.num_nodes).astype(np.int64)
         elif plan.negatives.weight_feature:
-            weights = whole_weights(targets.features[plan.negatives.weight_feature], plan.negatives.weight_feature)
-        self._groups = _groups(targets.features[plan.negatives.same_feature]) if plan.negatives.same_feature else None
-        self._drawable = order_drawable_nodes(hash_ids(targets.ids), weights=weights, groups=self._groups)
-        self._edges = PairLookup(edges.sources, edges.targets, num_targets=targets.num_nodes)
-        self._has_one_node_set = edges.source_set == edges.target_set
+            weights = whole_weights(nodes.features[plan.negatives.weight_feature], plan.negatives.weight_feature)
+        self._groups = _groups(nodes, plan.negatives) if plan.negatives.condition_features else None
+        self._drawable = order_drawable_nodes(hash_ids(nodes.ids), weights=weights, groups=self._groups)
+        self._edges = PairLookup(ends[kept], ends[replaced], num_targets=nodes.num_nodes)
+        self._has_one_node_set = sets[kept] == sets[replaced]
 
     def draw(
-        self, keys: _Codes, sources: _Rows, targets: _Rows
+        self, keys: _Codes, nodes: Mapping[str, _Rows]
     ) -> tuple[dict[str, _Rows], npt.NDArray[np.int64], npt.NDArray[np.int8]]:
         """Returns nodes by root, the start of each pair's readouts, and labels."""
-        nodes, is_there = choose_negatives(
+        kept, replaced = nodes[self._negatives.kept_side], nodes[self._negatives.side]
+        drawn, is_there = choose_negatives(
             keys,
-            sources,
-            targets,
+            kept,
+            replaced,
             negatives=self._negatives,
             sampling_seed=self._sampling_seed,
             drawable=self._drawable,
@@ -414,15 +419,29 @@ class _NegativeDrawer:
         counts = is_readout.sum(axis=1)
         labels = np.zeros(is_readout.shape, np.int8)
         labels[:, 0] = 1
+        of_root = {
+            self._negatives.kept_side: np.repeat(kept, counts),
+            self._negatives.side: np.insert(drawn, 0, replaced, axis=1)[is_readout],
+        }
         return (
-            {ROOT_SOURCE: np.repeat(sources, counts), ROOT_TARGET: np.insert(nodes, 0, targets, axis=1)[is_readout]},
+            {root: of_root[root] for root in (ROOT_SOURCE, ROOT_TARGET)},
             np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
             labels[is_readout],
         )
 
 
-def _groups(values: pa.Array) -> npt.NDArray[np.int64]:
-    return np.asarray(values.dictionary_encode().indices.to_numpy(zero_copy_only=False), np.int64)
+def _groups(nodes: NodeTable, negatives: Negatives) -> npt.NDArray[np.int64]:
+    """Returns the group of each node for each part of the negatives."""
+    groups = np.zeros((len(negatives.parts), nodes.num_nodes), np.int64)
+    for number, (feature, _) in enumerate(negatives.parts):
+        if number:
+            groups[number] = groups[number - 1].max(initial=-1) + 1
+        if feature:
+            values = nodes.features[feature]
+            if pa.types.is_floating(values.type):
+                values = pc.add(values, 0.0)  # zero has one sign
+            groups[number] += values.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    return groups
 
 
 def _count_negatives(seeds_by_split: Mapping[str, Seeds]) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """The sampling plan: hops along named edge sets around a seed.
 
 The plan is data, not code: every kind of sampler executes it, and it travels between
-machines as JSON. It also describes times, a table of seeds and negatives.
+machines as JSON. It also describes times and a table of seeds.
 """
 
 from __future__ import annotations
@@ -11,17 +11,13 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED, Hop, name_hops
+from tfx_gnn.sampling.plan.negatives import Negatives
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 
 if TYPE_CHECKING:
     from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 
 _SEED_DTYPES = ("int64", "float32", "string")
-
-
-_MAX_DRAWS = 2**15 - 1  # draws are numbered in int16
-_NODE_WEIGHT = "node_weight"
-_DISTRIBUTIONS = ("uniform", "in_degree", _NODE_WEIGHT)
 _STRUCTURE_LABELS = ("", "common_neighbor", "distance", "drnl")
 
 
@@ -99,67 +95,6 @@ class SeedTable:
         object.__setattr__(self, "columns", dict(self.columns))
         object.__setattr__(self, "features", dict(self.features))
         object.__setattr__(self, "identity_features", tuple(self.identity_features))
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Negatives:
-    """Pairs that are not edges, drawn for each seed pair from the same source.
-
-    Attributes:
-        num_per_positive: negatives per seed pair, at least 1.
-        distribution: "uniform" over the target nodes, or in proportion to their
-            "in_degree" in the seed edge set, or to their "node_weight".
-        weight_feature: feature of the target node set with the weights of "node_weight",
-            numbers in [0, 2**20] that count in steps of 2**-20.
-        same_feature: feature of the target node set; if given, only nodes with the
-            value of the true target are drawn.
-        excludes_neighbors: whether true neighbors of the source are never drawn.
-        num_draws: draws for each negative, at least 1; if all are refused, the negative
-            is missing and is counted as such.
-        own_subgraphs: whether each negative has an example of its own, with label 0, rather than being
-            one more pair in the example of its true pair. These examples follow that of the
-            true pair, which is hidden from them, too; edges are drawn alike in all of them.
-    """
-
-    num_per_positive: int
-    distribution: Literal["uniform", "in_degree", "node_weight"] = "uniform"
-    weight_feature: str = ""
-    same_feature: str = ""
-    excludes_neighbors: bool = True
-    num_draws: int = 8
-    own_subgraphs: bool = False
-
-    def __post_init__(self) -> None:
-        for field, value in (("num_per_positive", self.num_per_positive), ("num_draws", self.num_draws)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(
-                    f"`{field}` must be an integer of at least 1; got {value!r} in `negatives`. "
-                    "Leave `negatives` out to draw none."
-                )
-        if self.num_draws > _MAX_DRAWS:
-            raise ValueError(
-                f"`num_draws` must be at most {_MAX_DRAWS}; got {self.num_draws} in `negatives`. "
-                "Draw fewer times: if so many draws are refused, hardly any node qualifies."
-            )
-        if not isinstance(self.own_subgraphs, bool):
-            raise ValueError(
-                f"`own_subgraphs` must be True or False; got {self.own_subgraphs!r} in `negatives`. Write one of them."
-            )
-        if self.distribution not in _DISTRIBUTIONS:
-            raise ValueError(
-                f"`distribution` must be one of {list(_DISTRIBUTIONS)}; got {self.distribution!r} in `negatives`. "
-                "Choose one of them."
-            )
-        if bool(self.weight_feature) != (self.distribution == _NODE_WEIGHT):
-            raise ValueError(
-                f"`weight_feature` must name a feature for distribution {_NODE_WEIGHT!r}, and be empty for others; got "
-                f"{self.weight_feature!r} with {self.distribution!r} in `negatives`. Change one of the two."
-            )
-
-    @property
-    def sums_weights(self) -> bool:
-        """Whether the weights that draws are relative to are only known once they have been added up."""
-        return bool(self.same_feature or self.weight_feature)
 
 
 def _check_text(field: str, value: str, place: str) -> None:

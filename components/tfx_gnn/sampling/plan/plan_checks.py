@@ -98,12 +98,25 @@ def _check_links(plan: SamplingPlan, schema: GraphSchema) -> None:
                 f"`structure_labels` must be left out where a table has a feature {STRUCTURE_LABEL!r}, which is their "
                 f"name in the examples; got it in {taken}. Rename the column, or exclude it by `excluded_features`."
             )
-    if plan.negatives and plan.negatives.same_feature:
-        node_set = seed_edges.target
-        features = schema.node_sets[node_set].features
-        check_known("same_feature", plan.negatives.same_feature, features, f" for {node_set!r}")
-    if plan.negatives and plan.negatives.weight_feature:
-        _check_weight(plan.negatives.weight_feature, schema.node_sets[seed_edges.target], "`negatives`")
+    if plan.negatives:
+        _check_negatives(plan, schema)
+
+
+def _check_negatives(plan: SamplingPlan, schema: GraphSchema) -> None:
+    negatives = plan.negatives
+    assert negatives is not None
+    node_set = root_node_sets(plan, schema)[negatives.side]
+    features = schema.node_sets[node_set].features
+    field = "same_feature" if negatives.same_feature else "conditions"
+    for name in negatives.condition_features:
+        check_known(field, name, features, f" for {node_set!r}")
+        if not _is_scalar(features[name]):
+            raise ValueError(
+                f"`{field}` must name features with one value for each node; got {name!r} of shape "
+                f"{_shape(features[name])} for {node_set!r}. Name another feature."
+            )
+    if negatives.weight_feature:
+        _check_weight(negatives.weight_feature, schema.node_sets[node_set], "`negatives`")
 
 
 def _check_temporal(plan: SamplingPlan, schema: GraphSchema) -> None:

@@ -10,7 +10,8 @@ from tfx_gnn.components.graph_example_validator.stage import validate_graph_exam
 from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions
 from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples
 from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, SeedTable, Temporal
+from tfx_gnn.sampling.plan.negatives import Negatives
+from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable, Temporal
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 
 KNOWS = Hop(edge_set="knows", fan_out=2)

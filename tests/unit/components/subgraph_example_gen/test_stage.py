@@ -16,7 +16,8 @@ from tfx_gnn.records import examples_folder
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
 from tfx_gnn.sampling.plan.graph_pairs import GraphPairs
 from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan
+from tfx_gnn.sampling.plan.negatives import Negatives
+from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.csv_table import CsvFormat
 from tfx_gnn.tables.row_rules import RowRules

@@ -10,7 +10,8 @@ import pytest
 from tfx_gnn.graphlearn import Mask, NodeFrom
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, Temporal
+from tfx_gnn.sampling.plan.negatives import Negatives
+from tfx_gnn.sampling.plan.plan import SamplingPlan, Temporal
 
 
 def test_hops_of_nodes_are_named_after_their_aliases(shop):

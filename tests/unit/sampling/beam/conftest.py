@@ -89,8 +89,10 @@ def _write_index(
             rows = rows.append_column(index_rows.degree_column(direction), pa.array(degrees[places]))
         for direction in of_set.directions:
             writer.write_edges(name, direction, index_rows.direction_rows(of_set, rows, direction))
-        if of_set.stores_in_degrees:
+        if of_set.stored_degrees == "target":
             writer.write_in_degrees(name, codes[of_set.target_set], ends.targets)
+        elif of_set.stored_degrees == "source":
+            writer.write_in_degrees(name, codes[of_set.source_set], ends.sources)
         if name == plan.seed_edge_set:
             writer.write_seeds(index_rows.edge_seeds(plan, requirements, rows))
     if plan.context_features and tables.context_table is not None:

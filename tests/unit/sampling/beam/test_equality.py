@@ -21,7 +21,8 @@ from tfx_gnn.sampling.examples.shard_log import ShardLog
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.plan.edge_ranks import rank_edges
 from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, Temporal
+from tfx_gnn.sampling.plan.negatives import Negatives
+from tfx_gnn.sampling.plan.plan import SamplingPlan, Temporal
 from tfx_gnn.sampling.plan.seed_splits import tables_with_splits
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.graph_tables import GraphTables, read_tables
@@ -262,22 +263,34 @@ def _classified_edges(names):
     return _links(names, keeps_seed_edge=True, reverse_edge_sets=())
 
 
-def _negatives(names):
-    return _links(names, negatives=Negatives(num_per_positive=2, num_draws=3), reverse_edge_sets=())
-
-
 def _negatives_of_one_value(names):
-    negatives = Negatives(num_per_positive=2, distribution="in_degree", same_feature=names.group)
-    return _links(names, negatives=negatives, hops=())
+    negatives = Negatives(num_per_positive=2, distribution="in_degree", same_feature=names.group, num_draws=3)
+    return _links(names, negatives=negatives, reverse_edge_sets=())
 
 
 def _negatives_by_weight(names):
-    negatives = Negatives(num_per_positive=2, distribution="node_weight", weight_feature=names.seed_time)
+    negatives = Negatives(
+        num_per_positive=3,
+        distribution="node_weight",
+        weight_feature=names.seed_time,
+        conditions={names.group: 0.5},
+        unique=False,
+    )
     return _links(names, negatives=negatives, hops=())
 
 
+def _negatives_of_sources(names):
+    negatives = Negatives(
+        num_per_positive=3,
+        side="source",
+        distribution="in_degree",
+        conditions={names.group: 0.3, names.label: 0.3},
+    )
+    return _links(names, negatives=negatives)
+
+
 def _structure_labels(names):
-    negatives = Negatives(num_per_positive=2, num_draws=3, own_subgraphs=True)
+    negatives = Negatives(num_per_positive=2, side="source", num_draws=3, own_subgraphs=True)
     return _links(names, negatives=negatives, induced_edge_sets=(names.near,), structure_labels="distance")
 
 
@@ -294,9 +307,9 @@ PLANS: Mapping[str, Callable[[Names], SamplingPlan]] = {
     "inductive": _inductive,
     "links": _links,
     "classified edges": _classified_edges,
-    "negatives": _negatives,
     "negatives of one value": _negatives_of_one_value,
     "negatives by weight": _negatives_by_weight,
+    "negatives of sources": _negatives_of_sources,
     "structure labels": _structure_labels,
 }
 

@@ -19,7 +19,8 @@ from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, SeedTable, Temporal
+from tfx_gnn.sampling.plan.negatives import Negatives
+from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable, Temporal
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.graph_tables import read_tables
 

@@ -15,7 +15,7 @@ from tfx_gnn.sampling.engine.negatives import (
     order_drawable_nodes,
     whole_weights,
 )
-from tfx_gnn.sampling.plan.plan import Negatives
+from tfx_gnn.sampling.plan.negatives import Negatives
 
 
 def codes_of(num_nodes):
@@ -35,7 +35,7 @@ def choose(pairs, negatives, *, edges=(), num_nodes, **options):
         negatives=negatives,
         sampling_seed=options.get("sampling_seed", 0),
         drawable=order_drawable_nodes(codes, weights=options.get("weights"), groups=groups),
-        groups=groups,
+        groups=None if groups is None else np.atleast_2d(groups),
         edges=PairLookup(edge_sources, edge_targets, num_targets=num_nodes),
         has_one_node_set=options.get("has_one_node_set", False),
     )
@@ -67,25 +67,25 @@ def test_the_first_good_candidate_is_accepted():
 
     accepted = accept_candidates(
         candidates,
-        can_draw=np.array([True, True, False]),
-        positives=np.array([5, 4, 0]),
-        sources=np.array([8, 6, 0]),
+        can_draw=np.array([[True, True], [True, True], [False, True]]),
+        replaced=np.array([5, 4, 7]),
+        kept=np.array([8, 6, 0]),
         is_neighbor=lambda rows, number, draw: np.array(
             [(row, candidates[row, number, draw]) in neighbors for row in rows.tolist()], np.bool_
         ),
     )
 
     # Pair 0: 5 is the positive, 1 a neighbor, 2 good; then 2 is taken twice over, 3 good.
-    # Pair 1: only the positive; then 9 is a neighbor, 0 good. Pair 2 has nothing to draw from.
+    # Pair 1: only the positive; then 9 is a neighbor, 0 good. Pair 2 has nothing to draw from, then only the positive.
     assert accepted.tolist() == [[2, 2], [-1, 1], [-1, -1]]
 
 
 def test_a_source_is_no_negative_of_itself():
     candidates = np.array([[[3, 4]]])
-    fields = {"can_draw": np.array([True]), "positives": np.array([5]), "is_neighbor": None}
+    fields = {"can_draw": np.array([[True]]), "replaced": np.array([5]), "is_neighbor": None}
 
-    assert accept_candidates(candidates, **fields, sources=np.array([3])).tolist() == [[1]]
-    assert accept_candidates(candidates, **fields, sources=None).tolist() == [[0]]
+    assert accept_candidates(candidates, **fields, kept=np.array([3])).tolist() == [[1]]
+    assert accept_candidates(candidates, **fields, kept=None).tolist() == [[0]]
 
 
 def test_draws_depend_on_seed_and_pair_alone():
@@ -110,15 +110,17 @@ def _brute_force(key, source, target, negatives, *, edges, num_nodes, weights, g
         return value ^ (value >> 31)
 
     start = mix(key ^ mix(mix(sampling_seed) ^ int.from_bytes(b"negative", "big")))
-    line = [node for node in range(num_nodes) if groups[node] == groups[target] for _ in range(weights[node])]
     found = []
     for number in range(negatives.num_per_positive):
+        feature = negatives.parts[negatives.part_of_negative[number]][0]
+        group = groups[feature]
+        line = [node for node in range(num_nodes) if group[node] == group[target] for _ in range(weights[node])]
         for draw in range(negatives.num_draws):
             if not line:
                 break
             value = mix((start + number * negatives.num_draws + draw) & mask)
             node = line[value % len(line)]
-            refused = {target, *found} | ({source} if one_set else set())
+            refused = {target, *(found if negatives.unique else ())} | ({source} if one_set else set())
             if node not in refused and not (negatives.excludes_neighbors and (source, node) in edges):
                 found.append(node)
                 break
@@ -133,12 +135,15 @@ def test_negatives_are_those_of_the_definition(data):
     edges = data.draw(st.lists(st.tuples(nodes, nodes), max_size=20))
     pairs = data.draw(st.lists(st.tuples(nodes, nodes), max_size=6))
     negatives = Negatives(
-        num_per_positive=data.draw(st.integers(1, 3)),
+        num_per_positive=data.draw(st.integers(2, 4)),
         num_draws=data.draw(st.integers(1, 4)),
         excludes_neighbors=data.draw(st.booleans()),
+        conditions=data.draw(st.sampled_from([{}, {"x": 1.0}, {"x": 0.5}, {"x": 0.5, "y": 0.5}])),
+        unique=data.draw(st.booleans()),
     )
     weights = data.draw(st.lists(st.integers(0, 3), min_size=num_nodes, max_size=num_nodes))
-    groups = data.draw(st.lists(st.integers(0, 2), min_size=num_nodes, max_size=num_nodes))
+    values = st.lists(st.integers(0, 2), min_size=num_nodes, max_size=num_nodes)
+    groups = {"": [0] * num_nodes, "x": data.draw(values), "y": data.draw(values)}
     one_set = data.draw(st.booleans())
     seed = data.draw(st.integers(0, 2**63 - 1))
     keys = codes_of(len(pairs))
@@ -149,7 +154,7 @@ def test_negatives_are_those_of_the_definition(data):
         edges=edges,
         num_nodes=num_nodes,
         weights=np.array(weights, np.int64),
-        groups=np.array(groups),
+        groups=np.array([np.add(groups[name], 3 * part) for part, (name, _) in enumerate(negatives.parts)]),
         has_one_node_set=one_set,
         sampling_seed=seed,
     )
@@ -171,8 +176,7 @@ def test_negatives_are_those_of_the_definition(data):
         if negatives.excludes_neighbors:
             assert not {(source, node) for node in mine} & set(edges)
         assert target not in mine
-        assert len(set(mine)) == len(mine)
-        assert all(groups[node] == groups[target] for node in mine)
+        assert len(set(mine)) == len(mine) or not negatives.unique
 
 
 def _chi_square(counts, expected):
@@ -256,6 +260,44 @@ def test_negatives_of_one_value_are_uniform_within_it():
     # For each of nine targets two others of its group: 9 degrees of freedom, 0.999 quantile.
     assert _chi_square(counts[counts > 0], num_pairs / 18) < 27.9
     assert (counts > 0).sum() == 18
+
+
+def test_negatives_that_may_repeat_are_independent_draws():
+    num_pairs = 20_000
+
+    chosen, is_there = choose(
+        (codes_of(num_pairs), np.zeros(num_pairs, np.int64), np.zeros(num_pairs, np.int64)),
+        Negatives(num_per_positive=2, num_draws=32, unique=False),
+        num_nodes=4,
+    )
+
+    assert is_there.all()
+    counts = np.zeros((4, 4))
+    np.add.at(counts, (chosen[:, 0], chosen[:, 1]), 1)
+    assert not counts[0].any()
+    assert not counts[:, 0].any()
+    # Nine equally likely pairs; 26.1 is the 0.999 quantile of chi-square with 8 degrees.
+    assert _chi_square(counts[1:, 1:].ravel(), num_pairs / 9) < 26.1
+
+
+def test_shares_of_the_negatives_are_uniform_within_their_groups():
+    num_pairs = 20_000
+    color, size = np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1, 0, 1, 0, 1])
+
+    chosen, is_there = choose(
+        (codes_of(num_pairs), np.zeros(num_pairs, np.int64), np.zeros(num_pairs, np.int64)),
+        Negatives(num_per_positive=4, num_draws=64, conditions={"size": 0.25, "color": 0.5}, unique=False),
+        num_nodes=6,
+        groups=np.stack([color, size + 2, np.full(6, 4)]),
+    )
+
+    # Two of node 0's color, then one of its size, then any but node 0 itself.
+    assert is_there.all()
+    for place, allowed in enumerate([(1, 2), (1, 2), (2, 4), (1, 2, 3, 4, 5)]):
+        counts = np.bincount(chosen[:, place], minlength=6)
+        assert counts[list(allowed)].sum() == num_pairs
+        # The 0.999 quantile of chi-square with one degree, or four.
+        assert _chi_square(counts[list(allowed)], num_pairs / len(allowed)) < (10.9 if len(allowed) == 2 else 18.5)
 
 
 def test_a_missing_negative_is_told_and_never_a_neighbor():

@@ -18,7 +18,8 @@ from tfx_gnn.sampling.engine.edge_choice import find_edges
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, Temporal
+from tfx_gnn.sampling.plan.negatives import Negatives
+from tfx_gnn.sampling.plan.plan import SamplingPlan, Temporal
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, NodeTable
@@ -29,6 +30,7 @@ _SPEC.loader.exec_module(by_the_book)
 
 # `ba` holds edges from b to a, as the reverse of `ab` would; `aa` leads from a to a.
 ENDS = {"aa": ("a", "a"), "ab": ("a", "b"), "ba": ("b", "a")}
+NEGATIVES = Negatives(num_per_positive=2), Negatives(num_per_positive=2, side="source")
 STRATEGIES = (
     "uniform",
     "uniform_with_replacement",
@@ -124,7 +126,7 @@ def plans(draw):
             "seed_edge_set": seed_edge_set,
             "reverse_edge_sets": draw(st.sampled_from([(), ("ba",) if seed_edge_set == "ab" else ("aa",)])),
             "keeps_seed_edge": keeps,
-            "negatives": None if keeps else draw(st.sampled_from([None, Negatives(num_per_positive=2)])),
+            "negatives": None if keeps else draw(st.sampled_from([None, *NEGATIVES])),
         }
         reached = {source, target}
     else:
@@ -164,9 +166,11 @@ def cases(draw):
         splits = np.concatenate([[0], np.cumsum(1 + num_negatives)]).astype(np.int64)
         sources = np.repeat(table.sources[chosen], 1 + num_negatives)
         targets = np.repeat(table.targets[chosen], 1 + num_negatives)
-        num_targets = tables.node_tables[table.target_set].num_nodes
+        replaces_sources = plan.negatives is not None and plan.negatives.side == "source"
+        replaced, of_set = (sources, table.source_set) if replaces_sources else (targets, table.target_set)
+        num_nodes = tables.node_tables[of_set].num_nodes
         for position in set(range(int(splits[-1]))) - set(splits[:-1].tolist()):
-            targets[position] = draw(st.integers(0, num_targets - 1))
+            replaced[position] = draw(st.integers(0, num_nodes - 1))
         labels = np.isin(np.arange(int(splits[-1])), splits[:-1]).astype(np.int8) if plan.negatives else None
         nodes = {"source": sources, "target": targets}
         keys = codes[table.source_set][table.sources[chosen]] ^ codes[table.target_set][table.targets[chosen]]

@@ -12,7 +12,8 @@ from tfx_gnn.sampling.examples.seed_selection import make_seeds, seed_table_layo
 from tfx_gnn.sampling.plan import edge_ranks
 from tfx_gnn.sampling.plan.edge_ranks import rank_edges
 from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, SeedTable, Temporal
+from tfx_gnn.sampling.plan.negatives import Negatives
+from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable, Temporal
 from tfx_gnn.sampling.plan.seed_splits import pair_keys
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.sampling.random_choice import hash_ids
@@ -325,6 +326,35 @@ def test_negatives_stand_behind_their_positive():
         num_negatives = int((of_split.readout_labels == 0).sum())
         assert report.num_negatives[name] == num_negatives
         assert report.num_missing_negatives[name] == 3 * of_split.num_subgraphs - num_negatives
+
+
+def test_negatives_that_replace_the_source_keep_the_target():
+    edges = np.array([(0, 0), (1, 0), (0, 1), (5, 1)])
+    negatives = Negatives(num_per_positive=2, side="source", distribution="in_degree", num_draws=64)
+    plan = SamplingPlan(seed_edge_set="buys", negatives=negatives, splits=ONE)
+
+    seeds, report = make_seeds(make_graph(num_users=6, num_items=2, buys=edges), plan, 0)
+
+    # Users 0, 1 and 5 have edges. Of these, 5 is the only one that did not buy item 0, and 1 did not buy item 1.
+    of_split = seeds["train"]
+    ones = [of_split.slice(i, i + 1) for i in range(of_split.num_subgraphs)]
+    found = {
+        int(one.rows[0]): (one.readout_nodes["source"].tolist(), one.readout_nodes["target"].tolist()) for one in ones
+    }
+    assert found == {0: ([0, 5], [0, 0]), 1: ([1, 5], [0, 0]), 2: ([0, 1], [1, 1]), 3: ([5, 1], [1, 1])}
+    assert of_split.readout_labels.tolist() == [1, 0] * 4
+    assert report.num_missing_negatives == {"train": 4}
+
+
+def test_zero_has_one_sign_in_conditions():
+    graph = make_graph(num_items=3, buys=[(0, 0)])
+    items = dataclasses.replace(graph.node_tables["item"], features={"kind": pa.array([0.0, 1.0, -0.0])})
+    graph = dataclasses.replace(graph, node_tables={**graph.node_tables, "item": items})
+    negatives = Negatives(num_per_positive=1, same_feature="kind", num_draws=64)
+
+    seeds, _ = make_seeds(graph, SamplingPlan(seed_edge_set="buys", negatives=negatives, splits=ONE), 0)
+
+    assert seeds["train"].readout_nodes["target"].tolist() == [0, 2]
 
 
 def test_negatives_of_a_pair_do_not_depend_on_other_seeds():

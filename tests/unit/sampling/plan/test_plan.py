@@ -4,8 +4,8 @@ from google.protobuf import text_format
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.io import options_json
 from tfx_gnn.sampling.plan.hop import Hop
+from tfx_gnn.sampling.plan.negatives import Negatives
 from tfx_gnn.sampling.plan.plan import (
-    Negatives,
     SamplingPlan,
     SeedTable,
     Temporal,
@@ -90,7 +90,9 @@ def test_a_link_plan_with_everything_survives_json():
         temporal=Temporal(seed_time="when", edge_times={"buys": "count"}, inclusive=True),
         induced_edge_sets=("knows",),
         expands_seed_again=True,
-        negatives=Negatives(num_per_positive=2, distribution="in_degree", same_feature="kind"),
+        negatives=Negatives(
+            num_per_positive=3, side="source", distribution="in_degree", conditions={"age": 2 / 3}, unique=False
+        ),
         reverse_edge_sets=("bought_by",),
         context_features=("day",),
     )
@@ -243,6 +245,23 @@ def test_a_hop_refuses(fields, message):
         ),
         (lambda: Negatives(num_per_positive=1, weight_feature="x"), "`weight_feature` .* got 'x' with 'uniform'"),
         (lambda: Negatives(num_per_positive=1, own_subgraphs=1), "`own_subgraphs` must be True or False; got 1 in"),
+        (lambda: Negatives(num_per_positive=1, unique=None), "`unique` must be True or False; got None in"),
+        (lambda: Negatives(num_per_positive=1, side="both"), r"`side` must be one of \['target', 's.*; got 'both' in"),
+        (lambda: Negatives(num_per_positive=1, conditions=("x",)), r"`conditions` must map .* got \('x',\) in"),
+        (
+            lambda: Negatives(num_per_positive=1, conditions={"x": 1.0}, same_feature="y"),
+            r"`conditions` must be left out beside `same_feature`, .* got \{'x': 1.0\} beside 'y' in",
+        ),
+        (lambda: Negatives(num_per_positive=1, conditions={"x": 0}), r"shares in \(0, 1\]; got 0 for 'x' in"),
+        (lambda: Negatives(num_per_positive=1, conditions={"x": float("nan")}), "; got nan for 'x' in"),
+        (
+            lambda: Negatives(num_per_positive=9, conditions={"x": 0.5, "y": 0.75}),
+            "`conditions` must have shares that add up to at most 1; got 1.25 in",
+        ),
+        (
+            lambda: Negatives(num_per_positive=2, conditions={"x": 0.2}),
+            "`conditions` must leave a negative for each feature; got none for 'x', whose share is 0.2 of 2, in",
+        ),
         (
             lambda: _link(structure_labels="drn"),
             r"`structure_labels` must be one of \['', 'common.*'drnl'\]; got 'drn'",
@@ -304,6 +323,14 @@ def test_a_plan_refuses(make, message):
         (
             _link(negatives=Negatives(num_per_positive=1, same_feature="age")),
             r"`same_feature` must be one of \['kind', 'vector'\] for 'item'; got 'age'",
+        ),
+        (
+            _link(negatives=Negatives(num_per_positive=1, side="source", conditions={"kind": 1.0})),
+            r"`conditions` must be one of \['age'\] for 'user'; got 'kind'",
+        ),
+        (
+            _link(negatives=Negatives(num_per_positive=1, conditions={"vector": 1.0})),
+            r"`conditions` must name features with one value for each node; got 'vector' of shape \[2\] for 'item'",
         ),
         (
             _plan(Hop(edge_set="buys", fan_out=1), temporal=Temporal(seed_time="age", edge_times={"knows": "t"})),

@@ -10,7 +10,7 @@ in the partition of the node that it is looked up by. A folder consists of
     edges/<set>/<direction>/<p>.arrow            edges of nodes that are not hubs
     edges/<set>/<direction>/<p>.hubs.arrow       hubs: number of edges in each bucket
     edges/<set>/<direction>/<q>.buckets.arrow    edges of hubs, divided into buckets
-    edges/<set>/<p>.in_degrees.arrow             number of edges that arrive at each node
+    edges/<set>/<p>.in_degrees.arrow             number of edges at each node that negatives are drawn from
     seeds/<p>.arrow                              seeds, by key
     context/0.arrow                              features of the context, one row
 
@@ -107,8 +107,8 @@ class IndexInfo:
             `edge_table`, `hub_table`, `bucket_table`, `in_degree_table`, `SEED_TABLE`,
             `CONTEXT_TABLE`).
         num_edges: by edge set, number of edges, including those of hubs.
-        in_degree_totals: by edge set whose in-degrees are stored, the sum of the
-            in-degrees in each partition of the targets.
+        in_degree_totals: by edge set whose numbers of edges are stored at one of its ends, the
+            sum of these numbers in each partition of the nodes.
         splits: names of the seeds' splits; `SPLIT` is a position in it.
         seed_counts: by split, number of its seeds in each partition of the keys.
         fingerprint: SHA-256 over the content of all files, as hexadecimal digits.
@@ -155,7 +155,7 @@ def bucket_table(edge_set: str, direction: str) -> str:
 
 
 def in_degree_table(edge_set: str) -> str:
-    """Names the table of the in-degrees of an edge set's targets."""
+    """Names the table of the numbers of edges at an edge set's targets, or its sources if negatives replace those."""
     return f"edges/{_quoted(edge_set)}/in_degrees"
 
 

@@ -86,7 +86,7 @@ class IndexJob:
         requirements = self.requirements.edge_sets[edge_set]
         ends = {END_OF_DIRECTION[direction] for direction in requirements.directions}
         ends |= {self.degree_end(direction) for direction in requirements.degree_directions}
-        ends |= {TARGET_END} if requirements.stores_in_degrees else set()
+        ends |= {requirements.stored_degrees} - {""}
         return tuple(sorted(ends))
 
     def degree_end(self, direction: str) -> str:
@@ -104,7 +104,8 @@ class EdgeRequirements:
         directions: directions in which edges are looked up, in alphabetical order.
         features: features to store: features of the examples, times and weights.
         degree_directions: directions in which a hop chooses by in-degree.
-        stores_in_degrees: whether negatives are drawn by the in-degrees of the targets.
+        stored_degrees: the one of `ENDS` whose nodes negatives are drawn from by the number of their edges; "" if none
+            are.
         has_ranks: whether some splits must not see all of its edges.
     """
 
@@ -113,7 +114,7 @@ class EdgeRequirements:
     directions: tuple[str, ...]
     features: tuple[str, ...]
     degree_directions: tuple[str, ...]
-    stores_in_degrees: bool
+    stored_degrees: str
     has_ranks: bool
 
 
@@ -143,10 +144,9 @@ def requirements_of_plan(plan: SamplingPlan, schema: GraphSchema) -> IndexRequir
     for requirements in edge_sets.values():
         node_sets |= {requirements.source_set, requirements.target_set}
     of_nodes = {name: _features(plan, schema.node_sets[name].features, name) for name in sorted(node_sets)}
-    if plan.negatives and plan.negatives.same_feature:
-        of_nodes[roots[-1]] |= {plan.negatives.same_feature}
-    if plan.negatives and plan.negatives.weight_feature:
-        of_nodes[roots[-1]] |= {plan.negatives.weight_feature}
+    if plan.negatives:
+        drawn_set = root_node_sets(plan, schema)[plan.negatives.side]
+        of_nodes[drawn_set] |= {*plan.negatives.condition_features, plan.negatives.weight_feature} - {""}
     return IndexRequirements(
         node_sets={name: tuple(sorted(features)) for name, features in of_nodes.items()},
         edge_sets=edge_sets,
@@ -174,7 +174,9 @@ def _edge_needs(plan: SamplingPlan, schema: GraphSchema, name: str) -> EdgeRequi
         directions=tuple(sorted(directions)),
         features=tuple(sorted(features)),
         degree_directions=tuple(sorted({hop.direction for hop in hops if hop.weighs_by_degree})),
-        stores_in_degrees=bool(is_seed_set and plan.negatives and plan.negatives.distribution == "in_degree"),
+        stored_degrees=plan.negatives.side
+        if is_seed_set and plan.negatives and plan.negatives.distribution == "in_degree"
+        else "",
         has_ranks=_has_ranks(plan, schema, name),
     )
 

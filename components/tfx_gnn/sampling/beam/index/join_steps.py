@@ -50,7 +50,7 @@ from tfx_gnn.sampling.beam.index.table_steps import ROW_COUNTS, place_in_file, s
 from tfx_gnn.sampling.beam.messages import pack, unpack, unpack_table
 from tfx_gnn.tables.row_rules import DANGLING_SOURCE, DANGLING_TARGET, DUPLICATE_EDGE, DUPLICATE_NODE
 
-RECORDS, BROKEN, TARGETS = "records", "broken", "targets"
+RECORDS, BROKEN, DRAWN = "records", "broken", "drawn"
 """Further outputs of `IndexNodes`."""
 EDGES, COUNTED, SEEDS, SPLITS = "edges", "counted", "seeds", "splits"
 """Outputs of `JoinBlocks`, in addition to BROKEN and ROW_COUNTS."""
@@ -65,7 +65,7 @@ class IndexNodes(beam.DoFn):
 
     Outputs, by tag:
         (main): `KnownNodes`, by partition and node set.
-        TARGETS: `KnownNodes` again, under the keys of in-degrees, for edge sets that store in-degrees.
+        DRAWN: `KnownNodes` again, under the keys of degrees, for edge sets that store degrees.
         RECORDS: `PartitionRecord` of each file.
         BROKEN: `BrokenRows` of repeated ids.
     """
@@ -116,8 +116,9 @@ class IndexNodes(beam.DoFn):
         )
         yield key, pack(known)
         for edge_set, requirements in job.requirements.edge_sets.items():
-            if requirements.stores_in_degrees and requirements.target_set == node_set:
-                yield pvalue.TaggedOutput(TARGETS, (partition_key(partition, f"{TARGET_END}/{edge_set}"), pack(known)))
+            end = requirements.stored_degrees
+            if end and node_set == (requirements.target_set if end == TARGET_END else requirements.source_set):
+                yield pvalue.TaggedOutput(DRAWN, (partition_key(partition, f"{end}/{edge_set}"), pack(known)))
 
 
 class AnswerEnds(beam.DoFn):

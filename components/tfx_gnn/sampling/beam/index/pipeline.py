@@ -62,7 +62,7 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
         | "NodesByPartition" >> beam.GroupByKey()
         | "IndexNodes"
         >> beam.ParDo(join_steps.IndexNodes(job), counts).with_outputs(
-            join_steps.TARGETS, join_steps.RECORDS, join_steps.BROKEN, main="known"
+            join_steps.DRAWN, join_steps.RECORDS, join_steps.BROKEN, main="known"
         )
     )
     answers = (
@@ -91,7 +91,7 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
         )
     )
     summed: Any = (
-        (joined[join_steps.COUNTED], nodes[join_steps.TARGETS])
+        (joined[join_steps.COUNTED], nodes[join_steps.DRAWN])
         | "CountsAndTargets" >> beam.Flatten()
         | "CountsByPartition" >> beam.GroupByKey()
         | "SumDegrees"

@@ -157,7 +157,7 @@ class GraphIndex:
         return self._load(files.bucket_table(edge_set, direction), partition, _to_edges)
 
     def load_in_degrees(self, edge_set: str, partition: int) -> npt.NDArray[np.int64]:
-        """Loads in-degrees of targets, in the order of the codes of `load_nodes(<target set>, partition)`."""
+        """Loads numbers of edges of the nodes that negatives are drawn from, in the order of `load_nodes`."""
         return self._load(files.in_degree_table(edge_set), partition, _to_in_degrees)
 
     def load_seeds(self, partition: int) -> pa.Table:

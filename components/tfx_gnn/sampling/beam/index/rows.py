@@ -260,7 +260,7 @@ def index_schemas(job: IndexJob) -> dict[str, pa.Schema]:
             schemas[files.edge_table(name, direction)] = found.schema
             schemas[files.bucket_table(name, direction)] = in_buckets.schema
             schemas[files.hub_table(name, direction)] = count_buckets(in_buckets).schema
-        if of_set.stores_in_degrees:
+        if of_set.stored_degrees:
             schemas[files.in_degree_table(name)] = pa.schema([(files.IN_DEGREE, pa.int64())])
     if plan.seed_table is not None:
         ends_of_seeds = (_NO_CODES,) * len(requirements.root_sets)

@@ -14,7 +14,7 @@ from apache_beam import pvalue
 
 from tfx_gnn.sampling.beam.index import files
 from tfx_gnn.sampling.beam.index import rows as index_rows
-from tfx_gnn.sampling.beam.index.job import END_OF_DIRECTION, TARGET_END, IndexJob
+from tfx_gnn.sampling.beam.index.job import END_OF_DIRECTION, IndexJob
 from tfx_gnn.sampling.beam.index.join_steps import RECORDS, EdgeBlock
 from tfx_gnn.sampling.beam.index.messages import (
     Degrees,
@@ -106,7 +106,7 @@ class MergeDegrees(beam.CombineFn):
 
 
 class SumDegrees(beam.DoFn):
-    """Sums the `EndCounts` of each partition, end and edge set; with `KnownNodes` where in-degrees are stored.
+    """Sums the `EndCounts` of each partition, end and edge set; with `KnownNodes` where degrees are stored.
 
     Outputs, by tag:
         ANSWERS: `Degrees`, by key of the block.
@@ -124,7 +124,7 @@ class SumDegrees(beam.DoFn):
         partition, what = split_key(key)
         end, _, edge_set = what.partition("/")
         requirements = self._job.requirements.edge_sets[edge_set]
-        codes, degrees, targets = _sum(messages)
+        codes, degrees, drawn = _sum(messages)
         for direction in requirements.directions:
             if END_OF_DIRECTION[direction] == end and len(codes):
                 is_hub = degrees > self._job.hub_degree
@@ -132,8 +132,8 @@ class SumDegrees(beam.DoFn):
                     hubs = Hubs(edge_set=edge_set, direction=direction, codes=codes[is_hub], degrees=degrees[is_hub])
                     yield pvalue.TaggedOutput(HUBS, pack(hubs))
                 yield pvalue.TaggedOutput(SUMMARIES, ((edge_set, direction), summarize_degrees(codes, degrees)))
-        if targets is not None and end == TARGET_END:
-            positions = positions_in(codes, targets)
+        if drawn is not None and end == requirements.stored_degrees:
+            positions = positions_in(codes, drawn)
             stored = np.where(positions < 0, 0, degrees[positions] if len(degrees) else 0).astype(np.int64)
             rows = pa.table({files.IN_DEGREE: stored})
             record = files.write_partition(self._job.index_dir, files.in_degree_table(edge_set), partition, rows)
@@ -252,11 +252,11 @@ class WriteSeeds(beam.DoFn):
 def _sum(messages: Iterable[bytes]) -> tuple[_Codes, _Counts, _Codes | None]:
     """Returns codes, ascending, the sums of their counts, and the codes of the known nodes, if there are any."""
     codes, counts = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
-    num_waiting, targets = 0, None
+    num_waiting, known = 0, None
     for message in messages:
         content = unpack(message)
         if isinstance(content, KnownNodes):
-            targets = content.codes
+            known = content.codes
             continue
         codes.append(content.codes)
         counts.append(content.counts)
@@ -264,7 +264,7 @@ def _sum(messages: Iterable[bytes]) -> tuple[_Codes, _Counts, _Codes | None]:
         if num_waiting > _MAX_UNSUMMED:
             joined, sums = _merge(codes, counts)
             codes, counts, num_waiting = [joined], [sums], 0
-    return *_merge(codes, counts), targets
+    return *_merge(codes, counts), known
 
 
 def _merge(codes: Sequence[_Codes], counts: Sequence[_Counts]) -> tuple[_Codes, _Counts]:

@@ -15,10 +15,10 @@ from tfx_gnn.sampling.beam.index.partitions import (
     partition_of_codes,
     positions_in,
 )
-from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex
+from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex, NodePartition
 from tfx_gnn.sampling.engine.edge_choice import expand_ranges
 from tfx_gnn.sampling.engine.negatives import DrawableNodes, order_drawable_nodes, whole_weights
-from tfx_gnn.sampling.plan.hop import ROOT_TARGET
+from tfx_gnn.sampling.plan.negatives import Negatives
 from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets
 from tfx_gnn.sampling.random_choice import hash_ids, hash_integers, mix
 
@@ -28,11 +28,11 @@ _Codes = npt.NDArray[np.uint64]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GroupRequests:
-    """Requests the groups of a block's true targets, from the partition that holds the targets.
+    """Requests the groups of a block's true nodes, from the partition that holds the nodes.
 
     Attributes:
         positions: int64 array, shape [n]: positions of their pairs in the block.
-        nodes: uint64 array, shape [n]: codes of the targets.
+        nodes: uint64 array, shape [n]: codes of the nodes.
     """
 
     positions: _Integers
@@ -44,9 +44,9 @@ class TotalRequests:
     """Requests the total weight, in each partition, of the groups of a block's pairs.
 
     Attributes:
-        positions: int64 array, shape [n]: positions of the pairs in the block.
-        groups: uint64 array, shape [n]: group of each pair, as the hash of the group's
-            value.
+        positions: int64 array, shape [n]: pair and part of the negatives, as the position of the pair in the block
+            times the number of parts, plus that of the part.
+        groups: uint64 array, shape [n]: group that this part of the pair's negatives draws from, see `hash_groups`.
     """
 
     positions: _Integers
@@ -58,7 +58,7 @@ class GroupTotals:
     """Total weights of drawable nodes, by group and partition.
 
     Attributes:
-        groups: uint64 array, shape [m]: hashes of the groups' values.
+        groups: uint64 array, shape [m]: the groups.
         partitions: int64 array, shape [m]: partitions of nodes.
         totals: int64 array, shape [m]: sum of the weights of the group's nodes there.
     """
@@ -77,8 +77,8 @@ class TotalAnswer:
     """Total weights of drawable nodes for some pairs.
 
     Attributes:
-        positions: int64 array, shape [n]: positions of the pairs in the block.
-        groups: uint64 array, shape [n]: group of each pair.
+        positions: int64 array, shape [n]: pair and part, as in `TotalRequests`.
+        groups: uint64 array, shape [n]: group of each.
         totals: total weights of these groups.
     """
 
@@ -150,25 +150,26 @@ class DrawablePartition:
     """The nodes of one partition that negatives are drawn from.
 
     Attributes:
-        groups: uint64 array, shape [num_groups], ascending: hashes of the groups' values;
+        groups: uint64 array, shape [num_groups], ascending: the groups of all parts of the negatives;
             a single 0 if all nodes are in one group.
     """
 
     def __init__(self, index: GraphIndex, plan: SamplingPlan, partition: int) -> None:
         assert plan.negatives is not None
-        nodes = index.load_nodes(root_node_sets(plan, index.schema)[ROOT_TARGET], partition)
+        nodes = index.load_nodes(root_node_sets(plan, index.schema)[plan.negatives.side], partition)
         weights = None
         if plan.negatives.distribution == "in_degree":
             weights = index.load_in_degrees(plan.seed_edge_set, partition)
         elif plan.negatives.weight_feature:
             weights = whole_weights(nodes.features[plan.negatives.weight_feature], plan.negatives.weight_feature)
         self._nodes = nodes
-        self._group_of_node: _Codes | None = None
+        self._groups_of_nodes: _Codes | None = None
         self.groups: _Codes = np.zeros(1, np.uint64)
         numbers = None
-        if plan.negatives.same_feature:
-            self._group_of_node = hash_values(nodes.features[plan.negatives.same_feature])
-            self.groups, numbers = np.unique(self._group_of_node, return_inverse=True)
+        if plan.negatives.condition_features:
+            self._groups_of_nodes = hash_groups(nodes, plan.negatives)
+            self.groups, numbers = np.unique(self._groups_of_nodes, return_inverse=True)
+            numbers = numbers.reshape(self._groups_of_nodes.shape)
         self._drawable: DrawableNodes = order_drawable_nodes(nodes.codes, weights=weights, groups=numbers)
 
     def totals(self, partition: int) -> GroupTotals:
@@ -180,10 +181,11 @@ class DrawablePartition:
         )
 
     def groups_of(self, nodes: _Codes) -> _Codes:
-        """Returns the groups of nodes of this partition, given by code."""
-        if self._group_of_node is None:
-            return np.zeros(len(nodes), np.uint64)
-        return self._group_of_node[self._nodes.positions_of(nodes)]
+        """Returns the groups of nodes of this partition, given by code: shape [len(nodes), num_parts]."""
+        if self._groups_of_nodes is None:
+            return np.zeros((len(nodes), 1), np.uint64)
+        groups: _Codes = self._groups_of_nodes[:, self._nodes.positions_of(nodes)].T
+        return groups
 
     def answer(self, asked: DrawRequests) -> DrawAnswer:
         """Finds the nodes that draws fall on."""
@@ -192,6 +194,15 @@ class DrawablePartition:
             groups = np.searchsorted(self.groups, asked.groups).astype(np.int64)
         nodes = self._drawable.nodes_at(groups, asked.offsets.astype(np.uint64))
         return DrawAnswer(positions=asked.positions, nodes=self._nodes.codes[nodes])
+
+
+def hash_groups(nodes: NodePartition, negatives: Negatives) -> _Codes:
+    """Identifies the group of each node for each part of the negatives, uint64 [num_parts, num_nodes]."""
+    hashes = [
+        hash_values(nodes.features[feature]) if feature else np.zeros(len(nodes.codes), np.uint64)
+        for feature, _ in negatives.parts
+    ]
+    return mix(np.stack(hashes) ^ np.arange(len(hashes), dtype=np.uint64)[:, np.newaxis])
 
 
 def hash_values(values: pa.Array) -> _Codes:
@@ -210,12 +221,15 @@ def partition_of_groups(groups: _Codes, num_partitions: int) -> _Integers:
 
 
 def forward_groups(drawable: DrawablePartition, asked: GroupRequests, num_partitions: int) -> dict[int, TotalRequests]:
-    """Looks up the groups of targets; requests the groups' totals for the block, by partition of groups."""
-    groups = drawable.groups_of(asked.nodes)
+    """Looks up the groups of true nodes; requests the groups' totals for the block, by partition of groups."""
+    by_part = drawable.groups_of(asked.nodes)
+    num_parts = by_part.shape[1]
+    groups = by_part.ravel()
+    positions = (asked.positions[:, np.newaxis] * num_parts + np.arange(num_parts)).ravel()
     forwarded = {}
     for partition, at in group_by_partition(partition_of_groups(groups, num_partitions)):
         where = np.arange(len(groups)) if at is None else at
-        forwarded[partition] = TotalRequests(positions=asked.positions[where], groups=groups[where])
+        forwarded[partition] = TotalRequests(positions=positions[where], groups=groups[where])
     return forwarded
 
 

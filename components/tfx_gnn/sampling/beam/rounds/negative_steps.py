@@ -1,9 +1,9 @@
 """The rounds that draw negatives for blocks of link seeds, before the rounds that sample.
 
 One round finds the nodes that draws fall on, from the nodes' partitions. The next finds which of these candidates are
-true neighbors, from the partitions of the sources and, for hubs, of their buckets. If negatives must share a value with
-the true target, or are drawn by weight, two rounds come first: they find the value, and the total weight of its nodes
-in each partition.
+true neighbors, from the partitions of the sources and, for hubs, of their buckets. If negatives must share values with
+the true node that they replace, or are drawn by weight, two rounds come first: they find the values, and the total
+weight of the nodes with them in each partition.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ from tfx_gnn.sampling.beam.rounds.negative_answers import (
 from tfx_gnn.sampling.beam.rounds.round_steps import ANSWERS, FORWARDED, REQUESTS, STATES, IndexStep
 from tfx_gnn.sampling.engine.negatives import accept_candidates, draw_numbers
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET
-from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, root_node_sets
+from tfx_gnn.sampling.plan.negatives import Negatives
+from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets
 
 _Integers = npt.NDArray[np.int64]
 _Codes = npt.NDArray[np.uint64]
@@ -57,9 +58,9 @@ class NegativeState:
         seeds: the block's true pairs.
         negatives: what to draw.
         sampling_seed: seed of all random choices.
-        groups: uint64 array, shape [num_pairs]: group that each pair draws from; None if
-            all nodes are in one group.
-        can_draw: bool array, shape [num_pairs]: whether the group has drawable nodes.
+        groups: uint64 array, shape [num_pairs * num_parts]: group that each part of a pair's negatives draws from;
+            None if all nodes are in one group.
+        can_draw: bool array, shape [num_pairs, num_per_positive]: whether the group has drawable nodes.
         nodes: uint64 array, shape [num_pairs * draws]: codes of the nodes that draws fell on.
         is_edge: bool array, shape [num_pairs * draws]: whether the source and the node are
             joined by an edge.
@@ -79,16 +80,17 @@ class NegativeState:
         return self.seeds.block.number
 
     def ask_groups(self, num_partitions: int) -> dict[int, GroupRequests]:
-        """Returns requests for the groups of the true targets, by partition of the targets."""
-        targets = self.seeds.seeds.readout_nodes[ROOT_TARGET].view(np.uint64)
+        """Returns requests for the groups of the true nodes that are replaced, by partition of these nodes."""
+        nodes = self.seeds.seeds.readout_nodes[self.negatives.side].view(np.uint64)
         return {
-            partition: GroupRequests(positions=at, nodes=targets[at])
-            for partition, at in _by_partition(partition_of_codes(targets, num_partitions))
+            partition: GroupRequests(positions=at, nodes=nodes[at])
+            for partition, at in _by_partition(partition_of_codes(nodes, num_partitions))
         }
 
     def accept_totals(self, answers: Sequence[TotalAnswer]) -> GroupTotals:
         """Stores the groups of the pairs; returns the groups' totals, sorted by group, then partition."""
-        self.groups = np.zeros(self.seeds.seeds.num_subgraphs, np.uint64)
+        num_parts = len(self.negatives.parts)
+        self.groups = np.zeros(self.seeds.seeds.num_subgraphs * num_parts, np.uint64)
         for answer in answers:
             self.groups[answer.positions] = answer.groups
         return _without_repetition(join_totals([answer.totals for answer in answers]))
@@ -100,28 +102,33 @@ class NegativeState:
         """
         keys = self.seeds.seeds.keys
         numbers = draw_numbers(keys, sampling_seed=self.sampling_seed, negatives=self.negatives)
-        groups = np.zeros(len(keys), np.uint64) if self.groups is None else self.groups
+        num_parts = len(self.negatives.parts)
+        groups = np.zeros(len(keys) * num_parts, np.uint64) if self.groups is None else self.groups
+        groups = groups.reshape(len(keys), num_parts)
         # Totals are sorted by group, so each group draws from one range of the cumulative weights.
         ends = np.cumsum(totals.totals)
         before = np.concatenate([[0], ends])
         first = before[np.searchsorted(totals.groups, groups, side="left")]
         total = before[np.searchsorted(totals.groups, groups, side="right")] - first
-        self.can_draw = total > 0
+        part_of_negative = np.array(self.negatives.part_of_negative)
+        self.can_draw = total[:, part_of_negative] > 0
+        part_of_draw = np.repeat(part_of_negative, self.negatives.num_draws)
+        first, total = first[:, part_of_draw], total[:, part_of_draw]
         size = self.negatives.num_per_positive * self.negatives.num_draws
         self.nodes = np.zeros(len(keys) * size, np.uint64)
         self.is_edge = np.zeros(len(keys) * size, np.bool_)
-        offsets = (numbers.reshape(len(keys), size) % np.maximum(total, 1).astype(np.uint64)[:, np.newaxis]).astype(
-            np.int64
-        )
-        positions = np.flatnonzero(np.repeat(self.can_draw, size))
-        places = (first[:, np.newaxis] + offsets).ravel()[positions]
+        offsets = (numbers.reshape(len(keys), size) % np.maximum(total, 1).astype(np.uint64)).astype(np.int64)
+        positions = np.flatnonzero(total > 0)
+        places = (first + offsets).ravel()[positions]
         item = np.searchsorted(ends, places, side="right")
         local = places - before[item]
         return {
             partition: DrawRequests(
                 positions=positions[at],
                 offsets=local[at],
-                groups=None if self.groups is None else groups[positions[at] // size],
+                groups=None
+                if self.groups is None
+                else groups[positions[at] // size, part_of_draw[positions[at] % size]],
             )
             for partition, at in _by_partition(totals.partitions[item])
         }
@@ -137,9 +144,15 @@ class NegativeState:
         assert self.nodes is not None
         assert self.can_draw is not None
         size = self.negatives.num_per_positive * self.negatives.num_draws
-        positions = np.flatnonzero(np.repeat(self.can_draw, size))
-        sources = self.seeds.seeds.readout_nodes[ROOT_SOURCE].view(np.uint64)[positions // size]
-        asked = PairRequests(positions=positions, sources=sources, targets=self.nodes[positions])
+        positions = np.flatnonzero(np.repeat(self.can_draw, self.negatives.num_draws, axis=1))
+        ends = {
+            self.negatives.kept_side: self.seeds.seeds.readout_nodes[self.negatives.kept_side].view(np.uint64)[
+                positions // size
+            ],
+            self.negatives.side: self.nodes[positions],
+        }
+        sources = ends[ROOT_SOURCE]
+        asked = PairRequests(positions=positions, sources=sources, targets=ends[ROOT_TARGET])
         return {
             partition: asked.take(at) for partition, at in _by_partition(partition_of_codes(sources, num_partitions))
         }
@@ -161,28 +174,31 @@ class NegativeState:
         seeds = self.seeds.seeds
         shape = seeds.num_subgraphs, self.negatives.num_per_positive, self.negatives.num_draws
         candidates, is_edge = self.nodes.view(np.int64).reshape(shape), self.is_edge.reshape(shape)
-        sources, targets = seeds.readout_nodes[ROOT_SOURCE], seeds.readout_nodes[ROOT_TARGET]
+        side, kept_side = self.negatives.side, self.negatives.kept_side
+        replaced, kept = seeds.readout_nodes[side], seeds.readout_nodes[kept_side]
         accepted = accept_candidates(
             candidates,
             can_draw=self.can_draw,
-            positives=targets,
-            sources=sources if has_one_node_set else None,
+            replaced=replaced,
+            kept=kept if has_one_node_set else None,
             is_neighbor=(lambda rows, number, draw: is_edge[rows, number, draw])
             if self.negatives.excludes_neighbors
             else None,
+            unique=self.negatives.unique,
         )
         chosen = np.take_along_axis(candidates, np.maximum(accepted, 0).astype(np.int64)[:, :, np.newaxis], axis=2)
         is_readout = np.insert(accepted >= 0, 0, values=True, axis=1)
         counts = is_readout.sum(axis=1)
         labels = np.zeros(is_readout.shape, np.int8)
         labels[:, 0] = 1
+        of_root = {
+            kept_side: np.repeat(kept, counts),
+            side: np.insert(chosen[:, :, 0], 0, replaced, axis=1)[is_readout],
+        }
         with_negatives = dataclasses.replace(
             seeds,
             readout_splits=np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
-            readout_nodes={
-                ROOT_SOURCE: np.repeat(sources, counts),
-                ROOT_TARGET: np.insert(chosen[:, :, 0], 0, targets, axis=1)[is_readout],
-            },
+            readout_nodes={root: of_root[root] for root in (ROOT_SOURCE, ROOT_TARGET)},
             readout_labels=labels[is_readout],
         )
         if not self.negatives.own_subgraphs:
@@ -225,10 +241,10 @@ class StartNegatives(IndexStep):
                 yield from _ask(state, state.ask_draws(self._totals_of_all()))
 
     def _totals_of_all(self) -> GroupTotals:
-        info = self._index.info
-        target_set = root_node_sets(self._plan, self._index.schema)[ROOT_TARGET]
-        counts = info.tables[node_table(target_set)].num_rows
-        if self._plan.negatives and self._plan.negatives.distribution == "in_degree":
+        info, negatives = self._index.info, self._plan.negatives
+        assert negatives is not None
+        counts = info.tables[node_table(root_node_sets(self._plan, self._index.schema)[negatives.side])].num_rows
+        if negatives.distribution == "in_degree":
             counts = info.in_degree_totals[self._plan.seed_edge_set]
         return GroupTotals(
             groups=np.zeros(len(counts), np.uint64),
@@ -251,7 +267,7 @@ class ForwardGroups(IndexStep):
     """Converts (partition of nodes, messages of blocks) to (partition of groups, messages)."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
-        """Finds the groups of true targets, and requests the groups' totals for the blocks."""
+        """Finds the groups of true nodes, and requests the groups' totals for the blocks."""
         partition, messages = element
         drawable = DrawablePartition(self._index, self._plan, partition)
         for data in messages:
@@ -355,7 +371,7 @@ def draw_negatives(runs: Any, index_dir: str, plan: SamplingPlan, sampling_seed:
     if plan.negatives.sums_weights:
         requests = (
             asked[REQUESTS]
-            | "ByPartitionOfTargets" >> beam.GroupByKey()
+            | "ByPartitionOfTrueNodes" >> beam.GroupByKey()
             | "ForwardGroups" >> beam.ParDo(ForwardGroups(index_dir, plan))
         )
         totals = (

@@ -25,7 +25,8 @@ from tfx_gnn.sampling.beam.index.reader import GraphIndex
 from tfx_gnn.sampling.beam.messages import pack_table
 from tfx_gnn.sampling.plan.edge_ranks import rank_edges
 from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, SeedTable, Temporal
+from tfx_gnn.sampling.plan.negatives import Negatives
+from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable, Temporal
 from tfx_gnn.sampling.plan.seed_splits import pair_keys, tables_with_splits
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.sampling.random_choice import hash_ids

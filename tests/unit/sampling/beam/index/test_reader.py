@@ -18,7 +18,8 @@ from tfx_gnn.sampling.beam.index.job import requirements_of_plan
 from tfx_gnn.sampling.beam.index.partitions import bucket_partition_of, partition_of_codes
 from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex
 from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, Temporal
+from tfx_gnn.sampling.plan.negatives import Negatives
+from tfx_gnn.sampling.plan.plan import SamplingPlan, Temporal
 from tfx_gnn.sampling.plan.seed_splits import pair_keys
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.sampling.random_choice import edge_hash, hash_ids
