@@ -304,10 +304,10 @@ class RankingMeasure(Measure):
         scores, truth = scores[:, :width], truth[:, :width]
         check_finite_output(scores[~np.isnan(truth)], name)
         sums = RankingSums.of(scores, truth, self.hits_at)
-        sources = outputs.get(model_interface.SOURCE_ID_OUTPUT)
-        if not self.compares_examples or sources is None or not len(truth):
+        ends = [np.asarray(outputs[name])[:, 0] for name in _IDS if name in outputs]
+        if not self.compares_examples or not ends or not len(truth):
             return sums
-        of_groups = RankingSums.of(*_grouped(scores, truth, sources), self.hits_at)
+        of_groups = RankingSums.of(*_grouped(scores, truth, ends), self.hits_at)
         return dataclasses.replace(of_groups, num_examples=sums.num_examples, num_without_label=sums.num_without_label)
 
     def label_sums(self, truth: Array) -> RankingSums:
@@ -329,12 +329,17 @@ class RankingMeasure(Measure):
         return Quality(metrics=values, baseline=by_chance, report=report)
 
 
-def _grouped(scores: Array, truth: Array, sources: Array) -> tuple[Array, Array]:
-    """Puts examples with one pair each into rows: a true pair and those of the same source up to the next true pair.
+def _grouped(scores: Array, truth: Array, ends: Sequence[Array]) -> tuple[Array, Array]:
+    """Puts examples with one pair each into rows: a true pair and those that follow it and have an end of it.
 
-    Scores and labels have the shape [num_pairs, 1], sources too; the results, padded, [num_groups, largest group].
+    Scores and labels have the shape [num_pairs, 1], the ids of both ends [num_pairs]; the results, padded,
+    [num_groups, largest group].
     """
-    starts = (truth[:, 0] == 1) | np.append(True, sources[1:, 0] != sources[:-1, 0])
+    is_true = truth[:, 0] == 1
+    last_true = np.maximum.accumulate(np.where(is_true, np.arange(len(truth)), -1))
+    # Negatives keep the source of their true pair, or its target.
+    keeps_an_end = np.any([of_end == of_end[last_true] for of_end in ends], axis=0) & (last_true >= 0)
+    starts = is_true | ~keeps_an_end
     rows = np.cumsum(starts) - 1
     columns = np.arange(len(rows)) - np.flatnonzero(starts)[rows]
     shape = int(rows[-1]) + 1, int(columns.max()) + 1

@@ -67,7 +67,7 @@ class _Translation:
         elif step.operation == "negative":
             self.negatives = self._negatives(step, upstream)
             self._negative_step = step
-            self._names[step] = ROOT_TARGET
+            self._names[step] = self.negatives.side
         else:
             raise _no_plan(step, f"a plan has no {step.operation}", "Leave it out")
 
@@ -105,8 +105,12 @@ class _Translation:
             # A plan expands a negative like the target of the positive pair.
             like = [one for one in self.hops if dataclasses.replace(one, name="") == hop]
             if not like:
+                assert self.negatives is not None
+                end = "inV" if self.negatives.side == ROOT_TARGET else "outV"
                 raise _no_plan(
-                    step, "a plan expands negatives as it expands the true targets", "Write the same steps after inV()"
+                    step,
+                    "a plan expands negatives as it expands the true nodes that they replace",
+                    f"Write the same steps after {end}()",
                 )
             return like[0].name
         return self._append(hop, step.get_alias())
@@ -149,34 +153,52 @@ class _Translation:
     def _negatives(self, step: Step, upstream: Step) -> Negatives:
         settings = step.settings
         assert settings.count is not None
-        is_of_pairs = self._names.get(upstream) == ROOT_SOURCE and settings.edge_type == self._root.type
-        if not is_of_pairs or settings.is_backward or self._negative_step is not None:
+        kept, side = (ROOT_TARGET, ROOT_SOURCE) if settings.is_backward else (ROOT_SOURCE, ROOT_TARGET)
+        is_of_pairs = self._names.get(upstream) == kept and settings.edge_type == self._root.type
+        if not is_of_pairs or self._negative_step is not None:
             raise _no_plan(
                 step,
-                "a plan draws negatives once, for the sources of its seed edges and in their edge type",
-                "Write E(edge_type), outV() and one outNeg(edge_type)",
+                "a plan draws negatives once, for one end of its seed edges and in their edge type",
+                "Write E(edge_type), then one outNeg(edge_type) after outV(), or one inNeg(edge_type) after inV()",
             )
-        same_feature = ""
-        if settings.condition is not None:
-            condition = settings.condition[1]
-            columns = [column for column in condition.columns if column.share > 0]
-            if condition.is_shared or len(columns) > 1 or any(column.share < 1 for column in columns):
-                raise _no_plan(
-                    step,
-                    "the negatives of a plan have one feature of the positive in common, all of them, and are never "
-                    "shared by a batch",
-                    "Use one column with the share 1",
-                )
-            for column in columns:
-                stored = [one for one in step.decoder.attributes if one.stored_type == column.kind]
-                same_feature = stored[column.column].name
+        is_conditional = settings.condition is not None
         return Negatives(
             num_per_positive=settings.count,
+            side=side,
             distribution=_DISTRIBUTIONS.get(settings.strategy, "uniform"),
             weight_feature=WEIGHT if settings.strategy == "node_weight" else "",
-            same_feature=same_feature,
-            excludes_neighbors=settings.strategy == "in_degree" or settings.condition is not None,
+            conditions=self._conditions(step, side) if is_conditional else {},
+            unique=is_conditional and settings.condition[1].is_unique,
+            excludes_neighbors=settings.strategy == "in_degree" or is_conditional,
         )
+
+    def _conditions(self, step: Step, side: str) -> dict[str, float]:
+        """Returns the share of the negatives that each feature gets of `where`."""
+        settings = step.settings
+        assert settings.condition is not None
+        assert settings.count is not None
+        positives, condition = settings.condition
+        is_end = positives.operation == "end" and positives.upstream is self._root
+        if not is_end or self._name_of_end(positives, self._root) != side:
+            raise _no_plan(
+                step,
+                "the positives of a plan's negatives are the ends of its seed edges that they replace",
+                "Name that end in `where`",
+            )
+        if condition.is_shared:
+            raise _no_plan(
+                step,
+                "a plan has no batches whose positives its negatives could share, and refuses neighbors instead",
+                "Leave `batch_share` out",
+            )
+        shares: dict[str, float] = {}
+        for column, count in zip(condition.columns, condition.counts(settings.count), strict=True):
+            stored = [one for one in step.decoder.attributes if one.stored_type == column.kind]
+            if count:
+                # Exactly this count is what the share gives.
+                name = stored[column.column].name
+                shares[name] = shares.get(name, 0.0) + count / settings.count
+        return shares
 
 
 def _check_whole_type(root: Step) -> None:

@@ -124,7 +124,7 @@ class LinkPrediction(Task):
         hits_at: ranks k for which a metric gives the fraction of true pairs with rank k or better. A true pair
             without a negative in its example has no rank: it is counted as `unranked_pairs` and otherwise left out.
             For "seal", training shows AUC and average precision only; GraphEvaluator ranks a true pair among the
-            negatives of its source that follow it.
+            negatives with its source or target that follow it.
 
     Example:
         >>> task = LinkPrediction(scoring="distmult", relation_feature="relation", num_relations=5, loss="softmax")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from tfx_gnn.components.graph_evaluator.ranking import RankingSums, ScoreCounts
+from tfx_gnn.components.graph_evaluator.ranking import RankingMeasure, RankingSums, ScoreCounts
 
 NAN = np.nan
 # Steps of 1/64 below 8 have at most 9 significant bits, so nothing is rounded.
@@ -32,6 +32,26 @@ def test_ranks_are_those_worked_out_by_hand() -> None:
     assert by_chance["hits_at_1"] == pytest.approx((2 / 4 + 1 / 3) / 3)
     assert by_chance["hits_at_3"] == pytest.approx((2 * 3 / 4 + 1) / 3)
     assert (by_chance["hits_at_10"], by_chance["roc_auc"], by_chance["average_precision"]) == (1.0, 0.5, 3 / 11)
+
+
+def test_negatives_with_own_examples_keep_the_source_or_the_target() -> None:
+    pairs = [("a", "x", 1, 0.5), ("a", "y", 0, 0.9), ("a", "z", 0, 0.1)]  # rank 2
+    pairs += [("b", "x", 1, 0.5), ("c", "x", 0, 0.2), ("d", "x", 0, 0.1)]  # rank 1
+    pairs += [("e", "w", 0, 0.9)]  # a pair whose true pair is not there
+    pairs += [("c", "x", 1, 0.3), ("c", "y", 0, 0.4), ("f", "x", 0, 0.6)]  # rank 3
+    sources, targets, labels, scores = zip(*pairs, strict=True)
+    outputs = {
+        "source_id": np.array(sources)[:, np.newaxis],
+        "target_id": np.array(targets)[:, np.newaxis],
+        "scores": np.array(scores)[:, np.newaxis],
+        "num_candidates": np.ones(len(pairs), np.int64),
+    }
+    measure = RankingMeasure(label_key="label", hits_at=(1,), compares_examples=True)
+
+    sums = measure.sums(np.array(labels, np.float64)[:, np.newaxis], outputs, None)
+
+    assert (sums.num_examples, sums.num_ranked) == (10, 3)
+    assert sums.metrics()["mrr"] == pytest.approx((1 / 2 + 1 + 1 / 3) / 3)
 
 
 def test_other_true_pairs_of_an_example_are_left_out() -> None:

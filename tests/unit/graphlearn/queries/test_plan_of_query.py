@@ -52,7 +52,7 @@ def test_queries_of_edges_are_link_plans_with_times_and_negatives(shop, is_rever
     assert plan == SamplingPlan(
         seed_edge_set="buy",
         temporal=Temporal(seed_time="timestamp", edge_times={"buy": "timestamp"}),
-        negatives=Negatives(num_per_positive=5, distribution="in_degree", same_feature="color"),
+        negatives=Negatives(num_per_positive=5, distribution="in_degree", conditions={"color": 1.0}, unique=False),
         hops=(
             Hop(
                 edge_set="buy",
@@ -92,6 +92,21 @@ def test_a_walk_is_a_chain_of_hops_to_one_neighbor(shop):
     ]
 
 
+def test_shares_of_conditions_and_negative_sources_are_those_of_a_plan(make_store):
+    users = {"id": [1, 2], "age": [30, 30], "height": [1.5, 1.75]}
+    edges = make_store({"user": users, "item": {"id": [3]}}, {"buy": ("user", "item", [(1, 3)], {})}).E("buy").batch(2)
+    edges.outV().alias("u").outV("buy").sample(2).alias("bought")
+    negatives = edges.inV().inNeg("buy").sample(5).by("conditional").alias("n")
+    negatives.where("u", {"int_cols": [0], "int_props": [0.5], "float_cols": [0], "float_props": [0.1], "unique": True})
+    negatives.outV("buy").sample(2).alias("bought by negatives")
+
+    plan = edges.values().to_plan()
+
+    # Five times 0.5 and 0.1 and the rest 0.4 are 3, 0 and 2 by largest remainder.
+    assert plan.negatives == Negatives(num_per_positive=5, side="source", conditions={"age": 0.6})
+    assert [(hop.name, hop.inputs) for hop in plan.hops] == [("bought", ("source",))]
+
+
 def test_negatives_by_weight_are_those_of_a_plan(make_store):
     nodes = {"a": {"id": [1]}, "b": {"id": [2, 3], "weight": [1.0, 2.0]}}
     edges = make_store(nodes, {"e": ("a", "b", [(1, 2)], {})}).E("e").batch(1)
@@ -100,7 +115,7 @@ def test_negatives_by_weight_are_those_of_a_plan(make_store):
     negatives = edges.alias("e").values().to_plan().negatives
 
     assert negatives == Negatives(
-        num_per_positive=3, distribution="node_weight", weight_feature="weight", excludes_neighbors=False
+        num_per_positive=3, distribution="node_weight", weight_feature="weight", unique=False, excludes_neighbors=False
     )
 
 
@@ -118,6 +133,7 @@ def test_the_sampler_runs_the_plan(shop):
 def _edges(shop):
     edges = shop.E("buy").batch(2)
     edges.inV().alias("i")
+    edges.outV().outV("buy").sample(1).alias("other")
     return edges
 
 
@@ -134,17 +150,20 @@ def _edges(shop):
             r"a plan ends with a walk; got V\(.*random_walk\(knows\)",
         ),
         (lambda shop: shop.V("user").batch(2).SubGraph("knows", [2]), "a plan has no subgraph"),
-        (lambda shop: shop.V("user").batch(2).outNeg("buy").sample(2), "a plan draws negatives once, for the sources"),
+        (lambda shop: shop.V("user").batch(2).outNeg("buy").sample(2), "a plan draws negatives once, for one end of"),
         (lambda shop: shop.V("user").batch(2).Neg("user").sample(2).by("node_weight"), "a plan draws negatives once"),
-        (lambda shop: _edges(shop).inV().inNeg("buy").sample(2), "a plan draws negatives once"),
+        (lambda shop: _edges(shop).outV().outNeg("knows").sample(2), "a plan draws negatives once"),
         (
-            lambda shop: _edges(shop).outV().outNeg("buy").sample(2).where("i", {"int_cols": [0], "int_props": [0.5]}),
-            "one feature of the positive in common",
+            lambda shop: _edges(shop).outV().outNeg("buy").sample(2).where("other", {"unique": True}),
+            "the positives of a plan's negatives are the ends of its seed edges that they replace",
         ),
-        (lambda shop: _edges(shop).outV().outNeg("buy").sample(2).where("i", {"batch_share": True}), "never shared"),
+        (
+            lambda shop: _edges(shop).outV().outNeg("buy").sample(2).where("i", {"batch_share": True}),
+            "a plan has no batches whose positives its negatives could share",
+        ),
         (
             lambda shop: _edges(shop).outV().outNeg("buy").sample(2).inV("buy").sample(1),
-            "a plan expands negatives as it expands the true targets",
+            "a plan expands negatives as it expands the true nodes .*Write the same steps after inV",
         ),
         (
             lambda shop: _edges(shop).outV().outV("knows").sample(2).outV("buy").sample(2).filter("i"),
