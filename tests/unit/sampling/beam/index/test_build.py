@@ -167,6 +167,9 @@ _PLANS = {
         reverse_edge_sets=("back",),
         negatives=Negatives(num_per_positive=1, distribution="in_degree"),
     ),
+    "negative sources": SamplingPlan(
+        seed_edge_set="e", negatives=Negatives(num_per_positive=1, side="source", distribution="in_degree")
+    ),
 }
 
 
