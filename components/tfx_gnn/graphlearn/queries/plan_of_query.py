@@ -188,7 +188,7 @@ class _Translation:
         if condition.is_shared:
             raise _no_plan(
                 step,
-                "a plan has no batches whose positives its negatives could share, and refuses neighbors instead",
+                "a plan has no batches, whose positives `batch_share` refuses; it refuses neighbors",
                 "Leave `batch_share` out",
             )
         shares: dict[str, float] = {}

@@ -179,8 +179,9 @@ class Query:
 
         Hops are named after the aliases. A plan differs from a query in this: it always keeps the
         two ends of a seed edge out of each other's neighborhood; a node that several others lead
-        to is expanded once, so that walks that meet go on together; the negatives of a pair
-        differ, and "random" ones are drawn from all nodes of the type. Batches, shuffling and
+        to is expanded once, so that walks that meet go on together; negatives are never the true
+        pair, "random" ones are drawn from all nodes of the type, and one for which too few nodes
+        meet the condition is missing. Batches, shuffling and
         `func` belong to training, not to a plan.
 
         Returns:

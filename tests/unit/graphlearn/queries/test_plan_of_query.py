@@ -159,7 +159,7 @@ def _edges(shop):
         ),
         (
             lambda shop: _edges(shop).outV().outNeg("buy").sample(2).where("i", {"batch_share": True}),
-            "a plan has no batches whose positives its negatives could share",
+            "a plan has no batches, whose positives `batch_share` refuses",
         ),
         (
             lambda shop: _edges(shop).outV().outNeg("buy").sample(2).inV("buy").sample(1),
