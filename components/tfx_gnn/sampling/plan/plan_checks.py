@@ -48,7 +48,7 @@ def _check_hops(plan: SamplingPlan, schema: GraphSchema) -> None:
 
 
 def _check_weight(name: str, items: NodeSet | EdgeSet, place: str) -> None:
-    check_known("weight_feature", name, items.features, f" in {place}")
+    check_known("weight_feature", name, set(items.features) - {ID_NAME}, f" in {place}")
     feature = items.features[name]
     dtype = tf.dtypes.as_dtype(feature.dtype)
     if not (dtype.is_floating or dtype.is_integer) or not _is_scalar(feature):
@@ -109,7 +109,7 @@ def _check_negatives(plan: SamplingPlan, schema: GraphSchema) -> None:
     features = schema.node_sets[node_set].features
     field = "same_feature" if negatives.same_feature else "conditions"
     for name in negatives.condition_features:
-        check_known(field, name, features, f" for {node_set!r}")
+        check_known(field, name, set(features) - {ID_NAME}, f" for {node_set!r}")
         if not _is_scalar(features[name]):
             raise ValueError(
                 f"`{field}` must name features with one value for each node; got {name!r} of shape "

@@ -5,6 +5,7 @@ from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.plan.hop import Hop
+from tfx_gnn.sampling.plan.negatives import Negatives
 from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable
 from tfx_gnn.sampling.plan.plan_checks import check_plan
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
@@ -67,6 +68,25 @@ def test_structure_labels_do_not_take_the_name_of_a_column():
 
     check_plan(SamplingPlan(seed_edge_set="buys"), schema)
     check_plan(dataclasses.replace(plan, excluded_features={"item": ("structure_label",)}), schema)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"conditions": {"#id": 1.0}},
+        {"same_feature": "#id"},
+        {"distribution": "node_weight", "weight_feature": "#id"},
+    ],
+    ids=["conditions", "same_feature", "weight_feature"],
+)
+def test_an_id_is_no_feature_of_negatives(fields):
+    schema = GraphSchema()
+    schema.CopyFrom(SCHEMA)
+    schema.node_sets["item"].features["#id"].dtype = 9
+    plan = SamplingPlan(seed_edge_set="buys", negatives=Negatives(num_per_positive=1, **fields))
+
+    with pytest.raises(ValueError, match=r"must be one of \['price'\] .*; got '#id'"):
+        check_plan(plan, schema)
 
 
 @pytest.mark.parametrize(
