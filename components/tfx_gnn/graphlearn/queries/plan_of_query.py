@@ -153,7 +153,8 @@ class _Translation:
     def _negatives(self, step: Step, upstream: Step) -> Negatives:
         settings = step.settings
         assert settings.count is not None
-        kept, side = (ROOT_TARGET, ROOT_SOURCE) if settings.is_backward else (ROOT_SOURCE, ROOT_TARGET)
+        side: Literal["target", "source"] = "source" if settings.is_backward else "target"
+        kept = ROOT_TARGET if settings.is_backward else ROOT_SOURCE
         is_of_pairs = self._names.get(upstream) == kept and settings.edge_type == self._root.type
         if not is_of_pairs or self._negative_step is not None:
             raise _no_plan(
@@ -161,15 +162,15 @@ class _Translation:
                 "a plan draws negatives once, for one end of its seed edges and in their edge type",
                 "Write E(edge_type), then one outNeg(edge_type) after outV(), or one inNeg(edge_type) after inV()",
             )
-        is_conditional = settings.condition is not None
+        condition = settings.condition[1] if settings.condition else None
         return Negatives(
             num_per_positive=settings.count,
             side=side,
             distribution=_DISTRIBUTIONS.get(settings.strategy, "uniform"),
             weight_feature=WEIGHT if settings.strategy == "node_weight" else "",
-            conditions=self._conditions(step, side) if is_conditional else {},
-            unique=is_conditional and settings.condition[1].is_unique,
-            excludes_neighbors=settings.strategy == "in_degree" or is_conditional,
+            conditions=self._conditions(step, side) if condition else {},
+            unique=condition is not None and condition.is_unique,
+            excludes_neighbors=settings.strategy == "in_degree" or condition is not None,
         )
 
     def _conditions(self, step: Step, side: str) -> dict[str, float]:
