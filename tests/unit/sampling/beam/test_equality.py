@@ -271,12 +271,13 @@ def _negatives_of_one_value(names):
 def _negatives_by_weight(names):
     negatives = Negatives(
         num_per_positive=3,
+        side="source",
         distribution="node_weight",
         weight_feature=names.seed_time,
         conditions={names.group: 0.5},
         unique=False,
     )
-    return _links(names, negatives=negatives, hops=())
+    return _links(names, seed_edge_set=names.far, reverse_edge_sets=(), negatives=negatives, hops=())
 
 
 def _negatives_of_sources(names):
