@@ -1,4 +1,4 @@
-"""Examples in memory as files, up to a training on pairs of graphs."""
+"""Examples in memory as files. Trainings on such files are in docs/coming_from_pyg.md, which a test runs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,7 @@ import pytest
 import tensorflow as tf
 
 import tfx_gnn
-from tfx_gnn.components.graph_trainer.stage import train_graph_model
-from tfx_gnn.components.graph_transform.options import GraphTransformOptions
-from tfx_gnn.components.graph_transform.stage import transform_graphs
-from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
-from tfx_gnn.components.size_constraint_learner.stage import learn_size_constraints
-from tfx_gnn.models.tasks import GraphMatching
 from tfx_gnn.records import read_split, write_graph_data
-from tfx_gnn.serving.prediction import ServingModel
-from tfx_gnn.training.options import GraphTrainerOptions
 
 LAYOUT = tfx_gnn.GraphLayout(
     node_sets={"s": {"mass": "mass_s"}, "t": {"mass": "mass_t"}},
@@ -167,72 +159,3 @@ def test_a_folder_with_content_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="must be a new or empty folder"):
         write_graph_data({"train": PAIRS}, LAYOUT, str(tmp_path / "examples"))
-
-
-def shuffled(random: np.random.Generator, *, is_alike: bool) -> tfx_gnn.GraphData:
-    """Two graphs of three to six atoms, of which the second may be the first with its atoms in another order."""
-    left = random.normal(size=(int(random.integers(3, 7)), 2))
-    right = random.permutation(left) if is_alike else random.normal(size=(int(random.integers(3, 7)), 2))
-    nothing = np.zeros([2, 0], np.int64)
-    return tfx_gnn.GraphData(mass_s=left, mass_t=right, edge_index_s=nothing, edge_index_t=nothing, same=int(is_alike))
-
-
-def test_are_these_two_graphs_equal_is_learned_and_served(ring_project: Any, tmp_path: Path) -> None:
-    random = np.random.default_rng(5)
-    data = [shuffled(random, is_alike=bool(number % 2)) for number in range(400)]
-    layout = tfx_gnn.GraphLayout(
-        node_sets=LAYOUT.node_sets,
-        edge_sets={
-            name: tfx_gnn.EdgeLayout(source=name[0], target=name[0], index=f"edge_index_{name[0]}")
-            for name in ("s_bond", "t_bond")
-        },
-        context={"is_even": "same"},
-    )
-    folders = {
-        name: str(tmp_path / name)
-        for name in ("examples", "transform", "transformed", "schema", "sizes", "model", "run")
-    }
-    splits = {"train": data[:280], "val": data[280:340], "test": data[340:]}
-    write_graph_data(splits, layout, folders["examples"], label_features=["is_even"])
-    transform_graphs(
-        examples_dir=folders["examples"],
-        graph_schema_dir=folders["examples"],
-        transform_graph_dir=folders["transform"],
-        transformed_examples_dir=folders["transformed"],
-        transformed_graph_schema_dir=folders["schema"],
-        options=GraphTransformOptions(preprocessing_fn="ring_project:preprocessing_fn"),
-    )
-    learn_size_constraints(
-        examples_dir=folders["transformed"],
-        graph_schema_dir=folders["schema"],
-        size_constraints_dir=folders["sizes"],
-        options=SizeConstraintLearnerOptions(batch_size=16),
-    )
-
-    train_graph_model(
-        transformed_examples_dir=folders["transformed"],
-        transform_graph_dir=folders["transform"],
-        graph_schema_dir=folders["examples"],
-        transformed_graph_schema_dir=folders["schema"],
-        size_constraints_dir=folders["sizes"],
-        model_dir=folders["model"],
-        model_run_dir=folders["run"],
-        options=GraphTrainerOptions(
-            model_fn="tfx_gnn.models.model_fns:graph_sage",
-            task=GraphMatching(label_feature="is_even", left=("s",), right=("t",), scoring="difference"),
-            hyperparameters={
-                "shared_node_sets": [["s", "t"]],
-                "units": 16,
-                "num_layers": 1,
-                "dropout_rate": 0.0,
-                "learning_rate": 0.02,
-            },
-            num_epochs=6,
-        ),
-    )
-
-    model = ServingModel(os.path.join(folders["model"], "Format-Serving"))
-    answers = list(model.answers(read_split(folders["examples"], "test").as_numpy_iterator()))
-    hits = [answer["label"] == str(pair.same) for answer, pair in zip(answers, splits["test"], strict=True)]
-    assert len(hits) == 60
-    assert np.mean(hits) >= 0.95
