@@ -352,13 +352,13 @@ class Collator:
 
     def _sizes(self, given: _Examples, counted: Key, key: str) -> list[int]:
         store_key, name = split_key(counted)
-        stores = [example._stores.get(store_key, {}) for example in given.examples]
-        if name not in stores[0]:
+        known = given.examples[0]._stores.get(store_key, {})
+        if name not in known:
             raise ValueError(
                 f"`increment` of {key!r} must name a key or a node set of the layout; got {counted!r}. Known are "
-                f"{list(stores[0])}."
+                f"{list(known)}."
             )
-        values = [store[name] for store in stores]
+        values = [store[name] for store in given.stores(store_key)]
         if isinstance(values[0], np.ndarray) and values[0].ndim:
             rule, _ = self._rule_of(counted)
             axis = default_axis(name) if rule is None else rule.axis or 0
@@ -465,7 +465,7 @@ def _holds_arrays(value: Sequence[Any]) -> bool:
 
 def _as_counts(key: str, increments: list[Any], axis: int | None, first: Any) -> Any:
     """Converts what overridden methods return: integers, or arrays for each row of the values."""
-    if all(isinstance(increment, int) for increment in increments):
+    if all(issubclass(kind, int) for kind in set(map(type, increments))):
         return np.array(increments, np.int64)
     arrays = [np.asarray(increment) for increment in increments]
     if any(array.dtype.kind not in "iu" for array in arrays):

@@ -237,7 +237,7 @@ def join_arrays(
     joined, column_axis, lengths, is_stacked, scalar_type = _join(key, values, axis)
     dtype = joined.dtype
     shifts = None
-    if counts is not None and (counts.any() or (are_indices and joined.size)):
+    if counts is not None and ((are_indices and joined.size) or counts.any()):
         if dtype.kind not in "iu":
             raise ValueError(
                 f"`{key}` must hold integers, because it grows from graph to graph; got {dtype}. Cast it to int64, or "

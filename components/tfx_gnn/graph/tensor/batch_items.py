@@ -207,10 +207,12 @@ def split_graph(graph: Any, num_components: _Counts, kept: npt.NDArray[np.bool_]
         kept = np.ones(len(num_components), bool)
     spec = graph.spec.relax(num_components=True, num_nodes=True, num_edges=True)
     specs = spec._parts_spec
-    contexts = _split_piece(graph.context, specs[CONTEXT_PART], num_components)
+    contexts = _split_piece(
+        graph.context, specs[CONTEXT_PART], num_components, _item_counts(graph.context, num_components)
+    )
     node_counts = {name: _item_counts(node_set, num_components) for name, node_set in graph.node_sets.items()}
     node_sets = {
-        name: _split_piece(node_set, specs[NODE_SETS_PART][name], num_components)
+        name: _split_piece(node_set, specs[NODE_SETS_PART][name], num_components, node_counts[name])
         for name, node_set in graph.node_sets.items()
     }
     edge_sets = {
@@ -249,8 +251,7 @@ def _starts(counts: npt.NDArray[Any]) -> _Counts:
     return starts
 
 
-def _split_piece(piece: Any, spec: Any, num_components: _Counts, **more: list[Any]) -> list[Any]:
-    counts = _item_counts(piece, num_components)
+def _split_piece(piece: Any, spec: Any, num_components: _Counts, counts: _Counts, **more: list[Any]) -> list[Any]:
     sizes = _split_field(piece.sizes, num_components)
     features = {name: _split_field(feature, counts) for name, feature in piece.features.items()}
     return [
@@ -295,7 +296,7 @@ def _split_edge_set(
         type(adjacency)({key: values[position] for key, values in indices.items()}, adjacency_spec)
         for position in range(len(counts))
     ]
-    return _split_piece(edge_set, spec, num_components, **{ADJACENCY_PART: adjacencies})
+    return _split_piece(edge_set, spec, num_components, counts, **{ADJACENCY_PART: adjacencies})
 
 
 def _split_field(field: Field, counts: _Counts) -> list[Field]:
