@@ -323,8 +323,8 @@ def _checked_weights(attributes: TypeAttributes, num_rows: int, where: str) -> n
     weights = attributes.weights(np.arange(num_rows))
     if weights is None:
         raise ValueError(
-            f"`by` must draw by weight from weighted types only; got {where}, which has no column {WEIGHT!r}. Declare "
-            "Decoder(weighted=True), or use 'random'."
+            f"`by` must draw by weight from weighted types only; got {where}, which has no column {WEIGHT!r} of "
+            "floats. Declare Decoder(weighted=True), or use 'random'."
         )
     wrong = np.flatnonzero(~np.isfinite(weights))
     if len(wrong):
