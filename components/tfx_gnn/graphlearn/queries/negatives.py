@@ -20,7 +20,6 @@ _NUM_DRAWS = 8  # before the nodes that are left are listed one by one
 
 _Integers = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
-_Rejects = Callable[[_Integers, _Integers], _Bools]  # positions of inputs and nodes that were drawn for them
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -85,6 +84,25 @@ class _Candidates:
         return nodes[weights > 0], weights[weights > 0]
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Rejection:
+    """Which nodes are refused for which inputs.
+
+    Attributes:
+        refuses: tells for positions of inputs, and nodes that were drawn for them, whether they are refused.
+        groups: int64 array, shape [num_inputs]: inputs of one group have the same nodes refused by `refuses`.
+        positives: int64 array, shape [num_inputs]: a node that each input refuses besides; None for none.
+    """
+
+    refuses: Callable[[_Integers, _Integers], _Bools]
+    groups: _Integers
+    positives: _Integers | None = None
+
+    def __call__(self, which: _Integers, drawn: _Integers) -> _Bools:
+        refused = self.refuses(which, drawn)
+        return refused if self.positives is None else refused | (drawn == self.positives[which])
+
+
 def draw_negatives(store: GraphStore, requests: NegativeRequests) -> tuple[_Integers, int]:
     """Draws negatives.
 
@@ -146,26 +164,26 @@ def _make_candidates(store: GraphStore, requests: NegativeRequests, column: Cond
     return _Candidates(nodes, weights, groups.reshape(-1).astype(np.int64), len(values))
 
 
-def _rejection(store: GraphStore, requests: NegativeRequests) -> _Rejects | None:
+def _rejection(store: GraphStore, requests: NegativeRequests) -> _Rejection | None:
     """Returns which draws are refused; None: no draw is."""
     nodes, positives = requests.nodes, requests.positives
-    if requests.condition is not None and positives is not None:
-        if requests.condition.is_shared:
-            return lambda _, drawn: np.isin(drawn, positives)
+    in_batch = np.zeros(len(nodes), np.int64)
+    if requests.condition is not None and positives is not None and requests.condition.is_shared:
+        return _Rejection(refuses=lambda _, drawn: np.isin(drawn, positives), groups=in_batch)
+    if positives is not None or requests.strategy == "in_degree":
         pairs = store.pairs(requests.edge_type, backward=requests.is_backward)
-        return lambda which, drawn: pairs.contains(nodes[which], drawn) | (drawn == positives[which])
-    if requests.strategy == "in_degree":
-        pairs = store.pairs(requests.edge_type, backward=requests.is_backward)
-        return lambda which, drawn: pairs.contains(nodes[which], drawn)
+        return _Rejection(
+            refuses=lambda which, drawn: pairs.contains(nodes[which], drawn), groups=nodes, positives=positives
+        )
     if requests.strategy == "node_weight" and requests.input_type == requests.node_type:
-        return lambda _, drawn: np.isin(drawn, nodes)
+        return _Rejection(refuses=lambda _, drawn: np.isin(drawn, nodes), groups=in_batch)
     return None
 
 
 class _Drawing:
     """The negatives that have been drawn so far; -1 where one is still waited for."""
 
-    def __init__(self, requests: NegativeRequests, rejects: _Rejects | None) -> None:
+    def __init__(self, requests: NegativeRequests, rejects: _Rejection | None) -> None:
         self._requests = requests
         self._rejects = rejects
         self._is_unique = requests.condition is not None and requests.condition.is_unique
@@ -236,23 +254,38 @@ class _Drawing:
     def _fill_from_lists(self, groups: _Integers, candidates: _Candidates, places: range) -> None:
         """Lists the candidates of inputs that have drawn none, and chooses among those that qualify."""
         which, place = self._waiting(groups, places)
-        for one in np.unique(which).tolist():
-            nodes, weights = candidates.list_group(int(groups[one]))
-            kept = np.ones(len(nodes), np.bool_)
-            if self._rejects is not None:
-                kept &= ~self._rejects(np.full(len(nodes), one), nodes)
-            if self._is_unique:
-                kept &= ~np.isin(nodes, self.drawn[one])
-            nodes, weights = nodes[kept], weights[kept]
-            if not len(nodes):
-                continue
-            codes = hash_integers(nodes)
-            own = place[which == one].tolist()
-            for number, position in enumerate(own):
-                draw = 0 if self._is_unique else position
-                uniforms = uniform_scores(np.full(len(nodes), self._requests.keys[one]), codes, draw)
-                order = np.argsort(exponential_scores(uniforms, weights), kind="stable")
-                if not self._is_unique:
-                    self.drawn[one, position] = nodes[order[0]]
-                elif number < len(order):
-                    self.drawn[one, position] = nodes[order[number]]
+        inputs = np.unique(which)
+        alike = groups if self._rejects is None else self._rejects.groups
+        inputs = inputs[np.lexsort((groups[inputs], alike[inputs]))]
+        listed: tuple[int, int] | None = None
+        nodes, weights = np.zeros(0, np.int64), np.zeros(0)
+        for one in inputs.tolist():
+            # A hub may be among the inputs many times; its list is long, so it is made once.
+            if listed != (groups[one], alike[one]):
+                listed = (int(groups[one]), int(alike[one]))
+                nodes, weights = candidates.list_group(listed[0])
+                if self._rejects is not None:
+                    kept = ~self._rejects.refuses(np.full(len(nodes), one), nodes)
+                    nodes, weights = nodes[kept], weights[kept]
+            if len(nodes):
+                self._choose_from_list(one, place[which == one].tolist(), nodes, weights)
+
+    def _choose_from_list(self, one: int, own: list[int], nodes: _Integers, weights: npt.NDArray[np.float64]) -> None:
+        """Fills the places of an input from a list of nodes, without its positive."""
+        kept = np.ones(len(nodes), np.bool_)
+        if self._rejects is not None and self._rejects.positives is not None:
+            kept &= nodes != self._rejects.positives[one]
+        if self._is_unique:
+            kept &= ~np.isin(nodes, self.drawn[one])
+        nodes, weights = nodes[kept], weights[kept]
+        if not len(nodes):
+            return
+        codes = hash_integers(nodes)
+        for number, position in enumerate(own):
+            draw = 0 if self._is_unique else position
+            uniforms = uniform_scores(np.full(len(nodes), self._requests.keys[one]), codes, draw)
+            order = np.argsort(exponential_scores(uniforms, weights), kind="stable")
+            if not self._is_unique:
+                self.drawn[one, position] = nodes[order[0]]
+            elif number < len(order):
+                self.drawn[one, position] = nodes[order[number]]

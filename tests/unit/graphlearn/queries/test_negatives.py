@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tfx_gnn.graphlearn import Nodes
+from tfx_gnn.sampling.engine.negatives import PairLookup
 
 
 def _negatives(store, word, of_type, strategy, count, *, batch_size=10):
@@ -204,3 +205,31 @@ def test_nothing_can_be_drawn_from_an_edge_type_without_edges(make_store):
 
     assert batch["n"].mask.tolist() == [[False, False]]
     assert query.counts == {"n": {"missing": 2}}
+
+
+class _CountingLookup(PairLookup):
+    """Counts the pairs that are looked up."""
+
+    num_pairs = 0
+
+    def contains(self, sources, targets):
+        self.num_pairs += len(targets)
+        return super().contains(sources, targets)
+
+
+def test_candidates_of_a_hub_are_listed_once_a_batch(make_store):
+    # The hub bought all 1000 items, and is the input 200 times.
+    items = list(range(1, 1001))
+    store = make_store(
+        {"user": {"id": [0]}, "item": {"id": items}}, {"buy": ("user", "item", [(0, i) for i in items], {})}
+    )
+    lookup = store.once(("pairs", "buy", False), lambda: _CountingLookup(*store.end_rows("buy"), num_targets=1000))
+
+    root = store.E("buy").batch(200)
+    query = root.outV().outNeg("buy").sample(1).by("in_degree").alias("n").values()
+    batch = next(query.batches())
+
+    assert batch["n"].mask.all()
+    assert query.counts == {"n": {"unconditional": 200}}
+    # Twice eight draws for each input, and twice the list: not 200 lists.
+    assert lookup.num_pairs <= 2 * (8 * 200 + 1000)
