@@ -15,6 +15,8 @@ from tfx_gnn.graphlearn.data.batch_parts import (
     FlatTensors,
     additional_arrays,
     check_additional_rows,
+    check_edge_rows,
+    check_is_name,
     counts_to_starts,
     join_edge_data,
     split_additional,
@@ -26,6 +28,7 @@ from tfx_gnn.graphlearn.data.handler_scope import transform_in_scope
 from tfx_gnn.graphlearn.data.merging import (
     check_graphs,
     check_known,
+    check_starts,
     counts_of,
     edge_counts,
     join_additional,
@@ -112,11 +115,15 @@ class BatchGraph(CompositeValue):
         self._graph_node_offsets = graph_node_offsets
         self._edges = None if edges is None else as_data(edges, "edges")
         self._edge_schema = None if edge_schema is None else as_type_schema(edge_schema, "edge_schema")
-        self._graph_edge_offsets = (
-            counts_to_starts(edge_counts(edge_index, graph_node_offsets, "edge_index"))
-            if graph_edge_offsets is None
-            else graph_edge_offsets
-        )
+        num_nodes = self._nodes.num_items
+        check_starts(graph_node_offsets, num_nodes, "graph_node_offsets")
+        check_edge_rows(self._edges, self.num_edges, "edges")
+        if graph_edge_offsets is None:
+            starts = (graph_node_offsets, graph_node_offsets)
+            counts = edge_counts(edge_index, starts, (num_nodes, num_nodes), "edge_index")
+            graph_edge_offsets = counts_to_starts(counts)
+        check_starts(graph_edge_offsets, self.num_edges, "graph_edge_offsets")
+        self._graph_edge_offsets = graph_edge_offsets
         self._names = (
             NODES if self._node_schema is None else self._node_schema[0],
             EDGES if self._edge_schema is None else self._edge_schema[0],
@@ -127,7 +134,7 @@ class BatchGraph(CompositeValue):
         }
         check_additional_rows(
             {key: value for key, value in self._additional.items() if key not in (additional_offsets or {})},
-            self._nodes.num_items,
+            num_nodes,
         )
 
     @classmethod
@@ -298,6 +305,7 @@ class BatchGraph(CompositeValue):
     @tf.autograph.experimental.do_not_convert
     def __getitem__(self, key: str) -> Any:
         """Returns an additional array, or an attribute, by name; None if there is none."""
+        check_is_name(key)
         if key in self._additional:
             return self._additional[key]
         return None if key.startswith("_") else getattr(self, key, None)

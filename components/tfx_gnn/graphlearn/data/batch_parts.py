@@ -50,6 +50,19 @@ def counts_to_starts(counts: Any) -> Any:
     return tf.cumsum(counts, exclusive=True) if tf.is_tensor(counts) else starts_of(np.asarray(counts))
 
 
+def check_is_name(key: object) -> None:
+    """Refuses a position in place of the name of an array."""
+    if not isinstance(key, str):
+        raise TypeError(f"`key` must be the name of an array; got {key!r}. Call to_graphs() for single graphs.")
+
+
+def check_edge_rows(edges: Data | None, num_edges: Any, what: str) -> None:
+    """Refuses attributes of edges that do not have a row per edge, as far as the numbers are known."""
+    found = num_edges if edges is None else edges.num_items
+    if isinstance(found, int) and isinstance(num_edges, int) and found != num_edges:
+        raise ValueError(f"`{what}` must have one row per edge; got {found} for {num_edges} edges. Correct it.")
+
+
 def join_edge_data(parts: Sequence[Data | None], num_edges: Any, what: str) -> Data | None:
     """Concatenates the attributes of edges, which all graphs have or none."""
     if not any(map(operator.is_not, parts, itertools.repeat(None))):
@@ -100,3 +113,34 @@ def check_additional_rows(arrays: Mapping[str, Any], num_nodes: Any) -> None:
 def split_additional(arrays: Mapping[str, Any], offsets: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Divides further arrays by graphs."""
     return {key: split_rows(value, counts_of(offsets[key], num_rows(value))) for key, value in arrays.items()}
+
+
+def check_keys(given: Mapping[Any, Any], known: Mapping[Any, Any], what: str, known_as: str) -> None:
+    """Refuses keys that other values lack."""
+    unknown = [key for key in given if key not in known]
+    if unknown:
+        raise ValueError(
+            f"`{what}` must have keys of `{known_as}`; got {unknown}, but there are {list(known)}. Correct the key, or "
+            "add it there."
+        )
+
+
+def check_lengths(starts: Mapping[Any, Any]) -> None:
+    """Refuses types with different numbers of graphs, as far as the numbers are known."""
+    numbers = {key: num_rows(one) for key, one in starts.items()}
+    if len({number for number in numbers.values() if isinstance(number, int)}) > 1:
+        raise ValueError(
+            "`graph_node_offsets_dict` and `graph_edge_offsets_dict` must have one item for each graph, in all "
+            f"types; got {numbers}. Give every type as many."
+        )
+
+
+def check_edge_names(edge_types: Sequence[tuple[str, str, str]]) -> None:
+    """Refuses edge types of one name, which edge sets could not have."""
+    names = [key[1] for key in edge_types]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ValueError(
+            f"`edge_index_dict` must have a different edge type in each key; got {repeated[0]!r} in "
+            f"{[key for key in edge_types if key[1] == repeated[0]]}. Rename one, such as {repeated[0]}_reverse."
+        )

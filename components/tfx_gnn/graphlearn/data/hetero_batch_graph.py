@@ -14,6 +14,11 @@ from tfx_gnn.graphlearn.data.batch_parts import (
     FlatTensors,
     additional_arrays,
     check_additional_rows,
+    check_edge_names,
+    check_edge_rows,
+    check_is_name,
+    check_keys,
+    check_lengths,
     counts_to_starts,
     join_edge_data,
     split_additional,
@@ -25,6 +30,7 @@ from tfx_gnn.graphlearn.data.handler_scope import transform_in_scope
 from tfx_gnn.graphlearn.data.merging import (
     check_graphs,
     check_known,
+    check_starts,
     counts_of,
     edge_counts,
     join_additional,
@@ -103,17 +109,18 @@ class HeteroBatchGraph(CompositeValue):
         self._edges_dict = {key: as_data(value, f"edges_dict[{key}]") for key, value in (edges_dict or {}).items()}
         self._node_schemas = _as_schemas(node_schema_dict, "node_schema_dict", self._nodes_dict)
         self._edge_schemas = _as_schemas(edge_schema_dict, "edge_schema_dict", self._edge_index_dict)
-        _check_keys(self._edges_dict, self._edge_index_dict, "edges_dict", "edge_index_dict")
-        _check_keys(self._nodes_dict, graph_node_offsets_dict, "nodes_dict", "graph_node_offsets_dict")
-        _check_edge_names(list(self._edge_index_dict))
+        check_keys(self._edges_dict, self._edge_index_dict, "edges_dict", "edge_index_dict")
+        check_keys(self._nodes_dict, graph_node_offsets_dict, "nodes_dict", "graph_node_offsets_dict")
+        check_edge_names(list(self._edge_index_dict))
         self._node_offsets = {key: graph_node_offsets_dict[key] for key in self._nodes_dict}
-        given = graph_edge_offsets_dict or {}
+        if not self._nodes_dict:
+            raise ValueError("`nodes_dict` must have a node type; got none. Add one, with empty arrays for no nodes.")
+        for key, data in self._nodes_dict.items():
+            check_starts(self._node_offsets[key], data.num_items, f"graph_node_offsets_dict[{key!r}]")
         self._edge_offsets = {
-            key: given[key]
-            if key in given
-            else counts_to_starts(edge_counts(index, self._node_offsets[key[0]], f"edge_index_dict[{key}]"))
-            for key, index in self._edge_index_dict.items()
+            key: self._edge_starts(key, (graph_edge_offsets_dict or {}).get(key)) for key in self._edge_index_dict
         }
+        check_lengths({**self._node_offsets, **self._edge_offsets})
         first = next(iter(self._nodes_dict))
         self._additional = additional_arrays(type(self), additional_keys, kwargs)
         self._additional_offsets = {
@@ -123,6 +130,22 @@ class HeteroBatchGraph(CompositeValue):
             {key: value for key, value in self._additional.items() if key not in (additional_offsets or {})},
             self._nodes_dict[first].num_items,
         )
+
+    def _edge_starts(self, key: EdgeType, given: Any) -> Any:
+        """Returns where the edges of each graph begin: as given, or from their ends."""
+        absent = [name for name in (key[0], key[2]) if name not in self._nodes_dict]
+        if absent:
+            raise ValueError(
+                f"`nodes_dict` must have the node types of all edges; got none for {absent[0]!r} of {key}. Add it."
+            )
+        check_edge_rows(self._edges_dict.get(key), self.num_edges(key), f"edges_dict[{key}]")
+        if given is None:
+            starts = (self._node_offsets[key[0]], self._node_offsets[key[2]])
+            numbers = (self.num_nodes(key[0]), self.num_nodes(key[2]))
+            counts = edge_counts(self._edge_index_dict[key], starts, numbers, f"edge_index_dict[{key}]")
+            given = counts_to_starts(counts)
+        check_starts(given, self.num_edges(key), f"graph_edge_offsets_dict[{key}]")
+        return given
 
     @classmethod
     def from_graphs(
@@ -327,6 +350,7 @@ class HeteroBatchGraph(CompositeValue):
     @tf.autograph.experimental.do_not_convert
     def __getitem__(self, key: str) -> Any:
         """Returns an additional array, or an attribute, by name; None if there is none."""
+        check_is_name(key)
         if key in self._additional:
             return self._additional[key]
         return None if key.startswith("_") else getattr(self, key, None)
@@ -472,24 +496,5 @@ class HeteroBatchGraph(CompositeValue):
 def _as_schemas(given: Mapping[Any, GivenSpec] | None, what: str, known: Mapping[Any, Any]) -> Any:
     if given is None:
         return None
-    _check_keys(given, known, what, "edge_index_dict" if what.startswith("edge") else "nodes_dict")
+    check_keys(given, known, what, "edge_index_dict" if what.startswith("edge") else "nodes_dict")
     return {key: as_type_schema((str(key), spec), what)[1] for key, spec in given.items()}
-
-
-def _check_keys(given: Mapping[Any, Any], known: Mapping[Any, Any], what: str, known_as: str) -> None:
-    unknown = [key for key in given if key not in known]
-    if unknown:
-        raise ValueError(
-            f"`{what}` must have keys of `{known_as}`; got {unknown}, but there are {list(known)}. Correct the key, or "
-            "add it there."
-        )
-
-
-def _check_edge_names(edge_types: Sequence[EdgeType]) -> None:
-    names = [key[1] for key in edge_types]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise ValueError(
-            f"`edge_index_dict` must have a different edge type in each key; got {repeated[0]!r} in "
-            f"{[key for key in edge_types if key[1] == repeated[0]]}. Rename one, such as {repeated[0]}_reverse."
-        )

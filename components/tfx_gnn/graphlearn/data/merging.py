@@ -194,18 +194,52 @@ def split_edges(edge_index: Any, counts: Any, num_sources: Any, num_targets: Any
     return [part.T for part in split_rows(local.T, counts)]
 
 
-def edge_counts(edge_index: Any, node_starts: Any, what: str) -> Any:
-    """Returns the number of edges of each graph, from the graph of their source nodes."""
-    if tf.is_tensor(edge_index) or tf.is_tensor(node_starts):
-        graphs = tf.searchsorted(as_tensor(node_starts), tf.cast(edge_index[0], tf.int64), side="right") - 1
-        return tf.math.bincount(graphs, minlength=tf.size(node_starts), dtype=tf.int64)
-    graphs = np.searchsorted(node_starts, edge_index[0], side="right") - 1
-    if (np.diff(graphs) < 0).any():
+def edge_counts(edge_index: Any, node_starts: tuple[Any, Any], num_nodes: tuple[Any, Any], what: str) -> Any:
+    """Returns the number of edges of each graph, from the graphs of their ends.
+
+    Args:
+        edge_index: positions of source and target nodes, shape [2, num_edges].
+        node_starts: where the source and the target nodes of each graph begin.
+        num_nodes: numbers of source and target nodes.
+        what: name of the edges, for messages.
+    """
+    if is_symbolic([edge_index, node_starts, num_nodes]):
+        graphs = tf.searchsorted(as_tensor(node_starts[0]), tf.cast(edge_index[0], tf.int64), side="right") - 1
+        in_order = tf.debugging.assert_non_negative(
+            graphs[1:] - graphs[:-1], f"`{what}` must hold the edges of the first graph first, and so on. Sort them."
+        )
+        with tf.control_dependencies([in_order]):
+            return tf.math.bincount(graphs, minlength=tf.size(node_starts[0]), dtype=tf.int64)
+    ends, starts = np.asarray(edge_index), [np.asarray(one) for one in node_starts]
+    limits = np.array([[int(number)] for number in num_nodes])
+    graphs = np.stack([np.searchsorted(one, nodes, side="right") - 1 for one, nodes in zip(starts, ends, strict=True)])
+    is_wrong = ((ends < 0) | (ends >= limits)).any(axis=0) | (graphs[0] != graphs[1])
+    if is_wrong.any():
+        wrong = int(np.flatnonzero(is_wrong)[0])
+        raise ValueError(
+            f"`{what}` must hold positions of nodes of the same graph, counted over the whole batch; got "
+            f"{ends[:, wrong].tolist()} in column {wrong}, with {limits.ravel().tolist()} source and target nodes. "
+            "Correct it, or make the batch by from_graphs()."
+        )
+    if (np.diff(graphs[0]) < 0).any():
         raise ValueError(
             f"`{what}` must hold the edges of the first graph first, and so on; got another order. Sort them, or make "
             "the batch by from_graphs()."
         )
-    return np.bincount(graphs, minlength=len(node_starts))
+    counts = np.bincount(graphs[0], minlength=len(starts[0]))
+    return tf.constant(counts, tf.int64) if tf.is_tensor(edge_index) else counts
+
+
+def check_starts(starts: Any, total: Any, what: str) -> None:
+    """Refuses starts that do not divide `total` rows among the graphs; values that are traced are not known."""
+    if is_symbolic([starts, total]):
+        return
+    values, end = np.asarray(starts), int(total)
+    if (values[0] if len(values) else end) != 0 or (np.diff(values, append=end) < 0).any():
+        raise ValueError(
+            f"`{what}` must begin with 0, ascend, and be at most the number of rows; got {values.tolist()} for {end} "
+            "rows. Give the position of the first row of each graph."
+        )
 
 
 def join_additional(graphs: Sequence[Any], keys: Sequence[str]) -> tuple[dict[str, Any], dict[str, Counts]]:

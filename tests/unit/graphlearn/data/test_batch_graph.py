@@ -220,3 +220,46 @@ def _without_edges():
 def test_parts_that_do_not_fit_are_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+TWO_AND_ONE = {"nodes": Data(ids=np.arange(3)), "node_schema": None, "graph_node_offsets": np.array([0, 2])}
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, tf.constant], ids=["array", "tensor"])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"edge_index": [[2, 0], [2, 1]]}, "edges of the first graph first"),
+        ({"edge_index": [[0, 1], [1, 2]]}, r"positions of nodes of the same graph, .* got \[1, 2\] in column 1"),
+        ({"edge_index": [[0], [9]]}, r"positions of nodes of the same graph, .* got \[0, 9\] in column 0"),
+        ({"edge_index": [[0], [-1]]}, r"positions of nodes of the same graph, .* got \[0, -1\] in column 0"),
+        ({"edge_index": [[0], [1]], "graph_node_offsets": [0, 5]}, r"`graph_node_offsets` must .* got \[0, 5\] for 3"),
+        ({"edge_index": [[0], [1]], "graph_node_offsets": [1, 2]}, "`graph_node_offsets` must begin with 0"),
+        ({"edge_index": [[0], [1]], "graph_edge_offsets": [0, 2]}, r"`graph_edge_offsets` must .* got \[0, 2\] for 1"),
+    ],
+)
+def test_parts_of_a_batch_that_no_graphs_have_are_refused(given, message, wrap):
+    arrays = {key: wrap(np.array(value)) for key, value in given.items()}
+
+    with pytest.raises(ValueError, match=message):
+        BatchGraph(**{**TWO_AND_ONE, **arrays})
+
+
+def test_edges_in_another_order_are_refused_in_a_traced_function():
+    @tf.function(input_signature=[tf.TensorSpec([2, None], tf.int32)])
+    def starts(edge_index):
+        return BatchGraph(edge_index, **TWO_AND_ONE).graph_edge_offsets
+
+    assert starts([[0, 2], [1, 2]]).numpy().tolist() == [0, 1]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="edges of the first graph first"):
+        starts([[2, 0], [2, 1]])
+
+
+def test_attributes_of_other_edges_are_refused():
+    with pytest.raises(ValueError, match="`edges` must have one row per edge; got 3 for 1 edges"):
+        BatchGraph(np.array([[0], [1]]), **TWO_AND_ONE, edges=Data(ids=np.arange(3)))
+
+
+def test_a_position_is_no_name():
+    with pytest.raises(TypeError, match=r"must be the name of an array; got 0\. Call to_graphs"):
+        BatchGraph.from_graphs(_graphs())[0]

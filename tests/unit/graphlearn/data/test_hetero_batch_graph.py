@@ -151,3 +151,39 @@ def test_offsets_of_edges_follow_from_their_source_nodes():
 def test_parts_that_do_not_fit_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def _batch_of_two_types(**changed):
+    parts = {
+        "edge_index_dict": {("u", "buys", "i"): np.array([[0, 1], [0, 2]])},
+        "nodes_dict": {"u": Data(ids=np.arange(2)), "i": Data(ids=np.arange(3))},
+        "node_schema_dict": None,
+        "graph_node_offsets_dict": {"u": np.array([0, 1]), "i": np.array([0, 2])},
+    }
+    return HeteroBatchGraph(**{**parts, **changed})
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"edge_index_dict": {("u", "buys", "i"): np.array([[0], [2]])}}, r"nodes of the same graph, .* got \[0, 2\]"),
+        ({"edge_index_dict": {("u", "buys", "x"): np.array([[0], [0]])}}, "node types of all edges; got none for 'x'"),
+        ({"edges_dict": {("u", "buys", "i"): Data(ids=np.arange(3))}}, "one row per edge; got 3 for 2 edges"),
+        (
+            {"graph_node_offsets_dict": {"u": np.array([0, 1]), "i": np.array([0, 4])}},
+            r"`graph_node_offsets_dict\['i'\]` must .* got \[0, 4\] for 3 rows",
+        ),
+        (
+            {"edge_index_dict": {}, "graph_node_offsets_dict": {"u": np.array([0, 1]), "i": np.array([0])}},
+            "one item for each graph, in all types; got {'u': 2, 'i': 1}",
+        ),
+        (
+            {"edge_index_dict": {}, "nodes_dict": {}, "graph_node_offsets_dict": {}},
+            "`nodes_dict` must have a node type; got none",
+        ),
+    ],
+)
+def test_parts_of_a_batch_that_no_graphs_have_are_refused(changed, message):
+    assert _batch_of_two_types().graph_edge_offsets_dict["u", "buys", "i"].tolist() == [0, 1]
+    with pytest.raises(ValueError, match=message):
+        _batch_of_two_types(**changed)
