@@ -20,7 +20,7 @@ from tfx_gnn.graphlearn.data.hetero_batch_graph import HeteroBatchGraph
 from tfx_gnn.graphlearn.data.inducers import AnySubGraph, SubGraphInducer, SubGraphProcessor
 from tfx_gnn.graphlearn.data.sub_graph import HeteroSubGraph, SubGraph
 from tfx_gnn.graphlearn.queries.query import Query
-from tfx_gnn.graphlearn.queries.query_step import Step
+from tfx_gnn.graphlearn.queries.query_step import Step, is_count
 
 _MAX_WINDOW = 128
 _DISTANCES = ("dist_to_src", "dist_to_dst")
@@ -75,6 +75,9 @@ class Dataset:
                 raise TypeError(f"`{what}` must be a {expected.__name__}; got {type(value).__name__}. Derive from it.")
         if inducer is not None and processor is not None:
             raise ValueError("`inducer` and `processor` must not both be given; got both. Remove one of them.")
+        for what, number in (("window", window), ("batch_size", batch_size)):
+            if not is_count(number, 0):
+                raise ValueError(f"`{what}` must be a positive integer; got {number!r}. Correct it.")
         if not 0 < window < _MAX_WINDOW:
             raise ValueError(f"`window` must be in (0, {_MAX_WINDOW}); got {window}. Correct it.")
         if batch_size < 1:

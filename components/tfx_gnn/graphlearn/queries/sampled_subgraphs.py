@@ -68,6 +68,8 @@ class SampledSubGraphs(Sequence[SampledSubGraph]):
         return len(self._found.node_starts) - 1
 
     def __getitem__(self, index: int) -> SampledSubGraph:  # type: ignore[override]
+        if isinstance(index, slice):
+            raise TypeError(f"`index` must be the position of a subgraph; got {index!r}. Slice list(subgraphs).")
         position = range(len(self))[index]
         found = self._found
         first, last = found.node_starts[position : position + 2].tolist()

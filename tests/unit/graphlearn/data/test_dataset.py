@@ -280,7 +280,9 @@ def test_inducers_that_do_not_keep_their_word_are_refused(store):
     [
         ({"window": 0}, ValueError, r"`window` must be in \(0, 128\); got 0"),
         ({"window": 128}, ValueError, "got 128"),
+        ({"window": 2.5}, ValueError, "`window` must be a positive integer; got 2.5"),
         ({"batch_size": 0}, ValueError, "`batch_size` must be at least 1"),
+        ({"batch_size": 1.5}, ValueError, "`batch_size` must be a positive integer; got 1.5"),
         ({"batch_size": 2}, ValueError, "`batch_size` must be 1 without an inducer"),
         ({"inducer": SubGraphInducer(), "processor": SubGraphProcessor()}, ValueError, "must not both be given"),
         ({"inducer": EdgeCNInducer}, TypeError, "`inducer` must be a SubGraphInducer; got type"),

@@ -78,3 +78,5 @@ def test_subgraphs_from_ends_of_reversed_edges_start_at_their_source(store):
 
     assert found[3].nodes.ids[:2].tolist() == [4, 3]
     assert repr(found) == "SampledSubGraphs('e', 4 subgraphs)"
+    with pytest.raises(TypeError, match=r"`index` must be the position of a subgraph; got slice\(0, 2, None\)"):
+        found[0:2]
