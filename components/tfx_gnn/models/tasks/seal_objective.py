@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints
-from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET, STRUCTURE_LABEL
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.metrics import CandidateAuc
@@ -19,6 +20,8 @@ from tfx_gnn.models.tasks.output_layers import OutputLayers
 from tfx_gnn.models.tasks.pair_tasks import LinkPrediction
 from tfx_gnn.serving import model_interface
 
+_LOG = logging.getLogger(__name__)
+
 
 class SealObjective(LinkObjective):
     """Objective with one candidate pair for each example, scored by its subgraph; see `Objective`."""
@@ -27,6 +30,17 @@ class SealObjective(LinkObjective):
         super().__init__(task)
         self.readout_key = f"links by subgraph, {task.pooling}"
         self.pools_nodes = True
+
+    def check_spec(self, spec: GraphTensorSpec) -> None:
+        """Requires what links require, and warns if nothing tells the pair from other nodes."""
+        super().check_spec(spec)
+        if not any(STRUCTURE_LABEL in node_set.features_spec for node_set in spec.node_sets_spec.values()):
+            _LOG.warning(
+                "scoring 'seal' sees all nodes of an example alike unless a feature tells which are the pair; got no "
+                "feature %r in any node set. Set `structure_labels` in the sampling plan, and keep the feature in "
+                "`preprocessing_fn`.",
+                STRUCTURE_LABEL,
+            )
 
     def check_budget(self, budget: SizeConstraints, spec: GraphTensorSpec) -> None:
         """Requires one candidate for each component of a padded batch."""

@@ -69,6 +69,17 @@ def test_budget_must_hold_one_candidate_for_each_component(single_pairs):
         SEAL.objective().check_budget(good._replace(total_num_components=3), single_pairs.spec)
 
 
+def test_examples_in_which_nothing_tells_the_pair_are_warned_of(single_pairs, caplog):
+    labels = tf.zeros([single_pairs.node_sets["item"].total_size], tf.int64)
+    labeled = single_pairs.replace_features(node_sets={"item": {"structure_label": labels}})
+
+    SEAL.objective().check_spec(labeled.spec)
+    assert not caplog.records
+    SEAL.objective().check_spec(single_pairs.spec)
+
+    assert "got no feature 'structure_label' in any node set. Set `structure_labels`" in caplog.text
+
+
 def test_tasks_on_the_same_pairs_read_out_in_their_own_ways(single_pairs):
     label = single_pairs.node_sets["_readout"]["label"]
     graph = single_pairs.replace_features(node_sets={"_readout": {"label": label, "other": label}})
