@@ -16,6 +16,8 @@ For those who build on queries, such as a dataset of tensors:
 from __future__ import annotations
 
 import collections
+import itertools
+import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +39,9 @@ _Rows = npt.NDArray[np.int64]
 
 class Query:
     """A closed query on a `GraphStore`, which yields batches.
+
+    Several threads may iterate at once, each with an iterator of its own, or share the batches of `next`. A copy by
+    pickle goes on where `next` has stopped, if `func` can be pickled.
 
     Attributes:
         store: the graph.
@@ -79,7 +84,15 @@ class Query:
         self._aliased = aliases
         self._func = func
         self._epoch = 0
+        self._num_taken = 0
         self._running: Iterator[dict[str, Any]] | None = None
+        self._lock = threading.RLock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key not in ("_running", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _running=None, _lock=threading.RLock())
 
     @property
     def root(self) -> Step:
@@ -143,13 +156,17 @@ class Query:
         """
         if not isinstance(epoch, (int, np.integer)) or isinstance(epoch, bool) or epoch < 0:
             raise ValueError(f"`epoch` must be an integer of at least 0; got {epoch!r}. Count from 0.")
-        for rows, keys in self._traverse(int(epoch)):
+        yield from self._values_from(int(epoch), 0)
+
+    def _values_from(self, epoch: int, first: int) -> Iterator[dict[str, Any]]:
+        for rows, keys in itertools.islice(self._traverse(epoch), first, None):
             execution = Execution(rows, keys)
             values = {alias: execution.value(step) for alias, step in self._aliased.items()}
-            for alias, step in self._aliased.items():
-                counted = execution.count(step)
-                if counted:
-                    self.counts.setdefault(alias, collections.Counter()).update(counted)
+            with self._lock:
+                for alias, step in self._aliased.items():
+                    counted = execution.count(step)
+                    if counted:
+                        self.counts.setdefault(alias, collections.Counter()).update(counted)
             yield values
 
     def next(self) -> Any:
@@ -162,15 +179,21 @@ class Query:
             OutOfRangeError: of tf.errors, once at the end of each epoch; the next call returns
                 the first batch of the next epoch.
         """
-        if self._running is None:
-            self._running = self.value_batches(self._epoch)
-        try:
-            values = next(self._running)
-        except StopIteration:
-            epoch, self._epoch, self._running = self._epoch, self._epoch + 1, None
-            raise tf.errors.OutOfRangeError(
-                None, None, f"Epoch {epoch} of the query is over. Call `next` again for the next epoch."
-            ) from None
+        with self._lock:
+            if self._running is None:
+                self._running = self._values_from(self._epoch, self._num_taken)
+            try:
+                values = next(self._running)
+            except StopIteration:
+                epoch, self._epoch, self._num_taken, self._running = self._epoch, self._epoch + 1, 0, None
+                raise tf.errors.OutOfRangeError(
+                    None, None, f"Epoch {epoch} of the query is over. Call `next` again for the next epoch."
+                ) from None
+            except BaseException:
+                # An error ends the iterator, but not the epoch.
+                self._running = None
+                raise
+            self._num_taken += 1
         # Outside of the iterator, which an error of `func` would end.
         return values if self._func is None else self._func(values)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import pickle
+import threading
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.graphlearn import Edges, Nodes, SparseEdges, SparseNodes
+from tfx_gnn.graphlearn import Decoder, Edges, GraphStore, Nodes, SparseEdges, SparseNodes
 
 
 def _epoch(query, epoch=0, alias="v"):
@@ -286,3 +288,50 @@ def test_an_empty_type_has_epochs_without_batches(make_store):
     assert list(store.V("n").batch(2).shuffle().alias("v").values().batches()) == []
     with pytest.raises(tf.errors.OutOfRangeError):
         query.next()
+
+
+def test_a_copy_by_pickle_goes_on_where_next_has_stopped(shop):
+    query = shop.V("user").batch(4).shuffle(traverse=True).alias("v").values()
+    expected = [*_epoch(query, 0), *_epoch(query, 1)]
+
+    taken = [query.next()["v"].ids.tolist()]
+    copy = pickle.loads(pickle.dumps(query))
+    taken += [copy.next()["v"].ids.tolist() for _ in range(2)]
+    with pytest.raises(tf.errors.OutOfRangeError, match="Epoch 0"):
+        copy.next()
+    taken.append(copy.next()["v"].ids.tolist())
+
+    assert taken == expected[:4]
+
+
+def test_threads_share_the_batches_of_next(shop):
+    taken, errors = [], []
+
+    def take():
+        try:
+            while True:
+                taken.append(int(query.next()["v"].ids[0]))
+        except (tf.errors.OutOfRangeError, ValueError) as error:
+            errors.append(error)
+
+    for _ in range(20):
+        taken.clear()
+        errors.clear()
+        query = shop.V("user").batch(1).alias("v").outNeg("knows").sample(200).alias("n").values()
+        threads = [threading.Thread(target=take) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        # Each thread ends an epoch; batches of all of them were taken once each.
+        assert {type(error) for error in errors} == {tf.errors.OutOfRangeError}
+        assert sorted(taken) == sorted([*range(1, 11)] * 4)
+
+
+def test_an_error_does_not_end_the_epoch_of_next(make_store):
+    tables = make_store({"n": {"id": [1, 2]}}, {}).tables
+    query = GraphStore(tables, node_decoders={"n": Decoder(labeled=True)}).V("n").batch(1).alias("v").values()
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="`decoders` must describe columns of 'nodes/n'"):
+            query.next()
