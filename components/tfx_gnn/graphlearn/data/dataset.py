@@ -26,6 +26,20 @@ _MAX_WINDOW = 128
 _DISTANCES = ("dist_to_src", "dist_to_dst")
 
 
+class _Loop:
+    """A loop over a dataset, and the batch that it is at."""
+
+    batch: Any = None
+
+
+class _Loops:
+    """The loops of a thread that have not ended, the innermost last, and the batch that the last one was left at."""
+
+    def __init__(self) -> None:
+        self.loops: list[_Loop] = []
+        self.left_at: Any = None
+
+
 class Dataset:
     """The batches of a query as data objects.
 
@@ -94,7 +108,7 @@ class Dataset:
         self._batch_size = batch_size
         self._drop_last = drop_last
         self._epochs = itertools.count()
-        self._current = threading.local()
+        self._by_thread = threading.local()
 
     @functools.cached_property
     def element_spec(self) -> Any:
@@ -130,10 +144,18 @@ class Dataset:
 
     def __iter__(self) -> Iterator[Any]:
         """Yields the batches of one epoch."""
-        for batch in self.tf_dataset:
-            self._current.batch = batch
-            yield batch
-        self._current.batch = None
+        current = self._current
+        loop = _Loop()
+        current.loops.append(loop)
+        try:
+            for batch in self.tf_dataset:
+                loop.batch = batch
+                yield batch
+            loop.batch = None
+        finally:
+            # A loop inside of another one gives way to it; the last one may have been left at a batch.
+            current.loops.remove(loop)
+            current.left_at = loop.batch
 
     @property
     def iterator(self) -> Iterator[Any]:
@@ -228,9 +250,18 @@ class Dataset:
             )
         return batch if isinstance(batch, tuple) else (batch, None)
 
+    @property
+    def _current(self) -> _Loops:
+        """The loops of this thread."""
+        if not hasattr(self._by_thread, "loops"):
+            self._by_thread.loops = _Loops()
+        loops: _Loops = self._by_thread.loops
+        return loops
+
     def _given(self, batch: Any) -> Any:
         if batch is None:
-            batch = getattr(self._current, "batch", None)
+            current = self._current
+            batch = current.loops[-1].batch if current.loops else current.left_at
         if batch is None:
             raise ValueError(
                 "`batch` must be given outside of a loop over the dataset; got none. Write "

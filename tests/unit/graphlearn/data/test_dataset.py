@@ -293,6 +293,20 @@ def test_options_that_do_not_fit_are_refused(store, options, error, message):
         Dataset(_two_hops(store), **options)
 
 
+@pytest.mark.parametrize("is_left", [True, False], ids=["left", "ended"])
+def test_a_loop_goes_on_at_its_own_batch_after_one_inside_of_it(store, is_left):
+    dataset = Dataset(_two_hops(store))
+
+    for outer in dataset:
+        for _ in dataset:
+            if is_left:
+                break
+        assert dataset.get_data_dict()["seed"].ids.numpy().tolist() == outer["seed"].ids.numpy().tolist()
+
+    with pytest.raises(ValueError, match="`batch` must be given outside of a loop"):
+        dataset.get_data_dict()
+
+
 def test_outside_of_a_loop_a_batch_must_be_given(store):
     dataset = Dataset(_two_hops(store))
 
