@@ -51,8 +51,8 @@ class Dataset:
             graph = dataset.get_egograph("seed")
         graphs = dataset.tf_dataset.map(lambda batch: dataset.get_egograph("seed", batch=batch))
 
-    Each epoch has other samples, and another order after `shuffle(traverse=True)`. Several threads may iterate at
-    once: each has its own epoch, and its own batch.
+    Where an inducer makes no subgraph, there is no batch. Each epoch has other samples, and another order after
+    `shuffle(traverse=True)`. Several threads may iterate at once: each has its own epoch, and its own batch.
     """
 
     def __init__(
@@ -319,7 +319,9 @@ class Dataset:
                 yield {alias: _as_data(self._query.get_step(alias), found) for alias, found in value.items()}
             return
         while some := list(itertools.islice(values, self._batch_size)):
-            yield self._merged([self._induced(value) for value in some])
+            parts = [self._induced(value) for value in some]
+            if any(graphs or negatives for graphs, negatives in parts):
+                yield self._merged(parts)
 
     def _induced(self, value: Mapping[str, Any]) -> tuple[list[AnySubGraph], list[AnySubGraph] | None]:
         """Returns the positive and negative subgraphs of a batch of the query."""

@@ -307,6 +307,22 @@ def test_a_loop_goes_on_at_its_own_batch_after_one_inside_of_it(store, is_left):
         dataset.get_data_dict()
 
 
+class _OddOnly(SubGraphInducer):
+    """Makes a subgraph of each seed with an odd id."""
+
+    def induce_func(self, values):
+        odd = [one for one in values["seed"].ids if one % 2]
+        return [SubGraph(np.zeros([2, 0], int), Data(ids=np.array([one]))) for one in odd], None
+
+
+def test_where_an_inducer_makes_no_subgraph_there_is_no_batch(store):
+    query = store.V("user").batch(1).alias("seed").values()
+
+    assert [batch.nodes.ids.numpy().tolist() for batch in Dataset(query, inducer=_OddOnly())] == [[1], [3], [5], [7]]
+    by_two = Dataset(query, inducer=_OddOnly(), batch_size=2)
+    assert [batch.num_graphs for batch in by_two] == [1, 1, 1, 1]
+
+
 def test_outside_of_a_loop_a_batch_must_be_given(store):
     dataset = Dataset(_two_hops(store))
 
