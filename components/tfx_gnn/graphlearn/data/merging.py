@@ -232,10 +232,11 @@ def edge_counts(edge_index: Any, node_starts: tuple[Any, Any], num_nodes: tuple[
 
 def check_starts(starts: Any, total: Any, what: str) -> None:
     """Refuses starts that do not divide `total` rows among the graphs; values that are traced are not known."""
-    if is_symbolic([starts, total]):
+    if not (isinstance(starts, np.ndarray) and isinstance(total, int)) and is_symbolic([starts, total]):
         return
     values, end = np.asarray(starts), int(total)
-    if (values[0] if len(values) else end) != 0 or (np.diff(values, append=end) < 0).any():
+    first, last = (values[0], values[-1]) if len(values) else (end, end)
+    if first != 0 or last > end or (values[1:] < values[:-1]).any():
         raise ValueError(
             f"`{what}` must begin with 0, ascend, and be at most the number of rows; got {values.tolist()} for {end} "
             "rows. Give the position of the first row of each graph."

@@ -255,6 +255,15 @@ def test_edges_in_another_order_are_refused_in_a_traced_function():
         starts([[2, 0], [2, 1]])
 
 
+def test_offsets_of_traced_nodes_may_be_known():
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
+    def sizes(ids):
+        graph = BatchGraph(np.array([[0], [1]]), Data(ids=ids), None, np.array([0, 2]), None, None, np.array([0, 1]))
+        return graph.graph.node_sets["nodes"].sizes
+
+    assert sizes(tf.range(3, dtype=tf.int64)).numpy().tolist() == [2, 1]
+
+
 def test_attributes_of_other_edges_are_refused():
     with pytest.raises(ValueError, match="`edges` must have one row per edge; got 3 for 1 edges"):
         BatchGraph(np.array([[0], [1]]), **TWO_AND_ONE, edges=Data(ids=np.arange(3)))
