@@ -37,7 +37,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import tensorflow as tf
 import tf_keras
@@ -103,244 +103,46 @@ _DEFAULTS = {"units": 64, "num_layers": 2, "dropout_rate": 0.1}
 _OF_THE_TRAINER = ("learning_rate",)
 
 
-def gcn(
-    graph_spec: GraphTensorSpec,
-    *,
-    objective: Objective,
-    hyperparameters: Mapping[str, Any] | None = None,
-    tft_output: TransformOutput | None = None,
-) -> tf_keras.Model:
-    """Makes a graph convolutional network for a task.
-
-    Args:
-        graph_spec: spec of a batch of graphs merged into one scalar graph, without labels.
-        objective: objective of the task.
-        hyperparameters: see the module; all others are arguments of `tfx_gnn.models.networks.gcn.gcn`.
-        tft_output: output of tf.Transform; needed if a feature is a vocabulary index.
-
-    Returns:
-        Uncompiled model that maps such a graph to the task's output.
-
-    Raises:
-        ValueError: if a hyperparameter is unknown or a feature cannot be encoded.
-    """
-    return _model(gcn_network.gcn, graph_spec, objective, hyperparameters, tft_output)
+class _ModelFn(Protocol):
+    def __call__(
+        self,
+        graph_spec: GraphTensorSpec,
+        *,
+        objective: Objective,
+        hyperparameters: Mapping[str, Any] | None = None,
+        tft_output: TransformOutput | None = None,
+    ) -> tf_keras.Model: ...
 
 
-def graph_sage(
-    graph_spec: GraphTensorSpec,
-    *,
-    objective: Objective,
-    hyperparameters: Mapping[str, Any] | None = None,
-    tft_output: TransformOutput | None = None,
-) -> tf_keras.Model:
-    """Makes a GraphSAGE network for a task.
+def _model_fn(make: Callable[..., tf_keras.Model], network: Callable[..., Any]) -> _ModelFn:
+    def model_fn(
+        graph_spec: GraphTensorSpec,
+        *,
+        objective: Objective,
+        hyperparameters: Mapping[str, Any] | None = None,
+        tft_output: TransformOutput | None = None,
+    ) -> tf_keras.Model:
+        """Makes a model for a task, with the network of the same name in `tfx_gnn.models.networks`.
 
-    Args:
-        graph_spec: as for `gcn`.
-        objective: as for `gcn`.
-        hyperparameters: as for `gcn`; all others are arguments of `tfx_gnn.models.networks.graph_sage.graph_sage`.
-        tft_output: as for `gcn`.
+        Args:
+            graph_spec: spec of a batch of graphs merged into one scalar graph, without labels; for the models of trees,
+                of a batch of trees.
+            objective: objective of the task.
+            hyperparameters: see the module; all others are arguments of the network.
+            tft_output: output of tf.Transform; needed if a feature is a vocabulary index.
 
-    Returns:
-        Model, as for `gcn`.
+        Returns:
+            Uncompiled model that maps such a graph to the task's output.
 
-    Raises:
-        ValueError: as for `gcn`.
-    """
-    return _model(graph_sage_network.graph_sage, graph_spec, objective, hyperparameters, tft_output)
+        Raises:
+            ValueError: if a hyperparameter is unknown, a feature cannot be encoded, or the graphs are trees for a
+                model of other graphs or the other way round.
+        """
+        return make(network, graph_spec, objective, hyperparameters, tft_output)
 
-
-def gat_v2(
-    graph_spec: GraphTensorSpec,
-    *,
-    objective: Objective,
-    hyperparameters: Mapping[str, Any] | None = None,
-    tft_output: TransformOutput | None = None,
-) -> tf_keras.Model:
-    """Makes a graph attention network for a task.
-
-    Args:
-        graph_spec: as for `gcn`.
-        objective: as for `gcn`.
-        hyperparameters: as for `gcn`; all others are arguments of `tfx_gnn.models.networks.gat_v2.gat_v2`.
-        tft_output: as for `gcn`.
-
-    Returns:
-        Model, as for `gcn`.
-
-    Raises:
-        ValueError: as for `gcn`.
-    """
-    return _model(gat_v2_network.gat_v2, graph_spec, objective, hyperparameters, tft_output)
-
-
-def mpnn(
-    graph_spec: GraphTensorSpec,
-    *,
-    objective: Objective,
-    hyperparameters: Mapping[str, Any] | None = None,
-    tft_output: TransformOutput | None = None,
-) -> tf_keras.Model:
-    """Makes a message passing neural network for a task.
-
-    Args:
-        graph_spec: as for `gcn`.
-        objective: as for `gcn`.
-        hyperparameters: as for `gcn`; all others are arguments of `tfx_gnn.models.networks.mpnn.mpnn`.
-        tft_output: as for `gcn`.
-
-    Returns:
-        Model, as for `gcn`.
-
-    Raises:
-        ValueError: as for `gcn`.
-    """
-    return _model(mpnn_network.mpnn, graph_spec, objective, hyperparameters, tft_output)
-
-
-def gin(
-    graph_spec: GraphTensorSpec,
-    *,
-    objective: Objective,
-    hyperparameters: Mapping[str, Any] | None = None,
-    tft_output: TransformOutput | None = None,
-) -> tf_keras.Model:
-    """Makes a graph isomorphism network for a task.
-
-    Args:
-        graph_spec: as for `gcn`.
-        objective: as for `gcn`.
-        hyperparameters: as for `gcn`; all others are arguments of `tfx_gnn.models.networks.gin.gin`.
-        tft_output: as for `gcn`.
-
-    Returns:
-        Model, as for `gcn`.
-
-    Raises:
-        ValueError: as for `gcn`.
-    """
-    return _model(gin_network.gin, graph_spec, objective, hyperparameters, tft_output)
-
-
-def rgcn(
-    graph_spec: GraphTensorSpec,
-    *,
-    objective: Objective,
-    hyperparameters: Mapping[str, Any] | None = None,
-    tft_output: TransformOutput | None = None,
-) -> tf_keras.Model:
-    """Makes a relational graph convolutional network for a task.
-
-    Args:
-        graph_spec: as for `gcn`.
-        objective: as for `gcn`.
-        hyperparameters: as for `gcn`; all others are arguments of `tfx_gnn.models.networks.rgcn.rgcn`.
-        tft_output: as for `gcn`.
-
-    Returns:
-        Model, as for `gcn`.
-
-    Raises:
-        ValueError: as for `gcn`.
-    """
-    return _model(rgcn_network.rgcn, graph_spec, objective, hyperparameters, tft_output)
-
-
-def hgt(
-    graph_spec: GraphTensorSpec,
-    *,
-    objective: Objective,
-    hyperparameters: Mapping[str, Any] | None = None,
-    tft_output: TransformOutput | None = None,
-) -> tf_keras.Model:
-    """Makes a heterogeneous graph transformer for a task.
-
-    Args:
-        graph_spec: as for `gcn`.
-        objective: as for `gcn`.
-        hyperparameters: as for `gcn`; all others are arguments of `tfx_gnn.models.networks.hgt.hgt`.
-        tft_output: as for `gcn`.
-
-    Returns:
-        Model, as for `gcn`.
-
-    Raises:
-        ValueError: as for `gcn`.
-    """
-    return _model(hgt_network.hgt, graph_spec, objective, hyperparameters, tft_output)
-
-
-def ego_sage(
-    graph_spec: GraphTensorSpec,
-    *,
-    objective: Objective,
-    hyperparameters: Mapping[str, Any] | None = None,
-    tft_output: TransformOutput | None = None,
-) -> tf_keras.Model:
-    """Makes a GraphSAGE network on batches of trees for a task.
-
-    Args:
-        graph_spec: spec of a batch of trees, without labels.
-        objective: as for `gcn`.
-        hyperparameters: as for `gcn`; all others are arguments of `tfx_gnn.models.networks.ego_gnn.ego_sage`.
-        tft_output: as for `gcn`.
-
-    Returns:
-        Model, as for `gcn`.
-
-    Raises:
-        ValueError: as for `gcn`, or if the graphs are no trees.
-    """
-    return _ego_model(ego_gnn.ego_sage, graph_spec, objective, hyperparameters, tft_output)
-
-
-def ego_gat(
-    graph_spec: GraphTensorSpec,
-    *,
-    objective: Objective,
-    hyperparameters: Mapping[str, Any] | None = None,
-    tft_output: TransformOutput | None = None,
-) -> tf_keras.Model:
-    """Makes a graph attention network on batches of trees for a task.
-
-    Args:
-        graph_spec: as for `ego_sage`.
-        objective: as for `gcn`.
-        hyperparameters: as for `gcn`; all others are arguments of `tfx_gnn.models.networks.ego_gnn.ego_gat`.
-        tft_output: as for `gcn`.
-
-    Returns:
-        Model, as for `gcn`.
-
-    Raises:
-        ValueError: as for `ego_sage`.
-    """
-    return _ego_model(ego_gnn.ego_gat, graph_spec, objective, hyperparameters, tft_output)
-
-
-def ego_gin(
-    graph_spec: GraphTensorSpec,
-    *,
-    objective: Objective,
-    hyperparameters: Mapping[str, Any] | None = None,
-    tft_output: TransformOutput | None = None,
-) -> tf_keras.Model:
-    """Makes a graph isomorphism network on batches of trees for a task.
-
-    Args:
-        graph_spec: as for `ego_sage`.
-        objective: as for `gcn`.
-        hyperparameters: as for `gcn`; all others are arguments of `tfx_gnn.models.networks.ego_gnn.ego_gin`.
-        tft_output: as for `gcn`.
-
-    Returns:
-        Model, as for `gcn`.
-
-    Raises:
-        ValueError: as for `ego_sage`.
-    """
-    return _ego_model(ego_gnn.ego_gin, graph_spec, objective, hyperparameters, tft_output)
+    # The function is pickled by the name that this module has for it.
+    model_fn.__name__ = model_fn.__qualname__ = network.__name__
+    return model_fn
 
 
 def _ego_model(
@@ -458,3 +260,15 @@ def _edges_have_features(graph_spec: GraphTensorSpec) -> bool:
         if get_aux_type_prefix(name) is None
         for feature in spec.features_spec
     )
+
+
+gcn = _model_fn(_model, gcn_network.gcn)
+graph_sage = _model_fn(_model, graph_sage_network.graph_sage)
+gat_v2 = _model_fn(_model, gat_v2_network.gat_v2)
+mpnn = _model_fn(_model, mpnn_network.mpnn)
+gin = _model_fn(_model, gin_network.gin)
+rgcn = _model_fn(_model, rgcn_network.rgcn)
+hgt = _model_fn(_model, hgt_network.hgt)
+ego_sage = _model_fn(_ego_model, ego_gnn.ego_sage)
+ego_gat = _model_fn(_ego_model, ego_gnn.ego_gat)
+ego_gin = _model_fn(_ego_model, ego_gnn.ego_gin)

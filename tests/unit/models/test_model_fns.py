@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,13 @@ def _model(name, graph, task: Task = CLASSES, **hyperparameters: Any):
     features = {**FEATURES, **hyperparameters.pop("features", {})}
     arguments = {"units": 8, "num_layers": 1, "features": features, **hyperparameters}
     return getattr(ready, name)(graph.spec, objective=task.objective(), hyperparameters=arguments)
+
+
+@pytest.mark.parametrize("name", [*MODELS, "ego_sage", "ego_gat", "ego_gin"])
+def test_model_fn_is_pickled_by_its_name(name):
+    model_fn = getattr(ready, name)
+
+    assert pickle.loads(pickle.dumps(model_fn)) is model_fn
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -7,6 +7,32 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+_MERGE_TYPES = ("concat", "mean")
+
+
+def check_heads(num_heads: int, per_head_channels: int, edge_dropout: float, heads_merge_type: str) -> None:
+    """Refuses arguments of a convolution with attention that are out of range."""
+    if num_heads < 1 or per_head_channels < 1 or not 0.0 <= edge_dropout < 1.0:
+        raise ValueError(
+            "`num_heads` and `per_head_channels` must be at least 1 and `edge_dropout` in [0, 1); got "
+            f"{num_heads}, {per_head_channels} and {edge_dropout}. The width of the result is heads times channels."
+        )
+    if heads_merge_type not in _MERGE_TYPES:
+        raise ValueError(
+            f"`heads_merge_type` must be one of {_MERGE_TYPES}; got {heads_merge_type!r}. "
+            "'concat' is usual between layers."
+        )
+
+
+def channels_per_head(units: int, num_heads: int, heads_merge_type: str) -> int:
+    """Returns the width of each head for states of `units`."""
+    if num_heads < 1 or (heads_merge_type == "concat" and units % num_heads):
+        raise ValueError(
+            f"`num_heads` must divide `units` for heads_merge_type='concat'; got {num_heads} and {units}. "
+            "Choose a divisor, or 'mean'."
+        )
+    return units // num_heads if heads_merge_type == "concat" else units
+
 
 class Attended(NamedTuple):
     """Messages along the edges of one relation, and the logits of their weights.

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.keras.layers.layer_normalization import LayerNormalization
-from tfx_gnn.models.convolutions.gat_v2_conv import HEADS_MERGE_TYPES
+from tfx_gnn.models.convolutions.attention import check_heads
 from tfx_gnn.models.state_blocks import check_normalization
 
 _AGGREGATORS = ("mean", "sum", "max", "pool")
@@ -148,16 +148,7 @@ class EgoGATConv(tf_keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if num_heads < 1 or per_head_channels < 1 or not 0.0 <= edge_dropout < 1.0:
-            raise ValueError(
-                "`num_heads` and `per_head_channels` must be at least 1 and `edge_dropout` in [0, 1); got "
-                f"{num_heads}, {per_head_channels} and {edge_dropout}. The width of the result is heads times channels."
-            )
-        if heads_merge_type not in HEADS_MERGE_TYPES:
-            raise ValueError(
-                f"`heads_merge_type` must be one of {HEADS_MERGE_TYPES}; got {heads_merge_type!r}. "
-                "'concat' is usual between layers."
-            )
+        check_heads(num_heads, per_head_channels, edge_dropout, heads_merge_type)
         self._arguments = {
             "num_heads": num_heads,
             "per_head_channels": per_head_channels,

@@ -11,9 +11,7 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.keras.layer_arguments import clone_initializer
 from tfx_gnn.keras.layers.convolution_base import AnyToAnyConvolutionBase
-from tfx_gnn.models.convolutions.attention import Attended, softmax_weighted_sum
-
-HEADS_MERGE_TYPES = ("concat", "mean")
+from tfx_gnn.models.convolutions.attention import Attended, check_heads, softmax_weighted_sum
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
@@ -90,16 +88,7 @@ class GATv2Conv(AnyToAnyConvolutionBase):
             sender_edge_feature=sender_edge_feature,
             **kwargs,
         )
-        if num_heads < 1 or per_head_channels < 1 or not 0.0 <= edge_dropout < 1.0:
-            raise ValueError(
-                "`num_heads` and `per_head_channels` must be at least 1 and `edge_dropout` in [0, 1); got "
-                f"{num_heads}, {per_head_channels} and {edge_dropout}. The width of the result is heads times channels."
-            )
-        if heads_merge_type not in HEADS_MERGE_TYPES:
-            raise ValueError(
-                f"`heads_merge_type` must be one of {HEADS_MERGE_TYPES}; got {heads_merge_type!r}. "
-                "'concat' is usual between layers."
-            )
+        check_heads(num_heads, per_head_channels, edge_dropout, heads_merge_type)
         if not self.takes_receiver_input or not (self.takes_sender_node_input or self.takes_sender_edge_input):
             raise ValueError(
                 "`receiver_feature` and one of `sender_node_feature` and `sender_edge_feature` must be given; got "

@@ -16,6 +16,7 @@ from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
 from tfx_gnn.keras.layer_arguments import as_layer
+from tfx_gnn.models.convolutions.attention import channels_per_head
 from tfx_gnn.models.convolutions.ego_convolutions import EgoGATConv, EgoGINConv, EgoSAGEConv
 from tfx_gnn.models.state_blocks import NextStateFromConvolutions, next_state_from_block
 
@@ -279,11 +280,7 @@ def ego_gat(
     Raises:
         ValueError: as for `ego_sage`.
     """
-    if num_heads < 1 or (heads_merge_type == "concat" and units % num_heads):
-        raise ValueError(
-            f"`num_heads` must divide `units` for heads_merge_type='concat'; got {num_heads} and {units}. "
-            "Choose a divisor, or 'mean'."
-        )
+    channels = channels_per_head(units, num_heads, heads_merge_type)
 
     def next_state(position: int) -> tf_keras.layers.Layer:
         return next_state_from_block(
@@ -297,7 +294,7 @@ def ego_gat(
     def convolution() -> tf_keras.layers.Layer:
         return EgoGATConv(
             num_heads=num_heads,
-            per_head_channels=units // num_heads if heads_merge_type == "concat" else units,
+            per_head_channels=channels,
             edge_dropout=edge_dropout,
             heads_merge_type=heads_merge_type,
             activation=activation,

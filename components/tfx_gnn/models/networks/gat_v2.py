@@ -8,6 +8,7 @@ import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.models.convolutions.attention import channels_per_head
 from tfx_gnn.models.convolutions.gat_v2_conv import GATv2Conv
 from tfx_gnn.models.message_passing import convolution_update
 from tfx_gnn.models.networks.layered_network import layered_network
@@ -73,17 +74,13 @@ def gat_v2(
         >>> tf_keras.Model(inputs, tf_keras.layers.Dense(1)(states))(graph).shape.as_list()
         [3, 1]
     """
-    if num_heads < 1 or (heads_merge_type == "concat" and units % num_heads):
-        raise ValueError(
-            f"`num_heads` must divide `units` for heads_merge_type='concat'; got {num_heads} and {units}. "
-            "Choose a divisor, or 'mean'."
-        )
+    channels = channels_per_head(units, num_heads, heads_merge_type)
     with_feature = edge_sets_with(graph_spec, edge_feature, argument="edge_feature")
 
     def convolution(relation: Relation) -> GATv2Conv:
         return GATv2Conv(
             num_heads=num_heads,
-            per_head_channels=units // num_heads if heads_merge_type == "concat" else units,
+            per_head_channels=channels,
             receiver_tag=relation.receiver_tag,
             sender_edge_feature=edge_feature if relation.edge_set_name in with_feature else None,
             edge_dropout=edge_dropout,
