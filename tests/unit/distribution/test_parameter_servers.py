@@ -12,8 +12,8 @@ import tfx_gnn.distribution  # noqa: F401 - what is tested runs in the processes
 @pytest.fixture(scope="module")
 def told(clusters):
     """What parameter_servers.py tells."""
-    program = [str(Path(__file__).with_name("parameter_servers.py"))]
-    outputs = clusters.run_cluster(program, {"chief": 1, "worker": 1, "ps": 1})
+    program = Path(__file__).with_name("parameter_servers.py")
+    outputs = clusters.run_forked_cluster(program, [], {"chief": 1, "worker": 1, "ps": 1})
     assert outputs["chief0"].returncode == 0, outputs["chief0"].stderr[-4000:]
     # The others serve until they are killed.
     assert outputs["worker0"].returncode < 0
