@@ -14,6 +14,7 @@ import tf_keras
 
 from tfx_gnn.distribution.strategies import StrategyOptions, make_strategy
 from tfx_gnn.keras.feature_encoders import EmbeddingColumn, SparseEmbeddingColumn
+from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 ROWS, DIMENSION, SMALL_ROWS = 1024, 256, 16
 
@@ -60,26 +61,28 @@ def whole_tables(model):
     return tables
 
 
-with strategy.scope():
-    model = make_model()
-large = model.get_layer("large").weights
-before = whole_tables(model)
-weights = tempfile.mkdtemp() + "/weights"
-model.save_weights(weights)
-creator = tf_keras.utils.experimental.DatasetCreator(batches)
-losses = model.fit(creator, epochs=1, steps_per_epoch=4, verbose=0).history["loss"]
-after = whole_tables(model)
-trained_weights = tempfile.mkdtemp() + "/weights"
-model.save_weights(trained_weights)
+# As the trainer does.
+with libraries_traced_as_written():
+    with strategy.scope():
+        model = make_model()
+    large = model.get_layer("large").weights
+    before = whole_tables(model)
+    weights = tempfile.mkdtemp() + "/weights"
+    model.save_weights(weights)
+    creator = tf_keras.utils.experimental.DatasetCreator(batches)
+    losses = model.fit(creator, epochs=1, steps_per_epoch=4, verbose=0).history["loss"]
+    after = whole_tables(model)
+    trained_weights = tempfile.mkdtemp() + "/weights"
+    model.save_weights(trained_weights)
 
-# The same training on this machine alone, from the same weights.
-alone = make_model()
-alone.load_weights(weights).assert_existing_objects_matched()
-restored = whole_tables(alone)
-expected_losses = alone.fit(batches(), epochs=1, steps_per_epoch=4, verbose=0).history["loss"]
-expected = whole_tables(alone)
-again = make_model()
-again.load_weights(trained_weights).expect_partial()
+    # The same training on this machine alone, from the same weights.
+    alone = make_model()
+    alone.load_weights(weights).assert_existing_objects_matched()
+    restored = whole_tables(alone)
+    expected_losses = alone.fit(batches(), epochs=1, steps_per_epoch=4, verbose=0).history["loss"]
+    expected = whole_tables(alone)
+    again = make_model()
+    again.load_weights(trained_weights).expect_partial()
 
 results = {
     "parts": [[list(part.shape), int(tf.size(part))] for part in large],
