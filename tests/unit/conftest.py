@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 import tf_keras
+from tensorflow.python.autograph.core import config as autograph_config
 
 from tfx_gnn.records import examples_folder
 
@@ -32,6 +33,19 @@ COLORS = ("blue", "red")
 def pytest_runtest_setup() -> None:
     """Gives a test the same initial weights and draws each time, and alone the same as after others."""
     tf_keras.utils.set_random_seed(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def autograph_rules() -> Iterator[tuple[Any, ...]]:
+    """Traces tf_keras as written, as TensorFlow 2.21 does without being told; gives the rules that TensorFlow has.
+
+    In 2.16 AutoGraph rewrites all of Keras for 15 seconds where a test traces a model. This library is rewritten as it
+    is for users, unless a test says otherwise.
+    """
+    rules = autograph_config.CONVERSION_RULES
+    autograph_config.CONVERSION_RULES = (autograph_config.DoNotConvert("tf_keras"), *rules)
+    yield rules
+    autograph_config.CONVERSION_RULES = rules
 
 
 def _bytes_feature(values: Sequence[bytes]) -> tf.train.Feature:

@@ -13,7 +13,6 @@ from tfx_gnn.models.tasks import LinkPrediction
 from tfx_gnn.records.examples_folder import read_split
 from tfx_gnn.training.data.input_pipeline import LabelledGraphs
 from tfx_gnn.training.data.padded_batches import padded_batches
-from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 SCHEMA = """
 node_sets { key: "item" value { features { key: "hidden_state" value { dtype: DT_FLOAT shape { dim { size: 1 } } } } } }
@@ -68,16 +67,15 @@ def test_all_candidates_are_ranked_whatever_the_padding(learned, kind, batching)
     layers, [mrr, *_] = objective.output_layer(), objective.weighted_metrics()
     num_true, num_candidates = 0, 0
 
-    with libraries_traced_as_written():
-        for batch in padded_batches(read_split(folder, "train"), spec, budget, batching):
-            parts = labelled(batch.graph, batch.is_real)
-            scores = layers(parts.graph)
-            objective.check_output(scores, parts.graph)
-            weights = tf.cast(parts.counts, tf.float32)
-            mrr.update_state(parts.labels, scores, weights)
-            assert tf.math.is_finite(objective.loss()(parts.labels, scores, sample_weight=weights))
-            num_candidates += int(tf.reduce_sum(weights))
-            num_true += int(tf.reduce_sum(weights * tf.cast(parts.labels[:, 0], tf.float32)))
+    for batch in padded_batches(read_split(folder, "train"), spec, budget, batching):
+        parts = labelled(batch.graph, batch.is_real)
+        scores = layers(parts.graph)
+        objective.check_output(scores, parts.graph)
+        weights = tf.cast(parts.counts, tf.float32)
+        mrr.update_state(parts.labels, scores, weights)
+        assert tf.math.is_finite(objective.loss()(parts.labels, scores, sample_weight=weights))
+        num_candidates += int(tf.reduce_sum(weights))
+        num_true += int(tf.reduce_sum(weights * tf.cast(parts.labels[:, 0], tf.float32)))
 
     assert float(mrr.result()) == 1.0
     if batching == "fit_or_skip":

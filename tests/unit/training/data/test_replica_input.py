@@ -15,7 +15,6 @@ from tfx_gnn.records.examples_folder import record_files
 from tfx_gnn.records.size_constraints_file import Budget
 from tfx_gnn.training.data.input_pipeline import LabelledGraphs
 from tfx_gnn.training.data.replica_input import DistributedTrainingInput, TrainingInput
-from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 SPEC = create_graph_spec_from_schema_pb(
     parse_schema(
@@ -40,12 +39,6 @@ BUDGET = Budget(
 )
 #: Three batches an epoch, the last one of a single graph.
 NUM_GRAPHS, NUM_EPOCHS = 5, 3
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _fast_tracing():
-    with libraries_traced_as_written():
-        yield
 
 
 @pytest.fixture(scope="module")

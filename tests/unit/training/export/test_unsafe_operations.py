@@ -13,7 +13,6 @@ import tf_keras
 from tfx_gnn.keras.layers import LayerNormalization
 from tfx_gnn.models.tasks import GraphRegression
 from tfx_gnn.training.export.unsafe_operations import check_operations, has_unsafe_kernels
-from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 
 def _refused(layer: str) -> Any:
@@ -34,8 +33,7 @@ def _save(folder: Path, layer: tf_keras.layers.Layer, shape: list[int]) -> str:
     module.call = tf.function(
         lambda values: {"result": module.inner(values)}, input_signature=[tf.TensorSpec([None, *shape], tf.float32)]
     )
-    with libraries_traced_as_written():
-        tf.saved_model.save(module, str(folder), signatures={"serving_default": module.call})
+    tf.saved_model.save(module, str(folder), signatures={"serving_default": module.call})
     return str(folder)
 
 
@@ -75,11 +73,8 @@ def test_export_is_refused_unless_it_is_asked_for(task_graphs, tmp_path):
     normalized = tf_keras.layers.LayerNormalization(name="my_norm")(pooled)
     model = tf_keras.Model(good.input, tf_keras.layers.Dense(1)(normalized))
 
-    with libraries_traced_as_written():
-        with _refused("my_norm"):
-            task_graphs.export(str(tmp_path / "refused"), task, task_graphs.NODE_SCHEMA, model)
-        task_graphs.export(
-            str(tmp_path / "asked for"), task, task_graphs.NODE_SCHEMA, model, allow_unsafe_operations=True
-        )
+    with _refused("my_norm"):
+        task_graphs.export(str(tmp_path / "refused"), task, task_graphs.NODE_SCHEMA, model)
+    task_graphs.export(str(tmp_path / "asked for"), task, task_graphs.NODE_SCHEMA, model, allow_unsafe_operations=True)
 
     assert (tmp_path / "asked for" / "Format-Serving" / "saved_model.pb").exists()

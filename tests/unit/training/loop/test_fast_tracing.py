@@ -10,6 +10,12 @@ from tfx_gnn.models.losses import SmoothedCrossEntropy
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 
+@pytest.fixture(autouse=True)
+def _rules_of_tensorflow(autograph_rules, monkeypatch):
+    """Other tests exempt tf_keras anyway."""
+    monkeypatch.setattr(config, "CONVERSION_RULES", autograph_rules)
+
+
 class _SignLayer(tf_keras.layers.Layer):
     """Needs AutoGraph."""
 
