@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -37,21 +38,37 @@ FINGERPRINT = {"code": "1", "options.num_epochs": "3"}
 TESTS = Path(__file__).parents[3]
 
 WRITE_AND_DIE = """
+import json
+import os
 import sys
 from pathlib import Path
-folder, fatal, when, tests = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+folder, points, tests = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
 sys.path.insert(0, tests)
 import tensorflow as tf
 import kill_points
 from tfx_gnn.components.graph_trainer.output_folders import OutputFolders
 
-points = kill_points.KillPoints(fatal, when)
-with OutputFolders(f"{folder}/model", f"{folder}/run", is_chief=True) as outputs:
-    with outputs.written({"code": "1", "options.num_epochs": "3"}) as (model, run):
-        Path(model, "saved_model.pb").write_text("a model")
-        Path(run, "summary").write_text("a run")
-print(len(points.calls))
+def write(place, fatal, when):
+    points = kill_points.KillPoints(fatal, when)
+    with OutputFolders(f"{place}/model", f"{place}/run", is_chief=True) as outputs:
+        with outputs.written({"code": "1", "options.num_epochs": "3"}) as (model, run):
+            Path(model, "saved_model.pb").write_text("a model")
+            Path(run, "summary").write_text("a run")
+    return len(points.calls)
+
+# All processes import TensorFlow once.
+codes = []
+for fatal, when in points:
+    place = f"{folder}/{fatal}-{when}"
+    os.mkdir(place)
+    child = os.fork()
+    if not child:
+        os._exit(write(place, fatal, when))
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(json.dumps(codes))
 """
+# Three renamings: of the note, of the model, of the run; and none that is fatal.
+KILL_POINTS = [(1, "before"), (2, "before"), (3, "before"), (3, "after"), (0, "before")]
 
 
 def _outputs(folder, **options):
@@ -111,7 +128,21 @@ def test_empty_folders_made_ahead_are_replaced(tmp_path):
     _assert_whole(tmp_path)
 
 
-# Three renamings: of the note, of the model, of the run. From the note on, nothing is written again.
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """Folder and exit code of a process that was killed, by the renaming, and "before" or "after" it."""
+    folder = tmp_path_factory.mktemp("killed")
+    command = [sys.executable, "-W", "ignore", "-c", WRITE_AND_DIE, str(folder), json.dumps(KILL_POINTS), str(TESTS)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    codes = json.loads(done.stdout)
+    return {
+        (fatal, when): (folder / f"{fatal}-{when}", code)
+        for (fatal, when), code in zip(KILL_POINTS, codes, strict=True)
+    }
+
+
+# From the note on, nothing is written again.
 @pytest.mark.parametrize(
     ("fatal", "when", "visible", "is_written_again"),
     [
@@ -121,23 +152,20 @@ def test_empty_folders_made_ahead_are_replaced(tmp_path):
         (3, "after", ["model", "run"], False),
     ],
 )
-def test_kill_at_each_renaming_is_made_good_by_a_restart(tmp_path, fatal, when, visible, is_written_again):
-    command = [sys.executable, "-W", "ignore", "-c", WRITE_AND_DIE, str(tmp_path), str(fatal), when, str(TESTS)]
+def test_kill_at_each_renaming_is_made_good_by_a_restart(killed, fatal, when, visible, is_written_again):
+    folder, code = killed[fatal, when]
 
-    killed = subprocess.run(command, check=False, capture_output=True)
-
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert sorted(name for name in os.listdir(tmp_path) if not name.startswith(".")) == visible
-    assert _write(tmp_path) is is_written_again
-    _assert_whole(tmp_path)
+    assert code == -signal.SIGKILL
+    assert sorted(name for name in os.listdir(folder) if not name.startswith(".")) == visible
+    assert _write(folder) is is_written_again
+    _assert_whole(folder)
 
 
-def test_there_are_three_renamings_to_die_at(tmp_path):
-    command = [sys.executable, "-W", "ignore", "-c", WRITE_AND_DIE, str(tmp_path), "0", "before", str(TESTS)]
+def test_there_are_three_renamings_to_die_at(killed):
+    folder, num_renamings = killed[0, "before"]
 
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-
-    assert done.stdout.split() == ["3"]
+    assert num_renamings == 3
+    _assert_whole(folder)
 
 
 @pytest.mark.parametrize("fatal", [1, 2, 3])
