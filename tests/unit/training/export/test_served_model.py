@@ -28,6 +28,7 @@ from tfx_gnn.models.tasks import (
 )
 from tfx_gnn.serving.model_interface import ServedTask, read_served_task, tensor_input_name
 from tfx_gnn.serving.prediction import ServingModel, plain_answers
+from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 PRICE = NodeRegression(label_feature="price", num_outputs=2, mean=(1.0, 0.0), std=(2.0, 1.0))
 TASKS = {
@@ -41,11 +42,12 @@ TASKS = {
 def models(task_graphs: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One export a kind of task."""
     folders = {}
-    for name, task in TASKS.items():
-        schema = task_graphs.LINK_SCHEMA if name == "links" else task_graphs.NODE_SCHEMA
-        folder = str(tmp_path_factory.mktemp(name) / "model")
-        task_graphs.export(folder, task, schema, raw_tensor_signature=name == "nodes")
-        folders[name] = Path(folder) / "Format-Serving"
+    with libraries_traced_as_written():
+        for name, task in TASKS.items():
+            schema = task_graphs.LINK_SCHEMA if name == "links" else task_graphs.NODE_SCHEMA
+            folder = str(tmp_path_factory.mktemp(name) / "model")
+            task_graphs.export(folder, task, schema, raw_tensor_signature=name == "nodes")
+            folders[name] = Path(folder) / "Format-Serving"
     return folders
 
 
@@ -363,7 +365,8 @@ def test_embeddings_of_other_models(task_graphs, tmp_path: Path, records, caplog
     renamed = tf_keras.Model(functional.input, functional.output)
     renamed.get_layer("embeddings")._name = "pooled"
     for name, model in {"hidden": _Hidden(functional), "renamed": renamed}.items():
-        task_graphs.export(str(tmp_path / name), task, task_graphs.NODE_SCHEMA, model)
+        with libraries_traced_as_written():
+            task_graphs.export(str(tmp_path / name), task, task_graphs.NODE_SCHEMA, model)
 
     hidden = _load(tmp_path / "hidden" / "Format-Serving")
     assert sorted(hidden.signatures) == ["serving_default", "transformed_graph"]
