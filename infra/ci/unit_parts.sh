@@ -9,7 +9,7 @@ failed=
 part() {
     name=$1
     shift
-    python -m pytest --numprocesses auto --dist loadfile "$@" || failed="$failed $name"
+    python -m pytest --numprocesses auto --dist loadfile --durations 15 "$@" || failed="$failed $name"
 }
 
 part steps tests/unit/components tests/unit/training "$@"
