@@ -8,7 +8,8 @@ casting indices and row splits, and unifying batch dimensions.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import tensorflow as tf
@@ -82,16 +83,25 @@ def leaves_of_parts(parts: Parts) -> list[tuple[str, Any]]:
     return leaves
 
 
-def arrange_leaves(parts: Parts, leaves: Iterable[Any]) -> Parts:
-    """Puts leaves in the order of `leaves_of_parts` into a nest with the names of `parts`."""
-    remaining = iter(leaves)
-    by_name = {
-        name: {key: next(remaining) for key in sorted(part)} if isinstance(part, Mapping) else next(remaining)
-        for name, part in sorted(parts.items())
-    }
+def places_of_leaves(parts: Parts) -> Parts:
+    """Returns the nest with the place of each leaf in `leaves_of_parts` instead of the leaf."""
+    places = itertools.count()
+    found: Parts = {}
+    for name in sorted(parts):
+        part = parts[name]
+        found[name] = {key: next(places) for key in sorted(part)} if isinstance(part, Mapping) else next(places)
+    # Names in the order of the parts.
     return {
-        name: {key: by_name[name][key] for key in part} if isinstance(part, Mapping) else by_name[name]
+        name: {key: found[name][key] for key in part} if isinstance(part, Mapping) else found[name]
         for name, part in parts.items()
+    }
+
+
+def arrange_leaves(places: Parts, leaves: Sequence[Any]) -> Parts:
+    """Puts leaves in the order of `leaves_of_parts` into a nest; `places` is the result of `places_of_leaves`."""
+    return {
+        name: leaves[place] if isinstance(place, int) else {key: leaves[at] for key, at in place.items()}
+        for name, place in places.items()
     }
 
 

@@ -39,3 +39,28 @@ def test_an_empty_graph_has_no_made_up_features():
 
     with pytest.raises(ValueError, match="must allow a field without values"):
         graph.spec._create_empty_value()
+
+
+def test_functions_take_graphs_apart_in_the_order_of_nest():
+    # No name is in alphabetical order.
+    nodes = {
+        name: NodeSet.from_fields(
+            sizes=tf.constant([2]),
+            features={"z": tf.constant([place, 1]), "w": tf.ragged.constant([[place], [2, 3]]), "a": tf.zeros([2, 4])},
+        )
+        for place, name in enumerate(["q", "b"])
+    }
+    edges = EdgeSet.from_fields(
+        sizes=tf.constant([1]), adjacency=Adjacency.from_indices(("q", tf.constant([0])), ("b", tf.constant([1])))
+    )
+    graph = GraphTensor.from_pieces(node_sets=nodes, edge_sets={"e": edges})
+    expected = tf.nest.flatten(graph, expand_composites=True)
+
+    tensors = graph.spec.to_tensors(graph)
+    again = graph.spec.from_tensors(iter(tensors))
+
+    assert [id(tensor) for tensor in tensors] == [id(tensor) for tensor in expected]
+    assert [id(tensor) for tensor in tf.nest.flatten(again, expand_composites=True)] == [id(one) for one in expected]
+    assert list(again.node_sets) == ["q", "b"]
+    assert list(again.node_sets["q"].features) == ["z", "w", "a"]
+    assert again.spec == graph.spec
