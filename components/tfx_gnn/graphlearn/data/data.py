@@ -71,6 +71,12 @@ class Data(CompositeValue):
 
     _SPEC_TYPE: ClassVar[type[CompositeSpec]] = DataSpec
 
+    ids: Any
+    int_attrs: Any
+    float_attrs: Any
+    string_attrs: Any
+    labels: Any
+    weights: Any
     timestamps: Any = None
     dst_ids: Any = None
     offsets: Any = None
@@ -87,7 +93,7 @@ class Data(CompositeValue):
         weights: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Holds arrays, of which all may be absent.
+        """Holds arrays, of which all may be absent; lists become arrays.
 
         Args:
             ids: becomes `ids`.
@@ -101,13 +107,15 @@ class Data(CompositeValue):
         Raises:
             ValueError: if a name in `kwargs` is private, or is that of a method.
         """
-        self.ids = ids
-        self.int_attrs = ints
-        self.float_attrs = floats
-        self.string_attrs = strings
-        self.labels = labels
-        self.weights = weights
-        for key, value in kwargs.items():
+        given = {
+            "ids": ids,
+            "int_attrs": ints,
+            "float_attrs": floats,
+            "string_attrs": strings,
+            "labels": labels,
+            "weights": weights,
+        }
+        for key, value in {**given, **kwargs}.items():
             self[key] = value
 
     @tf.autograph.experimental.do_not_convert
@@ -122,7 +130,7 @@ class Data(CompositeValue):
                 f"`{key}` must be a free name without an underscore in front; got the name of something that Data has "
                 "already. Use another name."
             )
-        setattr(self, key, value)
+        setattr(self, key, np.asarray(value) if isinstance(value, (list, tuple)) else value)
 
     @property
     def arrays(self) -> dict[str, Any]:

@@ -36,6 +36,14 @@ def test_what_is_missing_is_none_and_further_arrays_become_attributes():
     assert data.keys == ["ids", "degrees", "hidden"]
 
 
+def test_lists_become_arrays():
+    data = Data([3, 4], floats=[[0.5], [1.5]], degrees=(1, 2))
+
+    assert data.num_items == 2
+    assert data.float_attrs.shape == (2, 1)
+    assert data["degrees"].tolist() == [1, 2]
+
+
 def test_apply_changes_every_array_in_place_and_nothing_else():
     data = Data(ids=np.array([3, 4]), degrees=np.array([5, 6]))
     data._handler_dict = {}
