@@ -314,6 +314,21 @@ def without_context_features(spec: GraphTensorSpec, feature_names: Collection[co
     )
 
 
+def without_other_readout_features(spec: GraphTensorSpec, kept: Collection[const.FieldName]) -> GraphTensorSpec:
+    """Removes the features of `_readout` from the spec of a graph, except original ids and those to be kept."""
+    if READOUT_NODE_SET not in spec.node_sets_spec:
+        return spec
+    readout = spec.node_sets_spec[READOUT_NODE_SET]
+    features = {
+        name: feature for name, feature in readout.features_spec.items() if name.startswith("#") or name in kept
+    }
+    return GraphTensorSpec.from_piece_specs(
+        spec.context_spec,
+        {**spec.node_sets_spec, READOUT_NODE_SET: _with_features(readout, features)},
+        dict(spec.edge_sets_spec),
+    )
+
+
 def _with_features(piece: _PieceSpec, features: dict[str, Any]) -> _PieceSpec:
     """Returns the spec of a node set or context with other features and the same sizes."""
     return type(piece).from_field_specs(features_spec=features, sizes_spec=piece.sizes_spec)

@@ -13,10 +13,9 @@ from tfx_gnn.graph.ops.readout import structured_readout
 from tfx_gnn.graph.reserved_names import ID_NAME, READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.graph.tensor.piece_specs import NodeSetSpec
 from tfx_gnn.models.candidate_groups import pad_candidates
 from tfx_gnn.models.tasks import Objective
-from tfx_gnn.models.tasks.label_places import without_context_features
+from tfx_gnn.models.tasks.label_places import without_context_features, without_other_readout_features
 from tfx_gnn.serving import model_interface
 
 #: Largest number of nodes of a featureless set in a request. Only `#size` gives their number, so a few bytes could
@@ -44,8 +43,8 @@ class RequestForm:
     def of(cls, raw_spec: GraphTensorSpec, objective: Objective, *, other_labels: Collection[str] = ()) -> RequestForm:
         """Describes requests to a model that takes raw graphs of a spec.
 
-        They may omit the labels of this and other tasks, and all features of `_readout` whose names do not begin with
-        `#`, unless the prediction depends on its features.
+        They may omit the labels of this and other tasks, and all features of `_readout` but those whose names begin
+        with `#` and those that the prediction depends on.
         """
         roots = _roots(objective)
         if roots and READOUT_NODE_SET not in raw_spec.node_sets_spec:
@@ -54,8 +53,7 @@ class RequestForm:
                 f"{READOUT_NODE_SET!r}; got {sorted(raw_spec.node_sets_spec)}. Name the schema of the same examples."
             )
         spec = without_context_features(objective.without_labels(raw_spec), other_labels)
-        if READOUT_NODE_SET in spec.node_sets_spec and not objective.input_features:
-            spec = _without_readout_features(spec)
+        spec = without_other_readout_features(spec, objective.input_features)
         keys = [set(graph_flat_tensor_specs(one)) for one in (raw_spec, spec)]
         return cls(spec=spec, label_keys=tuple(sorted(keys[0] - keys[1])), roots=roots)
 
@@ -168,13 +166,3 @@ def _ids(raw: GraphTensor, root: str) -> tf.Tensor | None:
     except KeyError:
         return None
     return ids
-
-
-def _without_readout_features(spec: GraphTensorSpec) -> GraphTensorSpec:
-    node_sets = dict(spec.node_sets_spec)
-    readout = node_sets[READOUT_NODE_SET]
-    kept: dict[const.FieldName, tf.TypeSpec] = {
-        name: feature for name, feature in readout.features_spec.items() if name.startswith("#")
-    }
-    node_sets[READOUT_NODE_SET] = NodeSetSpec.from_field_specs(features_spec=kept, sizes_spec=readout.sizes_spec)
-    return GraphTensorSpec.from_piece_specs(spec.context_spec, node_sets, dict(spec.edge_sets_spec))

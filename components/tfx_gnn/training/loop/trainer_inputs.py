@@ -11,6 +11,7 @@ from tfx_gnn.distribution.distributed_datasets import per_replica_batch_size
 from tfx_gnn.graph.batching.ego_batches import EgoTrees, ego_batch_spec
 from tfx_gnn.graph.graph_constants import CONTEXT
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.graph.schema.context_labels import context_labels
 from tfx_gnn.graph.schema.ego_trees import ego_trees
@@ -19,7 +20,7 @@ from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.index_features import IndexFeatures, present_index_features
 from tfx_gnn.models.tasks import GraphClassification, GraphRegression, LabelSummary, MultiTask, Objective, Task
-from tfx_gnn.models.tasks.label_places import without_context_features
+from tfx_gnn.models.tasks.label_places import without_context_features, without_other_readout_features
 from tfx_gnn.records.blessing import BlessingSubject, check_blessing_subject, is_blessed, read_reasons
 from tfx_gnn.records.examples_folder import RecordFile, graph_schema_path, record_files
 from tfx_gnn.records.size_constraints_file import TIGHT
@@ -60,7 +61,8 @@ class TrainerInputs:
 
     Attributes:
         raw_spec: spec of one graph before the transform.
-        graph_spec: spec of one graph after the transform, including the labels of the task.
+        graph_spec: spec of one graph after the transform, including the labels of the task. Other features of
+            `_readout`, which requests lack, are left out.
         other_labels: features of the context that are labels of other tasks. A model sees none of them.
         tft_output: the transform.
         index_features: features of the transformed graph that hold indices of nodes, labels excepted.
@@ -138,6 +140,7 @@ def read_inputs(folders: TrainerFolders, options: GraphTrainerOptions) -> Traine
     tft_output = tft.TFTransformOutput(folders.transform_graph_dir)
     objective = options.task.objective(tft_output.vocabulary_by_name)
     objective.check_spec(graph_spec)
+    graph_spec = without_other_readout_features(graph_spec, _readout_features(objective, graph_spec))
     check_numeric_features(graph_spec)
     train_files = record_files(folders.transformed_examples_dir, (options.train_split,), argument="train_split")
     eval_files = record_files(folders.transformed_examples_dir, (options.eval_split,), argument="eval_split")
@@ -283,6 +286,13 @@ def _trees(schema: GraphSchema, graph_spec: GraphTensorSpec, objective: Objectiv
         )
     ego_batch_spec(graph_spec, trees)
     return trees
+
+
+def _readout_features(objective: Objective, spec: GraphTensorSpec) -> set[str]:
+    """Returns the features of `_readout` that the task reads."""
+    node_sets = objective.labels_only(spec).node_sets_spec
+    labels = node_sets[READOUT_NODE_SET].features_spec if READOUT_NODE_SET in node_sets else {}
+    return {*labels, *objective.input_features}
 
 
 def _labels_in_context(task: Task) -> set[str]:

@@ -10,6 +10,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.distribution.sharding import choose_sharding, num_input_pipelines
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.io.user_code import load_function
 from tfx_gnn.records.examples_folder import ordered_records
 from tfx_gnn.records.size_constraints_file import Budget
@@ -150,14 +151,26 @@ class TrainingSetup:
             epochs=epochs,
             keep=keep,
         )
-        # Precomputed batches have all features of the examples.
-        return batches.map(self._without_other_labels) if self.inputs.other_labels else batches
-
-    def _without_other_labels(self, batch: PaddedBatch) -> PaddedBatch:
-        features = [name for name in batch.graph.context.features if name in self.inputs.other_labels]
-        return batch._replace(graph=batch.graph.remove_features(context=features))
+        return _without_other_labels(batches, self.inputs.graph_spec)
 
     def _sample_batch(self) -> LabelledBatch:
         records = ordered_records(self.inputs.eval_files)
         (serialized,) = records.batch(self.budgets.evaluation.batch_size).take(1)
         return input_pipeline.evaluation_batch(serialized, self.labelled, self.budgets.evaluation)
+
+
+def _without_other_labels(batches: tf.data.Dataset, spec: GraphTensorSpec) -> tf.data.Dataset:
+    """Removes what is not in `spec` of one graph: precomputed batches have all features of the examples."""
+    given = batches.element_spec.graph
+    context = sorted(given.context_spec.features_spec.keys() - spec.context_spec.features_spec.keys())
+    node_sets = {
+        name: sorted(node_set.features_spec.keys() - spec.node_sets_spec[name].features_spec.keys())
+        for name, node_set in given.node_sets_spec.items()
+    }
+    if not context and not any(node_sets.values()):
+        return batches
+
+    def remove(batch: PaddedBatch) -> PaddedBatch:
+        return batch._replace(graph=batch.graph.remove_features(context=context, node_sets=node_sets))
+
+    return batches.map(tf.autograph.experimental.do_not_convert(remove))

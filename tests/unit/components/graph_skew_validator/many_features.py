@@ -25,7 +25,9 @@ node_sets { key: "paper" value {
 node_sets { key: "author.of" value {
     features { key: "#id" value { dtype: DT_INT64 } }
     features { key: "age" value { dtype: DT_INT64 } } } }
-node_sets { key: "_readout" value { features { key: "topic" value { dtype: DT_STRING } } } }
+node_sets { key: "_readout" value {
+  features { key: "topic" value { dtype: DT_STRING } }
+  features { key: "rank" value { dtype: DT_INT64 } } } }
 edge_sets { key: "cites" value { source: "paper" target: "paper"
     features { key: "#id" value { dtype: DT_INT64 } }
     features { key: "weight" value { dtype: DT_FLOAT } } } }
@@ -63,6 +65,7 @@ def subgraph(name: str, generator: random.Random) -> dict[str, list[Any]]:
         "nodes/author.of.age": [generator.randint(20, 80) for _ in range(num_authors)],
         "nodes/_readout.#size": [1],
         "nodes/_readout.topic": ["networks" if x[0] > 3.0 else "biology"],
+        "nodes/_readout.rank": [1 + len(x)],
         "edges/cites.#size": [num_papers - 1],
         "edges/cites.#id": list(range(num_papers - 1)),
         "edges/cites.weight": [generator.uniform(0.0, 5.0) for _ in range(num_papers - 1)],
@@ -117,7 +120,9 @@ def preprocessing_fn(graph: GraphView) -> GraphView:
             },
             "author.of": {"#id": author["#id"], "age": tft.scale_to_z_score(tf.cast(author["age"], tf.float32))},
             "_readout": {
-                "topic": tft.compute_and_apply_vocabulary(graph.node_sets["_readout"]["topic"], vocab_filename="topic")
+                "topic": tft.compute_and_apply_vocabulary(graph.node_sets["_readout"]["topic"], vocab_filename="topic"),
+                # The label of another task.
+                "rank": graph.node_sets["_readout"]["rank"],
             },
         },
         edge_sets={"cites": {"#id": cites["#id"], "weight": tft.scale_to_0_1(cites["weight"])}},
