@@ -56,6 +56,8 @@ _REPORT_HELP = (
     "and vertex."
 )
 _STORE_HELP = "URL of an S3 server to copy artifacts to, as Kubeflow's launcher does; with --runner spec."
+_OPTIONS_HELP = "YAML file that changes fields of the task and options of the steps: see docs/options.md."
+_SET_HELP = "One such option, as in --set graph_trainer.hyperparameters.units=64; wins over the file; repeatable."
 _ROOT_HELP = "Folder or URI of all outputs; on Kubeflow, empty for the cluster's default."
 _BEAM_HELP = "Argument of every Beam pipeline, as in --beam-arg=--runner=DataflowRunner; repeatable."
 _TASKS_OWN = "the task's own"
@@ -83,10 +85,14 @@ def run(
     push_to: Annotated[
         str, typer.Option(help="Folder or URI of served versions.", show_default="serving in the root")
     ] = "",
+    options: Annotated[str, typer.Option(help=_OPTIONS_HELP, metavar="FILE", show_default=_TASKS_OWN)] = "",
+    set_: Annotated[list[str] | None, typer.Option("--set", help=_SET_HELP, metavar="NAME=VALUE")] = None,
     epochs: Annotated[int | None, typer.Option(help="Training epochs.", show_default=_TASKS_OWN)] = None,
     batch_size: Annotated[int | None, typer.Option(help="Graphs of a batch.", show_default=_TASKS_OWN)] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the model's weights and of the order of examples.")] = 0,
-    sampling_seed: Annotated[int, typer.Option(help="Seed of the sampled subgraphs.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the model's weights and of the order of examples.", show_default="0")
+    ] = None,
+    sampling_seed: Annotated[int | None, typer.Option(help="Seed of the sampled subgraphs.", show_default="0")] = None,
     image: Annotated[str, typer.Option(help=_IMAGE_HELP)] = "",
     resources: Annotated[str, typer.Option(help=_RESOURCES_HELP)] = "",
     report_to: Annotated[str, typer.Option(help=_REPORT_HELP, show_default="no report")] = "",
@@ -123,6 +129,8 @@ def run(
         "--tables": tables,
         "--tables-version": tables_version,
         "--push-to": push_to,
+        "--options": options,
+        "--set": set_,
         "--epochs": epochs,
         "--batch-size": batch_size,
         "--seed": seed,
@@ -154,21 +162,20 @@ def run(
         if task == "list":
             _list_tasks(console)
             return
-        config = _configure(
-            task,
-            runner,
-            root=root,
-            tables_dir=tables,
-            tables_fingerprint=tables_version,
-            push_destination=push_to,
-            num_epochs=epochs,
-            batch_size=batch_size,
-            training_seed=seed,
-            sampling_seed=sampling_seed,
-            enable_cache=not no_cache,
-            beam_args=tuple(beam_arg or ()),
-            runtime_parameters=tuple(open_parameter or ()),
-        )
+        shortcuts = {
+            "num_epochs": epochs,
+            "batch_size": batch_size,
+            "graph_trainer.training_seed": seed,
+            "subgraph_example_gen.sampling_seed": sampling_seed,
+            "root": root or None,
+            "push_destination": push_to or None,
+            "tables_fingerprint": tables_version or None,
+            "enable_cache": False if no_cache else None,
+            "beam_args": beam_arg or None,
+            "runtime_parameters": open_parameter or None,
+        }
+        given = {name: value for name, value in shortcuts.items() if value is not None}
+        config = _configure(task, runner, tables_dir=tables, options_file=options, assignments=set_ or [], given=given)
         if compile_only:
             output = output or os.path.join("runs", f"{config.pipeline_name}_{runner.value}.json")
             _compile(config, runner, output, image=image, resources=resources, report_to=report_to, console=console)
@@ -307,32 +314,33 @@ def _configure(
     task_reference: str,
     runner: Runner,
     *,
-    root: str,
     tables_dir: str,
-    tables_fingerprint: str,
-    push_destination: str,
-    **settings: Any,
+    options_file: str,
+    assignments: list[str],
+    given: dict[str, Any],
 ) -> PipelineConfig:
-    """Builds the config from the task's own settings, overridden by the command line."""
+    """Builds the config from the task's own settings, the file of options and the command line; the last one wins."""
     from tfx_gnn.io.package_paths import PACKAGE_SCHEME
     from tfx_gnn_pipelines.config import is_uri, quickstart
+    from tfx_gnn_pipelines.project_options import (
+        pipeline_settings,
+        read_given,
+        with_options,
+        with_step_options,
+        with_task_options,
+    )
     from tfx_gnn_pipelines.task import load_task
 
-    task = load_task(task_reference)
-    is_remote = runner in _SERVICES
-    if not is_remote:
-        root = root or os.path.join("runs", task.name)
-    if is_uri(tables_dir) and not tables_dir.startswith(PACKAGE_SCHEME) and not tables_fingerprint:
+    options = with_options(read_given(options_file, assignments), given)
+    task = with_task_options(load_task(task_reference), options)
+    settings = {"root": "", **pipeline_settings(options)}
+    if runner not in _SERVICES:
+        settings["root"] = settings["root"] or os.path.join("runs", task.name)
+    is_remote = is_uri(tables_dir or task.tables_dir) and not (tables_dir or task.tables_dir).startswith(PACKAGE_SCHEME)
+    if is_remote and not settings.get("tables_fingerprint"):
         # Remote tables are not read here, so a compilation must not reuse cached examples of another one.
-        tables_fingerprint = f"compiled {dt.datetime.now(dt.timezone.utc).isoformat(timespec='seconds')}"
-    return quickstart(
-        task,
-        root=root,
-        tables_dir=tables_dir,
-        tables_fingerprint=tables_fingerprint,
-        push_destination=push_destination,
-        **settings,
-    )
+        settings["tables_fingerprint"] = f"compiled {dt.datetime.now(dt.timezone.utc).isoformat(timespec='seconds')}"
+    return with_step_options(quickstart(task, tables_dir=tables_dir, **settings), options)
 
 
 def _run_here(config: PipelineConfig, runner: Runner, console: Console, *, started_at: float, debug: bool) -> bool:

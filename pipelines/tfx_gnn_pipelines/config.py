@@ -16,6 +16,7 @@ from tfx_gnn.components import (
     GraphTransformOptions,
     SizeConstraintLearnerOptions,
     SubgraphExampleGenOptions,
+    expectations_of_graphs,
     expectations_of_plan,
 )
 from tfx_gnn.io.package_paths import resolve_package_path
@@ -148,9 +149,11 @@ def quickstart(
         tables_dir=_absolute(resolve_package_path(tables_dir or task.tables_dir)),
         tables_fingerprint=tables_fingerprint,
         push_destination=_absolute(push_destination),
-        subgraph_example_gen=SubgraphExampleGenOptions(plan=task.plan, sampling_seed=sampling_seed),
+        subgraph_example_gen=SubgraphExampleGenOptions(
+            plan=task.plan, graph_level_examples=task.graph_level_examples, sampling_seed=sampling_seed
+        ),
         graph_schema_gen=GraphSchemaGenOptions(),
-        graph_example_validator=expectations_of_plan(task.plan),
+        graph_example_validator=_expectations(task),
         graph_transform=GraphTransformOptions(preprocessing_fn=task.preprocessing_fn),
         size_constraint_learner=SizeConstraintLearnerOptions(
             batch_size=task.batch_size if batch_size is None else batch_size,
@@ -171,6 +174,13 @@ def quickstart(
         beam_args=beam_args,
         runtime_parameters=runtime_parameters,
     )
+
+
+def _expectations(task: PipelineTask) -> GraphExampleValidatorOptions:
+    if task.plan is not None:
+        return expectations_of_plan(task.plan)
+    assert task.graph_level_examples is not None
+    return expectations_of_graphs(task.graph_level_examples)
 
 
 def _named_classes(prediction: tasks.Task) -> tuple[str, str]:

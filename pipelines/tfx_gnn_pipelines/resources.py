@@ -10,11 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import yaml
-
 from tfx_gnn.io import options_json
 from tfx_gnn_pipelines.custom_job import COORDINATOR_COMMAND, CustomJob, coordinator_arguments, job_spec
 from tfx_gnn_pipelines.services import Service
+from tfx_gnn_pipelines.yaml_files import read_yaml
 
 _MAX_RETRIES = 100
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -211,26 +210,7 @@ def read_resources(path: str) -> Resources:
         FileNotFoundError: if there is no such file.
         ValueError: if a key is unknown or a value does not fit; the message names it.
     """
-    try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-    except FileNotFoundError as error:
-        raise FileNotFoundError(
-            f"`--resources` must name a file; got {path!r}, which is not there. Check the path."
-        ) from error
-    try:
-        plain = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(
-            f"`{path}` must be YAML; got text that is not: {' '.join(str(error).split())}. Fix it."
-        ) from error
-    try:
-        text = json.dumps(plain if plain is not None else {})
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"`{path}` must hold texts, numbers, lists and mappings; got another kind of value: {error}. Put dates and "
-            "the like in quotes."
-        ) from error
+    text = json.dumps(read_yaml(path, option="--resources"))
     try:
         return options_json.from_json(text, Resources, name=path)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""A pipeline's task: tables, sampling plan, preprocessing function, model function and prediction."""
+"""A pipeline's task: tables, examples, preprocessing function, model function and prediction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import pkgutil
 
 from tfx_gnn.models import tasks
-from tfx_gnn.sampling import SamplingPlan
+from tfx_gnn.sampling import GraphLevelExamples, SamplingPlan
 
 TASKS_PACKAGE = "tfx_gnn_pipelines.tasks"
 TASK_ATTRIBUTE = "TASK"
@@ -23,7 +23,9 @@ class PipelineTask:
         name: name of the task; pipelines and folders are named after it.
         description: one line that says what is predicted, and from what data.
         tables_dir: folder of `graph_schema.pbtxt` and its tables.
-        plan: how to sample subgraphs from the tables.
+        plan: how to sample subgraphs from the tables; None if `graph_level_examples` is given.
+        graph_level_examples: how to split tables of many small graphs into examples, or to make pairs of them; None
+            if `plan` is given.
         preprocessing_fn: the feature transform, "package.module:function".
         model_fn: the model, "package.module:function".
         prediction: what the model predicts.
@@ -36,7 +38,8 @@ class PipelineTask:
     name: str
     description: str
     tables_dir: str
-    plan: SamplingPlan
+    plan: SamplingPlan | None = None
+    graph_level_examples: GraphLevelExamples | None = None
     preprocessing_fn: str
     model_fn: str
     prediction: tasks.Task
@@ -48,6 +51,11 @@ class PipelineTask:
         if not self.name.isidentifier() or not self.name.islower():
             raise ValueError(
                 f"`name` must have lower-case letters, digits and underscores only; got {self.name!r}. Rename it."
+            )
+        if (self.plan is None) == (self.graph_level_examples is None):
+            raise ValueError(
+                "`plan` or `graph_level_examples` must be given, and only one of them; got "
+                f"{'neither' if self.plan is None else 'both'}. Sample subgraphs, or take graphs as they are."
             )
 
 

@@ -11,6 +11,7 @@ from tfx_gnn.components.graph_evaluator.stage import evaluate_graph_model as eva
 from tfx_gnn.components.graph_evaluator.thresholds import Verdict as Verdict
 from tfx_gnn.components.graph_example_validator.checks import Anomaly as Anomaly
 from tfx_gnn.components.graph_example_validator.component import GraphExampleValidator as GraphExampleValidator
+from tfx_gnn.components.graph_example_validator.expectations import expectations_of_graphs as expectations_of_graphs
 from tfx_gnn.components.graph_example_validator.expectations import expectations_of_plan as expectations_of_plan
 from tfx_gnn.components.graph_example_validator.options import (
     GraphExampleValidatorOptions as GraphExampleValidatorOptions,

@@ -1,5 +1,6 @@
 from tfx_gnn.components.graph_example_validator.checks import Anomaly as Anomaly
 from tfx_gnn.components.graph_example_validator.component import GraphExampleValidator as GraphExampleValidator
+from tfx_gnn.components.graph_example_validator.expectations import expectations_of_graphs as expectations_of_graphs
 from tfx_gnn.components.graph_example_validator.expectations import expectations_of_plan as expectations_of_plan
 from tfx_gnn.components.graph_example_validator.options import (
     GraphExampleValidatorOptions as GraphExampleValidatorOptions,

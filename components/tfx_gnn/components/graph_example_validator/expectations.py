@@ -17,6 +17,7 @@ from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.records.batch_check import BatchChecker
 from tfx_gnn.records.graph_layout import GraphLayout, SetLayout
 from tfx_gnn.records.readout_roots import READOUT_PREFIX, RootSets
+from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED
 from tfx_gnn.sampling.plan.plan import LABEL_FEATURE, SamplingPlan
 
@@ -49,6 +50,22 @@ def expectations_of_plan(plan: SamplingPlan) -> GraphExampleValidatorOptions:
         only_earlier_edges=_shows_only_earlier(plan) if times else False,
         inductive=plan.splits.visibility == "inductive",
         severities=_severities(plan, has_times=times is not None),
+    )
+
+
+def expectations_of_graphs(examples: GraphLevelExamples) -> GraphExampleValidatorOptions:
+    """Derives the validator's options from how tables of many graphs become examples.
+
+    Args:
+        examples: how the examples are made.
+
+    Returns:
+        Options, with the default limits of drift and skew.
+    """
+    return GraphExampleValidatorOptions(
+        split_order=examples.splits.names,
+        label_features=examples.label_features,
+        severities={NO_EXAMPLES: WARNING} if examples.splits.allows_empty_splits else {},
     )
 
 

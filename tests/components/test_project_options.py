@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from tfx_gnn.models import GraphClassification, NodeClassification, NodeRegression
+from tfx_gnn.sampling import GraphLevelExamples, SplitPlan
+from tfx_gnn_pipelines.config import quickstart
+from tfx_gnn_pipelines.project_options import (
+    pipeline_settings,
+    read_given,
+    step_names,
+    with_options,
+    with_step_options,
+    with_task_options,
+)
+from tfx_gnn_pipelines.task import load_task
+
+FILE = """
+num_epochs: 3
+prediction: {class_weights: balanced}
+beam_args: [--runner=DirectRunner]
+graph_trainer:
+  hyperparameters: {units: 64, learning_rate: 1e-3}
+  batching: {success_ratio: 0.9}
+graph_pusher: {num_verification_requests: 2}
+"""
+
+
+@pytest.fixture
+def task(tiny_project):
+    return load_task("tiny_project.task:TASK")
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "options.yaml"
+    path.write_text(FILE)
+    return str(path)
+
+
+def configured(task, given, tmp_path):
+    task = with_task_options(task, given)
+    return with_step_options(quickstart(task, **{"root": str(tmp_path), **pipeline_settings(given)}), given)
+
+
+def test_file_changes_what_it_names_and_nothing_else(task, file, tmp_path):
+    before = configured(task, {}, tmp_path)
+
+    config = configured(task, read_given(file, []), tmp_path)
+
+    assert config.graph_trainer.num_epochs == 3
+    assert isinstance(config.graph_trainer.task, NodeClassification)
+    assert config.graph_trainer.task.class_weights == "balanced"
+    assert config.graph_trainer.task.label_feature == before.graph_trainer.task.label_feature
+    assert config.graph_evaluator.task == config.graph_trainer.task
+    # 1e-3 is a text in YAML 1.1.
+    assert config.graph_trainer.hyperparameters == {"units": 64, "learning_rate": 0.001}
+    assert (config.graph_trainer.batching.success_ratio, config.graph_trainer.batching.kind) == (0.9, "packed")
+    assert config.graph_pusher.num_verification_requests == 2
+    assert config.beam_args == ("--runner=DirectRunner",)
+    for name in {*step_names()} - {"graph_trainer", "graph_evaluator", "graph_pusher"}:
+        assert getattr(config, name) == getattr(before, name)
+
+
+def test_assignments_win_over_the_file_and_shortcuts_over_both(task, file, tmp_path):
+    assignments = ["graph_trainer.hyperparameters.units=32", "graph_trainer.num_epochs=4", "num_epochs=5"]
+
+    given = with_options(read_given(file, assignments), {"graph_trainer.training_seed": 7})
+
+    trainer = configured(task, given, tmp_path).graph_trainer
+    assert trainer.hyperparameters == {"units": 32, "learning_rate": 0.001}
+    assert (trainer.num_epochs, trainer.training_seed) == (4, 7)
+
+
+def test_task_of_another_kind_replaces_the_whole_one(task, tmp_path):
+    given = read_given("", ["prediction={kind: node_regression, label_feature: price}"])
+
+    config = configured(task, given, tmp_path)
+
+    assert config.graph_trainer.task == config.graph_evaluator.task == NodeRegression(label_feature="price")
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("graph_trainr.num_epochs=3", r"got 'graph_trainr' in --set graph_trainr.num_epochs=3. Did you mean 'graph_tr"),
+        ("graph_trainer.num_epoch=3", r"`graph_trainer` must have no fields but .*; got \['num_epoch'\]"),
+        ("graph_trainer.num_epochs=many", r"`num_epochs` must be an integer; got 'many' in `graph_trainer`"),
+        ("graph_trainer.num_epochs=0", r"options of graph_trainer: `num_epochs` must be at least 1; got 0"),
+        ("graph_trainer.task.label_feature=x", r"`graph_trainer.task` must be left out, .* Set `prediction` instead"),
+        ("graph_trainer.num_epochs", r"`--set` must have the form NAME=VALUE; got 'graph_trainer.num_epochs'"),
+        ("graph_trainer..x=1", r"`--set` must have the form NAME=VALUE; got 'graph_trainer..x=1'"),
+        ("graph_trainer=[", r"`--set graph_trainer` must be YAML; got text that is not"),
+        ("graph_trainer=", r"`graph_trainer` must be an object with fields of a GraphTrainerOptions; got None"),
+        ("beam_args=x", r"`beam_args` must be a list; got 'x'"),
+        ("num_epochs=2024-01-01", r"`--set num_epochs` must hold texts, numbers, lists and mappings; got another kind"),
+    ],
+)
+def test_mistake_is_named_with_its_place_and_the_remedy(task, tmp_path, assignment, message):
+    with pytest.raises(ValueError, match=message):
+        configured(task, read_given("", [assignment]), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("graph_trainr: {}", r"got 'graph_trainr' in '.*options.yaml'. Did you mean 'graph_trainer'\?"),
+        ("- num_epochs", r"`.*options.yaml` must hold options by name; got \['num_epochs'\]"),
+        ("{", r"`.*options.yaml` must be YAML; got text that is not"),
+        ("num_epochs: 2024-01-01", r"`.*options.yaml` must hold texts, numbers, lists and mappings; got another kind"),
+    ],
+)
+def test_file_that_holds_no_options_is_refused(tmp_path, text, message):
+    path = tmp_path / "options.yaml"
+    path.write_text(text)
+
+    with pytest.raises(ValueError, match=message):
+        read_given(str(path), [])
+
+
+def test_missing_file_is_named():
+    with pytest.raises(FileNotFoundError, match=r"`--options` must name a file; got 'none.yaml', which is not there"):
+        read_given("none.yaml", [])
+
+
+def test_example_of_the_document_fits(task, tmp_path):
+    document = (Path(__file__).parents[2] / "docs/options.md").read_text()
+    path = tmp_path / "options.yaml"
+    path.write_text(document.partition("```yaml\n")[2].partition("```")[0])
+
+    config = configured(task, read_given(str(path), []), tmp_path)
+
+    assert config.graph_trainer.execution.jit_compile
+    assert config.graph_trainer.num_epochs == 30
+
+
+def test_document_names_every_key():
+    document = (Path(__file__).parents[2] / "docs/options.md").read_text()
+    table = document.partition("## Names")[2].partition("\n\nA mapping")[0]
+    named = set(re.findall(r"`(\w+)`", table))
+
+    with pytest.raises(ValueError, match="options must be among") as refusal:
+        read_given("", ["x=1"])
+
+    allowed = set(re.findall(r"'(\w+)'", str(refusal.value).partition("; got")[0]))
+    assert named - allowed == {"PipelineTask", "SubgraphExampleGenOptions", "PipelineConfig"}
+    assert allowed <= named
+
+
+def test_graphs_of_tables_are_a_task(task, tmp_path):
+    examples = GraphLevelExamples(label_features=("is_toxic",), splits=SplitPlan(weights={"train": 8, "val": 2}))
+    graphs = dataclasses.replace(
+        task,
+        plan=None,
+        graph_level_examples=examples,
+        prediction=GraphClassification(label_feature="is_toxic", num_classes=2),
+    )
+
+    config = configured(graphs, {}, tmp_path)
+
+    assert config.subgraph_example_gen.graph_level_examples == examples
+    assert config.graph_example_validator.split_order == ("train", "val")
+    assert config.graph_example_validator.label_features == ("is_toxic",)
+    with pytest.raises(ValueError, match=r"`plan` or `graph_level_examples` must be given, and only one .* got both"):
+        dataclasses.replace(graphs, plan=task.plan)
