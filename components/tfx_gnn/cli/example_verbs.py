@@ -29,8 +29,8 @@ def sample(
     plan: Annotated[
         str,
         typer.Option(
-            help="What to sample around each seed: a JSON file, a TF-GNN sampling spec (`.pbtxt`), or "
-            "'package.module:NAME' of a SamplingPlan or a function that returns one.",
+            help="What to sample around each seed: a project file (`project.yaml`), a JSON file of a plan, a TF-GNN "
+            "sampling spec (`.pbtxt`), or 'package.module:NAME' of a SamplingPlan or a function that returns one.",
             show_default=False,
         ),
     ] = "",
@@ -159,7 +159,21 @@ def _load_plan(reference: str, tables_dir: str, access: TableAccess, of_spec: di
             "`--label-feature`, `--split-column` and `--seed-edge-set` must be part of the plan, unless it is a "
             f"sampling spec; got {list(given.values())} for {reference!r}. Put them in the plan."
         )
+    if reference.endswith((".yaml", ".yml")):
+        return _plan_of_project(reference)
     return _load_object("plan", reference, SamplingPlan)
+
+
+def _plan_of_project(file: str) -> SamplingPlan:
+    from tfx_gnn_pipelines.project import read_project
+
+    plan = read_project(file).task.plan
+    if plan is None:
+        raise ValueError(
+            f"`plan` must name a project that samples subgraphs; got {file!r}, which has `graph_level_examples`. Write "
+            "them to a JSON file for `--graph-level-examples`."
+        )
+    return plan
 
 
 def _load_object(name: str, reference: str, kind: type[_Kind]) -> _Kind:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
     from tfx_gnn.tables.graph_tables import TablesCheck
 
-tables = typer.Typer(no_args_is_help=True, help="Describe and check tables of nodes and edges.")
+tables = typer.Typer(name="tables", no_args_is_help=True, help="Describe and check tables of nodes and edges.")
 """The command group `tfx-gnn tables`."""
 
-dataset = typer.Typer(no_args_is_help=True, help="Build tables from public data.")
+dataset = typer.Typer(name="dataset", no_args_is_help=True, help="Build tables from public data.")
 """The command group `tfx-gnn dataset`."""
 
 _RULES_OF_SAMPLE = {

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tfx_gnn.records.size_constraints_file import SizeConstraintsFile
 
 sizes = typer.Typer(
+    name="sizes",
     no_args_is_help=True,
     help="Learn padding budgets (size constraints) for batches of graphs, and see what padding costs.",
 )
