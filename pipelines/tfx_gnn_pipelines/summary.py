@@ -23,6 +23,7 @@ from tfx_gnn.records.examples_folder import split_dir
 from tfx_gnn.records.size_constraints_file import SIZE_CONSTRAINTS_FILE
 from tfx_gnn.reports.report_page import REPORT_FILE
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER
+from tfx_gnn.training.best_hyperparameters import BEST_HYPERPARAMETERS_FILE
 from tfx_gnn_pipelines.config import PipelineConfig
 from tfx_gnn_pipelines.lineage import ArtifactRecord, ComponentRun
 
@@ -102,6 +103,8 @@ def _print_places(
 ) -> None:
     budgets_dir = outputs["SizeConstraintLearner"]["size_constraints"].uri
     logs_dir = shorten(os.path.join(outputs["GraphTrainer"]["model_run"].uri, "logs"))
+    if "GraphTuner" in outputs:
+        _print_line(console, "search", _search_line(outputs["GraphTuner"]["best_hyperparameters"]))
     places = {
         "graph schema": graph_schema_path(outputs["GraphSchemaGen"]["graph_schema"].uri),
         "budgets": os.path.join(budgets_dir, SIZE_CONSTRAINTS_FILE),
@@ -115,6 +118,12 @@ def _print_places(
         if path:
             _print_line(console, name, shorten(path))
     _print_line(console, "TensorBoard", f"{shlex.quote(_program('tensorboard'))} --logdir {shlex.quote(logs_dir)}")
+
+
+def _search_line(best: ArtifactRecord) -> str:
+    with open(os.path.join(best.uri, BEST_HYPERPARAMETERS_FILE), encoding="utf-8") as file:
+        values = [f"{name}={value}" for name, value in json.load(file).items()]
+    return ", ".join([*values, shorten(os.path.join(best.uri, REPORT_FILE))])
 
 
 def _skew_line(skew: ArtifactRecord) -> str:
