@@ -12,7 +12,7 @@ import yaml
 from tfx.dsl.components.base.base_component import BaseComponent
 from tfx.orchestration.kubeflow.v2 import kubeflow_v2_dag_runner
 
-from tfx_gnn.distribution.strategies import DEFAULT, MIRRORED, MULTI_WORKER_MIRRORED, TPU, StrategyOptions
+from tfx_gnn.distribution.options import DEFAULT, MIRRORED, MULTI_WORKER_MIRRORED, TPU, StrategyOptions
 from tfx_gnn_pipelines.assembly import STANDARD_PARAMETERS, build_pipeline, component_ids, open_values
 from tfx_gnn_pipelines.config import PipelineConfig
 from tfx_gnn_pipelines.container import Contract, container_arguments
