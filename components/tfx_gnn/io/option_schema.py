@@ -12,7 +12,6 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
-from tfx_gnn.io import options_json
 from tfx_gnn.io.option_kinds import KIND, abstract_classes, default_kind, kinds_of
 
 _PLAIN: dict[Any, dict[str, Any]] = {
@@ -181,6 +180,9 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 def _default_text(field: dataclasses.Field[Any]) -> str:
+    # Not above: `tfx-gnn predict` needs less than the reading of JSON does.
+    from tfx_gnn.io import options_json
+
     default = _default(field)
     return "" if default is dataclasses.MISSING else options_json.to_json(default)
 

@@ -207,9 +207,7 @@ def test_wheel_brings_all_that_a_project_begins_with():
 def test_installed_library_without_a_checkout_needs_nothing_heavy(tmp_path):
     """As from a wheel: the library in a folder of its own, the template inside it."""
     installed = tmp_path / "site" / "tfx_gnn"
-    for package in ("cli", "distribution", "io", "serving", "tables"):
-        shutil.copytree(Path(tfx_gnn.__file__).parent / package, installed / package)
-    shutil.copy(tfx_gnn.__file__, installed)
+    shutil.copytree(Path(tfx_gnn.__file__).parent, installed, ignore=shutil.ignore_patterns("__pycache__"))
     for entry in TEMPLATE_ENTRIES:
         copy = shutil.copytree if (TEMPLATE / entry).is_dir() else shutil.copy
         (installed / "templates" / "starter").mkdir(parents=True, exist_ok=True)

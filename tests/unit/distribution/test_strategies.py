@@ -7,7 +7,7 @@ import json
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.distribution import options
+from tfx_gnn.distribution import options, strategies
 from tfx_gnn.distribution.options import STRATEGIES, StrategyOptions
 from tfx_gnn.distribution.strategies import LargeTablePartitioner, make_strategy
 
