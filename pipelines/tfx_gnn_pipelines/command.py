@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import json
 import os
 import signal
 import sys
@@ -105,6 +107,9 @@ def run(
     store: Annotated[str, typer.Option(help=_STORE_HELP, show_default="a folder of the root")] = "",
     beam_arg: Annotated[list[str] | None, typer.Option(help=_BEAM_HELP)] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every component anew.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the outcome as one JSON object, and progress to stderr.")
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show warnings, and the traceback of an error.")] = False,
 ) -> None:
     """Run a pipeline from tables to a pushed model, or compile it for a remote service.
@@ -115,7 +120,7 @@ def run(
     enough to be pushed, or with --runner spec, a task was skipped by its condition; with 2 after an error.
     """
     started_at = time.monotonic()
-    console = PlainConsole()
+    console = PlainConsole(stderr=as_json)
     remote_options = {
         "--output": output,
         "--image": None if container else image,
@@ -137,6 +142,8 @@ def run(
         "--beam-arg": beam_arg,
         "--no-cache": no_cache,
     }
+    if as_json and (runner is Runner.SPEC or compile_only):
+        raise typer.BadParameter("--json only where the pipeline runs here, with --runner local or beam.")
     _check_usage(runner, [name for name, value in remote_options.items() if value], compile_only=compile_only)
     _check_spec_usage(
         project,
@@ -184,7 +191,7 @@ def run(
             output = output or os.path.join("runs", f"{config.pipeline_name}_{runner.value}.json")
             _compile(config, runner, output, image=image, resources=resources, report_to=report_to, console=console)
             return
-        pushed = _run_here(config, runner, console, started_at=started_at, debug=debug)
+        pushed = _run_here(config, runner, console, started_at=started_at, as_json=as_json, debug=debug)
     except KeyboardInterrupt as interruption:
         _print_how_to_go_on()
         raise typer.Exit(EXIT_INTERRUPTED) from interruption
@@ -317,7 +324,9 @@ def _name_and_value(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _run_here(config: PipelineConfig, runner: Runner, console: Console, *, started_at: float, debug: bool) -> bool:
+def _run_here(
+    config: PipelineConfig, runner: Runner, console: Console, *, started_at: float, as_json: bool, debug: bool
+) -> bool:
     """Runs the pipeline in this process, and returns whether the model was pushed."""
     console.print(
         f"Pipeline {config.pipeline_name}, runner {runner.value}", style="bold", highlight=False, soft_wrap=True
@@ -327,18 +336,24 @@ def _run_here(config: PipelineConfig, runner: Runner, console: Console, *, start
     from tfx_gnn_pipelines.lineage import read_latest_run
     from tfx_gnn_pipelines.local_runs import run_locally, run_on_beam
     from tfx_gnn_pipelines.progress import component_progress
-    from tfx_gnn_pipelines.summary import print_summary
+    from tfx_gnn_pipelines.summary import print_summary, summarize
 
     run_pipeline = run_on_beam if runner is Runner.BEAM else run_locally
     if not debug:
         quiet_first_compilation()
-    with component_progress(component_ids(config), console, show_warnings=debug) as progress:
+    # Steps, and functions of the user, print as they like.
+    prints = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
+    with prints, component_progress(component_ids(config), console, show_warnings=debug) as progress:
         try:
             run_pipeline(config)
         except BaseException:
             progress.fail()
             raise
-    return print_summary(console, config, read_latest_run(config.metadata_path), time.monotonic() - started_at)
+    runs, seconds = read_latest_run(config.metadata_path), time.monotonic() - started_at
+    pushed = print_summary(console, config, runs, seconds)
+    if as_json:
+        typer.echo(json.dumps(summarize(config, runs, seconds)))
+    return pushed
 
 
 def _compile(

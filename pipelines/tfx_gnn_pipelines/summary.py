@@ -72,6 +72,39 @@ def print_summary(console: Console, config: PipelineConfig, runs: Sequence[Compo
     return is_there
 
 
+def summarize(config: PipelineConfig, runs: Sequence[ComponentRun], seconds: float) -> dict[str, Any]:
+    """Summarizes a run in which every component succeeded, for programs.
+
+    Args:
+        config: the pipeline.
+        runs: the components' executions.
+        seconds: how long the run took.
+
+    Returns:
+        Plain values: whether the model was pushed and where to, the evaluation, and by component its state and outputs.
+    """
+    outputs = {run.component: run.outputs for run in runs}
+    with open(os.path.join(outputs["GraphEvaluator"]["evaluation"].uri, METRICS_FILE), encoding="utf-8") as file:
+        metrics = json.load(file)
+    version_dir = str(outputs["GraphPusher"]["pushed_model"].properties.get("pushed_destination", ""))
+    is_there = bool(version_dir) and os.path.isdir(version_dir)
+    return {
+        "pipeline": config.pipeline_name,
+        "root": config.root,
+        "pushed": is_there,
+        "pushed_model": version_dir if is_there else "",
+        "seconds": round(seconds, 1),
+        "metrics": metrics,
+        "components": {
+            run.component: {
+                "state": run.state,
+                "outputs": {name: artifact.uri for name, artifact in run.outputs.items()},
+            }
+            for run in runs
+        },
+    }
+
+
 def shorten(path: str) -> str:
     """Returns an absolute path relative to the current folder if it is inside it, otherwise unchanged."""
     relative = os.path.relpath(path)
