@@ -223,8 +223,17 @@ def train(
     ),
     training_seed: Annotated[int, typer.Option(help="Seed of weights, dropout and the order of examples.")] = 0,
     early_stopping_patience: Annotated[
-        int, typer.Option(help="Epochs without a lower validation loss before training stops; 0: no early stopping.")
+        int, typer.Option(help="Epochs without a better --monitor before training stops; 0: no early stopping.")
     ] = 0,
+    monitor: Annotated[
+        str,
+        typer.Option(
+            help="Loss or metric on the evaluation split by which the best epoch is chosen, such as 'val_accuracy'."
+        ),
+    ] = "val_loss",
+    monitor_mode: Annotated[
+        str, typer.Option(help="Whether --monitor is better when smaller or larger: 'min', 'max' or 'auto'.")
+    ] = "auto",
     strategy: Annotated[
         str,
         typer.Option(
@@ -334,6 +343,8 @@ def train(
                 eval_split=eval_split,
                 training_seed=training_seed,
                 early_stopping_patience=early_stopping_patience,
+                monitor=monitor,
+                monitor_mode=monitor_mode,
                 hyperparameters=arguments.read_object("--hyperparameters", hyperparameters),
                 batching=BatchingOptions(
                     kind=batching,

@@ -11,11 +11,16 @@ from tfx_gnn.io.option_groups import check_groups, from_flat, grouped_option, op
 from tfx_gnn.models.tasks import GraphClassification, NodeClassification, Task
 from tfx_gnn.training.data.class_sampling import BALANCED
 from tfx_gnn.training.data.padded_batches import BUDGET_KINDS, EGO
+from tfx_gnn.training.metric_directions import is_better_if_large
 
 _MAX_SAMPLING_RATE = 1_000_000
 FLOAT32 = "float32"
 PRECISIONS = (FLOAT32, "mixed_bfloat16")
 VERIFY_AUTO, VERIFY_ALWAYS, VERIFY_NEVER = "auto", "always", "never"
+VALIDATION_LOSS = "val_loss"
+MONITOR_AUTO, MONITOR_MIN, MONITOR_MAX = "auto", "min", "max"
+
+_VALIDATION = "val_"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -161,9 +166,13 @@ class GraphTrainerOptions:
         train_split: split to train on.
         eval_split: split to evaluate after each epoch.
         training_seed: seed of weights, dropout and the order of examples, in [0, 2**31).
-        early_stopping_patience: epochs without a lower validation loss after which training stops. The
+        early_stopping_patience: epochs without a better value of `monitor` after which training stops. The
             weights of the best epoch are exported, even if early stopping never triggers. 0: train all
             epochs and export the last weights, or their averages with an optimizer that has `use_ema=True`.
+        monitor: what decides which epoch is the best: the validation loss, or a metric of the compiled model on the
+            evaluation split, such as "val_accuracy"; "val_" may be left out.
+        monitor_mode: "min" if a smaller value of `monitor` is better, "max" if a larger one is; "auto" knows the
+            direction of losses and of the tasks' metrics.
         hyperparameters: hyperparameters for `model_fn` by name, as plain JSON values.
         batching: how examples become batches.
         execution: how TensorFlow runs a step.
@@ -193,6 +202,8 @@ class GraphTrainerOptions:
     eval_split: str = "val"
     training_seed: int = 0
     early_stopping_patience: int = 0
+    monitor: str = VALIDATION_LOSS
+    monitor_mode: str = MONITOR_AUTO
     hyperparameters: dict[str, Any] = dataclasses.field(default_factory=dict)
     batching: BatchingOptions = option_group(BatchingOptions)
     execution: ExecutionOptions = option_group(ExecutionOptions)
@@ -205,6 +216,7 @@ class GraphTrainerOptions:
         check_groups(self)
         _check_least("num_epochs", self.num_epochs, 1)
         _check_least("early_stopping_patience", self.early_stopping_patience, 0)
+        self._check_monitor()
         if not 0 <= self.training_seed < 2**31:
             raise ValueError(
                 f"`training_seed` must lie in [0, 2**31); got {self.training_seed}. Choose another number."
@@ -222,6 +234,37 @@ class GraphTrainerOptions:
                 f"`deterministic` must be False for strategy {PARAMETER_SERVER!r}; got True. Its workers are not "
                 f"synchronous: choose {MULTI_WORKER_MIRRORED!r}."
             )
+
+    def _check_monitor(self) -> None:
+        _check_choice("monitor_mode", self.monitor_mode, (MONITOR_AUTO, MONITOR_MIN, MONITOR_MAX))
+        if not self.monitor.removeprefix(_VALIDATION):
+            raise ValueError(
+                f"`monitor` must name a loss or metric; got {self.monitor!r}. The default is {VALIDATION_LOSS!r}."
+            )
+        # One spelling, so that the same training has the same fingerprint.
+        object.__setattr__(self, "monitor", _VALIDATION + self.monitor.removeprefix(_VALIDATION))
+        if self.monitor_mode == MONITOR_AUTO and is_better_if_large(self.monitor) is None:
+            raise ValueError(
+                f"`monitor_mode` must be {MONITOR_MIN!r} or {MONITOR_MAX!r} for a metric of your own; got "
+                f"{self.monitor_mode!r} for {self.monitor!r}. Say which one."
+            )
+        if self.monitor == VALIDATION_LOSS and self.monitor_mode == MONITOR_MAX:
+            raise ValueError(
+                f"`monitor_mode` must not be {MONITOR_MAX!r} for {VALIDATION_LOSS!r}; got it. A larger loss is worse: "
+                "leave the mode out, or name a metric as `monitor`."
+            )
+        if self.monitor != VALIDATION_LOSS and not self.early_stopping_patience:
+            raise ValueError(
+                f"`early_stopping_patience` must be at least 1 to watch {self.monitor!r}; got 0, which exports the "
+                "last epoch. To choose the best epoch without stopping early, set it to `num_epochs`."
+            )
+
+    @property
+    def monitors_maximum(self) -> bool:
+        """Whether a larger value of `monitor` is better."""
+        if self.monitor_mode == MONITOR_AUTO:
+            return bool(is_better_if_large(self.monitor))
+        return self.monitor_mode == MONITOR_MAX
 
     def _check_class_sampling(self) -> None:
         if not isinstance(self.task, (NodeClassification, GraphClassification)):

@@ -59,6 +59,8 @@ class GraphTrainer(base_component.BaseComponent):
     | parameter | eval_split | str | split to evaluate during training |
     | parameter | training_seed | int | seed of initial weights and of the order of examples |
     | parameter | early_stopping_patience | int | epochs without improvement before stopping; 0 never stops |
+    | parameter | monitor | str | loss or metric that decides which epoch is the best, such as "val_accuracy" |
+    | parameter | monitor_mode | str | "min", "max" or "auto": the direction in which `monitor` improves |
     | parameter | hyperparameters | JSON | for `model_fn`, by name |
     | parameter | batching | str | "packed", "fit_or_skip", "tight" or "ego" batches |
     | parameter | batch_size | int | graphs per step over all replicas; 0: the learner's own batch size per replica |

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from tfx_gnn.io.plain_console import PlainConsole
+from tfx_gnn.training.checkpoints.resumable_state import BestWeights
 from tfx_gnn.training.loop.training_loop import TrainingState
 
 
@@ -110,15 +111,17 @@ class InputScalars(tf_keras.callbacks.Callback):
 
     The scalars are `input/graphs_per_batch`, `input/fill`, `input/padded_share`, `input/removed_share`,
     `train/graphs_per_second`, `train/input_bound_share` and `train/learning_rate`, that of the last step. Their
-    step is the epoch.
+    step is the epoch. With early stopping, `train/best_epoch` is the best epoch so far, from 1, and
+    `train/best_<monitor>` its value, such as `train/best_val_loss`.
 
     The scalars go to the folder `input` of `logs_dir`, as a separate run, because TensorBoard reads one file of a run
     at a time.
     """
 
-    def __init__(self, *, state: TrainingState, logs_dir: str) -> None:
+    def __init__(self, *, state: TrainingState, logs_dir: str, best: BestWeights | None = None) -> None:
         super().__init__()
         self._state = state
+        self._best = best
         self._writer = tf.summary.create_file_writer(os.path.join(logs_dir, "input"))
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
@@ -134,6 +137,9 @@ class InputScalars(tf_keras.callbacks.Callback):
             rate = read_learning_rate(self.model.optimizer)
             if rate is not None:
                 tf.summary.scalar("train/learning_rate", rate)
+            if self._best is not None:
+                tf.summary.scalar("train/best_epoch", self._best.best_epoch)
+                tf.summary.scalar(f"train/best_{self._best.monitor}", self._best.best)
         self._writer.flush()
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:

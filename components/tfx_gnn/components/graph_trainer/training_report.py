@@ -7,6 +7,7 @@ import math
 
 from tfx_gnn.reports.report_page import draw_curves, render_page, write_page
 from tfx_gnn.training.loop.summary import TrainingSummary
+from tfx_gnn.training.options import VALIDATION_LOSS
 
 _VALIDATION = "val_"
 _NOTED_WAIT = 0.2
@@ -33,6 +34,7 @@ def render_training_report(summary: TrainingSummary) -> str:
         curves=_curves(summary),
         input_curves=_input_curves(summary),
         notes=training_notes(summary),
+        monitor=summary.options.get("monitor", VALIDATION_LOSS),
         is_finite=math.isfinite,
     )
 
@@ -45,11 +47,15 @@ def write_training_report(summary: TrainingSummary, path: str) -> None:
 def training_notes(summary: TrainingSummary) -> list[str]:
     """Suggests improvements for the next training, in sentences."""
     notes = []
-    losses = [logs.get("val_loss", math.nan) for logs in summary.epochs]
+    monitor = summary.options.get("monitor", VALIDATION_LOSS)
+    losses = [logs.get(VALIDATION_LOSS, math.nan) for logs in summary.epochs]
     finite = [loss for loss in losses if math.isfinite(loss)]
     if len(finite) > 1:
         lowest = losses.index(min(finite)) + 1
-        if lowest == len(losses):
+        if monitor != VALIDATION_LOSS:
+            if summary.exported_epoch == len(losses):
+                notes.append(f"`{monitor}` was best in the last epoch: more epochs may give a better model.")
+        elif lowest == len(losses):
             notes.append("The validation loss was lowest in the last epoch: more epochs may give a better model.")
         elif lowest != summary.exported_epoch:
             notes.append(

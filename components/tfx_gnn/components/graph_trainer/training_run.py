@@ -105,7 +105,6 @@ class Training:
         warmup_records = self._warmup_records()
         with self._strategy.scope():
             model = setup.builder.build(sample.graph)
-        best = best_weights(model, patience=options.early_stopping_patience)
         # A model of many replicas or machines is exported from a twin that has its weights on one device.
         exported = model if tf.distribute.get_strategy() is self._strategy else setup.builder.build(sample.graph)
         served = self._exporters.served_model(
@@ -126,6 +125,7 @@ class Training:
         tf.io.gfile.rmtree(trial_dir)
 
         create_training_variables(model, self._strategy, sample.graph, sample.labels)
+        best = best_weights(model, options)
         if self._role.is_chief:
             _check_room(model, model_dir, run_dir, checkpoint_dir)
         state = TrainingState()
@@ -191,10 +191,13 @@ class Training:
             notes=[self._setup.sharding.message] if self._setup.sharding.num_pipelines > 1 else [],
             is_quiet=not self._role.is_chief,
         )
-        callbacks = [*([best] if best is not None else []), progress]
+        callbacks = [progress]
         if self._role.is_chief:
             board = tf_keras.callbacks.TensorBoard(logs_dir, write_graph=False)
-            callbacks = [InputScalars(state=state, logs_dir=logs_dir), board, *callbacks]
+            callbacks = [InputScalars(state=state, best=best, logs_dir=logs_dir), board, *callbacks]
+        if best is not None:
+            # First, because the scalars include the best value so far.
+            callbacks = [best, *callbacks]
         resumption = Resumption(
             model=model,
             strategy=self._strategy,

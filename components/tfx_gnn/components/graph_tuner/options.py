@@ -7,6 +7,7 @@ import math
 
 from tfx_gnn.components.graph_tuner.search_space import SearchRange, check_is_json
 from tfx_gnn.distribution.options import STRATEGIES_OF_ONE_PROCESS
+from tfx_gnn.training.metric_directions import is_better_if_large
 from tfx_gnn.training.options import GraphTrainerOptions
 
 TPE, RANDOM, GRID = "tpe", "random", "grid"
@@ -15,9 +16,6 @@ NO_PRUNER, MEDIAN, HYPERBAND = "none", "median", "hyperband"
 PRUNERS = (NO_PRUNER, MEDIAN, HYPERBAND)
 AUTO, MINIMIZE, MAXIMIZE = "auto", "minimize", "maximize"
 DIRECTIONS = (AUTO, MINIMIZE, MAXIMIZE)
-
-_BETTER_IF_LOW = ("loss", "mae", "mse", "rmse", "error")
-_BETTER_IF_HIGH = ("accuracy", "f1", "precision", "recall", "auc", "mrr", "hits_at_1", "hits_at_3", "hits_at_10", "r2")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -97,10 +95,9 @@ class GraphTunerOptions:
             math.prod(len(values.grid()) for values in self.search_space.values())
 
     def _known_direction(self) -> str:
-        if self.objective.endswith(_BETTER_IF_LOW):
-            return MINIMIZE
-        if self.objective.endswith(_BETTER_IF_HIGH):
-            return MAXIMIZE
+        is_large = is_better_if_large(self.objective)
+        if is_large is not None:
+            return MAXIMIZE if is_large else MINIMIZE
         raise ValueError(
             f"`direction` must be {MINIMIZE!r} or {MAXIMIZE!r} for a metric of your own; got {self.direction!r} for "
             f"{self.objective!r}. Say which one."

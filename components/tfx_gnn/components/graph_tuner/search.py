@@ -18,7 +18,8 @@ from tfx_gnn.components.graph_tuner.options import GRID, HYPERBAND, MEDIAN, TPE,
 from tfx_gnn.components.graph_tuner.search_space import Choice, FloatRange, IntRange, SearchRange
 from tfx_gnn.components.graph_tuner.trials import COMPLETE, FAILED, PRUNED, Trial, TrialFolder
 from tfx_gnn.io.plain_console import PlainConsole
-from tfx_gnn.training.checkpoints.nonfinite_guard import LOSS, VALIDATION_LOSS
+from tfx_gnn.training.checkpoints.nonfinite_guard import LOSS
+from tfx_gnn.training.options import VALIDATION_LOSS
 
 if TYPE_CHECKING:
     import optuna

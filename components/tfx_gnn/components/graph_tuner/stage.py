@@ -24,6 +24,7 @@ from tfx_gnn.io.owned_files import check_own_folder
 from tfx_gnn.io.process_lock import has_locks, process_lock
 from tfx_gnn.reports.report_page import REPORT_FILE
 from tfx_gnn.training.best_hyperparameters import write_best_hyperparameters
+from tfx_gnn.training.checkpoints.checkpoints import create_training_variables
 from tfx_gnn.training.checkpoints.resumable_state import best_weights
 from tfx_gnn.training.checkpoints.training_fingerprint import training_fingerprint
 from tfx_gnn.training.loop.determinism import seeded
@@ -183,7 +184,8 @@ class TrialTrainer:
             ):
                 with setup.strategy.scope():
                     model = builder.build(setup.sample.graph)
-                best = best_weights(model, patience=options.early_stopping_patience)
+                create_training_variables(model, setup.strategy, setup.sample.graph, setup.sample.labels)
+                best = best_weights(model, options)
                 train(
                     model,
                     setup.steps(model),

@@ -27,9 +27,9 @@ from tfx_gnn.training.data.input_pipeline import training_weights
 from tfx_gnn.training.data.padded_batches import PaddedBatch
 from tfx_gnn.training.data.replica_input import TrainingInput
 from tfx_gnn.training.loop.training_loop import EpochSteps, TrainingPosition
+from tfx_gnn.training.options import VALIDATION_LOSS
 
 LOSS = "loss"
-VALIDATION_LOSS = "val_loss"
 _LOSS_TENSOR = "loss"
 NONFINITE_BATCH_DIR = "nonfinite_batch"
 """Folder of a model run."""

@@ -12,6 +12,8 @@ import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.training.options import VALIDATION_LOSS, GraphTrainerOptions
+
 State = dict[str, Any]
 """Maps names to arrays or JSON values; arrays keep their dtype, including bfloat16."""
 
@@ -93,13 +95,15 @@ def unpack_state(packed: bytes) -> dict[str, State]:
     }
 
 
-def best_weights(model: tf_keras.Model, *, patience: int) -> BestWeights | None:
+def best_weights(model: tf_keras.Model, options: GraphTrainerOptions) -> BestWeights | None:
     """Makes the callback for `early_stopping_patience`; None if that is 0.
 
     Raises:
         ValueError: if the model's optimizer keeps averages of the weights. They take the place of the weights only when
-            training has ended, so no epoch's validation loss is theirs.
+            training has ended, so no epoch's validation is theirs. Also if the model reports no `monitor`; call this
+            once the model's metrics have variables.
     """
+    patience = options.early_stopping_patience
     if not patience:
         return None
     if getattr(model.optimizer, "use_ema", False):
@@ -107,34 +111,52 @@ def best_weights(model: tf_keras.Model, *, patience: int) -> BestWeights | None:
             "`early_stopping_patience` must be 0 if the optimizer has `use_ema=True`, because no epoch's validation "
             f"loss is that of the averages; got {patience}. Set it to 0, or leave `use_ema` out."
         )
-    return BestWeights(patience=patience)
+    reported = sorted(f"val_{name}" for name in model.get_metrics_result())
+    if options.monitor not in reported:
+        raise ValueError(
+            f"`monitor` must be what the model of {options.model_fn!r} reports, {reported}; got {options.monitor!r}. "
+            "Choose one of these, or compile the model with that metric."
+        )
+    return BestWeights(patience=patience, monitor=options.monitor, maximize=options.monitors_maximum)
 
 
 class BestWeights(tf_keras.callbacks.Callback):
-    """Stops when the validation loss has not fallen for `patience` epochs, and restores the weights of its minimum.
+    """Stops when `monitor` has not improved for `patience` epochs, and restores the weights of its best epoch.
 
-    It restores them at the end of training, even if training was not stopped early.
+    It restores them at the end of training, even if training was not stopped early. A value that is not a number is no
+    improvement.
+
+    Attributes:
+        monitor: loss or metric that is watched.
+        best: its best value so far; infinite before the first epoch.
+        best_epoch: epoch with the best value, from 1.
+        stopped_early: whether training was stopped.
     """
 
-    MONITOR = "val_loss"
-
-    def __init__(self, *, patience: int) -> None:
+    def __init__(self, *, patience: int, monitor: str = VALIDATION_LOSS, maximize: bool = False) -> None:
         super().__init__()
+        self.monitor = monitor
+        self.best = -math.inf if maximize else math.inf
         self.best_epoch = 0
         self.stopped_early = False
         self._patience = patience
-        self._best = math.inf
+        self._maximize = maximize
         self._weights: list[npt.NDArray[Any]] = []
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Stops at once if the resumed training had already stopped early."""
         self.model.stop_training = self.stopped_early
 
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Checks that an epoch has a best value; not at its end, when a loss that is not finite is explained first."""
+        if epoch:
+            self._check_found()
+
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Compares the epoch with the best one."""
-        value = float((logs or {})[self.MONITOR])
-        if value < self._best:
-            self._best, self.best_epoch, self._weights = value, epoch + 1, self.model.get_weights()
+        value = float((logs or {})[self.monitor])
+        if math.isfinite(value) and (value > self.best if self._maximize else value < self.best):
+            self.best, self.best_epoch, self._weights = value, epoch + 1, self.model.get_weights()
         elif epoch + 1 - self.best_epoch >= self._patience:
             self.stopped_early = True
             self.model.stop_training = True
@@ -142,14 +164,21 @@ class BestWeights(tf_keras.callbacks.Callback):
     def state(self) -> State:
         """Returns what is needed to resume."""
         weights = {f"weight_{index}": weight for index, weight in enumerate(self._weights)}
-        return {"best": self._best, "best_epoch": self.best_epoch, "stopped_early": self.stopped_early, **weights}
+        return {"best": self.best, "best_epoch": self.best_epoch, "stopped_early": self.stopped_early, **weights}
 
     def restore(self, state: State) -> None:
         """Restores what `state` returned."""
-        self._best, self.best_epoch, self.stopped_early = state["best"], state["best_epoch"], state["stopped_early"]
+        self.best, self.best_epoch, self.stopped_early = state["best"], state["best_epoch"], state["stopped_early"]
         self._weights = [state[f"weight_{index}"] for index in range(len(state) - 3)]
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Restores the best weights."""
-        if self._weights:
-            self.model.set_weights(self._weights)
+        self._check_found()
+        self.model.set_weights(self._weights)
+
+    def _check_found(self) -> None:
+        if not self.best_epoch:
+            raise ValueError(
+                f"`monitor` must be a finite number after the first epoch; {self.monitor!r} is not. Watch another loss "
+                "or metric."
+            )

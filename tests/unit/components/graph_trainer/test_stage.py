@@ -478,9 +478,17 @@ def test_loss_that_is_not_finite_ends_training_and_its_batch_is_kept(prepared, t
     assert graph.node_sets["item"]["x"].shape.rank == 1
 
 
+def test_unknown_metric_is_refused_before_the_first_step(prepared, tmp_path):
+    with pytest.raises(ValueError, match=r"reports, \['val_accuracy', 'val_loss'\]; got 'val_auc'\. Choose"):
+        prepared.train(tmp_path, early_stopping_patience=1, monitor="auc")
+
+    assert not list(tmp_path.glob("**/checkpoint-*"))
+
+
 def test_training_that_is_ended_again_and_again_comes_to_the_same_weights(prepared, tmp_path, monkeypatch):
     # With patience the best weights are part of the state; without, tests/e2e/test_training_faults.py goes on.
-    options = {"num_epochs": 3, "checkpoint_every_steps": 2, "early_stopping_patience": 3, "class_sampling": "balanced"}
+    options = {"num_epochs": 3, "checkpoint_every_steps": 2, "early_stopping_patience": 3, "monitor": "accuracy",
+               "class_sampling": "balanced"}  # fmt: skip
     whole = prepared.train(tmp_path / "whole", **options)
     with monkeypatch.context() as patched:
         patched.setattr(StopSignal, "is_made", lambda _, position: position.global_step == 7)

@@ -37,6 +37,9 @@ INPUT = EpochInput(
 )
 
 
+WATCHED = {"num_epochs": 9, "early_stopping_patience": 1, "monitor": "val_accuracy"}
+
+
 def made_summary(val_losses=(0.5, 0.25, 0.75), *, inputs=INPUT, metric="accuracy", **fields):
     epochs = tuple(
         {"loss": loss / 2, metric: 0.5, "val_loss": loss, f"val_{metric}": 0.25 * epoch}
@@ -113,10 +116,18 @@ def test_odd_names_and_figures_are_shown_as_they_are(read_page):
     assert "Training ran all of its 9 epochs." in read.text
 
 
+def test_what_was_watched_is_named(read_page):
+    text = " ".join(read_page(render_training_report(made_summary(options=WATCHED))).text.split())
+
+    assert "after epoch 3 of 9, because val_accuracy no longer improved." in text
+    assert "The weights of epoch 2 were exported: its val_accuracy, 0.2500, was the best." in text
+
+
 @pytest.mark.parametrize(
     ("summary", "words"),
     [
         (made_summary((3.0, 2.0)), "lowest in the last epoch"),
+        (made_summary((1.0, 2.0), options=WATCHED), "`val_accuracy` was best in the last epoch"),
         (made_summary((1.0, 2.0, 3.0)), "lowest in epoch 1, but epoch 2 was exported: `early_stopping_patience`"),
         (
             made_summary(inputs=dataclasses.replace(INPUT, num_removed_graphs=100)),

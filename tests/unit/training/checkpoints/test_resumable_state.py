@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.models.tasks import NodeRegression
 from tfx_gnn.training.checkpoints.resumable_state import (
     BestWeights,
     PackedStates,
@@ -12,6 +13,7 @@ from tfx_gnn.training.checkpoints.resumable_state import (
     pack_state,
     unpack_state,
 )
+from tfx_gnn.training.options import GraphTrainerOptions
 
 BFLOAT16 = tf.bfloat16.as_numpy_dtype
 
@@ -106,6 +108,39 @@ def test_best_weights_come_back_without_an_early_stop():
     assert model.get_weights()[0].item() == 1.0
 
 
+def test_best_epoch_may_be_the_one_with_the_largest_metric():
+    best = BestWeights(patience=2, monitor="val_mae", maximize=True)
+
+    model, epochs = _fit([1.0, 3.0, 2.0, 0.5, 9.0], best, weighted_metrics=["mae"])
+
+    assert epochs == 4
+    assert (best.best_epoch, best.best, best.stopped_early) == (2, 3.0, True)
+    assert model.get_weights()[0].item() == 3.0
+
+
+def test_metric_that_is_no_number_has_no_best_epoch():
+    best = BestWeights(patience=5, monitor="val_mae")
+    best.set_model(_fit([9.0], tf_keras.callbacks.Callback())[0])
+    best.on_epoch_begin(0)
+    best.on_epoch_end(0, {"val_mae": float("nan")})
+
+    for end in (lambda: best.on_epoch_begin(1), best.on_train_end):
+        with pytest.raises(ValueError, match="`monitor` must be a finite number after the first epoch; 'val_mae'"):
+            end()
+
+
+def test_only_a_metric_that_the_model_reports_is_watched():
+    model, _ = _fit([1.0], tf_keras.callbacks.Callback(), weighted_metrics=["mae"])
+
+    assert best_weights(model, _options(early_stopping_patience=2, monitor="mae")).monitor == "val_mae"
+    with pytest.raises(ValueError, match=r"the model of 'm:f' reports, \['val_loss', 'val_mae'\]; got 'val_mse'\."):
+        best_weights(model, _options(early_stopping_patience=2, monitor="mse"))
+
+
+def _options(**options):
+    return GraphTrainerOptions(model_fn="m:f", task=NodeRegression(label_feature="age"), **options)
+
+
 def test_equal_loss_is_no_gain():
     best = BestWeights(patience=1)
 
@@ -135,7 +170,7 @@ def test_scalar_weights_are_kept(dtype):
     model = tf_keras.Sequential([tf_keras.layers.Layer()])
     model.layers[0].add_weight("scale", shape=(), dtype=dtype, initializer="ones", trainable=dtype != "int32")
     model.build([None, 1])
-    best = best_weights(model, patience=2)
+    best = BestWeights(patience=2)
     best.set_model(model)
     best.on_epoch_end(0, {"val_loss": 1.0})
     (packed,) = unpack_state(pack_state({"best": best.state()})).values()
@@ -152,9 +187,9 @@ def test_averages_of_the_weights_have_no_best_epoch():
     model = tf_keras.Sequential([tf_keras.layers.Dense(1)])
     model.compile(optimizer=tf_keras.optimizers.SGD(use_ema=True), loss="mse")
 
-    assert best_weights(model, patience=0) is None
+    assert best_weights(model, _options()) is None
     with pytest.raises(ValueError, match=r"must be 0 if the optimizer has `use_ema=True`.*got 3"):
-        best_weights(model, patience=3)
+        best_weights(model, _options(early_stopping_patience=3))
 
 
 def test_no_best_weights_are_a_state_too():
