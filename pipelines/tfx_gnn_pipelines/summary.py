@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tfx_gnn.components.graph_evaluator.metric_names import shown_metric
 from tfx_gnn.components.graph_evaluator.stage import METRICS_FILE
-from tfx_gnn.components.graph_evaluator.thresholds import shown_metric
 from tfx_gnn.components.graph_skew_validator.report import SKEW_FILE, read_skew_report
 from tfx_gnn.io.plain_console import escape_controls
 from tfx_gnn.records import graph_schema_path

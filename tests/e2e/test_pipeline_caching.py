@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import shutil
 import sys
@@ -45,6 +46,9 @@ class TinyPipeline:
             del sys.modules[name]
         importlib.invalidate_caches()
         config = quickstart(load_task("tiny_project.task:TASK"), root=str(self.root))
+        # Six examples in the test split do not show that a model is better than the baseline.
+        evaluator = dataclasses.replace(config.graph_evaluator, baseline_confidence=0.0)
+        config = dataclasses.replace(config, graph_evaluator=evaluator)
         {"local": run_locally, "beam": run_on_beam}[runner](config)
         return {run.component: run.state for run in read_latest_run(config.metadata_path)}
 

@@ -53,6 +53,14 @@ def evaluate(
     ] = 0.0,
     min_accuracy: Annotated[float, typer.Option(help="Lowest acceptable accuracy, in [0, 1].")] = 0.0,
     min_macro_f1: Annotated[float, typer.Option(help="Lowest acceptable macro-F1, in [0, 1].")] = 0.0,
+    baseline_confidence: Annotated[
+        float,
+        typer.Option(
+            help="How sure it must be that the model is better than the baseline, as the level of a bootstrap "
+            "interval of the difference; 0: bless a model that may be better by chance only."
+        ),
+    ] = 0.95,
+    bootstrap_replicas: Annotated[int, typer.Option(help="Replicas of the bootstrap.")] = 1000,
     max_examples_without_label: Annotated[
         int, typer.Option(help="Examples that may lack a label; with more of them, the evaluation fails.")
     ] = 0,
@@ -116,6 +124,8 @@ def evaluate(
             min_accuracy_over_majority=min_accuracy_over_majority,
             min_accuracy=min_accuracy,
             min_macro_f1=min_macro_f1,
+            baseline_confidence=baseline_confidence,
+            bootstrap_replicas=bootstrap_replicas,
             max_examples_without_label=max_examples_without_label,
             thresholds=arguments.read_object("--thresholds", thresholds),
             slices=tuple(slices or ()),
@@ -132,13 +142,15 @@ def evaluate(
         arguments.console.print(_table_of_metrics(task, f"{task.num_examples} examples of split '{split}'{of_task}"))
     for reason in evaluation.reasons:
         arguments.console.print(reason, markup=False)
+    for warning in evaluation.warnings:
+        arguments.console.print(f"Warning: {warning}", markup=False)
     arguments.say_written(evaluation=evaluation_dir, blessing=blessing_dir)
     arguments.end_with_blessing(blessed=evaluation.blessed, objections=evaluation.objections)
 
 
 def _table_of_metrics(task: TaskEvaluation, title: str) -> Table:
     """Tabulates the metrics of the model, the baseline and the slices, one per row."""
-    from tfx_gnn.components.graph_evaluator.thresholds import shown_metric
+    from tfx_gnn.components.graph_evaluator.metric_names import shown_metric
 
     metrics = task.quality.metrics
     table = Table("", "examples", *map(shown_metric, metrics), title=title)

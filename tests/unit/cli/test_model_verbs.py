@@ -64,6 +64,7 @@ def test_evaluate_shows_each_task_and_its_slices(folders: dict[str, str], tmp_pa
 
     shown = _run(
         "evaluate", *given, *outputs, "--task-json", json.dumps({"kind": "multi_task", "tasks": task}),
+        "--baseline-confidence", "0",
         "--thresholds", '{"link.mrr": 0.9}', "--slice", "context/year", "--slice-thresholds", '{"link.mrr": 0.7}',
         exit_code=1,
     )  # fmt: skip

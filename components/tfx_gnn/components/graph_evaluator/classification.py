@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from tfx_gnn.components.graph_evaluator.measures import (
     Array,
@@ -22,6 +23,7 @@ from tfx_gnn.components.graph_evaluator.measures import (
     feature_values,
     model_output,
 )
+from tfx_gnn.components.graph_evaluator.paired_bootstrap import PairedTerms
 from tfx_gnn.serving import model_interface
 
 UNLABELLED = ""
@@ -198,6 +200,17 @@ class ClassificationMeasure(Measure):
         """Counts pairs of true and predicted class."""
         labels = model_output(outputs, self.output_prefix + model_interface.LABEL_OUTPUT).tolist()
         return ClassCounts.of(truth.tolist(), map(as_text, labels))
+
+    def paired_terms(
+        self, truth: Array, outputs: Mapping[str, Array], baseline: Any, hashes: npt.NDArray[np.uint64]
+    ) -> PairedTerms:
+        """Says which examples the model has right, and which ones the majority class."""
+        labels = model_output(outputs, self.output_prefix + model_interface.LABEL_OUTPUT).tolist()
+        predicted = np.array([as_text(label) for label in labels], object)
+        # Without any label in the baseline's split, the evaluation is refused later.
+        majority = most_frequent_class(baseline.support) if baseline and baseline.support else UNLABELLED
+        terms = np.stack([truth != UNLABELLED, predicted == truth, truth == majority], axis=1)
+        return PairedTerms(hashes=hashes, terms=terms.astype(np.float64)[:, :, np.newaxis])
 
     def label_sums(self, truth: Array) -> ClassCounts:
         """Counts classes."""

@@ -46,6 +46,8 @@ class GraphEvaluator(base_beam_component.BaseBeamComponent):
     | parameter | min_accuracy_over_majority | float | gain over the baseline that a blessing requires |
     | parameter | min_accuracy | float | accuracy that a blessing requires |
     | parameter | min_macro_f1 | float | macro-F1 that a blessing requires |
+    | parameter | baseline_confidence | float | confidence that the model is better than the baseline; 0: no matter |
+    | parameter | bootstrap_replicas | int | replicas from which this is computed |
     | parameter | max_examples_without_label | int | examples that may lack a label |
     | parameter | thresholds | JSON | bounds on any metrics that a blessing requires |
     | parameter | slices | JSON | features by which metrics are also broken down |

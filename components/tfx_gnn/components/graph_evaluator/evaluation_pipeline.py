@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import json
@@ -15,6 +16,7 @@ from apache_beam import pvalue
 from google.protobuf.message import DecodeError
 
 from tfx_gnn.components.graph_evaluator.measures import Array, EvaluationSums, ExampleSums, Measure, SliceKey
+from tfx_gnn.components.graph_evaluator.paired_bootstrap import ReplicaSums, hash_examples
 from tfx_gnn.components.graph_evaluator.ranking import KnownLinks, RankingMeasure
 from tfx_gnn.components.graph_evaluator.slices import slice_value
 from tfx_gnn.records.examples_folder import RecordFile, place_of, read_records, record_files
@@ -23,7 +25,7 @@ from tfx_gnn.serving.prediction import ServingModel
 
 _MAX_BATCH = 128
 _LABELS_AT_ONCE = 1024
-_BASELINE, _EVALUATED = "baseline", "evaluated"
+_BASELINE, _EVALUATED, _REPLICAS = "baseline", "evaluated", "replicas"
 
 
 def gather_sums(
@@ -35,11 +37,13 @@ def gather_sums(
     measures: Mapping[str, Measure],
     slices: Sequence[str],
     known_links: KnownLinks | None,
+    num_replicas: int,
     scratch_file: str,
     beam_args: Sequence[str],
 ) -> EvaluationSums:
     """Runs the model on `split`, and sums up the labels of `baseline_split` for learned baselines.
 
+    `num_replicas` is the number of replicas in which the model is compared with the baseline; 0 for no comparison.
     The sums pass through `scratch_file`, whose folder must exist and be accessible to all workers and the caller.
     """
     measures = dict(measures)
@@ -54,19 +58,21 @@ def gather_sums(
             | "SumLabels" >> beam.FlatMap(_label_sums, learned)
             | "MergeLabels" >> beam.CombinePerKey(_merged)
         )
-        evaluated = (
+        evaluate = _Evaluate(saved_model_dir, measures, slices, known_links, num_replicas)
+        parts = (
             pipeline
             | "EvaluatedFiles" >> beam.Create(evaluated_files)
             | "SpreadEvaluated" >> beam.Reshuffle()
-            | "Evaluate"
-            >> beam.ParDo(_Evaluate(saved_model_dir, measures, slices, known_links), pvalue.AsDict(baselines))
-            | "MergeEvaluated" >> beam.CombinePerKey(_merged)
+            | "Evaluate" >> beam.ParDo(evaluate, pvalue.AsDict(baselines)).with_outputs(_REPLICAS, main=_EVALUATED)
         )
+        evaluated = parts[_EVALUATED] | "MergeEvaluated" >> beam.CombinePerKey(_merged)
+        replicas = parts[_REPLICAS] | "MergeReplicas" >> beam.CombinePerKey(_merged)
         # Not every runner can return a value to its launcher, but each can write a file.
         _ = (
             (
                 baselines | "LabelLines" >> beam.MapTuple(lambda task, sums: [_BASELINE, task, "", "", sums.to_json()]),
                 evaluated | "Lines" >> beam.MapTuple(lambda key, sums: [_EVALUATED, *key, sums.to_json()]),
+                replicas | "ReplicaLines" >> beam.MapTuple(lambda task, own: [_REPLICAS, task, "", "", own.to_json()]),
             )
             | beam.Flatten()
             | beam.combiners.ToList()
@@ -75,12 +81,37 @@ def gather_sums(
     with tf.io.gfile.GFile(scratch_file, "r") as file:
         lines = json.loads(file.read())
     tf.io.gfile.remove(scratch_file)
-    found: dict[str, dict[SliceKey, ExampleSums]] = {_BASELINE: {}, _EVALUATED: {}}
+    found = EvaluationSums(baselines={}, evaluated={}, replicas={})
     for purpose, task, slicing, value, plain in lines:
-        found[purpose][task, slicing, value] = measures[task].sums_from_json(plain)
-    return EvaluationSums(
-        baselines={task: sums for (task, _, _), sums in found[_BASELINE].items()}, evaluated=found[_EVALUATED]
-    )
+        if purpose == _REPLICAS:
+            found.replicas[task] = ReplicaSums.from_json(plain)
+        elif purpose == _BASELINE:
+            found.baselines[task] = measures[task].sums_from_json(plain)
+        else:
+            found.evaluated[task, slicing, value] = measures[task].sums_from_json(plain)
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class _Compared:
+    """Labels, the model's outputs and hashes of some examples, one row each."""
+
+    truth: Array
+    outputs: dict[str, Array]
+    hashes: Array
+
+    def rows(self, rows: Array) -> _Compared:
+        return _Compared(
+            self.truth[rows], {name: output[rows] for name, output in self.outputs.items()}, self.hashes[rows]
+        )
+
+    @classmethod
+    def concatenated(cls, parts: Sequence[_Compared]) -> _Compared:
+        return cls(
+            np.concatenate([part.truth for part in parts]),
+            {name: np.concatenate([part.outputs[name] for part in parts]) for name in parts[0].outputs},
+            np.concatenate([part.hashes for part in parts]),
+        )
 
 
 class _Evaluate(beam.DoFn):
@@ -92,40 +123,61 @@ class _Evaluate(beam.DoFn):
         measures: Mapping[str, Measure],
         slices: Sequence[str],
         known_links: KnownLinks | None,
+        num_replicas: int,
     ) -> None:
         self._saved_model_dir = saved_model_dir
         self._measures = measures
         self._slices = slices
         self._known_links = known_links
+        self._num_replicas = num_replicas
         self._model: ServingModel | None = None
 
     def setup(self) -> None:
         self._model = ServingModel(self._saved_model_dir)
 
-    def process(
-        self, element: RecordFile, baselines: Mapping[str, ExampleSums]
-    ) -> Iterator[tuple[SliceKey, ExampleSums]]:
+    def process(self, element: RecordFile, baselines: Mapping[str, ExampleSums]) -> Iterator[Any]:
         assert self._model is not None
-        held: dict[SliceKey, list[tuple[Array, dict[str, Array]]]] = {}
+        held: dict[SliceKey, list[_Compared]] = {}
+        replicas: dict[str, ReplicaSums] = {}
         for records, examples, places in _batches(element, _MAX_BATCH):
             answers = self._answers(records, places)
             outputs = {name: value.numpy() for name, value in answers.items()}
             groups = self._groups(examples, places)
+            hashes = hash_examples(records)
             for task, measure in self._measures.items():
                 truth = measure.truth(examples, places)
                 if self._known_links is not None and isinstance(measure, RankingMeasure):
                     truth = self._known_links.without_false_negatives(truth, examples, outputs)
                 for (slicing, value), rows in groups.items():
-                    of_rows = {name: output[rows] for name, output in outputs.items()}
+                    part = _Compared(truth, outputs, hashes).rows(rows)
                     if measure.compares_examples and truth.shape[1] == 1:
-                        held.setdefault((task, slicing, value), []).append((truth[rows], of_rows))
+                        held.setdefault((task, slicing, value), []).append(part)
                     else:
-                        yield (task, slicing, value), measure.sums(truth[rows], of_rows, baselines.get(task))
-        for key, parts in held.items():
+                        yield (task, slicing, value), self._sums(task, slicing, part, baselines, replicas)
+        for (task, slicing, value), parts in held.items():
             # Batches may end between examples that are compared, files may not.
-            outputs = {name: np.concatenate([of_rows[name] for _, of_rows in parts]) for name in parts[0][1]}
-            truth = np.concatenate([of_rows for of_rows, _ in parts])
-            yield key, self._measures[key[0]].sums(truth, outputs, baselines.get(key[0]))
+            whole = _Compared.concatenated(parts)
+            yield (task, slicing, value), self._sums(task, slicing, whole, baselines, replicas)
+        for item in replicas.items():
+            yield pvalue.TaggedOutput(_REPLICAS, item)
+
+    def _sums(
+        self,
+        task: str,
+        slicing: str,
+        part: _Compared,
+        baselines: Mapping[str, ExampleSums],
+        replicas: dict[str, ReplicaSums],
+    ) -> ExampleSums:
+        """Sums up some examples, also in replicas unless they are a slice."""
+        measure, baseline = self._measures[task], baselines.get(task)
+        # First, because these refuse answers that are not finite.
+        sums = measure.sums(part.truth, part.outputs, baseline)
+        if self._num_replicas and not slicing:
+            paired = measure.paired_terms(part.truth, part.outputs, baseline, part.hashes)
+            added = ReplicaSums.of(paired, self._num_replicas)
+            replicas[task] = replicas[task].merged_with(added) if task in replicas else added
+        return sums
 
     def _answers(self, records: Sequence[bytes], places: Sequence[str]) -> dict[str, tf.Tensor]:
         assert self._model is not None

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import tfx_gnn
+from tfx_gnn.components.graph_evaluator.baseline_comparison import BaselineComparison, compare_with_baseline
 from tfx_gnn.components.graph_evaluator.measures import SINGLE_TASK, EvaluationSums, ExampleSums, Measure, Quality
 from tfx_gnn.components.graph_evaluator.slices import largest_and_smallest
 
@@ -40,6 +41,7 @@ class TaskEvaluation:
         quality: the metrics, and the baseline's.
         slices: the largest and the smallest slices of each feature.
         num_slices_not_shown: number of further slices, by feature.
+        comparison: whether the model is better than the baseline beyond chance; None if that was not asked for.
     """
 
     kind: str
@@ -49,6 +51,7 @@ class TaskEvaluation:
     quality: Quality
     slices: tuple[SliceEvaluation, ...]
     num_slices_not_shown: dict[str, int]
+    comparison: BaselineComparison | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,6 +64,7 @@ class GraphEvaluation:
         blessed: whether every threshold is met.
         reasons: one sentence per threshold.
         objections: the sentences of the missed thresholds.
+        warnings: metrics and thresholds that say nothing about a model on these examples, in sentences.
     """
 
     split: str
@@ -68,6 +72,7 @@ class GraphEvaluation:
     blessed: bool
     reasons: tuple[str, ...]
     objections: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
     def report(self) -> dict[str, Any]:
         """Assembles the contents of `metrics.json`.
@@ -86,6 +91,7 @@ class GraphEvaluation:
             "blessed": self.blessed,
             "reasons": list(self.reasons),
             "objections": list(self.objections),
+            "warnings": list(self.warnings),
             **of_tasks,
         }
 
@@ -97,6 +103,8 @@ def _task_report(task: TaskEvaluation) -> dict[str, Any]:
         "num_examples_without_label": task.num_examples_without_label,
         **task.quality.report,
     }
+    if task.comparison is not None:
+        report["baseline_comparison"] = task.comparison.report()
     if task.num_slices_not_shown:
         report["slices"] = [
             {
@@ -134,8 +142,14 @@ def evaluate_task(
     baseline_split: str,
     slices: Mapping[str, Mapping[str, SliceEvaluation]],
     num_slices: int,
+    split: str,
+    confidence: float,
+    num_replicas: int,
 ) -> TaskEvaluation:
-    """Assembles the results of one task, with the `num_slices` largest and smallest slices of each feature."""
+    """Assembles the results of one task, with the `num_slices` largest and smallest slices of each feature.
+
+    With a `confidence` above 0 the model is compared with the baseline; `split` is the evaluated one.
+    """
     of_all, baseline = sums.evaluated[task, "", ""], sums.baselines.get(task)
     kept: list[SliceEvaluation] = []
     num_not_shown = {}
@@ -143,14 +157,27 @@ def evaluate_task(
         sized = {value: (one_slice.num_examples, one_slice) for value, one_slice in by_value.items()}
         chosen, num_not_shown[feature] = largest_and_smallest(sized, num_slices)
         kept += chosen.values()
+    quality = measure.quality(of_all, baseline, baseline_split)
+    comparison = None
+    if confidence:
+        comparison = compare_with_baseline(
+            measure,
+            quality,
+            of_all,
+            sums.replicas.get(task),
+            split=split,
+            confidence=confidence,
+            num_replicas=num_replicas,
+        )
     return TaskEvaluation(
         kind=measure.kind,
         num_examples=of_all.num_examples,
         num_examples_without_label=count_without_label(sums, task),
         baseline_name=measure.baseline_name,
-        quality=measure.quality(of_all, baseline, baseline_split),
+        quality=quality,
         slices=tuple(kept),
         num_slices_not_shown=num_not_shown,
+        comparison=comparison,
     )
 
 

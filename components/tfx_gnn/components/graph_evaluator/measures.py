@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from tfx_gnn.components.graph_evaluator.paired_bootstrap import PairedTerms, ReplicaSums
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 
@@ -53,10 +54,13 @@ class EvaluationSums:
     Attributes:
         baselines: by task name, the sums that the baseline is learned from.
         evaluated: by task and slice, the sums over the evaluated split.
+        replicas: by task name, the sums in replicas of the evaluated split; empty without a comparison with the
+            baseline.
     """
 
     baselines: dict[str, ExampleSums]
     evaluated: dict[SliceKey, ExampleSums]
+    replicas: dict[str, ReplicaSums] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,12 +122,25 @@ class Measure(abc.ABC):
         """Compares the model's outputs with labels; `baseline` is the result of `label_sums`, or None."""
 
     @abc.abstractmethod
+    def paired_terms(
+        self, truth: Array, outputs: Mapping[str, Array], baseline: Any, hashes: npt.NDArray[np.uint64]
+    ) -> PairedTerms:
+        """Compares the model with the baseline in the first of `main_metrics`, example by example.
+
+        Arguments are as for `sums`, and hashes of the examples, shape [n].
+        """
+
+    @abc.abstractmethod
     def label_sums(self, truth: Array) -> ExampleSums:
         """Sums up labels alone."""
 
     @abc.abstractmethod
     def sums_from_json(self, plain: Any) -> ExampleSums:
         """Restores what `ExampleSums.to_json` wrote."""
+
+    def main_metric(self, quality: Quality) -> str:
+        """Returns the metric that must be better than the baseline's: the first main one that is defined."""
+        return next((name for name in self.main_metrics if name in quality.metrics), self.main_metrics[0])
 
     @abc.abstractmethod
     def quality(self, sums: Any, baseline: Any, split: str) -> Quality:

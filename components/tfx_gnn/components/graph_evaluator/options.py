@@ -8,10 +8,11 @@ from typing import Any
 
 from tfx_gnn.components.graph_evaluator.classification import ClassificationMeasure
 from tfx_gnn.components.graph_evaluator.measures import SINGLE_TASK, Measure
+from tfx_gnn.components.graph_evaluator.metric_names import full_metric_name
 from tfx_gnn.components.graph_evaluator.ranking import RankingMeasure
 from tfx_gnn.components.graph_evaluator.regression import RegressionMeasure
 from tfx_gnn.components.graph_evaluator.slices import check_slice_keys
-from tfx_gnn.components.graph_evaluator.thresholds import full_metric_name, normalize_thresholds
+from tfx_gnn.components.graph_evaluator.thresholds import normalize_thresholds
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.models.tasks import (
     GraphClassification,
@@ -29,7 +30,8 @@ class GraphEvaluatorOptions:
     """What to measure, and what a model must reach to be blessed.
 
     A model must always beat the baseline: a classifier the majority class in accuracy, a regressor the mean in RMSE,
-    and a link predictor a random order in MRR (or in ROC AUC, if no positive has negatives in its own example).
+    and a link predictor a random order in MRR (or in ROC AUC, if no positive has negatives in its own example). The
+    difference must also be larger than chance explains, unless `baseline_confidence` is 0.
 
     Attributes:
         label_feature: feature of node set `_readout` with the true class, string or integer. Use it for node
@@ -42,6 +44,10 @@ class GraphEvaluatorOptions:
             more than this; at least 0.
         min_accuracy: accuracy must be at least this, in [0, 1].
         min_macro_f1: macro-F1 must be at least this, in [0, 1].
+        baseline_confidence: confidence level of the interval of the model's advantage over the baseline, in
+            [0.5, 0.999]; the interval must lie above 0. It comes from a Poisson bootstrap over examples, or over pairs
+            for ROC AUC. 0: no interval, so a model may be blessed that is better by chance only.
+        bootstrap_replicas: replicas of the bootstrap, in [200, 10000].
         max_examples_without_label: examples of the two splits that may lack a label;
             if more do, the evaluation fails.
         thresholds: bounds on any metrics. For each metric, either a number, which is the minimum or, for an error
@@ -69,6 +75,8 @@ class GraphEvaluatorOptions:
     min_accuracy_over_majority: float = 0.0
     min_accuracy: float = 0.0
     min_macro_f1: float = 0.0
+    baseline_confidence: float = 0.95
+    bootstrap_replicas: int = 1000
     max_examples_without_label: int = 0
     thresholds: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     slices: tuple[str, ...] = ()
@@ -91,6 +99,15 @@ class GraphEvaluatorOptions:
         for name in ("min_accuracy_over_majority", "min_accuracy", "min_macro_f1"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"`{name}` must lie in [0, 1]; got {getattr(self, name)}. Give a fraction.")
+        if self.baseline_confidence and not 0.5 <= self.baseline_confidence <= 0.999:
+            raise ValueError(
+                f"`baseline_confidence` must be 0 or lie in [0.5, 0.999]; got {self.baseline_confidence}. "
+                "The usual one is 0.95."
+            )
+        if not 200 <= self.bootstrap_replicas <= 10_000:
+            raise ValueError(
+                f"`bootstrap_replicas` must lie in [200, 10000]; got {self.bootstrap_replicas}. The default is 1000."
+            )
         for name, least in (("max_examples_without_label", 0), ("num_slices", 1), ("min_slice_examples", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"`{name}` must be at least {least}; got {getattr(self, name)}. Give a count.")

@@ -31,6 +31,7 @@ from tfx_gnn.components.graph_evaluator.measures import (
     feature_values,
     model_output,
 )
+from tfx_gnn.components.graph_evaluator.paired_bootstrap import PairedTerms, replicas_of_counts
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.serving import model_interface
 from tfx_gnn.tables.row_rules import RowRules
@@ -97,6 +98,21 @@ class ScoreCounts:
         won = np.sum(self.positives.astype(np.float64) * (below + self.negatives / 2.0))
         return float(won / num_positives / num_negatives)
 
+    def area_gains(self, num_replicas: int) -> npt.NDArray[np.float64]:
+        """Computes the area's advantage over a random order's 1/2 in replicas of the pairs; 0 where it is undefined."""
+        kinds = np.concatenate([self.positives, self.negatives])
+        gains = np.zeros([num_replicas])
+        for replica, counts in enumerate(replicas_of_counts(kinds, num_replicas)):
+            positives, negatives = np.split(counts, 2)
+            area = dataclasses.replace(self, positives=positives, negatives=negatives).roc_auc()
+            gains[replica] = 0.0 if area is None else area - 0.5
+        return gains
+
+    @property
+    def num_of_rarer_kind(self) -> int:
+        """Number of true or of false pairs, whichever is smaller."""
+        return int(min(self.positives.sum(), self.negatives.sum()))
+
     def average_precision(self) -> float | None:
         """Averages the precision over the true pairs, from the highest score down; None without true pairs.
 
@@ -152,15 +168,9 @@ class RankingSums(ExampleSums):
         shape: 1 for a true pair, 0 for a false one, NaN for padding, any other number for a pair that is
         ignored.
         """
-        is_positive, is_negative = labels == 1, labels == 0
-        rows, columns = np.nonzero(is_positive & is_negative.any(axis=1, keepdims=True))
-        of_positive = scores[rows, columns][:, np.newaxis]
-        others = is_negative[rows]
-        num_higher = np.sum((scores[rows] > of_positive) & others, axis=1)
-        num_equal = np.sum((scores[rows] == of_positive) & others, axis=1)
-        ranks = 1.0 + num_higher + num_equal / 2.0
-        num_candidates = 1 + others.sum(axis=1)
-        counted = is_positive | is_negative
+        rows, ranks, num_candidates = _ranked(scores, labels)
+        is_positive = labels == 1
+        counted = is_positive | (labels == 0)
         num_examples = int(counted.any(axis=1).sum())
         return cls(
             hits_at=tuple(hits_at),
@@ -239,6 +249,19 @@ class RankingSums(ExampleSums):
         return {name: value for name, value in values if value is not None}
 
 
+def _ranked(
+    scores: npt.NDArray[Any], labels: npt.NDArray[Any]
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64], npt.NDArray[np.intp]]:
+    """Ranks the true pairs that have false ones in their row: their rows, their ranks and the numbers of candidates."""
+    is_positive, is_negative = labels == 1, labels == 0
+    rows, columns = np.nonzero(is_positive & is_negative.any(axis=1, keepdims=True))
+    of_positive = scores[rows, columns][:, np.newaxis]
+    others = is_negative[rows]
+    num_higher = np.sum((scores[rows] > of_positive) & others, axis=1)
+    num_equal = np.sum((scores[rows] == of_positive) & others, axis=1)
+    return rows, 1.0 + num_higher + num_equal / 2.0, 1 + others.sum(axis=1)
+
+
 def _mean_reciprocals(num_candidates: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Mean of 1 / rank over all ranks among `num_candidates`."""
     harmonic = np.cumsum(1.0 / np.arange(1, int(num_candidates.max(initial=0)) + 1))
@@ -290,6 +313,31 @@ class RankingMeasure(Measure):
 
     def sums(self, truth: Array, outputs: Mapping[str, Array], baseline: Any) -> RankingSums:
         """Ranks the true pairs."""
+        scores, truth = self._scored(truth, outputs)
+        sums = RankingSums.of(scores, truth, self.hits_at)
+        ends = self._ends_to_group_by(truth, outputs)
+        if not ends:
+            return sums
+        of_groups = RankingSums.of(*_grouped(scores, truth, ends)[:2], self.hits_at)
+        return dataclasses.replace(of_groups, num_examples=sums.num_examples, num_without_label=sums.num_without_label)
+
+    def paired_terms(
+        self, truth: Array, outputs: Mapping[str, Array], baseline: Any, hashes: npt.NDArray[np.uint64]
+    ) -> PairedTerms:
+        """Sums up 1 / rank of each example's true pairs, and what a random order gives on average."""
+        scores, truth = self._scored(truth, outputs)
+        ends = self._ends_to_group_by(truth, outputs)
+        if ends:
+            scores, truth, firsts = _grouped(scores, truth, ends)
+            hashes = hashes[firsts]
+        rows, ranks, num_candidates = _ranked(scores, truth)
+        terms = np.zeros([len(truth), 3, 1])
+        for column, values in enumerate((np.ones(len(rows)), 1.0 / ranks, _mean_reciprocals(num_candidates))):
+            np.add.at(terms[:, column, 0], rows, values)
+        return PairedTerms(hashes=hashes, terms=terms)
+
+    def _scored(self, truth: Array, outputs: Mapping[str, Array]) -> tuple[Array, Array]:
+        """Returns scores and labels of the same shape, checked."""
         name = self.output_prefix + model_interface.SCORES_OUTPUT
         counts = model_output(outputs, self.output_prefix + model_interface.NUM_CANDIDATES_OUTPUT)
         scores = np.asarray(model_output(outputs, name))
@@ -303,12 +351,13 @@ class RankingMeasure(Measure):
             )
         scores, truth = scores[:, :width], truth[:, :width]
         check_finite_output(scores[~np.isnan(truth)], name)
-        sums = RankingSums.of(scores, truth, self.hits_at)
-        ends = [np.asarray(outputs[name])[:, 0] for name in _IDS if name in outputs]
-        if not self.compares_examples or not ends or not len(truth):
-            return sums
-        of_groups = RankingSums.of(*_grouped(scores, truth, ends), self.hits_at)
-        return dataclasses.replace(of_groups, num_examples=sums.num_examples, num_without_label=sums.num_without_label)
+        return scores, truth
+
+    def _ends_to_group_by(self, truth: Array, outputs: Mapping[str, Array]) -> list[Array]:
+        """Returns the ids of both ends if each pair has an example of its own, else none."""
+        if not self.compares_examples or not len(truth):
+            return []
+        return [np.asarray(outputs[name])[:, 0] for name in _IDS if name in outputs]
 
     def label_sums(self, truth: Array) -> RankingSums:
         """Counts labels only; the baseline learns nothing from them."""
@@ -329,11 +378,11 @@ class RankingMeasure(Measure):
         return Quality(metrics=values, baseline=by_chance, report=report)
 
 
-def _grouped(scores: Array, truth: Array, ends: Sequence[Array]) -> tuple[Array, Array]:
+def _grouped(scores: Array, truth: Array, ends: Sequence[Array]) -> tuple[Array, Array, Array]:
     """Puts examples with one pair each into rows: a true pair and those that follow it and have an end of it.
 
     Scores and labels have the shape [num_pairs, 1], the ids of both ends [num_pairs]; the results, padded,
-    [num_groups, largest group].
+    [num_groups, largest group]. The last result is the position of each group's first example, [num_groups].
     """
     is_true = truth[:, 0] == 1
     last_true = np.maximum.accumulate(np.where(is_true, np.arange(len(truth)), -1))
@@ -341,11 +390,12 @@ def _grouped(scores: Array, truth: Array, ends: Sequence[Array]) -> tuple[Array,
     keeps_an_end = np.any([of_end == of_end[last_true] for of_end in ends], axis=0) & (last_true >= 0)
     starts = is_true | ~keeps_an_end
     rows = np.cumsum(starts) - 1
-    columns = np.arange(len(rows)) - np.flatnonzero(starts)[rows]
+    firsts = np.flatnonzero(starts)
+    columns = np.arange(len(rows)) - firsts[rows]
     shape = int(rows[-1]) + 1, int(columns.max()) + 1
     grouped_scores, grouped_truth = np.zeros(shape, scores.dtype), np.full(shape, np.nan)
     grouped_scores[rows, columns], grouped_truth[rows, columns] = scores[:, 0], truth[:, 0]
-    return grouped_scores, grouped_truth
+    return grouped_scores, grouped_truth, firsts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

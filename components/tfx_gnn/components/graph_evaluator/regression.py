@@ -21,6 +21,7 @@ from tfx_gnn.components.graph_evaluator.measures import (
     feature_values,
     model_output,
 )
+from tfx_gnn.components.graph_evaluator.paired_bootstrap import PairedTerms
 from tfx_gnn.serving import model_interface
 
 _Floats = npt.NDArray[np.float64]
@@ -198,6 +199,18 @@ class RegressionMeasure(Measure):
         predicted = np.asarray(model_output(outputs, name), np.float64).reshape(truth.shape)
         check_finite_output(predicted, name)
         return RegressionSums.of(truth, predicted, _means(baseline, self.num_targets))
+
+    def paired_terms(
+        self, truth: Array, outputs: Mapping[str, Array], baseline: Any, hashes: npt.NDArray[np.uint64]
+    ) -> PairedTerms:
+        """Squares the model's errors, and those of the mean."""
+        name = self.output_prefix + model_interface.PREDICTION_OUTPUT
+        predicted = np.asarray(model_output(outputs, name), np.float64).reshape(truth.shape)
+        is_known = np.isfinite(truth)
+        known = np.where(is_known, truth, 0.0)
+        squares = [(answer - known) ** 2 for answer in (predicted, np.asarray(_means(baseline, self.num_targets)))]
+        terms = np.stack([is_known.astype(np.float64), *(np.where(is_known, one, 0.0) for one in squares)], axis=1)
+        return PairedTerms(hashes=hashes, terms=terms)
 
     def label_sums(self, truth: Array) -> RegressionSums:
         """Averages labels."""

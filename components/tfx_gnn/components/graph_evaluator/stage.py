@@ -11,6 +11,7 @@ import tensorflow as tf
 from tfx_gnn.components.graph_evaluator.evaluation_pipeline import gather_sums
 from tfx_gnn.components.graph_evaluator.evaluation_report import (
     GraphEvaluation,
+    TaskEvaluation,
     count_without_label,
     evaluate_slices,
     evaluate_task,
@@ -19,7 +20,7 @@ from tfx_gnn.components.graph_evaluator.measures import EvaluationSums, Measure
 from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 from tfx_gnn.components.graph_evaluator.ranking import KnownLinks
 from tfx_gnn.components.graph_evaluator.slices import check_slices_are_of_seeds
-from tfx_gnn.components.graph_evaluator.thresholds import check_task_thresholds
+from tfx_gnn.components.graph_evaluator.thresholds import Verdict, check_task_thresholds, check_thresholds_on_data
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.io.fingerprint import fingerprint_folders
@@ -60,7 +61,8 @@ def evaluate_graph_model(
 
     Raises:
         ValueError: if a split is missing or has no labelled example, too many
-            examples lack a label, or a slice is not by a feature of the seeds.
+            examples lack a label, a slice is not by a feature of the seeds, or a
+            threshold is on a metric that has the same value for every model.
         FileNotFoundError: if `model_dir` holds no SavedModel.
     """
     saved_model_dir = resolve_saved_model(os.path.join(model_dir, MODEL_ARTIFACT_FOLDER))
@@ -82,6 +84,7 @@ def evaluate_graph_model(
             known_links=KnownLinks(path=options.known_links, features=options.known_link_features)
             if options.known_links
             else None,
+            num_replicas=options.bootstrap_replicas if options.baseline_confidence else 0,
             scratch_file=os.path.join(evaluation_partial, _SUMS_FILE),
             beam_args=beam_args,
         )
@@ -102,13 +105,24 @@ def evaluate_graph_model(
 def _evaluate(
     sums: EvaluationSums, measures: Mapping[str, Measure], examples_dir: str, options: GraphEvaluatorOptions
 ) -> GraphEvaluation:
-    tasks, verdicts = {}, []
+    tasks: dict[str, TaskEvaluation] = {}
+    verdicts: list[Verdict] = []
+    warnings: list[str] = []
     for name, measure in measures.items():
         _check_labels(sums, name, measure, examples_dir, options)
         slices = evaluate_slices(measure, sums, name, options.baseline_split)
         tasks[name] = evaluate_task(
-            measure, sums, name, baseline_split=options.baseline_split, slices=slices, num_slices=options.num_slices
+            measure,
+            sums,
+            name,
+            baseline_split=options.baseline_split,
+            slices=slices,
+            num_slices=options.num_slices,
+            split=options.split,
+            confidence=options.baseline_confidence,
+            num_replicas=options.bootstrap_replicas,
         )
+        warnings += check_thresholds_on_data(name, measure, tasks[name], options)
         verdicts += check_task_thresholds(name, measure, tasks[name], slices=slices, options=options)
     return GraphEvaluation(
         split=options.split,
@@ -116,6 +130,7 @@ def _evaluate(
         blessed=all(verdict.passed for verdict in verdicts),
         reasons=tuple(verdict.sentence for verdict in verdicts),
         objections=tuple(verdict.sentence for verdict in verdicts if not verdict.passed),
+        warnings=tuple(warnings),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,28 +11,20 @@ from typing import TYPE_CHECKING, Any
 from tfx_gnn.components.graph_evaluator.classification import ClassificationMeasure
 from tfx_gnn.components.graph_evaluator.evaluation_report import SliceEvaluation, TaskEvaluation
 from tfx_gnn.components.graph_evaluator.measures import SINGLE_TASK, Measure
+from tfx_gnn.components.graph_evaluator.metric_names import (
+    ERRORS,
+    R2,
+    full_metric_name,
+    metric_of_full_name,
+    shown_metric,
+)
 
 if TYPE_CHECKING:
     from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 
 Thresholds = Mapping[str, Mapping[str, float]]
 
-ERRORS = frozenset({"rmse", "mae"})
-"""Metrics that are better when smaller."""
-
-_SHOWN = {
-    "macro_f1": "macro-F1",
-    "balanced_accuracy": "balanced accuracy",
-    "rmse": "RMSE",
-    "mae": "MAE",
-    "r2": "R2",
-    "mrr": "MRR",
-    "hits_at_1": "hits@1",
-    "hits_at_3": "hits@3",
-    "hits_at_10": "hits@10",
-    "roc_auc": "ROC AUC",
-    "average_precision": "average precision",
-}
+_HITS = "hits_at_"
 _KINDS = ("min", "max", "gain")
 _IS_BETTER = {
     (True, True): "is below",
@@ -55,16 +48,6 @@ class Verdict:
     sentence: str
 
 
-def shown_metric(name: str) -> str:
-    """Returns the usual spelling of a metric's name, for messages."""
-    return _SHOWN.get(name, name)
-
-
-def full_metric_name(task: str, metric: str) -> str:
-    """Name of a metric of one of several tasks; a task alone has no name."""
-    return f"{task}.{metric}" if task else metric
-
-
 def normalize_thresholds(
     option: str, thresholds: Mapping[str, Any], metrics: Collection[str]
 ) -> dict[str, dict[str, float]]:
@@ -78,14 +61,36 @@ def normalize_thresholds(
         if name not in metrics:
             raise ValueError(f"`{option}` must name metrics of the task; got {name!r}. Choose among {sorted(metrics)}.")
         if not isinstance(bound, Mapping):
-            bound = {"max" if _metric(name) in ERRORS else "min": bound}
+            bound = {"max" if metric_of_full_name(name) in ERRORS else "min": bound}
         if not bound or not all(kind in _KINDS and _is_number(value) for kind, value in bound.items()):
             raise ValueError(
                 f"`{option}` must give a number, or a dict of numbers with some of {list(_KINDS)}, for each metric; "
                 f"got {dict(bound)!r} for {name!r}. Write for example {{'rmse': {{'max': 1.3}}}}."
             )
         checked[name] = {kind: float(value) for kind, value in bound.items()}
+        for kind, value in checked[name].items():
+            _check_decides(option, name, kind, value)
     return checked
+
+
+def _check_decides(option: str, name: str, kind: str, bound: float) -> None:
+    """Refuses a bound that every model meets, or none."""
+    metric = metric_of_full_name(name)
+    least, most = (0.0, math.inf) if metric in ERRORS else (-math.inf if metric == R2 else 0.0, 1.0)
+    widest = most - least
+    all_meet, none_meets = {
+        "min": (bound <= least, bound > most),
+        "max": (bound >= most, bound < least),
+        "gain": (bound < -widest, bound >= widest),
+    }[kind]
+    if all_meet or none_meets:
+        fate = "every model meets" if all_meet else "no model can meet"
+        ends = (("at least", least), ("at most", most))
+        shown = " and ".join(f"{words} {end:g}" for words, end in ends if math.isfinite(end))
+        raise ValueError(
+            f"`{option}` must be a bound that some models miss and some meet; got {{{kind!r}: {bound:g}}} for "
+            f"{name!r}, which {fate}: the metric is {shown}. Choose a value in between, or leave it out."
+        )
 
 
 def check_thresholds(
@@ -135,19 +140,26 @@ def check_task_thresholds(
 ) -> list[Verdict]:
     """Checks one task against its bounds: one verdict per bound, but for slices only the missed bounds.
 
-    The main metric must also beat the baseline's, unless `thresholds` sets the gain. `slice_thresholds` apply to slices
+    The main metric must also beat the baseline's, beyond chance if `evaluation` has a comparison, unless `thresholds`
+    sets a negative gain. `slice_thresholds` apply to slices
     with at least `min_slice_examples` labelled examples.
     """
     quality = evaluation.quality
-    main = next((name for name in measure.main_metrics if name in quality.metrics), measure.main_metrics[0])
+    main = measure.main_metric(quality)
     of_task = [f"task {task!r}"] if task != SINGLE_TASK else []
+    bounds = _task_thresholds(task, measure, main, options)
     found = check_thresholds(
-        _task_thresholds(task, measure, main, options),
+        bounds,
         quality.metrics,
         quality.baseline,
         baseline_name=evaluation.baseline_name,
         place=", ".join(of_task),
     )
+    comparison = evaluation.comparison
+    # A negative gain allows a model to be worse. If the metric is not even better, the sentence above says enough.
+    if comparison is not None and bounds[main]["gain"] >= 0.0 and comparison.gain > 0.0:
+        sentence = ": ".join([*of_task, comparison.meaning])
+        found.append(Verdict(passed=comparison.is_better, sentence=sentence))
     slice_thresholds = _of_task(options.slice_thresholds, task, measure)
     for feature, by_value in slices.items():
         for value, one_slice in by_value.items():
@@ -161,6 +173,52 @@ def check_task_thresholds(
                 )
                 found += [verdict for verdict in of_slice if not verdict.passed]
     return found
+
+
+def check_thresholds_on_data(
+    task: str, measure: Measure, evaluation: TaskEvaluation, options: GraphEvaluatorOptions
+) -> list[str]:
+    """Finds metrics and bounds that say nothing about a model on these examples.
+
+    Returns:
+        Warnings, in sentences.
+
+    Raises:
+        ValueError: if a bound is on a metric that has the same value for every model.
+    """
+    quality = evaluation.quality
+    thresholds = _of_task(options.thresholds, task, measure)
+    warnings = []
+    # A random order reaches 1 only if all ranks are small enough to count.
+    constant = [name for name in quality.metrics if name.startswith(_HITS) and quality.baseline[name] > 1.0 - 1e-9]
+    for name in constant:
+        rank = name.removeprefix(_HITS)
+        reason = f"no true pair of split {options.split!r} has more than {rank} candidates"
+        full_name = full_metric_name(task, name)
+        if name in thresholds:
+            raise ValueError(
+                f"`thresholds` must bound metrics that differ between models; got {full_name!r}, which is 1 for every "
+                f"model, because {reason}. Bound 'mrr', or hits up to a smaller rank."
+            )
+        warnings.append(f"{full_name} is 1 for every model, because {reason}: it says nothing here.")
+    if isinstance(measure, ClassificationMeasure) and quality.baseline["accuracy"] == 1.0:
+        warnings.append(
+            f"All examples of split {options.split!r} have the class that the baseline predicts, so no model can be "
+            "better: evaluate examples of several classes."
+        )
+    main = measure.main_metric(quality)
+    for name, bounds in _task_thresholds(task, measure, main, options).items():
+        for kind, bound in bounds.items():
+            of_baseline = quality.baseline.get(name)
+            if kind == "gain" or of_baseline is None:
+                continue
+            if (of_baseline >= bound) if kind == "min" else (of_baseline <= bound):
+                warnings.append(
+                    f"{shown_metric(full_metric_name(task, name))} {'at least' if kind == 'min' else 'at most'} "
+                    f"{bound:g} is met by {evaluation.baseline_name}, which reaches {of_baseline:.4f}: choose a "
+                    "stricter bound."
+                )
+    return warnings
 
 
 def _task_thresholds(task: str, measure: Measure, main: str, options: GraphEvaluatorOptions) -> Thresholds:
@@ -184,11 +242,6 @@ def _of_task(thresholds: Thresholds, task: str, measure: Measure) -> Thresholds:
     """Returns the bounds of one task's metrics, by their names within the task."""
     by_name = {full_metric_name(task, metric): metric for metric in measure.metrics}
     return {by_name[name]: bounds for name, bounds in thresholds.items() if name in by_name}
-
-
-def _metric(name: str) -> str:
-    """Strips the task's name from a metric's name."""
-    return name.rpartition(".")[2]
 
 
 def _is_number(value: Any) -> bool:

@@ -85,6 +85,7 @@ def test_model_above_every_threshold_is_blessed(tmp_path: Path, toy_model_dir: s
         tmp_path,
         model_dir=toy_model_dir,
         examples_dir=_with_blue_majority(tmp_path, toy_examples_dir),
+        baseline_confidence=0.0,
         min_accuracy_over_majority=0.4,
         min_accuracy=0.75,
         min_macro_f1=0.7,
@@ -100,11 +101,35 @@ def test_model_above_every_threshold_is_blessed(tmp_path: Path, toy_model_dir: s
     ]
 
 
+def test_few_examples_do_not_show_that_a_model_is_better(
+    tmp_path: Path, toy_model_dir: str, toy_examples_dir: str
+) -> None:
+    examples_dir = _with_blue_majority(tmp_path, toy_examples_dir)
+
+    evaluation = _evaluate(tmp_path, model_dir=toy_model_dir, examples_dir=examples_dir, min_accuracy=0.2)
+
+    report = json.loads((tmp_path / "evaluation" / "metrics.json").read_text())
+    compared = report["baseline_comparison"]
+    assert not evaluation.blessed
+    assert evaluation.objections == (compared["meaning"],)
+    assert compared["meaning"].startswith(
+        "accuracy 0.7500 may be better than the majority class's 0.2500 by chance only: the 95% interval of the "
+        "difference on 4 examples of split 'test' is "
+    )
+    assert "The split is too small to tell: evaluate " in compared["meaning"]
+    assert (compared["gain"], compared["num_examples"], compared["is_better"]) == (0.5, 4, False)
+    assert -1.0 <= compared["lower"] <= 0.0 < compared["upper"] <= 1.0
+    assert report["warnings"] == [
+        "accuracy at least 0.2 is met by the majority class, which reaches 0.2500: choose a stricter bound."
+    ]
+
+
 def test_one_threshold_that_is_missed_is_enough(tmp_path: Path, toy_model_dir: str, toy_examples_dir: str) -> None:
     evaluation = _evaluate(
         tmp_path,
         model_dir=toy_model_dir,
         examples_dir=_with_blue_majority(tmp_path, toy_examples_dir),
+        baseline_confidence=0.0,
         min_macro_f1=0.74,
     )
 

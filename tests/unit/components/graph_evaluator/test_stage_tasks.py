@@ -91,15 +91,17 @@ def model_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def evaluate(tmp_path: Path, model_dir: str, write_examples: Any) -> Any:
-    def run(splits: Any = SPLITS, **options: Any) -> tuple[GraphEvaluation, dict[str, Any]]:
+    def run(splits: Any = SPLITS, folder: str = "", **options: Any) -> tuple[GraphEvaluation, dict[str, Any]]:
+        output = tmp_path / folder
         evaluation = evaluate_graph_model(
-            examples_dir=write_examples(str(tmp_path / "examples"), splits, SCHEMA),
+            examples_dir=write_examples(str(output / "examples"), splits, SCHEMA),
             model_dir=model_dir,
-            evaluation_dir=str(tmp_path / "evaluation"),
-            blessing_dir=str(tmp_path / "blessing"),
-            options=GraphEvaluatorOptions(**options),
+            evaluation_dir=str(output / "evaluation"),
+            blessing_dir=str(output / "blessing"),
+            # Few examples show nothing beyond chance.
+            options=GraphEvaluatorOptions(**{"baseline_confidence": 0.0, **options}),
         )
-        return evaluation, json.loads((tmp_path / "evaluation" / "metrics.json").read_text())
+        return evaluation, json.loads((output / "evaluation" / "metrics.json").read_text())
 
     return run
 
@@ -214,6 +216,61 @@ def test_links_are_ranked_beside_a_random_order(evaluate: Any) -> None:
     ]
 
 
+def _many(links: Any, copies: int) -> list[dict[str, list[Any]]]:
+    """Examples that differ in the year only."""
+    return [{**one, "context/year": [year]} for year in range(copies) for one in links]
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_link_predictor_is_compared_with_a_random_order(evaluate: Any, width: int) -> None:
+    """First by mean reciprocal ranks, of 1 beside 11/18 on average; then by areas, where examples hold one pair."""
+    good = {**example(0.0, 0.0), "nodes/_readout.guess": [0.9, 0.5, 0.1], "nodes/_readout.label": [1, 0, 0]}
+    single = [
+        {**good, "nodes/_readout.guess": [guess], "nodes/_readout.label": [label]}
+        for guess, label in ((1.0, 1), (0.0, 0))
+    ]
+    tests = _many([good] if width == 3 else single, 8)
+
+    evaluation, report = evaluate(
+        {"test": [tests[:5], tests[5:]]}, task=LinkPrediction(), baseline_confidence=0.95, bootstrap_replicas=400
+    )
+
+    compared = report["baseline_comparison"]
+    assert evaluation.blessed
+    assert compared["is_better"]
+    assert compared["metric"] == ("mrr" if width == 3 else "roc_auc")
+    assert compared["gain"] == pytest.approx(7 / 18 if width == 3 else 0.5)
+    assert (compared["num_examples"], compared["num_replicas"]) == (8, 400)
+    assert compared["lower"] == pytest.approx(compared["upper"]) == pytest.approx(compared["gain"])
+    assert f"8 {'examples' if width == 3 else 'pairs'} of split 'test'" in compared["meaning"]
+    assert len(report["warnings"]) == (2 if width == 3 else 0)
+
+
+def test_bound_on_a_metric_that_is_the_same_for_every_model_is_refused(evaluate: Any) -> None:
+    link = {**example(0.0, 0.0), "nodes/_readout.guess": [0.9, 0.5], "nodes/_readout.label": [1, 0]}
+
+    with pytest.raises(
+        ValueError, match=r"got 'hits_at_10', which is 1 for every model, because no true pair of split 'test' has more"
+    ):
+        evaluate({"test": [[link]]}, task=LinkPrediction(), thresholds={"hits_at_10": 0.9})
+
+
+def test_interval_does_not_depend_on_files_and_order(evaluate: Any) -> None:
+    tests = _many(SPLITS["test"][0] + SPLITS["test"][1], 6)
+    found = []
+    for number, files in enumerate(([tests], [tests[::-2], tests[-2::-2]])):
+        _, report = evaluate(
+            {**SPLITS, "test": files},
+            folder=str(number),
+            task=NodeRegression(label_feature="price"),
+            baseline_confidence=0.9,
+        )
+        found.append([report["baseline_comparison"][name] for name in ("lower", "gain", "upper")])
+
+    assert found[0] == pytest.approx(found[1], rel=1e-12)
+    assert found[0][0] < 1.5 - math.sqrt(6 / 4) < found[0][2]
+
+
 def test_pairs_with_examples_of_their_own_are_ranked_among_those_that_follow(evaluate: Any) -> None:
     """A batch of 128 ends between the second and the third pair of a group of three."""
 
@@ -295,6 +352,8 @@ def test_what_cannot_be_measured_is_refused(evaluate: Any, splits: Any, options:
         ({"slices": ("kind",)}, "`slices` must name features as in tf.Examples; got 'kind'"),
         ({"slices": ("edges/link.weight",)}, "`slices` must name features as in tf.Examples; got 'edges/link.weight'"),
         ({"slices": ("context/a", "context/a")}, "`slices` must name each feature once"),
+        ({"baseline_confidence": 95.0}, r"`baseline_confidence` must be 0 or lie in \[0.5, 0.999\]; got 95.0"),
+        ({"bootstrap_replicas": 10}, r"`bootstrap_replicas` must lie in \[200, 10000\]; got 10"),
         ({"num_slices": 0}, "`num_slices` must be at least 1; got 0"),
     ],
 )

@@ -55,6 +55,13 @@ def test_place_is_named() -> None:
         ({"accuracy": {"least": 0.5}}, "got {'least': 0.5} for 'accuracy'"),
         ({"accuracy": {}}, "got {} for 'accuracy'"),
         ({"accuracy": "0.5"}, "got {'min': '0.5'} for 'accuracy'"),
+        (
+            {"accuracy": 0},
+            "got {'min': 0} for 'accuracy', which every model meets: the metric is at least 0 and at most 1.",
+        ),
+        ({"accuracy": {"min": 1.5}}, "got {'min': 1.5} for 'accuracy', which no model can meet"),
+        ({"accuracy": {"gain": 1}}, "got {'gain': 1} for 'accuracy', which no model can meet"),
+        ({"rmse": -1}, "got {'max': -1} for 'rmse', which no model can meet: the metric is at least 0."),
         ({"accuracy": float("nan")}, "got {'min': nan} for 'accuracy'"),
         ({"accuracy": {"max": 10**400}}, "got {'max': 1000"),
     ],
