@@ -9,6 +9,10 @@ task's loss and metrics.
 - "units", "num_layers" and "dropout_rate" default to 64, 2 and 0.1;
 - "features" holds fields of `FeatureEncoderOptions`, such as {"ignored": ["paper.title"]}; the integers
   `structure_label` of sampling plans are embedded unless it says otherwise;
+- "input_dropout_rate" (default 0) is the fraction of the encoded features' values that training drops before the first
+  layer, and before the encoder's own: {"features": {"projection_units": 0}} leaves that one out, as the papers of GCN
+  and GAT do;
+- "l2" (default 0) is the factor of the sum of squares of all matrices that is added to the loss;
 - "sort_edges" (default true) says whether `SortEdgesInTraining` comes first;
 - "read_nodes_only" defaults to true unless a task is graph-level or scores links by "seal";
 - "shared_node_sets" holds groups of node sets, such as [["s", "t"]], that share all weights: the encoder and the
@@ -36,6 +40,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -64,6 +69,7 @@ from tfx_gnn.models.networks import rgcn as rgcn_network
 from tfx_gnn.models.relations import read_node_sets
 from tfx_gnn.models.shared_sets import JoinSharedSets, SplitSharedStates, shared_edge_sets
 from tfx_gnn.models.tasks import Objective
+from tfx_gnn.models.weight_penalty import add_weight_penalty
 from tfx_gnn.sampling.engine.structure_labels import NUM_STRUCTURE_LABELS
 
 
@@ -101,6 +107,7 @@ def _sorted(graph: GraphTensor) -> GraphTensor:
 
 _DEFAULTS = {"units": 64, "num_layers": 2, "dropout_rate": 0.1}
 _OF_THE_TRAINER = ("learning_rate",)
+_OF_ALL = ("features", "input_dropout_rate", "l2")
 
 
 class _ModelFn(Protocol):
@@ -155,14 +162,43 @@ def _ego_model(
     arguments = {**_DEFAULTS, "num_layers": 0, **(hyperparameters or {})}
     for name in _OF_THE_TRAINER:
         arguments.pop(name, None)
-    features = dict(arguments.pop("features", {}))
-    _check_known(network, arguments, ("features", "learning_rate"))
+    l2 = _l2(arguments)
+    features = _features(arguments)
+    _check_known(network, arguments, (*_OF_ALL, "learning_rate"))
     features.setdefault("projection_units", arguments["units"])
     inputs = tf_keras.layers.Input(type_spec=graph_spec)
     with _json_types(network, hyperparameters):
         graph = FeatureEncoder(graph_spec, features, tft_output=tft_output)(inputs)
         graph = network(graph.spec, **arguments)(graph)
-    return tf_keras.Model(inputs, objective.output_layer()(graph))
+    return _penalized(tf_keras.Model(inputs, objective.output_layer()(graph)), l2)
+
+
+def _features(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Takes the encoder's options out of the hyperparameters."""
+    features = dict(arguments.pop("features", {}))
+    rate = arguments.pop("input_dropout_rate", None)
+    if rate is not None:
+        if "input_dropout_rate" in features:
+            raise ValueError(
+                f"`hyperparameters` must have 'input_dropout_rate' once; got {rate!r}, and "
+                f"{features['input_dropout_rate']!r} in 'features'. Keep one of them."
+            )
+        features["input_dropout_rate"] = rate
+    return features
+
+
+def _l2(arguments: dict[str, Any]) -> float:
+    """Takes the factor of the penalty out of the hyperparameters."""
+    l2 = arguments.pop("l2", 0.0)
+    if isinstance(l2, bool) or not isinstance(l2, (int, float)) or not 0.0 <= l2 < math.inf:
+        raise ValueError(f"`hyperparameters` must have a number of at least 0 as 'l2'; got {l2!r}. 0.0005 is usual.")
+    return l2
+
+
+def _penalized(model: tf_keras.Model, l2: float) -> tf_keras.Model:
+    if l2:
+        add_weight_penalty(model, l2)
+    return model
 
 
 def _check_known(network: Callable[..., Any], arguments: Mapping[str, Any], others: tuple[str, ...]) -> list[str]:
@@ -212,10 +248,11 @@ def _model(
     }
     for name in _OF_THE_TRAINER:
         arguments.pop(name, None)
-    features = dict(arguments.pop("features", {}))
+    l2 = _l2(arguments)
+    features = _features(arguments)
     sorts_edges = arguments.pop("sort_edges", True)
     shared = arguments.pop("shared_node_sets", None)
-    known = _check_known(network, arguments, ("features", "sort_edges", "shared_node_sets", "learning_rate"))
+    known = _check_known(network, arguments, (*_OF_ALL, "sort_edges", "shared_node_sets", "learning_rate"))
     if "edge_feature" in known and "edge_feature" not in arguments:
         features.setdefault("encode_edges", _edges_have_features(graph_spec))
         arguments["edge_feature"] = const.HIDDEN_STATE if features["encode_edges"] else None
@@ -238,7 +275,7 @@ def _model(
         graph = network(graph.spec, **arguments)(graph)
     if shared:
         graph = SplitSharedStates(shared)((inputs, graph))
-    return tf_keras.Model(inputs, objective.output_layer()(graph))
+    return _penalized(tf_keras.Model(inputs, objective.output_layer()(graph)), l2)
 
 
 def _with_structure_labels(features: Mapping[str, Any], graph_spec: GraphTensorSpec) -> dict[str, Any]:

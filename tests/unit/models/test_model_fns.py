@@ -182,6 +182,28 @@ def test_training_along_sorted_edges_gives_the_same_gradients(graph, name):
         np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_l2_is_the_sum_of_squares_of_all_matrices(graph):
+    model = _model("gcn", graph, l2=0.5)
+
+    squares = [np.sum(weight.numpy() ** 2) for weight in model.trainable_weights if weight.shape.rank == 2]
+    assert len(squares) < len(model.trainable_weights)
+    assert [float(loss) for loss in model.losses] == pytest.approx([0.5 * sum(squares)])
+    assert _model("gcn", graph).losses == []
+
+
+def test_input_is_dropped_in_training_only_and_scaled(graph):
+    # Without any other dropout. Half of the values are dropped and the others doubled, so on average nothing changes.
+    model = _model("gcn", graph, dropout_rate=0.0, input_dropout_rate=0.5)
+    plain = _model("gcn", graph, dropout_rate=0.0)
+    plain.set_weights([weight for weight in model.get_weights() if weight.dtype == np.float32])
+
+    trained = [model(graph, training=True).numpy() for _ in range(2)]
+
+    np.testing.assert_allclose(model(graph), plain(graph), rtol=1e-6)
+    assert not np.allclose(trained[0], trained[1])
+    np.testing.assert_array_equal(plain(graph, training=True), plain(graph))
+
+
 def test_unknown_hyperparameters_are_refused(graph):
     with pytest.raises(ValueError, match=r"`hyperparameters` must be arguments of gcn\(\), .*; got \['num_heads'\]"):
         _model("gcn", graph, num_heads=2)
@@ -191,6 +213,13 @@ def test_unknown_hyperparameters_are_refused(graph):
     ("hyperparameters", "message"),
     [
         ({"units": "16"}, r"must have the types that gcn\(\) .*; got .*'units': '16'"),
+        ({"l2": -1}, "`hyperparameters` must have a number of at least 0 as 'l2'; got -1"),
+        ({"l2": "0.1"}, "as 'l2'; got '0.1'"),
+        (
+            {"input_dropout_rate": 0.5, "features": {"input_dropout_rate": 0.1}},
+            "must have 'input_dropout_rate' once; got 0.5, and 0.1 in 'features'",
+        ),
+        ({"input_dropout_rate": 1.0}, r"`input_dropout_rate` must be in \[0, 1\); got 1.0"),
         ({"features": {"numerics": []}}, "unexpected keyword argument 'numerics'"),
     ],
 )

@@ -99,6 +99,8 @@ class FeatureEncoderOptions:
         projection_units: width of a ReLU layer that mixes the encoded features, one for each set;
             0: no such layer.
         dropout_rate: fraction of the result's values that training drops, in [0, 1).
+        input_dropout_rate: fraction of the encoded features' values that training drops before they are mixed, in
+            [0, 1): the dropout of the input in GCN (arXiv:1609.02907) and GAT (arXiv:1710.10903).
         encode_edges: whether edge sets get a hidden state, too.
         encode_context: whether the context gets a hidden state, too.
         fuse: whether tables of equal width, each of at most `MAX_FUSED_ELEMENTS`, share one variable, with one lookup
@@ -128,6 +130,7 @@ class FeatureEncoderOptions:
     units: int = DEFAULT_UNITS
     projection_units: int = 0
     dropout_rate: float = 0.0
+    input_dropout_rate: float = 0.0
     encode_edges: bool = False
     encode_context: bool = False
     fuse: bool = True
@@ -146,8 +149,9 @@ class FeatureEncoderOptions:
                 "`units` must be at least 1, `projection_units` and `max_dense_gradient_elements` at least 0; got "
                 f"{self.units}, {self.projection_units} and {self.max_dense_gradient_elements}. Correct them."
             )
-        if not 0.0 <= self.dropout_rate < 1.0:
-            raise ValueError(f"`dropout_rate` must be in [0, 1); got {self.dropout_rate}. Choose a rate below 1.")
+        for name in ("dropout_rate", "input_dropout_rate"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ValueError(f"`{name}` must be in [0, 1); got {getattr(self, name)}. Choose a rate below 1.")
         names = [full_name(name) for name in (*self.embeddings, *self.numeric, *self.ignored)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

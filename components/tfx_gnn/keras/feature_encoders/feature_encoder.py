@@ -112,6 +112,10 @@ class FeatureEncoder(tf_keras.layers.Layer):
             for place in self._plan.sets
             if place not in with_values
         }
+        # Only if it is used: one more layer with random numbers would change those of all others.
+        self._input_dropout = None
+        if options.input_dropout_rate:
+            self._input_dropout = tf_keras.layers.Dropout(options.input_dropout_rate, dtype=self.dtype_policy)
         self._dropout = tf_keras.layers.Dropout(options.dropout_rate, dtype=self.dtype_policy)
 
     @property
@@ -141,6 +145,8 @@ class FeatureEncoder(tf_keras.layers.Layer):
             else:
                 parts = [as_columns(tf.cast(piece[name], self.compute_dtype)) for name in set_plan.numeric]
                 state = tf.concat([*parts, *embeddings.get(place, [])], axis=1)
+                if self._input_dropout is not None:
+                    state = self._input_dropout(state, training=training)
             if place in self._projections:
                 state = self._projections[place](state)
             features = {const.HIDDEN_STATE: self._dropout(state, training=training)}

@@ -26,6 +26,7 @@ def test_options_are_json_and_back():
         (lambda: EmbeddingOptions(combiner="max"), "`combiner` must be one of"),
         (lambda: EmbeddingOptions(hashed=True), "`rows` must be at least 1 if `hashed` is set"),
         (lambda: FeatureEncoderOptions(units=0), "`units` must be at least 1"),
+        (lambda: FeatureEncoderOptions(input_dropout_rate=-0.1), "`input_dropout_rate` must be in .*; got -0.1"),
         (lambda: FeatureEncoderOptions(dropout_rate=1.0), r"`dropout_rate` must be in \[0, 1\); got 1.0"),
         (
             lambda: FeatureEncoderOptions(numeric="user.age"),
