@@ -267,6 +267,39 @@ def train(
             show_default=False,
         ),
     ] = "",
+    optimizer: Annotated[
+        str,
+        typer.Option(
+            help="Optimizer of a model that is not compiled: 'adam', 'adamw', 'sgd', 'momentum', 'rmsprop' or "
+            "'adagrad'. By default, adam.",
+            show_default=False,
+        ),
+    ] = "",
+    learning_rate: Annotated[
+        float,
+        typer.Option(
+            help="Its learning rate, or the highest one of a schedule; 0: 'learning_rate' of --hyperparameters, or "
+            "0.001."
+        ),
+    ] = 0.0,
+    learning_rate_schedule: Annotated[
+        str,
+        typer.Option(
+            help="How the learning rate falls over the training steps: 'constant', 'linear', 'cosine', 'exponential' "
+            "or 'step'."
+        ),
+    ] = "constant",
+    warmup_share: Annotated[
+        float, typer.Option(help="Share of the training steps in which the learning rate first rises from 0.")
+    ] = 0.0,
+    final_learning_rate_share: Annotated[
+        float, typer.Option(help="Learning rate at the end of a schedule, as a share of the highest one.")
+    ] = 0.01,
+    weight_decay: Annotated[float, typer.Option(help="Decoupled weight decay of matrices.")] = 0.0,
+    l2: Annotated[float, typer.Option(help="Factor of the sum of squares of matrices in the loss.")] = 0.0,
+    gradient_clip_norm: Annotated[
+        float, typer.Option(help="Norm of all gradients together to which they are clipped; 0: no clipping.")
+    ] = 0.0,
     precision: Annotated[
         str, typer.Option(help="Precision of the layers' computation: 'float32' or 'mixed_bfloat16'.")
     ] = "float32",
@@ -316,6 +349,7 @@ def train(
         ExecutionOptions,
         ExportOptions,
         GraphTrainerOptions,
+        OptimizationOptions,
     )
 
     # With several processes, connections to other machines must be set up before TensorFlow starts.
@@ -357,6 +391,16 @@ def train(
                         if class_sampling.lstrip().startswith("{")
                         else class_sampling
                     ),
+                ),
+                optimization=OptimizationOptions(
+                    optimizer=optimizer,
+                    learning_rate=learning_rate,
+                    schedule=learning_rate_schedule,
+                    warmup_share=warmup_share,
+                    final_learning_rate_share=final_learning_rate_share,
+                    weight_decay=weight_decay,
+                    l2=l2,
+                    gradient_clip_norm=gradient_clip_norm,
                 ),
                 execution=ExecutionOptions(
                     precision=precision,

@@ -61,3 +61,4 @@ from tfx_gnn.training.options import CheckpointOptions as CheckpointOptions
 from tfx_gnn.training.options import ExecutionOptions as ExecutionOptions
 from tfx_gnn.training.options import ExportOptions as ExportOptions
 from tfx_gnn.training.options import GraphTrainerOptions as GraphTrainerOptions
+from tfx_gnn.training.options import OptimizationOptions as OptimizationOptions

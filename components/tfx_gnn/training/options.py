@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from tfx_gnn.distribution.options import AUTO, MULTI_WORKER_MIRRORED, PARAMETER_SERVER, SHARDINGS, TPU, StrategyOptions
-from tfx_gnn.io.option_groups import check_groups, from_flat, grouped_option, option_group
+from tfx_gnn.io.option_groups import check_groups, flat_values, from_flat, grouped_option, option_group
 from tfx_gnn.models.tasks import GraphClassification, NodeClassification, Task
 from tfx_gnn.training.data.class_sampling import BALANCED
 from tfx_gnn.training.data.padded_batches import BUDGET_KINDS, EGO
@@ -20,6 +21,12 @@ VERIFY_AUTO, VERIFY_ALWAYS, VERIFY_NEVER = "auto", "always", "never"
 VALIDATION_LOSS = "val_loss"
 MONITOR_AUTO, MONITOR_MIN, MONITOR_MAX = "auto", "min", "max"
 
+ADAMW = "adamw"
+OPTIMIZERS = ("adam", ADAMW, "sgd", "momentum", "rmsprop", "adagrad")
+CONSTANT, LINEAR, COSINE, EXPONENTIAL, STEP = "constant", "linear", "cosine", "exponential", "step"
+SCHEDULES = (CONSTANT, LINEAR, COSINE, EXPONENTIAL, STEP)
+
+_FINAL_SHARE = 0.01
 _VALIDATION = "val_"
 
 
@@ -86,6 +93,78 @@ class BatchingOptions:
                 f"`class_sampling` must map class names to positive numbers up to {_MAX_SAMPLING_RATE:,}; got "
                 f"{sampling!r}. Leave examples out of the training split to never take them."
             )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OptimizationOptions:
+    """How gradients change the weights.
+
+    A model that `model_fn` compiles keeps its own optimizer: options that describe one are then refused. `l2`, and
+    `gradient_clip_norm` if that optimizer does not clip, apply to every model.
+
+    Attributes:
+        optimizer: "adam", "adamw", "sgd", "momentum" (SGD with momentum 0.9), "rmsprop" or "adagrad"; "" is "adam".
+        learning_rate: learning rate, or the highest one of a schedule. 0: `hyperparameters["learning_rate"]`, or 0.001.
+        schedule: how the learning rate falls over the training steps: "constant", "linear", "cosine", "exponential" or
+            "step", which is by equal factors after 1/2 and 3/4 of them.
+        warmup_share: share of the training steps in which the learning rate first rises linearly from 0, in [0, 1).
+        final_learning_rate_share: learning rate after all steps of a falling schedule, as a share of the highest one,
+            in [0, 1]; above 0 for "exponential" and "step".
+        weight_decay: share of each matrix, times the learning rate, that is subtracted in each step, decoupled from
+            the gradients (AdamW, arXiv:1711.05101). Biases and scales do not decay. "adamw" needs it.
+        l2: factor of the sum of squares of all matrices that is added to the loss, also in evaluation.
+        gradient_clip_norm: norm of all gradients together to which larger ones are scaled down; 0: no clipping.
+    """
+
+    optimizer: str = ""
+    learning_rate: float = 0.0
+    schedule: str = grouped_option(CONSTANT, flat_name="learning_rate_schedule")
+    warmup_share: float = 0.0
+    final_learning_rate_share: float = _FINAL_SHARE
+    weight_decay: float = 0.0
+    l2: float = 0.0
+    gradient_clip_norm: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.optimizer:
+            _check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        _check_choice("learning_rate_schedule", self.schedule, SCHEDULES)
+        for name in ("learning_rate", "weight_decay", "l2", "gradient_clip_norm"):
+            if not 0.0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"`{name}` must be at least 0 and finite; got {getattr(self, name)}. 0 turns it off.")
+        if not 0.0 <= self.warmup_share < 1.0:
+            raise ValueError(
+                f"`warmup_share` must lie in [0, 1); got {self.warmup_share}. Give the share of the training steps."
+            )
+        share = self.final_learning_rate_share
+        if not (0.0 <= share <= 1.0) or (share == 0.0 and self.schedule in (EXPONENTIAL, STEP)):
+            raise ValueError(
+                f"`final_learning_rate_share` must lie in [0, 1], and above 0 for {EXPONENTIAL!r} and {STEP!r}; got "
+                f"{share} with {self.schedule!r}. Give a share of the highest learning rate."
+            )
+        if self.schedule == CONSTANT and share != _FINAL_SHARE:
+            raise ValueError(
+                f"`final_learning_rate_share` must be left out for schedule {CONSTANT!r}, which never falls; got "
+                f"{share}. Choose a `learning_rate_schedule` among {list(SCHEDULES[1:])}."
+            )
+        if self.optimizer == ADAMW and not self.weight_decay:
+            raise ValueError(
+                f"`weight_decay` must be above 0 for {ADAMW!r}; got 0, which is plain 'adam'. 0.01 is usual."
+            )
+
+    @property
+    def depends_on_num_steps(self) -> bool:
+        """Whether the learning rate depends on the number of all training steps."""
+        return self.schedule != CONSTANT or self.warmup_share > 0.0
+
+    def of_the_optimizer(self) -> dict[str, Any]:
+        """Returns what describes an optimizer and is not a default, by flat name."""
+        defaults = flat_values(type(self)())
+        return {
+            name: value
+            for name, value in flat_values(self).items()
+            if value != defaults[name] and name not in ("l2", "gradient_clip_norm")
+        }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -158,9 +237,9 @@ class GraphTrainerOptions:
             task predicts. It may also have parameters with these names: `tft_output`, the
             `tft.TFTransformOutput`, which may also be the second positional parameter; `objective`, what is
             predicted; `hyperparameters`, a dict; `num_steps`, the number of training steps to expect.
-            An uncompiled model is compiled with the task's loss and metrics, and Adam with
-            `hyperparameters["learning_rate"]`. Batches come with sample weights, which are 0 for padding:
-            compile with `weighted_metrics`, not `metrics`.
+            An uncompiled model is compiled with the task's loss and metrics, and the optimizer of `optimization`, by
+            default Adam with `hyperparameters["learning_rate"]`. Batches come with sample weights, which are 0 for
+            padding: compile with `weighted_metrics`, not `metrics`.
         task: what to predict.
         num_epochs: passes over the training split, at least 1.
         train_split: split to train on.
@@ -175,6 +254,7 @@ class GraphTrainerOptions:
             direction of losses and of the tasks' metrics.
         hyperparameters: hyperparameters for `model_fn` by name, as plain JSON values.
         batching: how examples become batches.
+        optimization: how gradients change the weights.
         execution: how TensorFlow runs a step.
         strategy: where training runs. If several processes take part, each runs the same command with its own
             `TF_CONFIG`.
@@ -206,6 +286,7 @@ class GraphTrainerOptions:
     monitor_mode: str = MONITOR_AUTO
     hyperparameters: dict[str, Any] = dataclasses.field(default_factory=dict)
     batching: BatchingOptions = option_group(BatchingOptions)
+    optimization: OptimizationOptions = option_group(OptimizationOptions)
     execution: ExecutionOptions = option_group(ExecutionOptions)
     strategy: StrategyOptions = option_group(StrategyOptions)
     checkpoints: CheckpointOptions = option_group(CheckpointOptions)

@@ -33,6 +33,17 @@ TASK = NodeClassification(label_feature="color", class_vocabulary="color")
         ),
         ({"success_ratio": 0.0}, r"`success_ratio` must lie in \(0, 1\]; got 0.0"),
         ({"early_stopping_patience": -1}, "`early_stopping_patience` must be at least 0; got -1"),
+        ({"optimizer": "adamax"}, "`optimizer` must be one of .*; got 'adamax'"),
+        ({"optimizer": "adamw"}, "`weight_decay` must be above 0 for 'adamw'; got 0"),
+        ({"learning_rate": float("inf")}, "`learning_rate` must be at least 0 and finite; got inf"),
+        ({"l2": -1.0}, "`l2` must be at least 0 and finite; got -1.0"),
+        ({"learning_rate_schedule": "cosin"}, "`learning_rate_schedule` must be one of .*; got 'cosin'"),
+        ({"warmup_share": 1.0}, r"`warmup_share` must lie in \[0, 1\); got 1.0"),
+        (
+            {"learning_rate_schedule": "step", "final_learning_rate_share": 0.0},
+            "above 0 for 'exponential' and 'step'; got 0.0 with 'step'",
+        ),
+        ({"final_learning_rate_share": 0.5}, "must be left out for schedule 'constant', which never falls; got 0.5"),
         ({"monitor": "accuracy"}, "`early_stopping_patience` must be at least 1 to watch 'val_accuracy'; got 0"),
         (
             {"early_stopping_patience": 3, "monitor": "lift"},

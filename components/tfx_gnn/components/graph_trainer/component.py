@@ -68,6 +68,14 @@ class GraphTrainer(base_component.BaseComponent):
     | parameter | shuffle_buffer_size | int | graphs in the shuffle buffer |
     | parameter | sharding | str | how files are divided among processes |
     | parameter | class_sampling | JSON | how many times an example comes in an epoch, by class: "balanced" or numbers |
+    | parameter | optimizer | str | optimizer of an uncompiled model, such as "adamw" |
+    | parameter | learning_rate | float | its learning rate; 0: that of the hyperparameters |
+    | parameter | learning_rate_schedule | str | how the learning rate falls over the steps, such as "cosine" |
+    | parameter | warmup_share | float | share of the steps in which the learning rate rises |
+    | parameter | final_learning_rate_share | float | learning rate at the end, as a share of the highest |
+    | parameter | weight_decay | float | decoupled weight decay of matrices |
+    | parameter | l2 | float | factor of the squares of matrices in the loss |
+    | parameter | gradient_clip_norm | float | global norm to which gradients are clipped; 0: no clipping |
     | parameter | precision | str | "float32" or "mixed_bfloat16" |
     | parameter | steps_per_execution | int | steps that run in one call of TensorFlow |
     | parameter | jit_compile | JSON | whether XLA compiles the step |

@@ -31,7 +31,7 @@ MAY_CHANGE = (
     "tpu",
     "allow_unsafe_operations",
 )
-"""Flat names of the options that do not affect finished steps."""
+"""Flat names of the options that do not affect finished steps; `num_epochs` does with a learning-rate schedule."""
 
 
 def training_fingerprint(folders: TrainerFolders, options: GraphTrainerOptions, *, num_replicas: int) -> dict[str, str]:
@@ -45,6 +45,9 @@ def training_fingerprint(folders: TrainerFolders, options: GraphTrainerOptions, 
         for name, value in flat_values(options).items()
         if name not in MAY_CHANGE
     }
+    if options.optimization.depends_on_num_steps:
+        # More epochs would change the learning rate of finished steps.
+        found["options.num_epochs"] = options_json.to_json(options.num_epochs)
     found |= {
         "code": fingerprint_function(options.model_fn),
         "library_version": tfx_gnn.__version__,

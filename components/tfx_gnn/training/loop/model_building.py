@@ -18,9 +18,8 @@ from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.tasks import Objective
 from tfx_gnn.training.export.unsafe_operations import has_unsafe_kernels
 from tfx_gnn.training.loop.determinism import generators_in_layers
-
-LEARNING_RATE = "learning_rate"
-DEFAULT_LEARNING_RATE = 1e-3
+from tfx_gnn.training.loop.optimizers import set_optimizer
+from tfx_gnn.training.options import OptimizationOptions
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -40,6 +39,7 @@ class ModelBuilder:
         hyperparameters: hyperparameters for the function, and the learning rate for an uncompiled model.
         num_steps: expected number of training steps.
         precision: name of the Keras policy under which layers are created.
+        optimization: optimizer of an uncompiled model, and what is added to a compiled one.
     """
 
     model_fn: Callable[..., Any]
@@ -50,6 +50,7 @@ class ModelBuilder:
     hyperparameters: Mapping[str, Any]
     num_steps: int
     precision: str
+    optimization: OptimizationOptions = dataclasses.field(default_factory=OptimizationOptions)
 
     def build(self, sample: GraphTensor) -> tf_keras.Model:
         """Builds a compiled model with variables, in the scope of the caller's strategy.
@@ -69,14 +70,14 @@ class ModelBuilder:
             self.objective.check_output(output, sample)
         except ValueError as error:
             raise ValueError(f"{error} This is the model of {self.reference!r}.") from error
-        if getattr(model, "optimizer", None) is None:
-            rate = self.hyperparameters.get(LEARNING_RATE, DEFAULT_LEARNING_RATE)
-            if not isinstance(rate, (int, float)) or not rate > 0:
-                raise ValueError(
-                    f"`hyperparameters` must have a positive number as {LEARNING_RATE!r}; got {rate!r}. The default is "
-                    f"{DEFAULT_LEARNING_RATE}."
-                )
-            model.compile(optimizer=tf_keras.optimizers.Adam(rate), **self.objective.compile_arguments())
+        set_optimizer(
+            model,
+            self.optimization,
+            reference=self.reference,
+            objective=self.objective,
+            hyperparameters=self.hyperparameters,
+            num_steps=self.num_steps,
+        )
         _warn_of_unweighted_metrics(model, self.reference)
         # Not in the first step: TensorFlow raises an error for variables that are created in a loop.
         model.optimizer.build(model.trainable_variables)

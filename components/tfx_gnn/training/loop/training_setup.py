@@ -93,6 +93,7 @@ class TrainingSetup:
             hyperparameters=options.hyperparameters,
             num_steps=options.num_epochs * self.steps_per_epoch,
             precision=options.execution.precision,
+            optimization=options.optimization,
         )
 
     @functools.cached_property
