@@ -267,6 +267,9 @@ def train(
             show_default=False,
         ),
     ] = "",
+    examples_per_class: Annotated[
+        int, typer.Option(help="Examples of each class to train on, chosen by hash; 0: all.")
+    ] = 0,
     optimizer: Annotated[
         str,
         typer.Option(
@@ -391,6 +394,7 @@ def train(
                         if class_sampling.lstrip().startswith("{")
                         else class_sampling
                     ),
+                    examples_per_class=examples_per_class,
                 ),
                 optimization=OptimizationOptions(
                     optimizer=optimizer,

@@ -51,6 +51,9 @@ class BatchingOptions:
             n / (k * n_c) times on average, where n_c of the n examples are of its class and k classes occur, so all
             classes come equally often. Or the mean number of times by class name, 1 for classes that are not named.
             For node and graph classification; instead of the task's `class_weights`.
+        examples_per_class: number of examples of each class that are trained on, the same in every epoch, chosen by
+            hash; all of a class that has fewer. 0: all examples. For node and graph classification, without
+            `class_sampling` and the task's `class_weights`.
     """
 
     kind: str = grouped_option("packed", flat_name="batching")
@@ -59,6 +62,7 @@ class BatchingOptions:
     shuffle_buffer_size: int = 10_000
     sharding: str = AUTO
     class_sampling: str | dict[str, float] = ""
+    examples_per_class: int = 0
 
     def __post_init__(self) -> None:
         if self.kind not in (*BUDGET_KINDS, EGO):
@@ -73,6 +77,12 @@ class BatchingOptions:
         _check_least("shuffle_buffer_size", self.shuffle_buffer_size, 1)
         _check_choice("sharding", self.sharding, SHARDINGS)
         self._check_class_sampling()
+        _check_least("examples_per_class", self.examples_per_class, 0)
+        if self.examples_per_class and self.class_sampling:
+            raise ValueError(
+                f"`examples_per_class` must be 0 with `class_sampling`; got {self.examples_per_class} and "
+                f"{self.class_sampling!r}, which both decide how often an example comes. Keep one of them."
+            )
 
     def _check_class_sampling(self) -> None:
         sampling = self.class_sampling
@@ -308,7 +318,9 @@ class GraphTrainerOptions:
                 "Evaluate a model on examples that it does not learn from."
             )
         if self.batching.class_sampling:
-            self._check_class_sampling()
+            self._check_classes_of_task("class_sampling", self.batching.class_sampling)
+        if self.batching.examples_per_class:
+            self._check_classes_of_task("examples_per_class", self.batching.examples_per_class)
         _check_choice("verify_tpu", self.verify_tpu, (VERIFY_AUTO, VERIFY_ALWAYS, VERIFY_NEVER))
         if self.execution.deterministic and self.strategy.kind == PARAMETER_SERVER:
             raise ValueError(
@@ -347,17 +359,17 @@ class GraphTrainerOptions:
             return bool(is_better_if_large(self.monitor))
         return self.monitor_mode == MONITOR_MAX
 
-    def _check_class_sampling(self) -> None:
+    def _check_classes_of_task(self, option: str, value: Any) -> None:
+        """Refuses an option by class for a task without one class per example, or with weights by class."""
         if not isinstance(self.task, (NodeClassification, GraphClassification)):
             raise ValueError(
-                "`class_sampling` must be '' for tasks without one class per example; got "
-                f"{self.batching.class_sampling!r} for {type(self.task).__name__}. Leave it out, or train a "
-                "NodeClassification or GraphClassification."
+                f"`{option}` must be {_default_of(option)!r} for tasks without one class per example; got {value!r} "
+                f"for {type(self.task).__name__}. Leave it out, or train a NodeClassification or GraphClassification."
             )
         if self.task.class_weights:
             raise ValueError(
-                f"`class_sampling` must be '' where the task has `class_weights`; got {self.batching.class_sampling!r} "
-                f"and class_weights={self.task.class_weights!r}, which both correct for rare classes. Keep one of "
+                f"`{option}` must be {_default_of(option)!r} where the task has `class_weights`; got {value!r} and "
+                f"class_weights={self.task.class_weights!r}, which both change how much a class counts. Keep one of "
                 "them."
             )
 
@@ -388,6 +400,10 @@ class GraphTrainerOptions:
     def verifies_tpu(self) -> bool:
         """Whether to check the model for TPUs before training."""
         return self.verify_tpu == VERIFY_ALWAYS or (self.verify_tpu == VERIFY_AUTO and self.strategy.kind == TPU)
+
+
+def _default_of(option: str) -> Any:
+    return getattr(BatchingOptions(), option)
 
 
 def _check_least(name: str, value: int, least: int) -> None:

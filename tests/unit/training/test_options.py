@@ -33,6 +33,15 @@ TASK = NodeClassification(label_feature="color", class_vocabulary="color")
         ),
         ({"success_ratio": 0.0}, r"`success_ratio` must lie in \(0, 1\]; got 0.0"),
         ({"early_stopping_patience": -1}, "`early_stopping_patience` must be at least 0; got -1"),
+        ({"examples_per_class": -1}, "`examples_per_class` must be at least 0; got -1"),
+        (
+            {"examples_per_class": 20, "class_sampling": "balanced"},
+            "`examples_per_class` must be 0 with `class_sampling`; got 20 and 'balanced'",
+        ),
+        (
+            {"examples_per_class": 20, "task": LinkPrediction()},
+            "`examples_per_class` must be 0 for tasks without one class per example; got 20 for LinkPrediction",
+        ),
         ({"optimizer": "adamax"}, "`optimizer` must be one of .*; got 'adamax'"),
         ({"optimizer": "adamw"}, "`weight_decay` must be above 0 for 'adamw'; got 0"),
         ({"learning_rate": float("inf")}, "`learning_rate` must be at least 0 and finite; got inf"),

@@ -68,6 +68,7 @@ class GraphTrainer(base_component.BaseComponent):
     | parameter | shuffle_buffer_size | int | graphs in the shuffle buffer |
     | parameter | sharding | str | how files are divided among processes |
     | parameter | class_sampling | JSON | how many times an example comes in an epoch, by class: "balanced" or numbers |
+    | parameter | examples_per_class | int | examples of each class that are trained on, chosen by hash; 0: all |
     | parameter | optimizer | str | optimizer of an uncompiled model, such as "adamw" |
     | parameter | learning_rate | float | its learning rate; 0: that of the hyperparameters |
     | parameter | learning_rate_schedule | str | how the learning rate falls over the steps, such as "cosine" |

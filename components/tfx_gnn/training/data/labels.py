@@ -83,6 +83,11 @@ class _Moments:
 _READ_BATCH = 1024
 
 
+def read_in_batches(file: RecordFile) -> tf.data.Dataset:
+    """Reads serialized examples in order, as strings of shape [n]."""
+    return tf.data.TFRecordDataset(file.path, compression_type="GZIP").batch(_READ_BATCH).prefetch(1)
+
+
 class LabelReader:
     """Reads the labels of transformed examples, and nothing else.
 
@@ -108,7 +113,7 @@ class LabelReader:
         for file in files:
             position = 0
             # Not mapped: TensorFlow would trace and optimize the function once more for each file.
-            batches = tf.data.TFRecordDataset(file.path, compression_type="GZIP").batch(_READ_BATCH).prefetch(1)
+            batches = read_in_batches(file)
             try:
                 for serialized in batches:
                     sizes, has_labels, labels, counts = tf.nest.map_structure(np.asarray, self._look(serialized))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 
 import tensorflow_transform as tft
@@ -25,9 +26,10 @@ from tfx_gnn.records.blessing import BlessingSubject, check_blessing_subject, is
 from tfx_gnn.records.examples_folder import RecordFile, graph_schema_path, record_files
 from tfx_gnn.records.size_constraints_file import TIGHT
 from tfx_gnn.sampling.plan.hop import SEED
-from tfx_gnn.training.data.class_sampling import ClassSampler, sampling_rates
+from tfx_gnn.training.data.class_sampling import ClassSampler, expected_examples, sampling_rates
+from tfx_gnn.training.data.class_subset import ClassSubset, choose_class_subset
 from tfx_gnn.training.data.input_pipeline import LabelledGraphs
-from tfx_gnn.training.data.labels import LabelReader, check_train_labels
+from tfx_gnn.training.data.labels import LabelReader, check_train_labels, read_in_batches
 from tfx_gnn.training.data.padded_batches import (
     BUDGET_KINDS,
     EGO,
@@ -214,6 +216,12 @@ def check_batching(folders: TrainerFolders, options: GraphTrainerOptions) -> Non
 
 def check_class_sampling(folders: TrainerFolders, options: GraphTrainerOptions) -> None:
     """Refuses to sample precomputed batches, which hold every example once."""
+    if options.batching.examples_per_class and folders.precomputed_batches_dir:
+        raise ValueError(
+            f"`examples_per_class` must be 0 for precomputed batches, which hold every example once; got "
+            f"{options.batching.examples_per_class} with {folders.precomputed_batches_dir!r}. Leave "
+            "`precomputed_batches_dir` out."
+        )
     if options.batching.class_sampling and folders.precomputed_batches_dir:
         raise ValueError(
             f"`class_sampling` must be '' for precomputed batches, which hold every example once; got "
@@ -222,16 +230,27 @@ def check_class_sampling(folders: TrainerFolders, options: GraphTrainerOptions) 
         )
 
 
-def class_sampler(inputs: TrainerInputs, options: GraphTrainerOptions) -> ClassSampler | None:
-    """Makes what decides how many times each training example comes in an epoch; None: once."""
-    if not options.batching.class_sampling:
-        return None
-    objective = inputs.objective
-    return ClassSampler(
-        rates=sampling_rates(options.batching.class_sampling, objective.class_names, inputs.train_labels[""]),
-        classes=LabelReader(inputs.graph_spec, objective).classes,
-        seed=options.training_seed,
+def class_sampler(inputs: TrainerInputs, options: GraphTrainerOptions) -> tuple[ClassSampler | ClassSubset | None, int]:
+    """Makes what decides how many times each training example comes in an epoch; None: once.
+
+    The second result is the expected number of examples in an epoch.
+    """
+    objective, batching = inputs.objective, options.batching
+    if batching.examples_per_class:
+        subset = choose_class_subset(
+            itertools.chain.from_iterable(map(read_in_batches, inputs.train_files)),
+            LabelReader(inputs.graph_spec, objective).classes,
+            num_classes=objective.num_classes,
+            per_class=batching.examples_per_class,
+        )
+        return subset, subset.num_examples
+    if not batching.class_sampling:
+        return None, inputs.num_train_examples
+    rates = sampling_rates(batching.class_sampling, objective.class_names, inputs.train_labels[""])
+    sampler = ClassSampler(
+        rates=rates, classes=LabelReader(inputs.graph_spec, objective).classes, seed=options.training_seed
     )
+    return sampler, expected_examples(rates, inputs.train_labels[""])
 
 
 def precomputed_batches_of_first_epoch(precomputed_batches_dir: str, options: GraphTrainerOptions) -> int:

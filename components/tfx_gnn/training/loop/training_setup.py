@@ -15,7 +15,6 @@ from tfx_gnn.io.user_code import load_function
 from tfx_gnn.records.examples_folder import ordered_records
 from tfx_gnn.records.size_constraints_file import Budget
 from tfx_gnn.training.data import input_pipeline
-from tfx_gnn.training.data.class_sampling import expected_examples
 from tfx_gnn.training.data.input_pipeline import LabelledBatch
 from tfx_gnn.training.data.padded_batches import PaddedBatch, padded_batches
 from tfx_gnn.training.data.precomputed_batches import precomputed_batches_dataset
@@ -71,7 +70,7 @@ class TrainingSetup:
             num_pipelines=num_input_pipelines(strategy),
             asked=options.batching.sharding,
         )
-        self._sampler = class_sampler(self.inputs, options)
+        sampler, self._num_epoch_examples = class_sampler(self.inputs, options)
         self.data = TrainingInput(
             files=self.inputs.train_files,
             labelled=self.labelled,
@@ -81,7 +80,7 @@ class TrainingSetup:
             seed=options.training_seed,
             sharding=self.sharding,
             read_precomputed=self._read_precomputed if folders.precomputed_batches_dir else None,
-            times=self._sampler,
+            times=sampler,
         )
         self.sample = self._sample_batch()
         self.builder = ModelBuilder(
@@ -104,10 +103,7 @@ class TrainingSetup:
             return -(
                 -precomputed_batches_of_first_epoch(self._folders.precomputed_batches_dir, self.options) // num_replicas
             )
-        num_examples = self.inputs.num_train_examples
-        if self._sampler is not None:
-            num_examples = expected_examples(self._sampler.rates, self.inputs.train_labels[""])
-        return input_pipeline.expected_steps(self.budgets.training, num_examples, num_replicas)
+        return input_pipeline.expected_steps(self.budgets.training, self._num_epoch_examples, num_replicas)
 
     def steps(self, model: tf_keras.Model, *, one_at_a_time: bool = False) -> EpochSteps:
         """Makes the training steps for a compiled model that was built in the scope of the strategy.

@@ -283,10 +283,15 @@ def test_graphs_are_trained_on_or_counted_as_removed(prepared, tmp_path, batchin
     assert summary.num_steps == sum(epoch.num_steps for epoch in summary.epoch_inputs)
     assert (summary.batching, summary.budget["kind"]) == (batching, batching)
     assert all(0.0 <= epoch["val_accuracy"] <= 1.0 for epoch in summary.epochs)
-    # With patience, the best epoch is exported.
     losses = [epoch["val_loss"] for epoch in summary.epochs]
     best = int(np.argmin(losses)) + 1 if "early_stopping_patience" in options else len(losses)
     assert (summary.exported_epoch, summary.stopped_early) == (best, len(losses) < options["num_epochs"])
+
+
+def test_few_examples_of_each_class_are_trained_on_in_every_epoch(prepared, tmp_path):
+    summary = prepared.train(tmp_path, num_epochs=2, examples_per_class=3)
+
+    assert [epoch.num_graphs for epoch in summary.epoch_inputs] == [6, 6]
 
 
 @pytest.fixture(scope="module")
@@ -316,10 +321,7 @@ def test_precomputed_batches_are_trained_on_epoch_by_epoch(prepared, precomputed
     ("options", "message"),
     [
         ({"batching": "tight"}, "`precomputed_batches_dir` must hold batches of the same budget; got"),
-        (
-            {"train_split": "test"},
-            "`precomputed_batches_dir` must hold batches of the training split 'test'; got those of 'train'",
-        ),
+        ({"train_split": "test"}, "must hold batches of the training split 'test'; got those of 'train'"),
     ],
 )
 def test_precomputed_batches_that_do_not_fit_are_refused(prepared, precomputed_batches, tmp_path, options, message):
@@ -416,11 +418,8 @@ def test_same_seed_gives_the_same_weights(ended):
             "`task` must name the vocabulary of the classes; got class_vocabulary='colour'",
         ),
         ({"batch_size": 5}, ValueError, "packing with batch_size=5; got .*packing_8"),
-        (
-            {"batching": "fit_or_skip", "success_ratio": 0.5},
-            ValueError,
-            "must hold the budget that is asked for, fit_or_skip with success_ratio=0.5 with batch_size=8; got",
-        ),
+        ({"batching": "fit_or_skip", "success_ratio": 0.5}, ValueError,
+         "must hold the budget that is asked for, fit_or_skip with success_ratio=0.5 with batch_size=8; got"),
         ({"early_stopping_patience": 1, "monitor": "auc"}, ValueError, r"\['val_accuracy', 'val_loss'\]; got 'val_"),
         ({"train_split": "a"}, ValueError, r"`train_split` must be one of \['test', 'train', 'val'\]; got 'a'"),
         ({"eval_split": "a"}, ValueError, r"`eval_split` must be one of \['test', 'train', 'val'\]; got 'a'"),
@@ -461,9 +460,8 @@ def test_string_features_are_refused(prepared, tmp_path):
 
 
 def test_loss_that_is_not_finite_ends_training_and_its_batch_is_kept(prepared, tmp_path):
-    with pytest.raises(
-        NonfiniteError, match=r"finite; got .* in epoch 1, step 1 .*weight after the step.*train"
-    ) as error:
+    message = r"finite; got .* in epoch 1, step 1 .*weight after the step.*train"
+    with pytest.raises(NonfiniteError, match=message) as error:
         prepared.train(tmp_path, model_fn="colored_items:diverging_model_fn", shuffle_buffer_size=1)
 
     assert not (tmp_path / "run").exists()
@@ -482,8 +480,7 @@ def test_loss_that_is_not_finite_ends_training_and_its_batch_is_kept(prepared, t
 def test_training_that_is_ended_again_and_again_comes_to_the_same_weights(prepared, tmp_path, monkeypatch):
     # With patience the best weights are part of the state; without, tests/e2e/test_training_faults.py goes on.
     options = {"num_epochs": 3, "checkpoint_every_steps": 2, "early_stopping_patience": 3, "monitor": "accuracy"}
-    options |= {"class_sampling": "balanced"}
-    whole = prepared.train(tmp_path / "whole", **options)
+    whole = prepared.train(tmp_path / "whole", **(options := {**options, "class_sampling": "balanced"}))
     with monkeypatch.context() as patched:
         patched.setattr(StopSignal, "is_made", lambda _, position: position.global_step == 7)
         with pytest.raises(TrainingPreemptedError, match="after step 7"):

@@ -52,3 +52,5 @@ def test_precomputed_batches_cannot_be_sampled(tmp_path: Path) -> None:
     check_class_sampling(folders, OPTIONS)
     with pytest.raises(ValueError, match="`class_sampling` must be '' for precomputed batches, which hold every"):
         check_class_sampling(folders, sampled)
+    with pytest.raises(ValueError, match="`examples_per_class` must be 0 for precomputed batches, which hold every"):
+        check_class_sampling(folders, dataclasses.replace(OPTIONS, batching=BatchingOptions(examples_per_class=3)))
