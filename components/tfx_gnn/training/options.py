@@ -10,8 +10,7 @@ from typing import Any
 from tfx_gnn.distribution.options import AUTO, MULTI_WORKER_MIRRORED, PARAMETER_SERVER, SHARDINGS, TPU, StrategyOptions
 from tfx_gnn.io.option_groups import check_groups, flat_values, from_flat, grouped_option, option_group
 from tfx_gnn.models.tasks import GraphClassification, NodeClassification, Task
-from tfx_gnn.training.data.class_sampling import BALANCED
-from tfx_gnn.training.data.padded_batches import BUDGET_KINDS, EGO
+from tfx_gnn.training.data.batching_names import BALANCED, BUDGET_BATCHINGS, EGO
 from tfx_gnn.training.metric_directions import is_better_if_large
 
 _MAX_SAMPLING_RATE = 1_000_000
@@ -65,9 +64,9 @@ class BatchingOptions:
     examples_per_class: int = 0
 
     def __post_init__(self) -> None:
-        if self.kind not in (*BUDGET_KINDS, EGO):
+        if self.kind not in (*BUDGET_BATCHINGS, EGO):
             raise ValueError(
-                f"`batching` must be one of {sorted((*BUDGET_KINDS, EGO))}; got {self.kind!r}. Packed wastes least."
+                f"`batching` must be one of {sorted((*BUDGET_BATCHINGS, EGO))}; got {self.kind!r}. Packed wastes least."
             )
         _check_least("batch_size", self.batch_size, 1 if self.kind == EGO else 0)
         if not 0.0 < self.success_ratio <= 1.0:

@@ -6,23 +6,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from tfx_gnn.components.graph_evaluator.classification import ClassificationMeasure
-from tfx_gnn.components.graph_evaluator.measures import SINGLE_TASK, Measure
 from tfx_gnn.components.graph_evaluator.metric_names import full_metric_name
-from tfx_gnn.components.graph_evaluator.ranking import RankingMeasure
-from tfx_gnn.components.graph_evaluator.regression import RegressionMeasure
-from tfx_gnn.components.graph_evaluator.slices import check_slice_keys
-from tfx_gnn.components.graph_evaluator.thresholds import normalize_thresholds
-from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
-from tfx_gnn.models.tasks import (
-    GraphClassification,
-    GraphRegression,
-    LinkPrediction,
-    MultiTask,
-    NodeClassification,
-    NodeRegression,
-    Task,
-)
+from tfx_gnn.models.tasks import Task
+
+_ACCURACY_BOUNDS = ("min_accuracy_over_majority", "min_accuracy", "min_macro_f1")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -93,10 +80,21 @@ class GraphEvaluatorOptions:
                 f"label_feature={self.label_feature!r}, task={self.task!r}. Name a feature of the examples, or give "
                 "the task."
             )
+        self._check_numbers()
         for name in ("split", "baseline_split"):
             if not getattr(self, name):
                 raise ValueError(f"`{name}` must not be empty; got ''. Name a split of the examples.")
-        for name in ("min_accuracy_over_majority", "min_accuracy", "min_macro_f1"):
+        object.__setattr__(self, "known_link_features", tuple(self.known_link_features))
+        if self.known_link_features and not self.known_links:
+            raise ValueError(
+                f"`known_link_features` must be columns of `known_links`; got {self.known_link_features} without a "
+                "table. Name it."
+            )
+        if self.slices or self.known_links or self.thresholds or self.slice_thresholds or self._accuracy_bounds:
+            self._check_against_measures()
+
+    def _check_numbers(self) -> None:
+        for name in _ACCURACY_BOUNDS:
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"`{name}` must lie in [0, 1]; got {getattr(self, name)}. Give a fraction.")
         if self.baseline_confidence and not 0.5 <= self.baseline_confidence <= 0.999:
@@ -111,72 +109,31 @@ class GraphEvaluatorOptions:
         for name, least in (("max_examples_without_label", 0), ("num_slices", 1), ("min_slice_examples", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"`{name}` must be at least {least}; got {getattr(self, name)}. Give a count.")
-        check_slice_keys(self.slices)
-        self._normalize_thresholds()
-        self._check_known_links()
 
-    def _normalize_thresholds(self) -> None:
-        measures = self.measures()
+    @property
+    def _accuracy_bounds(self) -> list[str]:
+        return [name for name in _ACCURACY_BOUNDS if getattr(self, name)]
+
+    def _check_against_measures(self) -> None:
+        # Measures are slow to import: they bring TensorFlow.
+        from tfx_gnn.components.graph_evaluator.classification import ClassificationMeasure
+        from tfx_gnn.components.graph_evaluator.ranking import RankingMeasure
+        from tfx_gnn.components.graph_evaluator.slices import check_slice_keys
+        from tfx_gnn.components.graph_evaluator.task_measures import task_measures
+        from tfx_gnn.components.graph_evaluator.thresholds import normalize_thresholds
+
+        check_slice_keys(self.slices)
+        measures = task_measures(self)
         if not any(isinstance(measure, ClassificationMeasure) for measure in measures.values()):
-            for name in ("min_accuracy_over_majority", "min_accuracy", "min_macro_f1"):
-                if getattr(self, name):
-                    raise ValueError(
-                        f"`{name}` must be 0 where nothing is classified; got {getattr(self, name)}. Bound the metrics "
-                        "of the task by `thresholds`."
-                    )
+            for name in self._accuracy_bounds:
+                raise ValueError(
+                    f"`{name}` must be 0 where nothing is classified; got {getattr(self, name)}. Bound the metrics of "
+                    "the task by `thresholds`."
+                )
         names = [full_metric_name(task, metric) for task, measure in measures.items() for metric in measure.metrics]
         for option in ("thresholds", "slice_thresholds"):
             object.__setattr__(self, option, normalize_thresholds(option, getattr(self, option), names))
-
-    def _check_known_links(self) -> None:
-        object.__setattr__(self, "known_link_features", tuple(self.known_link_features))
-        if self.known_link_features and not self.known_links:
-            raise ValueError(
-                f"`known_link_features` must be columns of `known_links`; got {self.known_link_features} without a "
-                "table. Name it."
-            )
-        if self.known_links and not any(isinstance(measure, RankingMeasure) for measure in self.measures().values()):
+        if self.known_links and not any(isinstance(measure, RankingMeasure) for measure in measures.values()):
             raise ValueError(
                 f"`known_links` must be empty where no links are predicted; got {self.known_links!r}. Leave it out."
             )
-
-    def measures(self) -> dict[str, Measure]:
-        """Returns how each task is measured.
-
-        Returns:
-            Measures by task name, which is "" for a single task.
-        """
-        if self.task is None:
-            return {SINGLE_TASK: ClassificationMeasure(label_key=_readout_key(self.label_feature))}
-        if isinstance(self.task, MultiTask):
-            return {name: _measure(part, f"{name}/") for name, part in sorted(self.task.tasks.items())}
-        return {SINGLE_TASK: _measure(self.task, "")}
-
-
-def _measure(task: Task, output_prefix: str) -> Measure:
-    if isinstance(task, NodeClassification):
-        return ClassificationMeasure(label_key=_readout_key(task.label_feature), output_prefix=output_prefix)
-    if isinstance(task, GraphClassification):
-        return ClassificationMeasure(label_key=f"context/{task.label_feature}", output_prefix=output_prefix)
-    if isinstance(task, (NodeRegression, GraphRegression)):
-        is_of_node = isinstance(task, NodeRegression)
-        key = _readout_key(task.label_feature) if is_of_node else f"context/{task.label_feature}"
-        return RegressionMeasure(
-            label_key=key,
-            num_targets=task.num_outputs,
-            missing_values=task.missing_values,
-            output_prefix=output_prefix,
-        )
-    if isinstance(task, LinkPrediction):
-        key = _readout_key(task.label_feature)
-        return RankingMeasure(
-            label_key=key,
-            hits_at=task.hits_at,
-            output_prefix=output_prefix,
-            compares_examples=task.scoring == "seal",
-        )
-    raise TypeError(f"`task` must be a task of this library; got {type(task)}. See `tfx_gnn.models.tasks`.")
-
-
-def _readout_key(feature: str) -> str:
-    return f"nodes/{READOUT_NODE_SET}.{feature}"

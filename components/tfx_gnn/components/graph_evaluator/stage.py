@@ -20,6 +20,7 @@ from tfx_gnn.components.graph_evaluator.measures import EvaluationSums, Measure
 from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 from tfx_gnn.components.graph_evaluator.ranking import KnownLinks
 from tfx_gnn.components.graph_evaluator.slices import check_slices_are_of_seeds
+from tfx_gnn.components.graph_evaluator.task_measures import task_measures
 from tfx_gnn.components.graph_evaluator.thresholds import Verdict, check_task_thresholds, check_thresholds_on_data
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.io.atomic_folder import atomic_folders
@@ -69,7 +70,7 @@ def evaluate_graph_model(
     schema_path = graph_schema_path(examples_dir)
     if options.slices and tf.io.gfile.exists(schema_path):
         check_slices_are_of_seeds(options.slices, graph_schema_io.read_schema(schema_path))
-    measures = options.measures()
+    measures = task_measures(options)
     with atomic_folders({"evaluation_dir": evaluation_dir, "blessing_dir": blessing_dir}) as (
         evaluation_partial,
         blessing_partial,

@@ -18,7 +18,7 @@ from tfx_gnn.records.size_constraints_file import (
     fingerprint_graph_schema,
     read_size_constraints,
 )
-from tfx_gnn.training.data.padded_batches import EGO
+from tfx_gnn.training.data.batching_names import EGO
 from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
 from tfx_gnn.training.options import GraphTrainerOptions
 

@@ -14,9 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfx_gnn.models.tasks import LabelSummary
+from tfx_gnn.training.data.batching_names import BALANCED
 
-BALANCED = "balanced"
-"""Value of the option `class_sampling`: all classes come equally often."""
 _UNIFORM = 2**53  # A double holds integers up to here exactly.
 
 

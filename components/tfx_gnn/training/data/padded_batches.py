@@ -34,12 +34,10 @@ from tfx_gnn.records.size_constraints_file import (
     fingerprint_graph_schema,
     read_size_constraints,
 )
+from tfx_gnn.training.data.batching_names import BUDGET_BATCHINGS, EGO
 
-BUDGET_KINDS = {"packed": PACKING, "fit_or_skip": FIT_OR_SKIP, "tight": TIGHT}
+BUDGET_KINDS = dict(zip(BUDGET_BATCHINGS, (PACKING, FIT_OR_SKIP, TIGHT), strict=True))
 """Ways of batching that pad to a learned budget, and the kind of budget that each takes."""
-
-EGO = "ego"
-"""Batching of sampled trees, whose size the sampling plan determines."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -26,17 +26,12 @@ from tfx_gnn.records.blessing import BlessingSubject, check_blessing_subject, is
 from tfx_gnn.records.examples_folder import RecordFile, graph_schema_path, record_files
 from tfx_gnn.records.size_constraints_file import TIGHT
 from tfx_gnn.sampling.plan.hop import SEED
+from tfx_gnn.training.data.batching_names import EGO
 from tfx_gnn.training.data.class_sampling import ClassSampler, expected_examples, sampling_rates
 from tfx_gnn.training.data.class_subset import ClassSubset, choose_class_subset
 from tfx_gnn.training.data.input_pipeline import LabelledGraphs
 from tfx_gnn.training.data.labels import LabelReader, check_train_labels, read_in_batches
-from tfx_gnn.training.data.padded_batches import (
-    BUDGET_KINDS,
-    EGO,
-    BatchBudget,
-    EgoBudget,
-    read_matching_size_constraints,
-)
+from tfx_gnn.training.data.padded_batches import BUDGET_KINDS, BatchBudget, EgoBudget, read_matching_size_constraints
 from tfx_gnn.training.data.precomputed_batches import read_manifest
 from tfx_gnn.training.options import GraphTrainerOptions
 from tfx_gnn.transform.application import check_transformed_by, read_transform_record
