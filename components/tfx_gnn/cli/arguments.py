@@ -64,9 +64,6 @@ BeamArgs = Annotated[
 ModelFn = Annotated[
     str, typer.Option(help="Your function that builds the model, as 'package.module:function'.", show_default=False)
 ]
-Hyperparameters = Annotated[
-    str, typer.Option(help="Hyperparameters for the model function: '{\"units\": 64}'.", metavar="JSON")
-]
 TaskKind = Annotated[
     str,
     typer.Option(

@@ -10,20 +10,28 @@ import typer
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
+from tfx_gnn.cli.option_flags import flags_of_options
 from tfx_gnn.io.quiet_libraries import quiet_first_compilation
+from tfx_gnn.training.options import GraphTrainerOptions
 
 if TYPE_CHECKING:
     from tfx_gnn.components.graph_trainer.tpu_readiness import BatchTensor, TpuMemory, TpuReadiness
     from tfx_gnn.tpu_check.problem import TpuProblem
 
 
+_OPTIONS = (
+    "model_fn", "train_split", "eval_split", "batching", "batch_size", "success_ratio", "precision", "hyperparameters",
+)  # fmt: skip
+"""What decides what a core's step is."""
+
+
+@flags_of_options(GraphTrainerOptions, only=_OPTIONS, as_values=True)
 def check_tpu(
     *,
     transformed_examples_dir: arguments.TransformedExamples,
     transform_graph_dir: arguments.TransformGraph,
     graph_schema_dir: arguments.GraphSchema,
     transformed_graph_schema_dir: arguments.TransformedGraphSchema,
-    model_fn: arguments.ModelFn,
     size_constraints_dir: arguments.OptionalSizeConstraints = "",
     task: Annotated[str, typer.Option(help="What to predict, as for `train`.")] = "node_classification",
     label_feature: Annotated[str, typer.Option(help="Label feature, as for `train`.", show_default=False)] = "",
@@ -37,24 +45,7 @@ def check_tpu(
             show_default=False,
         ),
     ] = "",
-    train_split: Annotated[str, typer.Option(help="Split to train on.")] = "train",
-    eval_split: Annotated[str, typer.Option(help="Split to evaluate after every epoch.")] = "val",
-    batching: Annotated[
-        str, typer.Option(help="Batches of the training split: 'packed', 'fit_or_skip', 'tight' or 'ego'.")
-    ] = "packed",
-    batch_size: Annotated[
-        int,
-        typer.Option(
-            help="Graphs in one core's batch; 0 for the --batch-size of `sizes learn`, unless batching is 'ego'."
-        ),
-    ] = 0,
-    success_ratio: Annotated[
-        float, typer.Option(help="Success ratio of the fit-or-skip budget to use, one of those that were learned.")
-    ] = 0.99,
-    precision: Annotated[
-        str, typer.Option(help="Precision of the layers' computation: 'float32' or 'mixed_bfloat16'.")
-    ] = "float32",
-    hyperparameters: arguments.Hyperparameters = "{}",
+    options: dict[str, Any],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
     """Find what would keep a model from training on a TPU; needs no TPU.
@@ -63,9 +54,9 @@ def check_tpu(
     """
     from tfx_gnn.components.graph_trainer.tpu_readiness import check_training_for_tpu
     from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
-    from tfx_gnn.training.options import BatchingOptions, ExecutionOptions, GraphTrainerOptions
 
     quiet_first_compilation()
+    predicted = arguments.read_task(task, task_json, label_feature=label_feature, class_vocabulary=class_vocabulary)
     readiness = check_training_for_tpu(
         TrainerFolders(
             transformed_examples_dir=transformed_examples_dir,
@@ -74,22 +65,14 @@ def check_tpu(
             transformed_graph_schema_dir=transformed_graph_schema_dir,
             size_constraints_dir=size_constraints_dir,
         ),
-        GraphTrainerOptions(
-            model_fn=model_fn,
-            task=arguments.read_task(task, task_json, label_feature=label_feature, class_vocabulary=class_vocabulary),
-            train_split=train_split,
-            eval_split=eval_split,
-            hyperparameters=arguments.read_object("--hyperparameters", hyperparameters),
-            batching=BatchingOptions(kind=batching, batch_size=batch_size, success_ratio=success_ratio),
-            execution=ExecutionOptions(precision=precision),
-        ),
+        GraphTrainerOptions.from_flat({**options, "task": predicted}),
     )
     if as_json:
         typer.echo(json.dumps(_readiness_json(readiness), indent=2))
         if not readiness.is_ready:
             raise typer.Exit(arguments.REFUSED_EXIT_CODE)
         return
-    _show_readiness(readiness, model_fn)
+    _show_readiness(readiness, options["model_fn"])
     blocking = [f"{problem.op} in {problem.layer}" for problem in readiness.problems if problem.blocks]
     number = f"{len(blocking)} {'problem' if len(blocking) == 1 else 'problems'}"
     arguments.end_with_verdict(

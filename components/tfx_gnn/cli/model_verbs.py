@@ -13,6 +13,7 @@ from rich.table import Table
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.option_flags import flags_of_options
+from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 from tfx_gnn.components.graph_pusher.options import GraphPusherOptions
 from tfx_gnn.components.graph_skew_validator.options import GraphSkewValidatorOptions
 
@@ -23,19 +24,13 @@ if TYPE_CHECKING:
 _SHOWN_CANDIDATES = 3
 
 
+@flags_of_options(GraphEvaluatorOptions, leave_out=("task",), as_values=True)
 def evaluate(
     *,
     examples_dir: arguments.Examples,
     model_dir: arguments.Model,
     evaluation_dir: Annotated[str, arguments.folder("Where to write `metrics.json`.")],
     blessing_dir: Annotated[str, arguments.folder("Where to write `BLESSED` or `NOT_BLESSED`, and the reasons.")],
-    label_feature: Annotated[
-        str,
-        typer.Option(
-            help="Label feature of node set `_readout` in the raw examples, for node classification.",
-            show_default=False,
-        ),
-    ] = "",
     task_json: Annotated[
         str,
         typer.Option(
@@ -44,71 +39,13 @@ def evaluate(
             show_default=False,
         ),
     ] = "",
-    split: Annotated[str, typer.Option(help="Split to evaluate.")] = "test",
-    baseline_split: Annotated[
-        str, typer.Option(help="Split to compute the baseline from: the majority class or the mean.")
-    ] = "train",
-    min_accuracy_over_majority: Annotated[
-        float, typer.Option(help="The model's accuracy must exceed that of the majority class by more than this.")
-    ] = 0.0,
-    min_accuracy: Annotated[float, typer.Option(help="Lowest acceptable accuracy, in [0, 1].")] = 0.0,
-    min_macro_f1: Annotated[float, typer.Option(help="Lowest acceptable macro-F1, in [0, 1].")] = 0.0,
-    baseline_confidence: Annotated[
-        float,
-        typer.Option(
-            help="How sure it must be that the model is better than the baseline, as the level of a bootstrap "
-            "interval of the difference; 0: bless a model that may be better by chance only."
-        ),
-    ] = 0.95,
-    bootstrap_replicas: Annotated[int, typer.Option(help="Replicas of the bootstrap.")] = 1000,
-    max_examples_without_label: Annotated[
-        int, typer.Option(help="Examples that may lack a label; with more of them, the evaluation fails.")
-    ] = 0,
-    thresholds: Annotated[
-        str, typer.Option(help='Bounds on metrics: \'{"mrr": 0.3, "rmse": {"max": 1.3}}\'.', metavar="JSON")
-    ] = "{}",
-    slices: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--slice",
-            help="Feature to slice metrics by, such as 'nodes/paper.venue' of the seed; repeat for several.",
-            show_default=False,
-        ),
-    ] = None,
-    num_slices: Annotated[
-        int, typer.Option(help="Slices of each feature to report: this many of the largest and of the smallest.")
-    ] = 10,
-    slice_thresholds: Annotated[
-        str, typer.Option(help="Bounds on metrics, as in --thresholds, that every slice must meet.", metavar="JSON")
-    ] = "{}",
-    min_slice_examples: Annotated[
-        int, typer.Option(help="Labelled examples that a slice must have for --slice-thresholds to apply.")
-    ] = 1,
-    known_links: Annotated[
-        str,
-        typer.Option(
-            help="Table of the true links of all splits, with columns 'source' and 'target': candidates that it lists "
-            "but that are labelled false are left out of rankings.",
-            show_default=False,
-            metavar="FILE",
-        ),
-    ] = "",
-    known_link_features: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--known-link-feature",
-            help="Column of that table, and feature of `_readout`, that distinguishes links between the same two "
-            "nodes; repeat for several.",
-            show_default=False,
-        ),
-    ] = None,
+    options: dict[str, Any],
     beam_args: arguments.BeamArgs = None,
 ) -> None:
     """Measure the exported model on raw examples, and bless it if it is good enough.
 
     Exits with 1 if it is not blessed.
     """
-    from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
     from tfx_gnn.components.graph_evaluator.stage import evaluate_graph_model
 
     evaluation = evaluate_graph_model(
@@ -116,30 +53,14 @@ def evaluate(
         model_dir=model_dir,
         evaluation_dir=evaluation_dir,
         blessing_dir=blessing_dir,
-        options=GraphEvaluatorOptions(
-            label_feature=label_feature,
-            task=arguments.read_task("", task_json) if task_json else None,
-            split=split,
-            baseline_split=baseline_split,
-            min_accuracy_over_majority=min_accuracy_over_majority,
-            min_accuracy=min_accuracy,
-            min_macro_f1=min_macro_f1,
-            baseline_confidence=baseline_confidence,
-            bootstrap_replicas=bootstrap_replicas,
-            max_examples_without_label=max_examples_without_label,
-            thresholds=arguments.read_object("--thresholds", thresholds),
-            slices=tuple(slices or ()),
-            num_slices=num_slices,
-            slice_thresholds=arguments.read_object("--slice-thresholds", slice_thresholds),
-            min_slice_examples=min_slice_examples,
-            known_links=known_links,
-            known_link_features=tuple(known_link_features or ()),
-        ),
+        options=GraphEvaluatorOptions(task=arguments.read_task("", task_json) if task_json else None, **options),
         beam_args=tuple(beam_args or ()),
     )
     for name, task in evaluation.tasks.items():
         of_task = f" with a label of task '{name}'" if name else ""
-        arguments.console.print(_table_of_metrics(task, f"{task.num_examples} examples of split '{split}'{of_task}"))
+        arguments.console.print(
+            _table_of_metrics(task, f"{task.num_examples} examples of split '{options['split']}'{of_task}")
+        )
     for reason in evaluation.reasons:
         arguments.console.print(reason, markup=False)
     for warning in evaluation.warnings:

@@ -47,6 +47,7 @@ def flags_of_options(
     options_class: type,
     *,
     into: str = "options",
+    only: Collection[str] = (),
     leave_out: Collection[str] = (),
     as_values: bool = False,
     panel: str | None = None,
@@ -61,6 +62,7 @@ def flags_of_options(
     Args:
         options_class: dataclass of the options; groups have the flat names of their options.
         into: the command's parameter for the options.
+        only: flat names of the options with a flag; empty for all.
         leave_out: flat names of options without a flag, which keep their defaults.
         as_values: whether the parameter gets a dict of values by flat name, to be completed by the command.
         panel: panel of the help that lists the flags; None for that of all options.
@@ -75,7 +77,7 @@ def flags_of_options(
             option, (names or {}).get(option.name, ""), panel=panel, is_joined=option.name in comma_separated
         )
         for option in _options_of(options_class)
-        if option.name not in leave_out
+        if option.name not in leave_out and (not only or option.name in only)
     }
 
     def decorate(verb: _Verb) -> _Verb:
@@ -140,9 +142,6 @@ def _flag(option: _Option, flag: str, *, panel: str | None, is_joined: bool) -> 
     elif origin in (typing.Union, types.UnionType) and any(_is_a(get_origin(item), Mapping) for item in items):
         annotation, read = str, functools.partial(_read_text_or_object, own_name)
         more.update(metavar="TEXT|JSON")
-    elif kind is bool and not default:
-        # Without a name, typer adds its opposite.
-        flag = flag or own_name
     declared = typer.Option(*([flag] if flag else []), **more)
     return _Flag(
         parameter=inspect.Parameter(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
+from tfx_gnn.cli.option_flags import flags_of_options
+from tfx_gnn.components.graph_tuner.options import GraphTunerOptions
+from tfx_gnn.distribution.options import STRATEGIES_OF_ONE_PROCESS
 from tfx_gnn.io.plain_console import PlainConsole
 from tfx_gnn.io.quiet_libraries import quiet_first_compilation
+from tfx_gnn.training.options import GraphTrainerOptions
 
 if TYPE_CHECKING:
     from tfx_gnn.components.graph_tuner.trials import TuningSummary
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 _SHOWN_TRIALS = 10
 
 
+@flags_of_options(GraphTunerOptions, leave_out=("trainer", "search_space"), as_values=True)
 def tune(
     *,
     transformed_examples_dir: arguments.TransformedExamples,
@@ -60,39 +65,12 @@ def tune(
         ),
     ] = "{}",
     num_epochs: Annotated[int, typer.Option(help="Epochs per trial.")] = 10,
-    num_trials: Annotated[
-        int, typer.Option(help="Number of trials; a grid search ends earlier if every combination has been tried.")
-    ] = 20,
-    objective: Annotated[str, typer.Option(help="Loss or metric to optimize, such as 'val_accuracy'.")] = "val_loss",
-    direction: Annotated[
-        str, typer.Option(help="Direction of the objective: 'minimize', 'maximize' or 'auto'.")
-    ] = "auto",
-    sampler: Annotated[str, typer.Option(help="How hyperparameters are chosen: 'tpe', 'random' or 'grid'.")] = "tpe",
-    pruner: Annotated[
-        str, typer.Option(help="How weak trials are ended early: 'none', 'median' or 'hyperband'.")
-    ] = "none",
-    num_startup_trials: Annotated[
-        int,
-        typer.Option(help="First trials, which 'tpe' chooses at random and which 'median' waits for before it prunes."),
-    ] = 5,
-    max_failed_trials: Annotated[int, typer.Option(help="Failed trials to tolerate; one more ends the search.")] = 0,
-    search_seed: Annotated[int, typer.Option(help="Seed of the choice of hyperparameters.")] = 0,
-    search_dir: Annotated[
-        str,
-        typer.Option(
-            help="Folder of finished trials, from which a restarted search resumes; by default a hidden folder next to "
-            "the output.",
-            show_default=False,
-            metavar="FOLDER",
-        ),
-    ] = "",
+    options: dict[str, Any],
 ) -> None:
     """Search for the model's best hyperparameters in short training runs."""
-    from tfx_gnn.components.graph_tuner.options import GraphTunerOptions
     from tfx_gnn.components.graph_tuner.search_space import SearchRange
     from tfx_gnn.components.graph_tuner.stage import tune_graph_model
     from tfx_gnn.io import options_json
-    from tfx_gnn.training.options import GraphTrainerOptions
 
     further = arguments.read_object("--trainer-json", trainer_json)
     named = GraphTrainerOptions(
@@ -121,15 +99,7 @@ def tune(
         options=GraphTunerOptions(
             trainer=trainer,
             search_space=options_json.from_json(search_space, dict[str, SearchRange], name="--search-space"),
-            num_trials=num_trials,
-            objective=objective,
-            direction=direction,
-            sampler=sampler,
-            pruner=pruner,
-            num_startup_trials=num_startup_trials,
-            max_failed_trials=max_failed_trials,
-            search_seed=search_seed,
-            search_dir=search_dir,
+            **options,
         ),
     )
     _show_trials(summary)
@@ -155,13 +125,13 @@ def _show_trials(summary: TuningSummary) -> None:
     PlainConsole(width=max(arguments.console.width, 100)).print(shown, crop=False)
 
 
+@flags_of_options(GraphTrainerOptions, leave_out=("task",), as_values=True)
 def train(
     *,
     transformed_examples_dir: arguments.TransformedExamples,
     transform_graph_dir: arguments.TransformGraph,
     graph_schema_dir: arguments.GraphSchema,
     transformed_graph_schema_dir: arguments.TransformedGraphSchema,
-    model_fn: arguments.ModelFn,
     model_dir: Annotated[str, arguments.folder("Where to write the model for serving.")],
     model_run_dir: Annotated[str, arguments.folder("Where to write TensorBoard logs, checkpoints and the summary.")],
     size_constraints_dir: arguments.OptionalSizeConstraints = "",
@@ -202,161 +172,15 @@ def train(
             metavar="FOLDER",
         ),
     ] = "",
-    num_epochs: Annotated[int, typer.Option(help="Passes over the training split.")] = 10,
-    train_split: Annotated[str, typer.Option(help="Split to train on.")] = "train",
-    eval_split: Annotated[str, typer.Option(help="Split to evaluate after every epoch.")] = "val",
-    batching: Annotated[
-        str, typer.Option(help="Batches of the training split: 'packed', 'fit_or_skip', 'tight' or 'ego'.")
-    ] = "packed",
-    batch_size: Annotated[
-        int,
-        typer.Option(
-            help="Graphs in a step, over all replicas together. 0, except with 'ego': each replica uses the "
-            "--batch-size of `sizes learn`."
-        ),
-    ] = 0,
-    success_ratio: Annotated[
-        float, typer.Option(help="Success ratio of the fit-or-skip budget to use, one of those that were learned.")
-    ] = 0.99,
-    shuffle_buffer_size: Annotated[int, typer.Option(help="Graphs in the shuffle buffer; 1 for no shuffling.")] = (
-        10_000
-    ),
-    training_seed: Annotated[int, typer.Option(help="Seed of weights, dropout and the order of examples.")] = 0,
-    early_stopping_patience: Annotated[
-        int, typer.Option(help="Epochs without a better --monitor before training stops; 0: no early stopping.")
-    ] = 0,
-    monitor: Annotated[
-        str,
-        typer.Option(
-            help="Loss or metric on the evaluation split by which the best epoch is chosen, such as 'val_accuracy'."
-        ),
-    ] = "val_loss",
-    monitor_mode: Annotated[
-        str, typer.Option(help="Whether --monitor is better when smaller or larger: 'min', 'max' or 'auto'.")
-    ] = "auto",
-    strategy: Annotated[
-        str,
-        typer.Option(
-            help="Where training runs: 'default', 'one_device', 'mirrored', 'multi_worker_mirrored', "
-            "'parameter_server' or 'tpu'. With several processes, run this command in each, with its own TF_CONFIG."
-        ),
-    ] = "default",
-    devices: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--device",
-            help="Device for 'one_device' or 'mirrored', such as GPU:0; repeat for several.",
-            show_default=False,
-        ),
-    ] = None,
-    tpu: Annotated[str, typer.Option(help="Name of the TPU, or 'local'.", show_default=False)] = "",
-    num_parameter_partitions: Annotated[
-        int,
-        typer.Option(
-            help="Maximum number of partitions of a large table under 'parameter_server'; 0: one per parameter server."
-        ),
-    ] = 0,
-    sharding: Annotated[
-        str, typer.Option(help="How files are divided among processes: 'auto', 'file', 'data' or 'off'.")
-    ] = "auto",
-    class_sampling: Annotated[
-        str,
-        typer.Option(
-            help="How many times a training example comes in an epoch: 'balanced' makes all classes equally frequent; "
-            "or mean numbers by class: '{\"fraud\": 5}'. By default, once.",
-            show_default=False,
-        ),
-    ] = "",
-    examples_per_class: Annotated[
-        int, typer.Option(help="Examples of each class to train on, chosen by hash; 0: all.")
-    ] = 0,
-    optimizer: Annotated[
-        str,
-        typer.Option(
-            help="Optimizer of a model that is not compiled: 'adam', 'adamw', 'sgd', 'momentum', 'rmsprop' or "
-            "'adagrad'. By default, adam.",
-            show_default=False,
-        ),
-    ] = "",
-    learning_rate: Annotated[
-        float,
-        typer.Option(
-            help="Its learning rate, or the highest one of a schedule; 0: 'learning_rate' of --hyperparameters, or "
-            "0.001."
-        ),
-    ] = 0.0,
-    learning_rate_schedule: Annotated[
-        str,
-        typer.Option(
-            help="How the learning rate falls over the training steps: 'constant', 'linear', 'cosine', 'exponential' "
-            "or 'step'."
-        ),
-    ] = "constant",
-    warmup_share: Annotated[
-        float, typer.Option(help="Share of the training steps in which the learning rate first rises from 0.")
-    ] = 0.0,
-    final_learning_rate_share: Annotated[
-        float, typer.Option(help="Learning rate at the end of a schedule, as a share of the highest one.")
-    ] = 0.01,
-    weight_decay: Annotated[float, typer.Option(help="Decoupled weight decay of matrices.")] = 0.0,
-    l2: Annotated[float, typer.Option(help="Factor of the sum of squares of matrices in the loss.")] = 0.0,
-    gradient_clip_norm: Annotated[
-        float, typer.Option(help="Norm of all gradients together to which they are clipped; 0: no clipping.")
-    ] = 0.0,
-    precision: Annotated[
-        str, typer.Option(help="Precision of the layers' computation: 'float32' or 'mixed_bfloat16'.")
-    ] = "float32",
-    steps_per_execution: Annotated[int, typer.Option(help="Steps to run in one call to TensorFlow.")] = 1,
-    jit_compile: Annotated[bool, typer.Option(help="Compile the step with XLA; on one replica only.")] = False,
-    deterministic: Annotated[
-        bool, typer.Option(help="Make the same seed give the same weights, bit for bit, on one device.")
-    ] = False,
-    hyperparameters: arguments.Hyperparameters = "{}",
-    checkpoint_every_steps: Annotated[
-        int, typer.Option(help="Steps between checkpoints; 0: one after every epoch.")
-    ] = 0,
-    checkpoint_dir: Annotated[
-        str,
-        typer.Option(
-            help="Folder of checkpoints, from which a restarted training resumes; by default a hidden folder next to "
-            "the model run.",
-            show_default=False,
-            metavar="FOLDER",
-        ),
-    ] = "",
-    raw_tensor_signature: Annotated[
-        bool, typer.Option(help="Export a further signature, `tensors`, that takes raw graphs as plain tensors.")
-    ] = False,
-    allow_unsafe_operations: Annotated[
-        bool,
-        typer.Option(
-            help="Export the model even if it has operations that abort a multi-threaded server, such as "
-            "FusedBatchNormV3."
-        ),
-    ] = False,
-    verify_tpu: Annotated[
-        str,
-        typer.Option(
-            help="When to check the model, before training, for what a TPU cannot do: 'auto' (under strategy 'tpu'), "
-            "'always' or 'never'."
-        ),
-    ] = "auto",
+    options: dict[str, Any],
 ) -> None:
     """Train the model and export it together with the transform."""
     from tfx_gnn.components.graph_trainer.stage import train_graph_model
-    from tfx_gnn.distribution.options import STRATEGIES_OF_ONE_PROCESS, StrategyOptions
     from tfx_gnn.training.loop.training_loop import TrainingPreemptedError
-    from tfx_gnn.training.options import (
-        BatchingOptions,
-        CheckpointOptions,
-        ExecutionOptions,
-        ExportOptions,
-        GraphTrainerOptions,
-        OptimizationOptions,
-    )
 
+    predicted = arguments.read_task(task, task_json, label_feature=label_feature, class_vocabulary=class_vocabulary)
     # With several processes, connections to other machines must be set up before TensorFlow starts.
-    if strategy in STRATEGIES_OF_ONE_PROCESS:
+    if options["strategy"] in STRATEGIES_OF_ONE_PROCESS:
         quiet_first_compilation()
     try:
         train_graph_model(
@@ -370,60 +194,7 @@ def train(
             precomputed_batches_dir=precomputed_batches_dir,
             best_hyperparameters_dir=best_hyperparameters_dir,
             examples_dir=examples_dir,
-            options=GraphTrainerOptions(
-                model_fn=model_fn,
-                task=arguments.read_task(
-                    task, task_json, label_feature=label_feature, class_vocabulary=class_vocabulary
-                ),
-                num_epochs=num_epochs,
-                train_split=train_split,
-                eval_split=eval_split,
-                training_seed=training_seed,
-                early_stopping_patience=early_stopping_patience,
-                monitor=monitor,
-                monitor_mode=monitor_mode,
-                hyperparameters=arguments.read_object("--hyperparameters", hyperparameters),
-                batching=BatchingOptions(
-                    kind=batching,
-                    batch_size=batch_size,
-                    success_ratio=success_ratio,
-                    shuffle_buffer_size=shuffle_buffer_size,
-                    sharding=sharding,
-                    class_sampling=(
-                        arguments.read_object("--class-sampling", class_sampling)
-                        if class_sampling.lstrip().startswith("{")
-                        else class_sampling
-                    ),
-                    examples_per_class=examples_per_class,
-                ),
-                optimization=OptimizationOptions(
-                    optimizer=optimizer,
-                    learning_rate=learning_rate,
-                    schedule=learning_rate_schedule,
-                    warmup_share=warmup_share,
-                    final_learning_rate_share=final_learning_rate_share,
-                    weight_decay=weight_decay,
-                    l2=l2,
-                    gradient_clip_norm=gradient_clip_norm,
-                ),
-                execution=ExecutionOptions(
-                    precision=precision,
-                    steps_per_execution=steps_per_execution,
-                    jit_compile=jit_compile,
-                    deterministic=deterministic,
-                ),
-                strategy=StrategyOptions(
-                    kind=strategy,
-                    devices=tuple(devices or ()),
-                    tpu=tpu,
-                    num_parameter_partitions=num_parameter_partitions,
-                ),
-                checkpoints=CheckpointOptions(every_steps=checkpoint_every_steps, directory=checkpoint_dir),
-                export=ExportOptions(
-                    raw_tensor_signature=raw_tensor_signature, allow_unsafe_operations=allow_unsafe_operations
-                ),
-                verify_tpu=verify_tpu,
-            ),
+            options=GraphTrainerOptions.from_flat({**options, "task": predicted}),
         )
     except TrainingPreemptedError as stopped:
         # Exit code 0, so that the scheduler that preempted the machine counts no failure; the next start resumes.
