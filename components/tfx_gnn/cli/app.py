@@ -16,6 +16,7 @@ from tfx_gnn.cli import (
     project_verbs,
     schedule_verbs,
     service_verbs,
+    show_verb,
     table_verbs,
     training_data_verbs,
     training_verbs,
@@ -26,7 +27,7 @@ from tfx_gnn.io.quiet_libraries import quiet_start
 
 _ORDER = (
     "new", "sample", "schema", "validate", "transform", "sizes", "batches", "check-tpu", "tune", "train", "report",
-    "evaluate", "skew", "push", "predict", "submit", "status", "wait", "logs", "cancel", "schedule",
+    "evaluate", "skew", "push", "predict", "show", "submit", "status", "wait", "logs", "cancel", "schedule",
 )  # fmt: skip
 
 
@@ -67,6 +68,7 @@ for _verb in (
     model_verbs.skew,
     model_verbs.push,
     model_verbs.predict,
+    show_verb.show,
     service_verbs.submit,
     service_verbs.status,
     service_verbs.wait,
