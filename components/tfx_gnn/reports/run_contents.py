@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -16,6 +16,7 @@ from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema import schema_io
 from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.io.text_files import read_json
+from tfx_gnn.reports.subgraph_view import read_viewed_examples
 
 _SPLIT = "Split-"
 _FILES = {
@@ -63,7 +64,8 @@ class RunContents:
             "evaluation", "verdict", "skew" and "push".
         schema: schema of the raw examples; None if there is none.
         statistics: statistics of the examples by split.
-        examples_dir: folder of the raw examples; empty if there is none.
+        examples: the first examples, in the form of `subgraph_view`.
+        example_notes: sentences about examples that are left out.
         reports: paths of the reports that steps wrote, by component.
         problems: sentences about files that cannot be read.
     """
@@ -71,7 +73,8 @@ class RunContents:
     files: Mapping[str, Mapping[str, Any]]
     schema: GraphSchema | None
     statistics: SplitStatistics
-    examples_dir: str
+    examples: Sequence[Mapping[str, Any]]
+    example_notes: tuple[str, ...]
     reports: Mapping[str, str]
     problems: tuple[str, ...]
 
@@ -118,11 +121,18 @@ def read_contents(folders: Mapping[str, Mapping[str, str]]) -> RunContents:
         path = os.path.join(folders.get(component, {}).get(output, ""), "report.html")
         if output in folders.get(component, {}) and tf.io.gfile.exists(path):
             reports[component] = path
+    schema = _schema(examples_dir, problems)
+    examples: list[dict[str, Any]] = []
+    notes: list[str] = []
+    if schema is not None:
+        with _noting(problems, examples_dir):
+            examples, notes = read_viewed_examples(examples_dir, schema)
     return RunContents(
         files=files,
-        schema=_schema(examples_dir, problems),
+        schema=schema,
         statistics=_statistics(folders.get("GraphExampleValidator", {}).get("statistics", ""), problems),
-        examples_dir=examples_dir,
+        examples=examples,
+        example_notes=tuple(notes),
         reports=reports,
         problems=tuple(problems),
     )

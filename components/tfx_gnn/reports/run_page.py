@@ -12,6 +12,7 @@ from importlib import resources
 from typing import Any
 
 from tfx_gnn.reports import number_texts
+from tfx_gnn.reports.data_figures import degree_histograms, label_tables, set_rows
 from tfx_gnn.reports.evaluation_figures import (
     ConfusionMatrix,
     MetricRow,
@@ -25,6 +26,7 @@ from tfx_gnn.reports.evaluation_figures import (
 from tfx_gnn.reports.report_page import draw_curves, render_page
 from tfx_gnn.reports.run_contents import RunContents
 from tfx_gnn.reports.run_record import RecordedRun, RecordedStep
+from tfx_gnn.reports.schema_diagram import draw_schema
 
 STEPS = (
     "SubgraphExampleGen",
@@ -98,7 +100,9 @@ def render_run_page(run: RecordedRun, contents: RunContents) -> str:
 
     The page needs no network, and no script but its own may run in it.
     """
-    script = page_script("page.js")
+    script = page_script("page.js", "subgraph.js")
+    schema, sizes = contents.schema, split_sizes(contents)
+    sampling = contents.file("sampling")
     return render_page(
         "run.html.j2",
         run=run,
@@ -110,7 +114,14 @@ def render_run_page(run: RecordedRun, contents: RunContents) -> str:
         spans=_spans(run.steps),
         not_started=not_started(run),
         versions=_versions(run, contents),
-        splits=split_sizes(contents),
+        splits=sizes,
+        schema_rows=set_rows(schema, sampling) if schema is not None else [],
+        schema_drawing=draw_schema(schema) if schema is not None else "",
+        labels=label_tables(contents.statistics, sizes),
+        degrees=degree_histograms(contents.statistics, sizes),
+        has_examples=bool(contents.examples),
+        examples=contents.examples,
+        example_notes=contents.example_notes,
         budgets=_budgets(contents),
         remarks=_remarks(contents),
         curves=_curves(contents),
@@ -119,7 +130,6 @@ def render_run_page(run: RecordedRun, contents: RunContents) -> str:
         pushed_at=_pushed_at(run),
         script=script,
         script_hash=script_hash(script),
-        data_block="",
     )
 
 
