@@ -27,7 +27,7 @@ from tfx_gnn.io.quiet_libraries import quiet_start
 
 _ORDER = (
     "new", "sample", "schema", "validate", "transform", "sizes", "batches", "check-tpu", "tune", "train", "report",
-    "evaluate", "skew", "push", "predict", "show", "submit", "status", "wait", "logs", "cancel", "schedule",
+    "evaluate", "skew", "push", "predict", "show", "compare", "submit", "status", "wait", "logs", "cancel", "schedule",
 )  # fmt: skip
 
 
@@ -69,6 +69,7 @@ for _verb in (
     model_verbs.push,
     model_verbs.predict,
     show_verb.show,
+    show_verb.compare,
     service_verbs.submit,
     service_verbs.status,
     service_verbs.wait,

@@ -81,3 +81,36 @@ def _open(path: str, *, no_open: bool) -> None:
 
     if not no_open and not webbrowser.open(Path(path).resolve().as_uri()):
         arguments.console.print("No browser opened; open the page yourself.", style="dim")
+
+
+def compare(
+    runs: Annotated[list[str], typer.Argument(help=_RUN_HELP, metavar="RUN RUN [RUN ...]")],
+    *,
+    output: Output = "",
+    no_open: NoOpen = False,
+    as_json: AsJson = False,
+) -> None:
+    """Set runs side by side on one page: options, data, curves, metrics, classes, slices, sizes and times.
+
+    Differences are from the first run. By default the page is written to comparison.html in its root.
+    """
+    import dataclasses
+
+    from tfx_gnn.reports.comparison_page import MAX_RUNS, compare_runs, name_runs, render_comparison_page
+    from tfx_gnn.reports.report_page import write_page
+    from tfx_gnn.reports.run_contents import read_contents
+    from tfx_gnn_pipelines.recorded_run import read_run
+
+    if not 2 <= len(runs) <= MAX_RUNS:
+        raise ValueError(f"`RUN` must be given 2 to {MAX_RUNS} times; got {len(runs)}. Name the runs to compare.")
+    records = [read_run(run) for run in runs]
+    named = name_runs([(record, read_contents(record.folders())) for record in records])
+    path = output or os.path.join(records[0].root, "comparison.html")
+    write_page(render_comparison_page(named), path)
+    if as_json:
+        found = dataclasses.asdict(compare_runs(named))
+        titles = [one.title for one in named]
+        typer.echo(json.dumps({"page": os.path.abspath(path), "runs": titles, **found}, indent=2))
+        return
+    arguments.say_written(page=path)
+    _open(path, no_open=no_open)
