@@ -108,7 +108,8 @@ class _Database:
             self._store = metadata_store.MetadataStore(config)
             self._runs = sorted(self._store.get_contexts_by_type(RUN_CONTEXT), key=lambda context: context.id)
             pipelines = self._store.get_contexts_by_type(PIPELINE_CONTEXT)
-        except errors.StatusError as error:
+        # A file that is no database at all gives a RuntimeError.
+        except (errors.StatusError, RuntimeError) as error:
             raise ValueError(
                 f"`RUN` must hold a database of ML Metadata; got {config.sqlite.filename_uri!r}, which cannot be read: "
                 f"{' '.join(str(error).split())[:200]}. Move it away to read the folders alone."

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.graph.schema.schema_spec import dtype_name
 from tfx_gnn.reports import number_texts
+from tfx_gnn.reports.data_figures import shown_dtype
 from tfx_gnn.reports.evaluation_figures import metric_rows
 from tfx_gnn.reports.report_page import NUM_SERIES_COLORS, draw_curves, render_page
 from tfx_gnn.reports.run_contents import RunContents
@@ -187,9 +187,9 @@ def _schema(schema: GraphSchema) -> dict[tuple[str, ...], str]:
         for name, one in sets.items():
             found[kind, name] = "present"
             for feature, value in one.features.items():
-                found[kind, f"{name}.{feature}"] = dtype_name(value.dtype)
+                found[kind, f"{name}.{feature}"] = shown_dtype(value)
     for feature, value in schema.context.features.items():
-        found["context", feature] = dtype_name(value.dtype)
+        found["context", feature] = shown_dtype(value)
     return found
 
 

@@ -10,7 +10,7 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import Feature, GraphSchema
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
-from tfx_gnn.graph.schema.schema_spec import dtype_name
+from tfx_gnn.graph.schema.schema_spec import declared_dtype, dtype_name
 from tfx_gnn.reports.run_contents import SplitStatistics
 
 _DEGREES = {"out_degree": "out-degree", "in_degree": "in-degree"}
@@ -128,8 +128,14 @@ def _features(features: Mapping[str, Feature]) -> tuple[tuple[str, str, str], ..
         feature = features[name]
         dims = [dim.size for dim in feature.shape.dim]
         shape = f" [{', '.join('?' if size < 0 else str(size) for size in dims)}]" if dims else ""
-        rows.append((name, dtype_name(feature.dtype) + shape, feature.description))
+        rows.append((name, shown_dtype(feature) + shape, feature.description))
     return tuple(rows)
+
+
+def shown_dtype(feature: Feature) -> str:
+    """Names the dtype of a feature, as in "int64"."""
+    dtype = declared_dtype(feature.dtype)
+    return str(dtype.name) if dtype is not None else dtype_name(feature.dtype)
 
 
 def degree_histograms(statistics: SplitStatistics, sizes: Mapping[str, int]) -> list[DegreeHistogram]:

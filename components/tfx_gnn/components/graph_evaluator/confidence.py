@@ -81,8 +81,8 @@ class ConfidenceCounts:
             return tuple(sums.tolist())
 
         mistakes = [
-            Mistake(id=ids[i], true=truth[i], predicted=predicted[i], score=round(float(scores[i]), 6))
-            for i in np.flatnonzero(is_labelled & ~is_correct).tolist()
+            Mistake(id=ids[int(i)], true=truth[int(i)], predicted=predicted[int(i)], score=round(float(scores[i]), 6))
+            for i in np.flatnonzero(is_labelled & ~is_correct)
         ]
         return cls(
             num_examples=total(np.ones_like(units)),
