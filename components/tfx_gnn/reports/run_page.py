@@ -7,6 +7,7 @@ import dataclasses
 import datetime as dt
 import hashlib
 import math
+import os
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
@@ -160,7 +161,15 @@ def outcome_of(run: RecordedRun, contents: RunContents) -> Outcome:
         )
     push = contents.file("push")
     if push.get("pushed"):
-        return Outcome(mood="good", title=f"Pushed as version {push['version']}.", text=str(push.get("path", "")))
+        path = str(push["path"])
+        is_gone = "://" not in path and os.path.isabs(path) and not os.path.isdir(path)
+        if any(step.component == "GraphPusher" and step.state == "cached" for step in run.steps):
+            title = f"Nothing new: an earlier run pushed version {push['version']}."
+        else:
+            title = f"Pushed as version {push['version']}."
+        return Outcome(
+            mood="plain" if is_gone else "good", title=title, text=f"{path} is gone since." if is_gone else path
+        )
     if push:
         return Outcome(mood="bad", title="Not pushed.", text=str(push.get("reason", "")))
     return Outcome(mood="plain", title="Nothing was pushed.", text="GraphPusher did not run.")

@@ -56,12 +56,28 @@ def read_viewed_examples(examples_dir: str, schema: GraphSchema) -> tuple[list[d
                 notes.append(f"{title} has {num_nodes:,} nodes and is not drawn; {MAX_NODES:,} are the most.")
                 continue
             example = viewed_example(graph, title)
-            cost = sum(len(values) for one in example["sets"] for values in one["features"].values())
+            cost = _num_texts(example)
             if shown and (cost > room or len(shown) == _MAX_EXAMPLES):
                 return shown, [*notes, f"Only the first {len(shown)} examples are drawn."]
+            if cost > room:
+                cost = _leave_out_features(example, room)
+                notes.append(f"{title} has more values than fit here: some features of its nodes are left out.")
             room -= cost
             shown.append(example)
     return shown, notes
+
+
+def _num_texts(example: Mapping[str, Any]) -> int:
+    return sum(len(texts) for one in example["sets"] for texts in one["features"].values())
+
+
+def _leave_out_features(example: dict[str, Any], room: int) -> int:
+    """Keeps as many features of each node set as fit, ids first; returns how many texts remain."""
+    most = max(1, room // max(1, sum(one["size"] for one in example["sets"])))
+    for one in example["sets"]:
+        kept = sorted(one["features"], key=lambda name: (name != "#id", name))[:most]
+        one["features"] = {name: one["features"][name] for name in kept}
+    return _num_texts(example)
 
 
 def viewed_example(graph: GraphTensor, title: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import html.parser
 import json
 from pathlib import Path
@@ -107,6 +108,19 @@ def test_a_failed_run_says_where_and_why_and_what_did_not_start(folders, make_ru
     assert not_started(run)[:3] == ["GraphSchemaGen", "SizeConstraintLearner", "GraphTrainer"]
     assert "There is no summary of GraphTrainer in this run." in text
     assert "There is no evaluation in this run." in text
+
+
+def test_a_cached_push_is_not_told_as_a_new_one_and_a_lost_version_is_named(tmp_path, write_artifacts, make_run):
+    folders = write_artifacts(tmp_path)
+    path = Path(folders["GraphPusher"]["pushed_model"], "pushed_version.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "path": str(tmp_path / "serving" / "7")}))
+    run = make_run(folders)
+    run = dataclasses.replace(run, steps=tuple(dataclasses.replace(step, state="cached") for step in run.steps))
+
+    outcome = outcome_of(run, read_contents(folders))
+
+    assert outcome.title == "Nothing new: an earlier run pushed version 7."
+    assert outcome.text == f"{tmp_path / 'serving' / '7'} is gone since."
 
 
 def test_a_run_without_any_artifact_has_a_page(make_run):

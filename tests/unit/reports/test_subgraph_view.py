@@ -2,8 +2,44 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tfx_gnn.graph import Adjacency, Context, EdgeSet, GraphTensor, NodeSet
-from tfx_gnn.reports.subgraph_view import viewed_example
+from tfx_gnn.graph import (
+    Adjacency,
+    Context,
+    EdgeSet,
+    GraphTensor,
+    NodeSet,
+    create_schema_pb_from_graph_spec,
+    write_example,
+)
+from tfx_gnn.records.examples_folder import write_split_shard
+from tfx_gnn.reports import subgraph_view
+from tfx_gnn.reports.subgraph_view import read_viewed_examples, viewed_example
+
+
+def _wide_graph(num_nodes, num_features):
+    features = {f"f{i:02d}": tf.zeros([num_nodes]) for i in range(num_features)}
+    ids = tf.strings.as_string(tf.range(num_nodes))
+    return GraphTensor.from_pieces(
+        node_sets={"a": NodeSet.from_fields(sizes=tf.constant([num_nodes]), features={"#id": ids, **features})}
+    )
+
+
+def test_what_would_make_a_page_too_large_is_left_out_and_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(subgraph_view, "_MAX_VALUES_IN_ALL", 100)
+    graphs = [_wide_graph(30, 5), _wide_graph(2001, 5), _wide_graph(3, 5)]
+    write_split_shard(str(tmp_path), "train", 0, 1, [write_example(graph).SerializeToString() for graph in graphs])
+    schema = create_schema_pb_from_graph_spec(graphs[0].spec.relax(num_nodes=True))
+
+    examples, notes = read_viewed_examples(str(tmp_path), schema)
+
+    assert [(one["title"], list(one["sets"][0]["features"])) for one in examples] == [
+        ("train, example 0", ["#id", "f00", "f01"])
+    ]
+    assert notes == [
+        "train, example 0 has more values than fit here: some features of its nodes are left out.",
+        "train, example 1 has 2,001 nodes and is not drawn; 2,000 are the most.",
+        "Only the first 1 examples are drawn.",
+    ]
 
 
 def test_every_kind_of_feature_becomes_a_short_text():
