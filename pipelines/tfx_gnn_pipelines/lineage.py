@@ -85,8 +85,11 @@ def close_abandoned_executions(metadata_path: str, artifacts_dir: str) -> list[s
     return components
 
 
-def record_error(metadata_path: str, error: BaseException) -> None:
-    """Writes down why the latest run failed, at its failed executions, for those who look at the run later."""
+def record_error(metadata_path: str, error: BaseException, *, since: float) -> None:
+    """Writes down why a run failed, at its executions that failed, for those who look at the run later.
+
+    `since` is the time at which the run began, in seconds since 1970: executions that failed earlier are not its own.
+    """
     store = _open(metadata_path)
     runs = store.get_contexts_by_type(RUN_CONTEXT) if store is not None else []
     if store is None or not runs:
@@ -94,7 +97,9 @@ def record_error(metadata_path: str, error: BaseException) -> None:
     failed = [
         execution
         for execution in store.get_executions_by_context(max(run.id for run in runs))
-        if execution.last_known_state == mlmd.Execution.FAILED and ERROR_PROPERTY not in execution.custom_properties
+        if execution.last_known_state == mlmd.Execution.FAILED
+        and execution.last_update_time_since_epoch >= 1000 * since
+        and ERROR_PROPERTY not in execution.custom_properties
     ]
     for execution in failed:
         text = f"{type(error).__name__}: {error}"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 
 import pytest
 from ml_metadata import metadata_store
@@ -71,7 +72,8 @@ def root(tmp_path_factory):
     metadata.step("first", "Pusher", mlmd.Execution.COMPLETE, inputs=[made], output=str(root / "elsewhere"))
     metadata.step("second", "Gen", mlmd.Execution.CACHED)
     metadata.step("second", "Pusher", mlmd.Execution.FAILED, inputs=[made])
-    record_error(str(root / METADATA_FILE), ValueError("too bad"))
+    record_error(str(root / METADATA_FILE), ValueError("of a later run"), since=time.time() + 60)
+    record_error(str(root / METADATA_FILE), ValueError("too bad"), since=0.0)
     return root
 
 
