@@ -72,9 +72,11 @@ def read_run(place: str) -> RecordedRun:
     if os.path.isfile(os.path.join(root, METADATA_FILE)):
         return _Database(root).read(number, version)
     if not os.path.isdir(os.path.join(root, ARTIFACTS_FOLDER)):
+        inside = sorted(entry.path for entry in os.scandir(root) if _is_root(entry.path))
+        remedy = f"it holds {', '.join(inside[:5])}" if inside else "as in runs/debian_sections"
         raise FileNotFoundError(
             f"`RUN` must hold {METADATA_FILE} or a folder {ARTIFACTS_FOLDER}; got {root!r} with neither. Name the root "
-            "of a pipeline, such as runs/debian_sections."
+            f"of a pipeline: {remedy}."
         )
     return _read_folders(root)
 

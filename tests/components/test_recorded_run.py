@@ -140,6 +140,8 @@ def test_mistakes_name_what_is_there(root, tmp_path):
         read_run(str(tmp_path / "nowhere"))
     with pytest.raises(FileNotFoundError, match=r"must hold metadata.sqlite or a folder artifacts"):
         read_run(str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=r"Name the root of a pipeline: it holds .*/task\."):
+        read_run(str(root.parent))
     (tmp_path / METADATA_FILE).write_text("no database")
     with pytest.raises(ValueError, match=r"must hold a database of ML Metadata"):
         read_run(str(tmp_path))

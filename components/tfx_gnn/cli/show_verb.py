@@ -20,6 +20,8 @@ _RUN_HELP = (
     "pushed version."
 )
 
+_DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
+
 Output = Annotated[str, typer.Option(help="File of the page.", metavar="FILE", show_default=False)]
 NoOpen = Annotated[bool, typer.Option("--no-open", help="Only write the page; do not open a browser.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print what was found as JSON; open nothing.")]
@@ -77,9 +79,12 @@ def _found(run: RecordedRun, contents: RunContents) -> dict[str, Any]:
 
 
 def _open(path: str, *, no_open: bool) -> None:
+    import sys
     import webbrowser
 
-    if not no_open and not webbrowser.open(Path(path).resolve().as_uri()):
+    # Without a display, a browser for terminals would take this one over.
+    has_display = sys.platform in ("darwin", "win32") or any(map(os.environ.get, _DISPLAYS))
+    if not no_open and not (has_display and webbrowser.open(Path(path).resolve().as_uri())):
         arguments.console.print("No browser opened; open the page yourself.", style="dim")
 
 

@@ -58,7 +58,7 @@ def read_viewed_examples(examples_dir: str, schema: GraphSchema) -> tuple[list[d
             example = viewed_example(graph, title)
             cost = _num_texts(example)
             if shown and (cost > room or len(shown) == _MAX_EXAMPLES):
-                return shown, [*notes, f"Only the first {len(shown)} examples are drawn."]
+                return shown, [*notes, f"No more than {len(shown)} fit here; further examples are not drawn."]
             if cost > room:
                 cost = _leave_out_features(example, room)
                 notes.append(f"{title} has more values than fit here: some features of its nodes are left out.")

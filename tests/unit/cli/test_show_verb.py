@@ -45,6 +45,14 @@ def test_show_takes_the_newest_run_below_the_current_folder(tmp_path: Path, monk
     assert "<title>task</title>" in (tmp_path / "page.html").read_text()
 
 
+def test_without_a_display_no_browser_takes_the_terminal_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+
+    assert "open the page yourself" in _run("show", _root(tmp_path, 0.25))
+
+
 def test_compare_tells_differences_from_the_first_run(tmp_path: Path) -> None:
     roots = [_root(tmp_path / name, rmse) for name, rmse in (("a", 0.5), ("b", 0.25))]
 

@@ -38,7 +38,7 @@ def test_what_would_make_a_page_too_large_is_left_out_and_said(tmp_path, monkeyp
     assert notes == [
         "train, example 0 has more values than fit here: some features of its nodes are left out.",
         "train, example 1 has 2,001 nodes and is not drawn; 2,000 are the most.",
-        "Only the first 1 examples are drawn.",
+        "No more than 1 fit here; further examples are not drawn.",
     ]
 
 
