@@ -16,7 +16,7 @@ help:  ## Print this list
 .PHONY: quickstart
 quickstart:  ## Install, then train, check and push a model on real data (runs/debian_sections)
 	@infra/bootstrap.sh quickstart
-	@.venv/bin/python -m tfx_gnn_pipelines debian_sections --runner local
+	@.venv/bin/tfx-gnn run debian_sections --runner local
 
 .PHONY: test
 test: unit components e2e  ## Install, then run all tests of this machine's lane

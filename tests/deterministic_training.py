@@ -1,11 +1,10 @@
 """Pipelines whose training is deterministic, so that runs in different places can be compared by their metrics.
 
-Run as a script, with a task, a root and a number of epochs, it runs the task's pipeline on this machine.
+Run as a script, with a project, a root and a number of epochs, it runs the task's pipeline on this machine.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -26,15 +25,13 @@ def make_training_deterministic(compiled: Path) -> None:
     compiled.write_text(text, encoding="utf-8")
 
 
-def run_locally(task: str, root: str, num_epochs: int) -> None:
-    """Runs the pipeline of a task."""
-    from tfx_gnn_pipelines import config, local_runs
-    from tfx_gnn_pipelines.task import load_task
+def run_locally(project: str, root: str, num_epochs: int) -> None:
+    """Runs the pipeline of a project."""
+    from tfx_gnn_pipelines.local_runs import run_locally
+    from tfx_gnn_pipelines.project import read_project
 
-    settings = config.quickstart(load_task(task), root=root, num_epochs=num_epochs)
-    trainer = settings.graph_trainer
-    trainer = dataclasses.replace(trainer, execution=dataclasses.replace(trainer.execution, deterministic=True))
-    local_runs.run_locally(dataclasses.replace(settings, graph_trainer=trainer))
+    given = {"root": root, "num_epochs": num_epochs, "graph_trainer.execution.deterministic": True}
+    run_locally(read_project(project, shortcuts=given).configure())
 
 
 if __name__ == "__main__":

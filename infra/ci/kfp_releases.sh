@@ -13,11 +13,11 @@ components:
   GraphTrainer: {retries: 2, cpu: 4, volumes: [{claim: checkpoints, path: /checkpoints}]}
 YAML
 places=(--image registry.example/quickstart:1 --push-to gs://bucket/serving)
-.venv/bin/python -m tfx_gnn_pipelines debian_sections --runner kubeflow --compile-only "${places[@]}" \
+.venv/bin/tfx-gnn run debian_sections --runner kubeflow --compile-only "${places[@]}" \
     --output "$folder/compiled/plain.yaml" >/dev/null
-.venv/bin/python -m tfx_gnn_pipelines debian_sections --runner kubeflow --compile-only "${places[@]}" \
+.venv/bin/tfx-gnn run debian_sections --runner kubeflow --compile-only "${places[@]}" \
     --resources "$folder/resources.yaml" --output "$folder/compiled/platform.yaml" >/dev/null
-.venv/bin/python -m tfx_gnn_pipelines debian_sections --runner kubeflow --compile-only "${places[@]}" \
+.venv/bin/tfx-gnn run debian_sections --runner kubeflow --compile-only "${places[@]}" \
     --report-to https://hooks.example/run --output "$folder/compiled/reporting.yaml" >/dev/null
 
 for release in '==2.5.0' '==2.9.0' '==2.13.0' '>=2.16'; do

@@ -64,7 +64,7 @@ main() {
             # Every case runs on lane 1; here every test runs, because it is the releases that differ.
             in_root 'infra/ci/unit_parts.sh --few-cases'
             echo "newest: quickstart pipeline"
-            in_root 'python -m tfx_gnn_pipelines debian_sections --runner local'
+            in_root 'tfx-gnn run debian_sections --runner local'
             ;;
     esac
 }

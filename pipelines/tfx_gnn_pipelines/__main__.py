@@ -1,4 +1,4 @@
-"""`python -m tfx_gnn_pipelines TASK`: see `--help`."""
+"""`python -m tfx_gnn_pipelines` is `tfx-gnn run`."""
 
 import sys
 

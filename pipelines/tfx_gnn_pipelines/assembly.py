@@ -1,4 +1,4 @@
-"""Wires the nine components, once for every task and runner; compiled pipelines may leave parameters open."""
+"""Wires the components, once for every task and runner; compiled pipelines may leave parameters open."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tfx_gnn.components import (
     GraphSkewValidator,
     GraphTrainer,
     GraphTransform,
+    GraphTuner,
     SizeConstraintLearner,
     SubgraphExampleGen,
 )
@@ -36,8 +37,7 @@ COMPONENTS = (
     "GraphSkewValidator",
     "GraphPusher",
 )
-"""Ids of the components, in the order in which they run."""
-
+"""Ids of the components that every pipeline has, in the order in which they run."""
 
 STANDARD_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "tables_dir": ("SubgraphExampleGen.tables_dir", "GraphTransform.tables_dir"),
@@ -47,6 +47,14 @@ STANDARD_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "batch_size": ("SizeConstraintLearner.batch_size",),
 }
 """Parameters that every compiled pipeline leaves open, and the components' parameters that each of them sets."""
+
+
+def component_ids(config: PipelineConfig) -> tuple[str, ...]:
+    """Lists the components of a pipeline, in the order in which they run."""
+    if config.graph_tuner is None:
+        return COMPONENTS
+    trained = COMPONENTS.index("GraphTrainer")
+    return (*COMPONENTS[:trained], "GraphTuner", *COMPONENTS[trained:])
 
 
 def build_components(config: PipelineConfig) -> list[BaseComponent]:
@@ -85,6 +93,18 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         options=config.size_constraint_learner,
         runtime_parameters=opened.pop("SizeConstraintLearner", None),
     )
+    tuner = None
+    if config.graph_tuner is not None:
+        tuner = GraphTuner(
+            transformed_examples=transform.outputs["transformed_examples"],
+            transform_graph=transform.outputs["transform_graph"],
+            graph_schema=schema_gen.outputs["graph_schema"],
+            transformed_graph_schema=transform.outputs["transformed_graph_schema"],
+            size_constraints=size_learner.outputs["size_constraints"],
+            blessing=validator.outputs["blessing"],
+            options=config.graph_tuner,
+            runtime_parameters=opened.pop("GraphTuner", None),
+        )
     trainer = GraphTrainer(
         transformed_examples=transform.outputs["transformed_examples"],
         transform_graph=transform.outputs["transform_graph"],
@@ -93,6 +113,7 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         size_constraints=size_learner.outputs["size_constraints"],
         blessing=validator.outputs["blessing"],
         examples=example_gen.outputs["examples"],
+        best_hyperparameters=tuner.outputs["best_hyperparameters"] if tuner else None,
         options=config.graph_trainer,
         runtime_parameters=opened.pop("GraphTrainer", None),
     )
@@ -125,6 +146,7 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         validator,
         transform,
         size_learner,
+        *([tuner] if tuner else []),
         trainer,
         evaluator,
         skew_validator,
@@ -178,7 +200,7 @@ def _open_targets(config: PipelineConfig) -> dict[str, list[tuple[str, str]]]:
     found: dict[str, list[tuple[str, str]]] = {}
     taken: set[tuple[str, str]] = set()
     for name in config.runtime_parameters:
-        targets = [_split_parameter_name(target) for target in STANDARD_PARAMETERS.get(name, (name,))]
+        targets = [_split_parameter_name(target, config) for target in STANDARD_PARAMETERS.get(name, (name,))]
         if name in STANDARD_PARAMETERS:
             targets = [
                 (component, parameter)
@@ -196,12 +218,13 @@ def _open_targets(config: PipelineConfig) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def _split_parameter_name(name: str) -> tuple[str, str]:
+def _split_parameter_name(name: str, config: PipelineConfig) -> tuple[str, str]:
     component, _, parameter = name.partition(".")
-    if component not in COMPONENTS:
+    known = component_ids(config)
+    if component not in known:
         raise ValueError(
             "`runtime_parameters` (--open-parameter) must have the form 'Component.parameter' with a component among "
-            f"{list(COMPONENTS)}; got {name!r}. Write, for example, 'GraphTrainer.training_seed'."
+            f"{list(known)}; got {name!r}. Write, for example, 'GraphTrainer.training_seed'."
         )
     declared = getattr(components, component).SPEC_CLASS.PARAMETERS
     if parameter not in declared:

@@ -1,9 +1,10 @@
-"""The command line of the pipelines; heavy imports happen only when a command needs them."""
+"""The command `tfx-gnn run`; heavy imports happen only when it needs them."""
 
 from __future__ import annotations
 
-import datetime as dt
+import contextlib
 import enum
+import json
 import os
 import signal
 import sys
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from tfx_gnn_pipelines.config import PipelineConfig
     from tfx_gnn_pipelines.emulator.launcher import ContainerEngine
 
-EXIT_FAILED = 1
-EXIT_NOT_PUSHED = 3
+EXIT_NOT_PUSHED = 1
+EXIT_FAILED = 2
+EXIT_INTERRUPTED = 128 + signal.SIGINT
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -39,9 +41,9 @@ class Runner(str, enum.Enum):
 
 
 _SERVICES = (Runner.KUBEFLOW, Runner.VERTEX)
-_TASK_HELP = (
-    "A task's name, 'list' to see the names, or package.module:ATTRIBUTE for a task of your own; with --runner spec, a "
-    "compiled file."
+_PROJECT_HELP = (
+    "Folder with project.yaml, or such a file; package.module:ATTRIBUTE for a task in Python; the name of a bundled "
+    "task, or 'list' to see these names; with --runner spec, a compiled file."
 )
 _OPEN_HELP = "One more parameter to leave open in the compiled pipeline, as in GraphTrainer.num_epochs; repeatable."
 _RESOURCES_HELP = "File with machine, retries, volumes and the like of each component, for kubeflow and vertex."
@@ -56,16 +58,16 @@ _REPORT_HELP = (
     "and vertex."
 )
 _STORE_HELP = "URL of an S3 server to copy artifacts to, as Kubeflow's launcher does; with --runner spec."
-_OPTIONS_HELP = "YAML file that changes fields of the task and options of the steps: see docs/options.md."
+_OPTIONS_HELP = "YAML file that changes the project: fields of the task, and options of steps."
 _SET_HELP = "One such option, as in --set graph_trainer.hyperparameters.units=64; wins over the file; repeatable."
 _ROOT_HELP = "Folder or URI of all outputs; on Kubeflow, empty for the cluster's default."
 _BEAM_HELP = "Argument of every Beam pipeline, as in --beam-arg=--runner=DataflowRunner; repeatable."
-_TASKS_OWN = "the task's own"
+_PROJECTS_OWN = "the project's own"
 
 
-@app.command(no_args_is_help=True)
+@app.command()
 def run(
-    task: Annotated[str, typer.Argument(help=_TASK_HELP)],
+    project: Annotated[str, typer.Argument(help=_PROJECT_HELP, show_default="the current folder")] = "",
     *,
     runner: Annotated[Runner, typer.Option(help="Where to run it.")] = Runner.LOCAL,
     compile_only: Annotated[bool, typer.Option("--compile-only", help="Write the pipeline spec and stop.")] = False,
@@ -77,7 +79,7 @@ def run(
         ),
     ] = "",
     root: Annotated[str, typer.Option(help=_ROOT_HELP, show_default="runs/TASK")] = "",
-    tables: Annotated[str, typer.Option(help="Folder or URI of the tables.", show_default=_TASKS_OWN)] = "",
+    tables: Annotated[str, typer.Option(help="Folder or URI of the tables.", show_default=_PROJECTS_OWN)] = "",
     tables_version: Annotated[
         str,
         typer.Option(help="Text that changes when remote tables change.", show_default="time of compilation"),
@@ -85,10 +87,10 @@ def run(
     push_to: Annotated[
         str, typer.Option(help="Folder or URI of served versions.", show_default="serving in the root")
     ] = "",
-    options: Annotated[str, typer.Option(help=_OPTIONS_HELP, metavar="FILE", show_default=_TASKS_OWN)] = "",
+    options: Annotated[str, typer.Option(help=_OPTIONS_HELP, metavar="FILE", show_default=_PROJECTS_OWN)] = "",
     set_: Annotated[list[str] | None, typer.Option("--set", help=_SET_HELP, metavar="NAME=VALUE")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Training epochs.", show_default=_TASKS_OWN)] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Graphs of a batch.", show_default=_TASKS_OWN)] = None,
+    epochs: Annotated[int | None, typer.Option(help="Training epochs.", show_default=_PROJECTS_OWN)] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Graphs of a batch.", show_default=_PROJECTS_OWN)] = None,
     seed: Annotated[
         int | None, typer.Option(help="Seed of the model's weights and of the order of examples.", show_default="0")
     ] = None,
@@ -105,18 +107,20 @@ def run(
     store: Annotated[str, typer.Option(help=_STORE_HELP, show_default="a folder of the root")] = "",
     beam_arg: Annotated[list[str] | None, typer.Option(help=_BEAM_HELP)] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every component anew.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the outcome as one JSON object, and progress to stderr.")
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show warnings, and the traceback of an error.")] = False,
 ) -> None:
     """Run a pipeline from tables to a pushed model, or compile it for a remote service.
 
     With --runner spec, run a compiled file on this machine, as Kubeflow Pipelines or Vertex AI would.
 
-    Exit status: 0 if the model was pushed or the spec written, 1 after an error, 2 after wrong
-    usage, 3 if everything ran but the model was not good enough to be pushed; with --runner spec, 3
-    if a task was skipped by its condition.
+    Exits with 0 if the model was pushed or the spec written; with 1 if everything ran but the model was not good
+    enough to be pushed, or with --runner spec, a task was skipped by its condition; with 2 after an error.
     """
     started_at = time.monotonic()
-    console = PlainConsole()
+    console = PlainConsole(stderr=as_json)
     remote_options = {
         "--output": output,
         "--image": None if container else image,
@@ -138,9 +142,11 @@ def run(
         "--beam-arg": beam_arg,
         "--no-cache": no_cache,
     }
+    if as_json and (runner is Runner.SPEC or compile_only):
+        raise typer.BadParameter("--json only where the pipeline runs here, with --runner local or beam.")
     _check_usage(runner, [name for name, value in remote_options.items() if value], compile_only=compile_only)
     _check_spec_usage(
-        task,
+        project,
         runner,
         [name for name, value in spec_options.items() if value],
         [name for name, value in task_options.items() if value],
@@ -149,7 +155,7 @@ def run(
         if runner is Runner.SPEC:
             sys.exit(
                 _run_spec(
-                    task,
+                    project,
                     semantics,
                     container,
                     image=image,
@@ -159,10 +165,13 @@ def run(
                     console=console,
                 )
             )
-        if task == "list":
+        if project == "list":
             _list_tasks(console)
             return
+        from tfx_gnn_pipelines.project import read_project
+
         shortcuts = {
+            "tables_dir": tables or None,
             "num_epochs": epochs,
             "batch_size": batch_size,
             "graph_trainer.training_seed": seed,
@@ -175,12 +184,17 @@ def run(
             "runtime_parameters": open_parameter or None,
         }
         given = {name: value for name, value in shortcuts.items() if value is not None}
-        config = _configure(task, runner, tables_dir=tables, options_file=options, assignments=set_ or [], given=given)
+        config = read_project(project, options_file=options, assignments=set_ or [], shortcuts=given).configure(
+            is_remote=runner in _SERVICES
+        )
         if compile_only:
             output = output or os.path.join("runs", f"{config.pipeline_name}_{runner.value}.json")
             _compile(config, runner, output, image=image, resources=resources, report_to=report_to, console=console)
             return
-        pushed = _run_here(config, runner, console, started_at=started_at, debug=debug)
+        pushed = _run_here(config, runner, console, started_at=started_at, as_json=as_json, debug=debug)
+    except KeyboardInterrupt as interruption:
+        _print_how_to_go_on()
+        raise typer.Exit(EXIT_INTERRUPTED) from interruption
     except Exception as error:
         if debug:
             raise
@@ -202,12 +216,12 @@ def _check_usage(runner: Runner, remote_options: list[str], *, compile_only: boo
         raise typer.BadParameter(f"{' and '.join(remote_options)} only for --runner kubeflow or vertex.")
 
 
-def _check_spec_usage(task: str, runner: Runner, spec_options: list[str], task_options: list[str]) -> None:
+def _check_spec_usage(project: str, runner: Runner, spec_options: list[str], task_options: list[str]) -> None:
     if runner is not Runner.SPEC and spec_options:
         raise typer.BadParameter(f"{' and '.join(spec_options)} only for --runner spec.")
-    if runner is not Runner.SPEC and task.endswith((".json", ".yaml", ".yml")):
+    if runner is not Runner.SPEC and project.endswith(".json"):
         raise typer.BadParameter(
-            f"{task} is run by --runner spec, or by its service; --runner {runner.value} takes a task."
+            f"{project} is run by --runner spec, or by its service; --runner {runner.value} takes a project."
         )
     if runner is Runner.SPEC and task_options:
         raise typer.BadParameter(
@@ -310,61 +324,36 @@ def _name_and_value(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _configure(
-    task_reference: str,
-    runner: Runner,
-    *,
-    tables_dir: str,
-    options_file: str,
-    assignments: list[str],
-    given: dict[str, Any],
-) -> PipelineConfig:
-    """Builds the config from the task's own settings, the file of options and the command line; the last one wins."""
-    from tfx_gnn.io.package_paths import PACKAGE_SCHEME
-    from tfx_gnn_pipelines.config import is_uri, quickstart
-    from tfx_gnn_pipelines.project_options import (
-        pipeline_settings,
-        read_given,
-        with_options,
-        with_step_options,
-        with_task_options,
-    )
-    from tfx_gnn_pipelines.task import load_task
-
-    options = with_options(read_given(options_file, assignments), given)
-    task = with_task_options(load_task(task_reference), options)
-    settings = {"root": "", **pipeline_settings(options)}
-    if runner not in _SERVICES:
-        settings["root"] = settings["root"] or os.path.join("runs", task.name)
-    is_remote = is_uri(tables_dir or task.tables_dir) and not (tables_dir or task.tables_dir).startswith(PACKAGE_SCHEME)
-    if is_remote and not settings.get("tables_fingerprint"):
-        # Remote tables are not read here, so a compilation must not reuse cached examples of another one.
-        settings["tables_fingerprint"] = f"compiled {dt.datetime.now(dt.timezone.utc).isoformat(timespec='seconds')}"
-    return with_step_options(quickstart(task, tables_dir=tables_dir, **settings), options)
-
-
-def _run_here(config: PipelineConfig, runner: Runner, console: Console, *, started_at: float, debug: bool) -> bool:
+def _run_here(
+    config: PipelineConfig, runner: Runner, console: Console, *, started_at: float, as_json: bool, debug: bool
+) -> bool:
     """Runs the pipeline in this process, and returns whether the model was pushed."""
     console.print(
         f"Pipeline {config.pipeline_name}, runner {runner.value}", style="bold", highlight=False, soft_wrap=True
     )
     from tfx_gnn.io.quiet_libraries import quiet_first_compilation
-    from tfx_gnn_pipelines.assembly import COMPONENTS
+    from tfx_gnn_pipelines.assembly import component_ids
     from tfx_gnn_pipelines.lineage import read_latest_run
     from tfx_gnn_pipelines.local_runs import run_locally, run_on_beam
     from tfx_gnn_pipelines.progress import component_progress
-    from tfx_gnn_pipelines.summary import print_summary
+    from tfx_gnn_pipelines.summary import print_summary, summarize
 
     run_pipeline = run_on_beam if runner is Runner.BEAM else run_locally
     if not debug:
         quiet_first_compilation()
-    with component_progress(COMPONENTS, console, show_warnings=debug) as progress:
+    # Steps, and functions of the user, print as they like.
+    prints = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
+    with prints, component_progress(component_ids(config), console, show_warnings=debug) as progress:
         try:
             run_pipeline(config)
         except BaseException:
             progress.fail()
             raise
-    return print_summary(console, config, read_latest_run(config.metadata_path), time.monotonic() - started_at)
+    runs, seconds = read_latest_run(config.metadata_path), time.monotonic() - started_at
+    pushed = print_summary(console, config, runs, seconds)
+    if as_json:
+        typer.echo(json.dumps(summarize(config, runs, seconds)))
+    return pushed
 
 
 def _compile(
@@ -398,7 +387,7 @@ def _compile(
     }
     for name, place in places.items():
         console.print(f"  {name:<8} {place}", markup=False, highlight=False, soft_wrap=True)
-    trial = f"python -m tfx_gnn_pipelines {output} --runner spec --parameter push_destination=FOLDER"
+    trial = f"tfx-gnn run {output} --runner spec --parameter push_destination=FOLDER"
     for purpose, command in (("Try it on this machine", trial), ("Start a run of it", f"tfx-gnn submit {output}")):
         console.print(f"{purpose}: {command}", markup=False, highlight=False, soft_wrap=True)
 
@@ -408,6 +397,15 @@ def _list_tasks(console: Console) -> None:
 
     for name in task_names():
         console.print(f"{name}  {load_task(name).description}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_how_to_go_on() -> None:
+    PlainConsole(stderr=True).print(
+        "Interrupted. Run the same command again: finished steps come from the cache, and a training goes on from its "
+        "last checkpoint.",
+        style="bold yellow",
+        soft_wrap=True,
+    )
 
 
 def _print_error(error: Exception) -> None:

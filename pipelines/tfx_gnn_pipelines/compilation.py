@@ -12,8 +12,8 @@ import yaml
 from tfx.dsl.components.base.base_component import BaseComponent
 from tfx.orchestration.kubeflow.v2 import kubeflow_v2_dag_runner
 
-from tfx_gnn.distribution.strategies import DEFAULT, MIRRORED, MULTI_WORKER_MIRRORED, TPU, StrategyOptions
-from tfx_gnn_pipelines.assembly import COMPONENTS, STANDARD_PARAMETERS, build_pipeline, open_values
+from tfx_gnn.distribution.options import DEFAULT, MIRRORED, MULTI_WORKER_MIRRORED, TPU, StrategyOptions
+from tfx_gnn_pipelines.assembly import STANDARD_PARAMETERS, build_pipeline, component_ids, open_values
 from tfx_gnn_pipelines.config import PipelineConfig
 from tfx_gnn_pipelines.container import Contract, container_arguments
 from tfx_gnn_pipelines.exit_handler import REPORT_PARAMETER, REPORT_TASK, add_report_task, report_after_all_tasks
@@ -69,7 +69,7 @@ def compile_pipeline(
         ValueError: if the containers of the service cannot reach a place of `config`, an image cannot be pulled, or the
             service does not know a resource.
     """
-    check_resources(resources, [*COMPONENTS, *([REPORT_TASK] if report_to else [])], service)
+    check_resources(resources, [*component_ids(config), *([REPORT_TASK] if report_to else [])], service)
     if report_to:
         check_address(report_to)
     check_portable(config, service, image, resources)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import re
+import typing
+from collections.abc import Mapping
+from typing import Any
 
 from tfx_gnn.components import (
     GraphEvaluatorOptions,
@@ -14,16 +18,20 @@ from tfx_gnn.components import (
     GraphSkewValidatorOptions,
     GraphTrainerOptions,
     GraphTransformOptions,
+    GraphTunerOptions,
     SizeConstraintLearnerOptions,
     SubgraphExampleGenOptions,
     expectations_of_graphs,
     expectations_of_plan,
 )
+from tfx_gnn.io import options_json
 from tfx_gnn.io.package_paths import resolve_package_path
 from tfx_gnn.models import tasks
+from tfx_gnn_pipelines.option_changes import changed, merged, read_options
 from tfx_gnn_pipelines.task import PipelineTask
 
 _PIPELINE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,127}")
+_TUNER, _TRAINER = "graph_tuner", "trainer"
 _URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 
 
@@ -48,6 +56,8 @@ class PipelineConfig:
         graph_evaluator: options of GraphEvaluator.
         graph_skew_validator: options of GraphSkewValidator.
         graph_pusher: options of GraphPusher.
+        graph_tuner: options of GraphTuner, which then runs before GraphTrainer and finds the hyperparameters that
+            `graph_trainer` leaves open; None: no search.
         enable_cache: whether a component may reuse the outputs of an identical execution.
         beam_args: command-line arguments of every Beam pipeline; empty: Beam runs inside
             the component's process, which is fastest on small data.
@@ -69,6 +79,7 @@ class PipelineConfig:
     graph_evaluator: GraphEvaluatorOptions
     graph_skew_validator: GraphSkewValidatorOptions
     graph_pusher: GraphPusherOptions
+    graph_tuner: GraphTunerOptions | None = None
     enable_cache: bool = True
     beam_args: tuple[str, ...] = ()
     runtime_parameters: tuple[str, ...] = ()
@@ -94,6 +105,11 @@ class PipelineConfig:
     def metadata_path(self) -> str:
         """File of ML Metadata's SQLite database, for local runners."""
         return os.path.join(self.root, "metadata.sqlite")
+
+
+def step_names() -> tuple[str, ...]:
+    """Lists the steps whose options can be given, as they are called in `PipelineConfig`."""
+    return tuple(step_kinds())
 
 
 def is_uri(path: str) -> bool:
@@ -137,13 +153,14 @@ def quickstart(
         The config. Local paths in it are absolute.
 
     Raises:
-        ValueError: if a value breaks a rule of the options it goes to.
+        ValueError: if a value breaks a rule of the options it goes to, or the task's `step_options` name an unknown
+            step or option.
     """
     root = _absolute(root)
     if not push_destination and root and (root.startswith("gs://") or not is_uri(root)):
         push_destination = os.path.join(root, "serving")
     label_feature, class_vocabulary = _named_classes(task.prediction)
-    return PipelineConfig(
+    config = PipelineConfig(
         pipeline_name=task.name.replace("_", "-"),
         root=root,
         tables_dir=_absolute(resolve_package_path(tables_dir or task.tables_dir)),
@@ -174,6 +191,28 @@ def quickstart(
         beam_args=beam_args,
         runtime_parameters=runtime_parameters,
     )
+    return _with_step_options(config, task.step_options)
+
+
+def step_kinds() -> dict[str, type]:
+    """Classes of the steps' options, by the step's name."""
+    kinds = typing.get_type_hints(PipelineConfig)
+    found = {name: next(iter(typing.get_args(kind)), kind) for name, kind in kinds.items()}
+    return {name: kind for name, kind in found.items() if dataclasses.is_dataclass(kind) and isinstance(kind, type)}
+
+
+def _with_step_options(config: PipelineConfig, given: Mapping[str, Any]) -> PipelineConfig:
+    kinds = step_kinds()
+    unknown = sorted(set(given) - set(kinds))
+    if unknown:
+        raise ValueError(f"`step_options` must name steps among {sorted(kinds)}; got {unknown}. Check the spelling.")
+    steps = {name: changed(getattr(config, name), given[name], place=name) for name in given if name != _TUNER}
+    config = dataclasses.replace(config, **steps)
+    if given.get(_TUNER) is None:
+        return config
+    # Trials train as the pipeline does, but for what the search says of them.
+    plain = merged({_TRAINER: json.loads(options_json.to_json(config.graph_trainer))}, given[_TUNER])
+    return dataclasses.replace(config, graph_tuner=read_options(plain, GraphTunerOptions, place=_TUNER))
 
 
 def _expectations(task: PipelineTask) -> GraphExampleValidatorOptions:

@@ -67,7 +67,8 @@ class ComponentProgress(logging.Handler):
     def _print(self, mark: str, what: str, style: str) -> None:
         position = self._components.index(self.current) + 1
         width = max(len(component) for component in self._components)
-        line = f"{mark} {position}/{len(self._components)} {self.current:<{width}}  {what}"
+        total = str(len(self._components))
+        line = f"{mark} {position:>{len(total)}}/{total} {self.current:<{width}}  {what}"
         self._console.print(line, style=style, highlight=False, markup=False)
 
 

@@ -23,6 +23,7 @@ from tfx_gnn.records.examples_folder import split_dir
 from tfx_gnn.records.size_constraints_file import SIZE_CONSTRAINTS_FILE
 from tfx_gnn.reports.report_page import REPORT_FILE
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER
+from tfx_gnn.training.best_hyperparameters import BEST_HYPERPARAMETERS_FILE
 from tfx_gnn_pipelines.config import PipelineConfig
 from tfx_gnn_pipelines.lineage import ArtifactRecord, ComponentRun
 
@@ -71,6 +72,39 @@ def print_summary(console: Console, config: PipelineConfig, runs: Sequence[Compo
     return is_there
 
 
+def summarize(config: PipelineConfig, runs: Sequence[ComponentRun], seconds: float) -> dict[str, Any]:
+    """Summarizes a run in which every component succeeded, for programs.
+
+    Args:
+        config: the pipeline.
+        runs: the components' executions.
+        seconds: how long the run took.
+
+    Returns:
+        Plain values: whether the model was pushed and where to, the evaluation, and by component its state and outputs.
+    """
+    outputs = {run.component: run.outputs for run in runs}
+    with open(os.path.join(outputs["GraphEvaluator"]["evaluation"].uri, METRICS_FILE), encoding="utf-8") as file:
+        metrics = json.load(file)
+    version_dir = str(outputs["GraphPusher"]["pushed_model"].properties.get("pushed_destination", ""))
+    is_there = bool(version_dir) and os.path.isdir(version_dir)
+    return {
+        "pipeline": config.pipeline_name,
+        "root": config.root,
+        "pushed": is_there,
+        "pushed_model": version_dir if is_there else "",
+        "seconds": round(seconds, 1),
+        "metrics": metrics,
+        "components": {
+            run.component: {
+                "state": run.state,
+                "outputs": {name: artifact.uri for name, artifact in run.outputs.items()},
+            }
+            for run in runs
+        },
+    }
+
+
 def shorten(path: str) -> str:
     """Returns an absolute path relative to the current folder if it is inside it, otherwise unchanged."""
     relative = os.path.relpath(path)
@@ -102,6 +136,8 @@ def _print_places(
 ) -> None:
     budgets_dir = outputs["SizeConstraintLearner"]["size_constraints"].uri
     logs_dir = shorten(os.path.join(outputs["GraphTrainer"]["model_run"].uri, "logs"))
+    if "GraphTuner" in outputs:
+        _print_line(console, "search", _search_line(outputs["GraphTuner"]["best_hyperparameters"]))
     places = {
         "graph schema": graph_schema_path(outputs["GraphSchemaGen"]["graph_schema"].uri),
         "budgets": os.path.join(budgets_dir, SIZE_CONSTRAINTS_FILE),
@@ -115,6 +151,12 @@ def _print_places(
         if path:
             _print_line(console, name, shorten(path))
     _print_line(console, "TensorBoard", f"{shlex.quote(_program('tensorboard'))} --logdir {shlex.quote(logs_dir)}")
+
+
+def _search_line(best: ArtifactRecord) -> str:
+    with open(os.path.join(best.uri, BEST_HYPERPARAMETERS_FILE), encoding="utf-8") as file:
+        values = [f"{name}={value}" for name, value in json.load(file).items()]
+    return ", ".join([*values, shorten(os.path.join(best.uri, REPORT_FILE))])
 
 
 def _skew_line(skew: ArtifactRecord) -> str:

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import os
 import pkgutil
+from typing import Any
 
 from tfx_gnn.models import tasks
 from tfx_gnn.sampling import GraphLevelExamples, SamplingPlan
@@ -33,10 +34,13 @@ class PipelineTask:
         batch_size: graphs in a batch.
         early_stopping_patience: epochs without a lower validation loss before training stops; 0: it never stops
             early.
+        step_options: options of steps by the step's name in `PipelineConfig` and the option's, as in a project file:
+            {"graph_trainer": {"hyperparameters": {"units": 64}}}. They change the defaults and win over the fields
+            above.
     """
 
     name: str
-    description: str
+    description: str = ""
     tables_dir: str
     plan: SamplingPlan | None = None
     graph_level_examples: GraphLevelExamples | None = None
@@ -46,6 +50,7 @@ class PipelineTask:
     num_epochs: int = 10
     batch_size: int = 32
     early_stopping_patience: int = 0
+    step_options: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or not self.name.islower():

@@ -50,7 +50,7 @@ def test_compiled_file_needs_a_name(tmp_path, output):
         *("--root", "gs://bucket/root", "--output", f"{tmp_path}{output}"),
     )
 
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert f"`output` must name a file; got the folder '{tmp_path}{output}'" in flat(result.output)
 
 
@@ -64,7 +64,10 @@ def test_list_shows_the_tasks():
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        ("debian", "`task` must be one of ['debian_sections'] or 'package.module:ATTRIBUTE'; got 'debian'"),
+        (
+            "debian",
+            "`PROJECT` must be a folder with project.yaml, 'package.module:ATTRIBUTE', or one of ['debian_sec",
+        ),
         ("no_such_package.task:TASK", "`task` must name an importable module; got 'no_such_package.task:TASK'"),
         ("tfx_gnn_pipelines.task:load_task", "`task` must name a tfx_gnn_pipelines.task.PipelineTask; got"),
     ],
@@ -72,7 +75,7 @@ def test_list_shows_the_tasks():
 def test_unknown_task_is_refused(task, message):
     result = type_line(task)
 
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert message in flat(result.output)
     assert "Traceback" not in result.output
 
@@ -93,7 +96,7 @@ def test_compilation_writes_the_job_and_says_what_it_expects(tiny_project, tmp_p
     assert values["tables_version"].startswith("compiled 20")
     assert f"{output}: pipeline spec 2.1.0 for {runner}" in flat(result.output)
     assert "push to gs://bucket/root/serving" in flat(result.output)
-    assert f"python -m tfx_gnn_pipelines {output} --runner spec" in flat(result.output)
+    assert f"tfx-gnn run {output} --runner spec" in flat(result.output)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +114,7 @@ def test_compilation_says_what_is_missing(tiny_project, tmp_path, runner, argume
         "tiny_project.task:TASK", "--runner", runner, "--compile-only", "--output", str(output), *arguments
     )
 
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert message in flat(result.output)
     assert not output.exists()
 
@@ -125,7 +128,7 @@ def test_compilation_says_what_is_missing(tiny_project, tmp_path, runner, argume
         (("--runner", "spec", "--epochs", "3"), "--runner spec takes --epochs from the compiled file"),
         (("--runner", "spec", "--image", "x"), "--image only for --runner kubeflow or vertex"),
         (("--runner", "spec", "--compile-only"), "--runner spec runs here"),
-        ((), "job.json is run by --runner spec, or by its service; --runner local takes a task"),
+        ((), "job.json is run by --runner spec, or by its service; --runner local takes a project"),
     ],
 )
 def test_options_of_a_compiled_file_are_its_own(arguments, message):
@@ -145,12 +148,12 @@ def test_options_of_a_compiled_file_are_its_own(arguments, message):
 def test_compiled_file_that_cannot_be_run_is_named(arguments, message):
     result = type_line("absent.json", "--runner", "spec", *arguments)
 
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert message in flat(result.output)
 
 
 def test_local_run_refuses_a_remote_root(tiny_project):
     result = type_line("tiny_project.task:TASK", "--root", "gs://bucket/root", "--push-to", "/tmp/serving")
 
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "`root` must be a local folder for a local run; got 'gs://bucket/root'" in flat(result.output)

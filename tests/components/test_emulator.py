@@ -445,7 +445,7 @@ def test_command_tells_what_was_skipped_and_by_which_condition(tmp_path):
         app, [str(tmp_path / "chain.yaml"), *("--runner", "spec"), *("--root", str(tmp_path / "run"))]
     )
 
-    assert result.exit_code == 3
+    assert result.exit_code == 1
     assert "- 2/2 second                   skipped" in result.output
     assert "1 of 2 tasks succeeded as vertex would run them" in result.output
     assert "second was skipped, because this is not true: 1 == 2" in result.output
@@ -461,7 +461,7 @@ def test_trial_does_not_push_to_the_compiled_place(tmp_path):
     refused = CliRunner().invoke(app, arguments)
     done = CliRunner().invoke(app, [*arguments, "--parameter", f"push_destination={tmp_path}/serving"])
 
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "so that a trial does not push to the compiled place, 'gs://bucket/serving'" in refused.output
     assert done.exit_code == 0, done.output
 

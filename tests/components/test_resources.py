@@ -9,7 +9,7 @@ import yaml
 from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
-from tfx_gnn.distribution.strategies import StrategyOptions
+from tfx_gnn.distribution.options import StrategyOptions
 from tfx_gnn_pipelines.compilation import compile_pipeline, compile_to
 from tfx_gnn_pipelines.compiled_pipeline import read_compiled
 from tfx_gnn_pipelines.custom_job import COORDINATOR_COMMAND, CustomJob

@@ -54,7 +54,7 @@ def compiled(project: Path, image: str) -> Path:
     """The project's pipeline, compiled for Kubeflow with its image and deterministic training."""
     arguments = ("--runner", "kubeflow", "--compile-only", "--image", image, "--push-to", "gs://bucket/serving")
     options = ("--epochs", str(EPOCHS), "--output", "web_shop.yaml")
-    command = [sys.executable, "-m", "tfx_gnn_pipelines", "web_shop:TASK", *arguments, *options]
+    command = [sys.executable, "-m", "tfx_gnn.cli", "run", *arguments, *options]
     subprocess.run(command, cwd=project, check=True)
     make_training_deterministic(project / "web_shop.yaml")
     return project / "web_shop.yaml"
@@ -66,7 +66,7 @@ def container_run(project: Path, compiled: Path) -> Path:
     started = time.monotonic()
     arguments = ("--runner", "spec", "--container", "podman", "--root", "run", "--parameter", "push_destination=pushed")
     subprocess.run(
-        [sys.executable, "-m", "tfx_gnn_pipelines", str(compiled), *arguments],
+        [sys.executable, "-m", "tfx_gnn.cli", "run", str(compiled), *arguments],
         cwd=project,
         # Whatever of this reaches a container is found by a test.
         env={**os.environ, "SECRET_OF_THIS_MACHINE": "secret", "HTTPS_PROXY": "http://proxy.invalid"},

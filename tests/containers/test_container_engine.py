@@ -35,13 +35,16 @@ def ran(tmp_path: Path, image: str, script: str, **environment: str) -> tuple[in
 
 
 def test_all_tasks_succeed_and_metrics_equal_those_of_a_local_run(
-    container_run: Path, image: str, tmp_path: Path
+    container_run: Path, project: Path, image: str, tmp_path: Path
 ) -> None:
     results = tasks(container_run)
     evaluation = results["GraphEvaluator"]["artifacts"]["evaluation"]["uri"].removeprefix("minio://")
     # In the same image, because other releases of TensorFlow give other digits.
-    local = ("python", "-c", TRAINING.read_text(encoding="utf-8"), "web_shop:TASK", "/gcs/local", str(EPOCHS))
+    local = ("python", "-c", TRAINING.read_text(encoding="utf-8"), "/gcs/project.yaml", "/gcs/local", str(EPOCHS))
     tmp_path.chmod(0o777)
+    # The image has the project's package, and tables in it, but not its file.
+    settings = (project / "project.yaml").read_text(encoding="utf-8")
+    (tmp_path / "project.yaml").write_text(settings.replace(" web_shop/data", " package://web_shop/data"))
 
     in_container(image, *local, volume=f"{tmp_path}:/gcs")
 

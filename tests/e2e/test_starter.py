@@ -30,7 +30,7 @@ def project(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pipeline(project):
-    done = type_command([sys.executable, "-m", "tfx_gnn_pipelines", "web_shop:TASK", "--epochs", "12"], project)
+    done = type_command([sys.executable, "-m", "tfx_gnn.cli", "run", "--epochs", "12"], project)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
 

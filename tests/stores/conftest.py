@@ -175,7 +175,7 @@ def compile_starter(project: Path) -> Callable[..., Path]:
         (project / "resources.yaml").write_text(RESOURCES)
         options = ["--runner", service, "--compile-only", "--epochs", str(EPOCHS), "--resources", "resources.yaml"]
         image = ["--image", "registry/web-shop:1", "--output", file]
-        done = _type_command(["-m", "tfx_gnn_pipelines", "web_shop:TASK", *options, *places, *image], project)
+        done = _type_command(["-m", "tfx_gnn.cli", "run", *options, *places, *image], project)
         assert done.returncode == 0, done.stderr
         make_training_deterministic(project / file)
         return project / file
@@ -192,7 +192,7 @@ def run_locally(project: Path) -> Callable[[], Path]:
         with root.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not root.exists():
-                done = _type_command([str(TRAINING), "web_shop:TASK", str(root), str(EPOCHS)], project)
+                done = _type_command([str(TRAINING), str(project), str(root), str(EPOCHS)], project)
                 assert done.returncode == 0, done.stdout + done.stderr
         return root / "artifacts"
 

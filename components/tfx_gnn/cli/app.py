@@ -13,6 +13,7 @@ from tfx_gnn.cli import (
     check_tpu_verb,
     example_verbs,
     model_verbs,
+    options_verb,
     project_verbs,
     schedule_verbs,
     service_verbs,
@@ -24,18 +25,49 @@ from tfx_gnn.cli import (
 from tfx_gnn.cli.errors import OneLineErrors
 from tfx_gnn.io.plain_console import escape_what_cannot_be_encoded
 from tfx_gnn.io.quiet_libraries import quiet_start
+from tfx_gnn_pipelines import command
 
-_ORDER = (
-    "new", "sample", "schema", "validate", "transform", "sizes", "batches", "check-tpu", "tune", "train", "report",
-    "evaluate", "skew", "push", "predict", "show", "compare", "submit", "status", "wait", "logs", "cancel", "schedule",
-)  # fmt: skip
+_VERBS = {
+    "Projects": (project_verbs.new, command.run, show_verb.show, show_verb.compare, options_verb.options),
+    "Steps": (
+        example_verbs.sample,
+        example_verbs.schema,
+        example_verbs.validate,
+        training_data_verbs.transform,
+        training_data_verbs.sizes,
+        training_data_verbs.batches,
+        check_tpu_verb.check_tpu,
+        training_verbs.tune,
+        training_verbs.train,
+        training_verbs.report,
+        model_verbs.evaluate,
+        model_verbs.skew,
+        model_verbs.push,
+        model_verbs.predict,
+    ),
+    "Kubeflow Pipelines and Vertex AI": (
+        service_verbs.submit,
+        service_verbs.status,
+        service_verbs.wait,
+        service_verbs.logs,
+        service_verbs.cancel,
+        schedule_verbs.schedule,
+    ),
+    "Data": (table_verbs.tables, table_verbs.dataset),
+}
+"""Commands, and groups of commands, by the panel of `--help` that lists them."""
 
 
 class _VerbsInOrderOfUse(OneLineErrors):
-    """Lists commands and groups in the order of a pipeline's stages, and those that belong to no stage last."""
+    """Lists commands and groups in the order of `_VERBS`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(super().list_commands(ctx), key=[*_ORDER, *super().list_commands(ctx)].index)
+        names = [_name(verb) for verbs in _VERBS.values() for verb in verbs]
+        return sorted(super().list_commands(ctx), key=[*names, *super().list_commands(ctx)].index)
+
+
+def _name(verb: Any) -> str:
+    return str(verb.info.name) if isinstance(verb, typer.Typer) else verb.__name__.replace("_", "-")
 
 
 app = typer.Typer(
@@ -44,43 +76,20 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
-    help="Graph neural networks from tables to a served model, one command per stage.\n\n"
-    "The order is sample, schema, validate, transform, sizes, train, evaluate, skew, push, predict; each command reads "
-    "folders that earlier ones wrote. An output folder must be absent or empty, and appears only once it is "
-    "complete.\n\n"
-    "Pipelines that were compiled for Kubeflow Pipelines or Vertex AI are started by submit and schedule.\n\n"
-    "Exit codes: 0 for success; 1 when a command with a verdict (tables check, validate, check-tpu, evaluate, skew, "
-    "push, wait) says no, with the reason; 2 after an error; 141 when the reader of the output, such as head, closed "
-    "it.",
+    help="Graph neural networks from tables to a served model.\n\n"
+    "Run a whole project with `run`, or one step at a time: sample, schema, validate, transform, sizes, train, "
+    "evaluate, skew, push, predict. Each of these commands reads folders that earlier ones wrote. An output folder "
+    "must be absent or empty, and appears only once it is complete.\n\n"
+    "Exit codes: 0 for success; 1 when a command with a verdict (run, tables check, validate, check-tpu, evaluate, "
+    "skew, push, wait) says no, with the reason; 2 after an error; 130 after Ctrl-C; 141 when the reader of the "
+    "output, such as head, closed it.",
 )
-for _verb in (
-    project_verbs.new,
-    example_verbs.sample,
-    example_verbs.schema,
-    example_verbs.validate,
-    training_data_verbs.transform,
-    training_data_verbs.batches,
-    check_tpu_verb.check_tpu,
-    training_verbs.tune,
-    training_verbs.train,
-    training_verbs.report,
-    model_verbs.evaluate,
-    model_verbs.skew,
-    model_verbs.push,
-    model_verbs.predict,
-    show_verb.show,
-    show_verb.compare,
-    service_verbs.submit,
-    service_verbs.status,
-    service_verbs.wait,
-    service_verbs.logs,
-    service_verbs.cancel,
-):
-    app.command()(_verb)
-app.add_typer(training_data_verbs.sizes, name="sizes")
-app.add_typer(schedule_verbs.schedule, name="schedule")
-app.add_typer(table_verbs.tables, name="tables")
-app.add_typer(table_verbs.dataset, name="dataset")
+for _panel, _verbs in _VERBS.items():
+    for _verb in _verbs:
+        if isinstance(_verb, typer.Typer):
+            app.add_typer(_verb, rich_help_panel=_panel)
+        else:
+            app.command(rich_help_panel=_panel)(_verb)
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so.
@@ -101,7 +110,8 @@ def _global_options(
     ] = False,
 ) -> None:
     context.obj = {"debug": debug}
-    if not debug:
+    # `run` has this flag as well.
+    if "--debug" not in sys.argv:
         quiet_start()
     # Options name functions as "package.module:function"; as with `python -m`, modules in the current folder count.
     if os.getcwd() not in sys.path:

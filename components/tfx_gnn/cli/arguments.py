@@ -20,7 +20,8 @@ REFUSED_EXIT_CODE = 1
 console = PlainConsole()
 """Where commands print their results."""
 
-_TABLES = "Files of the tables"
+TABLES_PANEL = "Files of the tables"
+"""Panel of the help for flags about reading tables."""
 
 
 def folder(help_text: str) -> Any:
@@ -57,32 +58,6 @@ BeamArgs = Annotated[
         "--beam-arg",
         help="Argument for Apache Beam, such as `--beam-arg=--runner=DataflowRunner`; repeat for several.",
         show_default=False,
-    ),
-]
-
-SchemaFile = Annotated[
-    str,
-    typer.Option(
-        "--schema-file",
-        help="Schema file of the tables, relative to their folder.",
-        metavar="FILE",
-        rich_help_panel=_TABLES,
-    ),
-]
-AllowOutsideFiles = Annotated[
-    bool,
-    typer.Option(
-        "--allow-outside-files",
-        help="Let the schema name files outside the tables folder: by an absolute path, `..` or a symbolic link.",
-        rich_help_panel=_TABLES,
-    ),
-]
-MaxRecordMib = Annotated[
-    int,
-    typer.Option(
-        "--max-record-mib",
-        help="Largest size of one record of a table, in MiB; bounds the memory that reading takes.",
-        rich_help_panel=_TABLES,
     ),
 ]
 
@@ -149,29 +124,13 @@ def read_object(option: str, text: str) -> dict[str, Any]:
     return values
 
 
-def make_row_rules(
-    *,
-    invalid_rows: str,
-    duplicate_nodes: str,
-    duplicate_edges: str,
-    dangling_edges: str,
-    max_dropped_share: float | None,
-) -> RowRules:
-    """Builds the rules for rows of tables; `RowRules` itself checks the choices."""
-    from tfx_gnn.tables.row_rules import RowRules
-
-    if max_dropped_share and "drop" not in (invalid_rows, dangling_edges):
+def check_row_rules(rules: RowRules) -> None:
+    """Refuses a share of rows to drop where no rule drops rows; `RowRules` itself checks the choices."""
+    if rules.max_dropped_share and "drop" not in (rules.invalid_rows, rules.dangling_edges):
         raise ValueError(
             "`--max-dropped-share` must go with `--dangling-edges drop` or `--invalid-rows drop`, which say what may "
-            f"be dropped; got {max_dropped_share} alone. Add one of them."
+            f"be dropped; got {rules.max_dropped_share} alone. Add one of them."
         )
-    choices: dict[str, Any] = {
-        "invalid_rows": invalid_rows,
-        "duplicate_nodes": duplicate_nodes,
-        "duplicate_edges": duplicate_edges,
-        "dangling_edges": dangling_edges,
-    }
-    return RowRules(max_dropped_share=max_dropped_share, **choices)
 
 
 def say_written(**folders: str) -> None:

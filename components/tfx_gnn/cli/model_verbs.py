@@ -6,12 +6,15 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
+from tfx_gnn.cli.option_flags import flags_of_options
+from tfx_gnn.components.graph_pusher.options import GraphPusherOptions
+from tfx_gnn.components.graph_skew_validator.options import GraphSkewValidatorOptions
 
 if TYPE_CHECKING:
     from tfx_gnn.components.graph_evaluator.evaluation_report import TaskEvaluation
@@ -152,6 +155,7 @@ def _table_of_metrics(task: TaskEvaluation, title: str) -> Table:
     return table
 
 
+@flags_of_options(GraphSkewValidatorOptions, names={"refuses_nonfinite_answers": "--refuse-nonfinite-answers"})
 def skew(
     *,
     examples_dir: arguments.Examples,
@@ -162,32 +166,12 @@ def skew(
     infra_blessing_dir: Annotated[
         str, arguments.folder("Where to write `INFRA_BLESSED` or `INFRA_NOT_BLESSED`, and the reasons.")
     ],
-    splits: arguments.Splits = None,
-    max_examples: Annotated[int, typer.Option(help="Examples of each split to compare, at most.")] = 512,
-    batch_size: Annotated[int, typer.Option(help="Examples in a batch.")] = 32,
-    max_float_difference: Annotated[
-        float, typer.Option(help="Largest difference to allow between floating-point features.")
-    ] = 1e-6,
-    max_rounding_difference: Annotated[
-        float, typer.Option(help="Largest difference to allow in floating-point features between ways of batching.")
-    ] = 1e-4,
-    max_output_difference: Annotated[
-        float, typer.Option(help="Largest difference to allow between the model's responses.")
-    ] = 1e-4,
-    refuses_nonfinite_answers: Annotated[
-        bool,
-        typer.Option(
-            "--refuse-nonfinite-answers",
-            help="Withhold the blessing if the model responds with NaN or infinity to a finite value outside its "
-            "domain, such as a negative count.",
-        ),
-    ] = False,
+    options: GraphSkewValidatorOptions,
 ) -> None:
     """Compare, value by value, what training saw with what the exported model gets, and bless the model if they match.
 
     Exits with 1 if it is not blessed.
     """
-    from tfx_gnn.components.graph_skew_validator.options import GraphSkewValidatorOptions
     from tfx_gnn.components.graph_skew_validator.stage import validate_skew
 
     report = validate_skew(
@@ -197,15 +181,7 @@ def skew(
         model_run_dir=model_run_dir,
         skew_dir=skew_dir,
         infra_blessing_dir=infra_blessing_dir,
-        options=GraphSkewValidatorOptions(
-            splits=tuple(splits or ()),
-            max_examples=max_examples,
-            batch_size=batch_size,
-            max_float_difference=max_float_difference,
-            max_rounding_difference=max_rounding_difference,
-            max_output_difference=max_output_difference,
-            refuses_nonfinite_answers=refuses_nonfinite_answers,
-        ),
+        options=options,
     )
     counts = ", ".join(f"{number} of '{split}'" for split, number in report.num_examples.items())
     arguments.console.print(f"examples: {counts}", markup=False)
@@ -227,6 +203,7 @@ def _renamed(outputs: Sequence[FeatureSkew]) -> list[FeatureSkew]:
     return [dataclasses.replace(output, key=f"{output.key} one by one") for output in outputs]
 
 
+@flags_of_options(GraphPusherOptions, names={"refuses_nonfinite_answers": "--refuse-nonfinite-answers"})
 def push(
     *,
     model_dir: arguments.Model,
@@ -240,37 +217,12 @@ def push(
             help="Blessing from `skew`; if not given, none is required.", show_default=False, metavar="FOLDER"
         ),
     ] = "",
-    num_verification_requests: Annotated[
-        int, typer.Option(help="Real examples that the copy must respond to before it is pushed.")
-    ] = 8,
-    num_verification_threads: Annotated[
-        int, typer.Option(help="Threads that then send it concurrent requests; 0 for none.")
-    ] = 4,
-    verification_seconds: Annotated[float, typer.Option(help="How long these threads send requests.")] = 5.0,
-    warmup: Annotated[
-        bool, typer.Option(help="Give the copy warm-up requests for TensorFlow Serving, if the model has none.")
-    ] = True,
-    refuses_nonfinite_answers: Annotated[
-        bool,
-        typer.Option(
-            "--refuse-nonfinite-answers",
-            help="Do not push if the model responds with NaN or infinity to a finite value outside its domain, such as "
-            "a negative count.",
-        ),
-    ] = False,
-    publishing: Annotated[
-        str,
-        typer.Option(
-            help="How the version appears: `rename`, at once; `copy`, file by file with saved_model.pb last, as on "
-            "object stores and mounted buckets; `auto`, as the destination allows."
-        ),
-    ] = "auto",
+    options: GraphPusherOptions,
 ) -> None:
     """Make a blessed model the next version in a serving folder, after its copy has answered real requests.
 
     Exits with 1 if it is not pushed because a blessing is withheld.
     """
-    from tfx_gnn.components.graph_pusher.options import GraphPusherOptions
     from tfx_gnn.components.graph_pusher.stage import push_graph_model
 
     pushed = push_graph_model(
@@ -280,14 +232,7 @@ def push(
         push_destination=push_destination,
         pushed_model_dir=pushed_model_dir,
         infra_blessing_dir=infra_blessing_dir,
-        options=GraphPusherOptions(
-            num_verification_requests=num_verification_requests,
-            num_verification_threads=num_verification_threads,
-            verification_seconds=verification_seconds,
-            warmup=warmup,
-            refuses_nonfinite_answers=refuses_nonfinite_answers,
-            publishing=cast(Any, publishing),
-        ),
+        options=options,
     )
     arguments.say_written(pushed_model=pushed_model_dir)
     arguments.end_with_verdict(

@@ -25,9 +25,11 @@ TEMPLATE_ENTRIES = (
     ".dockerignore",
     ".github",
     ".gitignore",
+    ".project.schema.json",
     "Dockerfile",
     "README.md",
     "cloudbuild.yaml",
+    "project.yaml",
     "pyproject.toml",
     TEMPLATE_NAME,
     "tests",
@@ -122,14 +124,17 @@ def new(
     """Start a project of your own: tables, plan, transform, model and a test, all ready to run."""
     folder, name = create_project(directory, name=name)
     arguments.say_written(project=str(folder))
-    commands = [["cd", os.path.relpath(folder)], [_python(), "-m", "tfx_gnn_pipelines", f"{name}:TASK"]]
+    commands = [["cd", os.path.relpath(folder)], [*_command(), "run"]]
     arguments.console.print("\nTrain its model on the example data; README.md there says how to go on:", style="bold")
     for command in commands:
         arguments.console.print("  " + shlex.join(command), markup=False, soft_wrap=True)
 
 
-def _python() -> str:
-    """Returns a command for this interpreter that works in any folder."""
-    found = shutil.which("python")
-    is_this = found is not None and os.path.dirname(os.path.abspath(found)) == os.path.dirname(sys.executable)
-    return "python" if is_this else sys.executable
+def _command() -> list[str]:
+    """Returns what starts this program in any folder."""
+    folder = os.path.dirname(sys.executable)
+    found = shutil.which("tfx-gnn")
+    if found is not None and os.path.dirname(os.path.abspath(found)) == folder:
+        return ["tfx-gnn"]
+    script = shutil.which("tfx-gnn", path=folder)
+    return [script] if script else [sys.executable, "-m", "tfx_gnn.cli"]

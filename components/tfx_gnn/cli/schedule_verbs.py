@@ -18,7 +18,7 @@ Schedule = Annotated[
     typer.Argument(help="Schedule, as `create` printed it, or the address of its page.", metavar="ID"),
 ]
 
-schedule = typer.Typer(help="Start runs of a compiled pipeline at fixed times.", no_args_is_help=True)
+schedule = typer.Typer(name="schedule", help="Start runs of a compiled pipeline at fixed times.", no_args_is_help=True)
 
 
 @schedule.command("create")

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.errors import flags_of, name_flags
-from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
+from tfx_gnn.cli.option_flags import flags_of_options
 from tfx_gnn.tables.table_access import TableAccess
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
     from tfx_gnn.tables.graph_tables import TablesCheck
 
-tables = typer.Typer(no_args_is_help=True, help="Describe and check tables of nodes and edges.")
+tables = typer.Typer(name="tables", no_args_is_help=True, help="Describe and check tables of nodes and edges.")
 """The command group `tfx-gnn tables`."""
 
-dataset = typer.Typer(no_args_is_help=True, help="Build tables from public data.")
+dataset = typer.Typer(name="dataset", no_args_is_help=True, help="Build tables from public data.")
 """The command group `tfx-gnn dataset`."""
 
 _RULES_OF_SAMPLE = {
@@ -43,6 +43,7 @@ def _column_option(flag: str, what: str) -> Any:
 
 
 @tables.command("infer-schema")
+@flags_of_options(TableAccess, into="access", panel=arguments.TABLES_PANEL)
 def infer_schema_verb(
     *,
     tables_dir: Annotated[str, arguments.folder("Folder of the tables; `graph_schema.pbtxt` is written there.")],
@@ -79,9 +80,7 @@ def infer_schema_verb(
         list[str] | None,
         _column_option("--target-column", "Column with the ids of edges' targets, if not `target` or `#target`"),
     ] = None,
-    schema_file: arguments.SchemaFile = GRAPH_SCHEMA_FILE,
-    allow_outside_files: arguments.AllowOutsideFiles = False,
-    max_record_mib: arguments.MaxRecordMib = 16,
+    access: TableAccess,
 ) -> None:
     """Infer a graph schema from tables and write it, for you to review and complete."""
     import tensorflow as tf
@@ -89,15 +88,12 @@ def infer_schema_verb(
     from tfx_gnn.graph.schema.schema_io import write_schema
     from tfx_gnn.tables.schema_inference import infer_schema
 
-    access = TableAccess(
-        schema_file=schema_file, allow_outside_files=allow_outside_files, max_record_mib=max_record_mib
-    )
     path = access.schema_path(tables_dir)
     if not tf.io.gfile.isdir(tables_dir):
         raise ValueError(f"`tables_dir` must be a folder; got {tables_dir!r}, which is not one. Correct the name.")
     if tf.io.gfile.exists(path):
         raise ValueError(
-            f"`tables_dir` must not hold a {schema_file} yet; got one in {tables_dir!r}. "
+            f"`tables_dir` must not hold a {access.schema_file} yet; got one in {tables_dir!r}. "
             "Move it away to infer another, or give another `schema_file`."
         )
     schema = infer_schema(
@@ -116,6 +112,7 @@ def infer_schema_verb(
 
 
 @tables.command("check")
+@flags_of_options(TableAccess, into="access", panel=arguments.TABLES_PANEL)
 def check_tables_verb(
     context: typer.Context,
     *,
@@ -134,17 +131,12 @@ def check_tables_verb(
             show_default=False,
         ),
     ] = "",
-    schema_file: arguments.SchemaFile = GRAPH_SCHEMA_FILE,
-    allow_outside_files: arguments.AllowOutsideFiles = False,
-    max_record_mib: arguments.MaxRecordMib = 16,
+    access: TableAccess,
 ) -> None:
     """Read all tables and report everything that is wrong; the exit code is 1 if anything is."""
     from tfx_gnn.tables.graph_tables import check_tables
     from tfx_gnn.tables.row_rules import write_dead_letters
 
-    access = TableAccess(
-        schema_file=schema_file, allow_outside_files=allow_outside_files, max_record_mib=max_record_mib
-    )
     found = check_tables(tables_dir, access=access)
     written = write_dead_letters(dead_letters_dir, found.problems) if dead_letters_dir else ()
     _show_reports(found)

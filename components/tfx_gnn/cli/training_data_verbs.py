@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
-from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
+from tfx_gnn.cli.option_flags import flags_of_options
+from tfx_gnn.components.graph_transform.options import GraphTransformOptions
+from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
 from tfx_gnn.io.plain_console import PlainConsole
 from tfx_gnn.io.quiet_libraries import quiet_first_compilation
+from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.table_access import TableAccess
 
 if TYPE_CHECKING:
     from tfx_gnn.records.size_constraints_file import SizeConstraintsFile
 
 sizes = typer.Typer(
+    name="sizes",
     no_args_is_help=True,
     help="Learn padding budgets (size constraints) for batches of graphs, and see what padding costs.",
 )
@@ -27,36 +32,19 @@ _TABLES, _SPANS = "Statistics from tables", "Statistics of several spans"
 _TABLE_WIDTH = 132
 
 
+@flags_of_options(GraphTransformOptions, leave_out=("rules", "access"))
+@flags_of_options(RowRules, into="rules", panel=_TABLES)
+@flags_of_options(TableAccess, into="access", panel=_TABLES)
 def transform(
     *,
     examples_dir: arguments.Examples,
     graph_schema_dir: arguments.GraphSchema,
-    preprocessing_fn: Annotated[
-        str,
-        typer.Option(
-            help="Your function that transforms the features of a GraphView, as 'package.module:function'; it may use "
-            "tf.Transform's analyzers.",
-            show_default=False,
-        ),
-    ],
     transform_graph_dir: Annotated[str, arguments.folder("Where to write the transform, for training and serving.")],
     transformed_examples_dir: Annotated[str, arguments.folder("Where to write the transformed examples.")],
     transformed_graph_schema_dir: Annotated[
         str, arguments.folder("Where to write the graph schema after the transform.")
     ],
-    analyze_splits: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--analyze-split", help="Split to compute statistics from; repeat for several.", show_default="train"
-        ),
-    ] = None,
-    analyze: Annotated[
-        str,
-        typer.Option(
-            help="What statistics count: `unique_items` (every node and edge in the examples once), `tables` (every "
-            "row of --tables) or `as_sampled` (every occurrence in an example)."
-        ),
-    ] = "unique_items",
+    options: GraphTransformOptions,
     tables_dir: Annotated[
         str,
         typer.Option(
@@ -67,24 +55,8 @@ def transform(
             rich_help_panel=_TABLES,
         ),
     ] = "",
-    invalid_rows: Annotated[
-        str, typer.Option(help="As for `sample`: `refuse` or `drop`.", rich_help_panel=_TABLES)
-    ] = "refuse",
-    duplicate_nodes: Annotated[
-        str, typer.Option(help="As for `sample`: `refuse` or `keep_first`.", rich_help_panel=_TABLES)
-    ] = "refuse",
-    duplicate_edges: Annotated[
-        str, typer.Option(help="As for `sample`: `keep`, `refuse` or `keep_first`.", rich_help_panel=_TABLES)
-    ] = "keep",
-    dangling_edges: Annotated[
-        str, typer.Option(help="As for `sample`: `refuse` or `drop`.", rich_help_panel=_TABLES)
-    ] = "refuse",
-    max_dropped_share: Annotated[
-        float | None, typer.Option(help="As for `sample`.", show_default=False, rich_help_panel=_TABLES)
-    ] = None,
-    schema_file: arguments.SchemaFile = GRAPH_SCHEMA_FILE,
-    allow_outside_files: arguments.AllowOutsideFiles = False,
-    max_record_mib: arguments.MaxRecordMib = 16,
+    rules: RowRules,
+    access: TableAccess,
     earlier_examples_dirs: Annotated[
         list[str] | None,
         typer.Option(
@@ -129,52 +101,25 @@ def transform(
             metavar="FOLDER",
         ),
     ] = "",
-    nonfinite_features: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--nonfinite-feature",
-            help="Transformed feature, such as 'nodes/item.x', that may be NaN or infinite; repeat for several.",
-            show_default=False,
-        ),
-    ] = None,
     beam_args: arguments.BeamArgs = None,
 ) -> None:
     """Transform features with full-pass statistics that count every node and edge once."""
-    from tfx_gnn.components.graph_transform.options import GraphTransformOptions
     from tfx_gnn.components.graph_transform.stage import transform_graphs
 
-    rules = arguments.make_row_rules(
-        invalid_rows=invalid_rows,
-        duplicate_nodes=duplicate_nodes,
-        duplicate_edges=duplicate_edges,
-        dangling_edges=dangling_edges,
-        max_dropped_share=max_dropped_share,
-    )
-    access = TableAccess(
-        schema_file=schema_file, allow_outside_files=allow_outside_files, max_record_mib=max_record_mib
-    )
+    arguments.check_row_rules(rules)
     if access != TableAccess() and not tables_dir:
         raise ValueError(
             "`--schema-file`, `--allow-outside-files` and `--max-record-mib` must go with `--tables`, which they are "
-            f"about; got {schema_file}, {allow_outside_files} and {max_record_mib} alone. Add --tables, or leave them "
-            "out."
+            f"about; got {access.schema_file}, {access.allow_outside_files} and {access.max_record_mib} alone. Add "
+            "--tables, or leave them out."
         )
-    # The options class checks that the text is one of the choices.
-    how: dict[str, Any] = {"analyze": analyze}
     transform_graphs(
         examples_dir=examples_dir,
         graph_schema_dir=graph_schema_dir,
         transform_graph_dir=transform_graph_dir,
         transformed_examples_dir=transformed_examples_dir,
         transformed_graph_schema_dir=transformed_graph_schema_dir,
-        options=GraphTransformOptions(
-            preprocessing_fn=preprocessing_fn,
-            analyze_splits=tuple(analyze_splits or ("train",)),
-            rules=rules,
-            access=access,
-            nonfinite_features=tuple(nonfinite_features or ()),
-            **how,
-        ),
+        options=dataclasses.replace(options, rules=rules, access=access),
         tables_dir=tables_dir,
         earlier_examples_dirs=tuple(earlier_examples_dirs or ()),
         analyzer_cache_dir=analyzer_cache_dir,
@@ -197,55 +142,19 @@ def transform(
 
 
 @sizes.command()
+@flags_of_options(SizeConstraintLearnerOptions)
 def learn(
     *,
     transformed_examples_dir: arguments.TransformedExamples,
     transformed_graph_schema_dir: arguments.TransformedGraphSchema,
     size_constraints_dir: Annotated[str, arguments.folder("Where to write the padding budgets and their report.")],
-    batch_size: Annotated[int, typer.Option(help="Graphs in a batch.")] = 32,
-    extra_batch_sizes: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--extra-batch-size",
-            help="Another batch size to learn budgets for; repeat for several.",
-            show_default=False,
-        ),
-    ] = None,
-    success_ratios: Annotated[
-        list[float] | None,
-        typer.Option(
-            "--success-ratio",
-            help="Fraction of random batches that should fit a fit-or-skip budget; repeat for several budgets.",
-            show_default="0.99",
-        ),
-    ] = None,
-    splits: arguments.Splits = None,
-    train_split: Annotated[str, typer.Option(help="Split to train on.")] = "train",
-    window: Annotated[int, typer.Option(help="Graphs that packing looks ahead at.")] = 128,
-    label_feature: Annotated[
-        str,
-        typer.Option(
-            help="Label feature of node set `_readout`, to report what fit-or-skip budgets skip of each class.",
-            show_default=False,
-        ),
-    ] = "",
-    class_vocabulary: Annotated[
-        str, typer.Option(help="`vocab_filename` of the vocabulary that names the classes.", show_default=False)
-    ] = "",
+    options: SizeConstraintLearnerOptions,
     transform_graph_dir: Annotated[
         str, arguments.folder("The transform that holds --class-vocabulary: an output of `transform`.")
     ] = "",
-    warn_slice_loss: Annotated[
-        float, typer.Option(help="Warn if a budget skips more than this fraction of a class or degree bucket.")
-    ] = 0.05,
-    max_slice_loss: Annotated[
-        float, typer.Option(help="Fail if a budget skips more than this fraction of a class or degree bucket.")
-    ] = 1.0,
-    seed: Annotated[int, typer.Option(help="Seed of the random batches that budgets are measured on.")] = 0,
     beam_args: arguments.BeamArgs = None,
 ) -> None:
     """Learn the sizes to pad a batch of graphs to, in one pass over the sizes of all graphs."""
-    from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
     from tfx_gnn.components.size_constraint_learner.stage import learn_size_constraints
 
     quiet_first_compilation()
@@ -254,19 +163,7 @@ def learn(
         graph_schema_dir=transformed_graph_schema_dir,
         size_constraints_dir=size_constraints_dir,
         transform_graph_dir=transform_graph_dir,
-        options=SizeConstraintLearnerOptions(
-            batch_size=batch_size,
-            extra_batch_sizes=tuple(extra_batch_sizes or ()),
-            success_ratios=tuple(success_ratios or (0.99,)),
-            splits=tuple(splits or ()),
-            train_split=train_split,
-            window=window,
-            label_feature=label_feature,
-            class_vocabulary=class_vocabulary,
-            warn_slice_loss=warn_slice_loss,
-            max_slice_loss=max_slice_loss,
-            seed=seed,
-        ),
+        options=options,
         beam_args=tuple(beam_args or ()),
     )
     _show_budgets(content)

@@ -299,7 +299,7 @@ def train(
 ) -> None:
     """Train the model and export it together with the transform."""
     from tfx_gnn.components.graph_trainer.stage import train_graph_model
-    from tfx_gnn.distribution.strategies import STRATEGIES_OF_ONE_PROCESS, StrategyOptions
+    from tfx_gnn.distribution.options import STRATEGIES_OF_ONE_PROCESS, StrategyOptions
     from tfx_gnn.training.loop.training_loop import TrainingPreemptedError
     from tfx_gnn.training.options import (
         BatchingOptions,

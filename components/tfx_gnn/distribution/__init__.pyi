@@ -11,10 +11,10 @@ from tfx_gnn.distribution.iteration import fill_last_step as fill_last_step
 from tfx_gnn.distribution.iteration import make_steps as make_steps
 from tfx_gnn.distribution.iteration import num_replicas_with_data as num_replicas_with_data
 from tfx_gnn.distribution.iteration import predict_in_order as predict_in_order
+from tfx_gnn.distribution.options import StrategyOptions as StrategyOptions
 from tfx_gnn.distribution.sharding import Sharding as Sharding
 from tfx_gnn.distribution.sharding import choose_sharding as choose_sharding
 from tfx_gnn.distribution.sharding import num_input_pipelines as num_input_pipelines
 from tfx_gnn.distribution.sharding import shard_files as shard_files
 from tfx_gnn.distribution.sharding import shard_records as shard_records
-from tfx_gnn.distribution.strategies import StrategyOptions as StrategyOptions
 from tfx_gnn.distribution.strategies import make_strategy as make_strategy

@@ -30,7 +30,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 
-from tfx_gnn.distribution.sharding import AUTO, DATA, FILE, OFF, Sharding, choose_sharding, num_input_pipelines
+from tfx_gnn.distribution.options import AUTO, DATA, FILE, OFF
+from tfx_gnn.distribution.sharding import Sharding, choose_sharding, num_input_pipelines
 from tfx_gnn.distribution.strategy_predicates import (
     is_multi_worker_strategy,
     is_parameter_server_strategy,

@@ -24,7 +24,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfx_gnn.distribution.distributed_datasets import choose_dataset_sharding, distribute_batches
-from tfx_gnn.distribution.sharding import DATA, num_input_pipelines
+from tfx_gnn.distribution.options import DATA
+from tfx_gnn.distribution.sharding import num_input_pipelines
 from tfx_gnn.distribution.strategy_predicates import is_multi_worker_strategy
 
 

@@ -14,10 +14,9 @@ from typing import TypeVar
 import tensorflow as tf
 
 from tfx_gnn.distribution.cluster import cluster_role
+from tfx_gnn.distribution.options import AUTO, DATA, FILE, OFF, SHARDINGS
 from tfx_gnn.distribution.strategy_predicates import is_multi_worker_strategy, is_tpu_strategy
 
-AUTO, FILE, DATA, OFF = "auto", "file", "data", "off"
-SHARDINGS = (AUTO, FILE, DATA, OFF)
 _File = TypeVar("_File")
 
 

@@ -32,13 +32,13 @@ def grouped_option(default: _Options, *, flat_name: str) -> _Options:
 
 def flat_options(options_class: type) -> dict[str, Any]:
     """Lists the types of all options of a class by flat name, including those of groups, in the order of fields."""
-    return {name: kind for _, name, kind in _paths(options_class)}
+    return {name: kind for _, name, kind in option_paths(options_class)}
 
 
 def flat_values(options: object) -> dict[str, Any]:
     """Reads the values of all options by flat name, including those of groups, in the order of fields."""
     values: dict[str, Any] = {}
-    for path, name, _ in _paths(type(options)):
+    for path, name, _ in option_paths(type(options)):
         value: Any = options
         for field in path:
             value = getattr(value, field)
@@ -74,12 +74,12 @@ def check_groups(options: object) -> None:
             )
 
 
-def _paths(options_class: type) -> list[tuple[tuple[str, ...], str, Any]]:
+def option_paths(options_class: type) -> list[tuple[tuple[str, ...], str, Any]]:
     """Lists, for each option, the fields that lead to it, its flat name and its type."""
     paths: list[tuple[tuple[str, ...], str, Any]] = []
     for field, hint in _fields(options_class):
         if field.metadata.get(_IS_GROUP):
-            paths += [((field.name, *path), name, kind) for path, name, kind in _paths(hint)]
+            paths += [((field.name, *path), name, kind) for path, name, kind in option_paths(hint)]
         else:
             paths.append(((field.name,), _flat_name(field), hint))
     return paths

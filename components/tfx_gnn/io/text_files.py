@@ -13,7 +13,6 @@ import re
 import stat
 from typing import Any
 
-import tensorflow as tf
 from google.protobuf import text_format
 from google.protobuf.message import Message
 
@@ -98,6 +97,9 @@ def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def read_json(path: str) -> Any:
     """Reads a JSON file of unknown content; see `parse_json`. A ValueError names the file."""
+    # Not above: options are read without TensorFlow.
+    import tensorflow as tf
+
     with tf.io.gfile.GFile(path, "rb") as file:
         data: bytes = file.read()
     try:

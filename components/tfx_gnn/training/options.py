@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from tfx_gnn.distribution.sharding import AUTO, SHARDINGS
-from tfx_gnn.distribution.strategies import MULTI_WORKER_MIRRORED, PARAMETER_SERVER, TPU, StrategyOptions
+from tfx_gnn.distribution.options import AUTO, MULTI_WORKER_MIRRORED, PARAMETER_SERVER, SHARDINGS, TPU, StrategyOptions
 from tfx_gnn.io.option_groups import check_groups, from_flat, grouped_option, option_group
 from tfx_gnn.models.tasks import GraphClassification, NodeClassification, Task
 from tfx_gnn.training.data.class_sampling import BALANCED

@@ -11,7 +11,7 @@ import dataclasses
 import os
 import urllib.parse
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -29,16 +29,11 @@ from tfx_gnn.io.whole_files import copy_files
 from tfx_gnn.records.examples_folder import RecordFile, read_records
 from tfx_gnn.records.graph_layout import GraphLayout
 from tfx_gnn.records.value_hashes import Hashes, num_buckets_for
+from tfx_gnn.transform.analyze_modes import AS_SAMPLED, TABLES, UNIQUE_ITEMS
 from tfx_gnn.transform.items import identity_rule
 from tfx_gnn.transform.preprocessing import TensorPreprocessingFn
 from tfx_gnn.transform.tables import TableBatches, TableReading
 from tfx_gnn.transform.unique_items import EXAMPLES, IDENTITIES, UniqueItems
-
-UNIQUE_ITEMS: Final = "unique_items"
-TABLES: Final = "tables"
-AS_SAMPLED: Final = "as_sampled"
-ANALYZE_MODES = (UNIQUE_ITEMS, TABLES, AS_SAMPLED)
-"""Choices of `GraphTransformOptions.analyze`."""
 
 _IDENTITIES_DIR = "identities"
 

@@ -1,5 +1,5 @@
 output "root" {
-  description = "Folder of a pipeline's artifacts: --root of python -m tfx_gnn_pipelines, with the pipeline's name appended."
+  description = "Folder of a pipeline's artifacts: --root of tfx-gnn run, with the pipeline's name appended."
   value       = "gs://${google_storage_bucket.artifacts.name}/pipelines"
 }
 

@@ -1,28 +1,14 @@
-"""Task: predict a user's interest from the user's purchases."""
+"""A graph neural network on tables of one's own; project.yaml, beside this package, says which, and how."""
 
 import os
+from typing import Any
 
-from tfx_gnn.models import NodeClassification
-from tfx_gnn_pipelines.task import PipelineTask
 
-from my_graph.plan import PLAN
+def __getattr__(name: str) -> Any:
+    """Gives `my_graph.TASK`, the task of project.yaml, to tests and notebooks."""
+    if name == "TASK":
+        # Only here: where the package is installed, in a container, neither the file nor the task is needed.
+        from tfx_gnn_pipelines.project import read_project
 
-# `python -m tfx_gnn_pipelines my_graph:TASK` finds everything from here.
-TASK = PipelineTask(
-    name="my_graph",
-    description="interest of a user, from what the user and users like that one bought",
-    # The tables are inside the package, so they are available wherever it is installed.
-    tables_dir=os.path.join(os.path.dirname(os.path.abspath(__file__)), "data"),
-    plan=PLAN,
-    # By name, "package.module:function": other processes, possibly on other machines, import them.
-    preprocessing_fn="my_graph.preprocessing:preprocessing_fn",
-    model_fn="my_graph.model:model_fn",
-    # The label, and the vocabulary of its classes that `preprocessing_fn` makes.
-    prediction=NodeClassification(label_feature="interest", class_vocabulary="interest"),
-    num_epochs=20,
-    batch_size=32,
-    # Training stops after this many epochs without a lower validation loss; the best epoch is exported.
-    early_stopping_patience=5,
-)
-
-__all__ = ["TASK"]
+        return read_project(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))).task
+    raise AttributeError(name)

@@ -55,13 +55,13 @@ def subgraph(categories: list[int]) -> tfgnn.GraphTensor:
 def test_model_gives_one_row_of_logits_for_the_seed():
     graph = subgraph(categories=[2, 5])
 
-    model = model_fn(graph.spec, Vocabularies())
+    model = model_fn(graph.spec, Vocabularies(), {})
 
     assert model(graph).shape == (1, NUM_CLASSES)
 
 
 def test_what_was_bought_reaches_the_seed():
-    model = model_fn(subgraph(categories=[2, 5]).spec, Vocabularies())
+    model = model_fn(subgraph(categories=[2, 5]).spec, Vocabularies(), {})
 
     before, after = model(subgraph(categories=[2, 5])), model(subgraph(categories=[2, 6]))
 

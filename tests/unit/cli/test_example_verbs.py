@@ -149,7 +149,7 @@ def test_the_plan_of_the_starter_project_is_sampled(tmp_path, monkeypatch):
     sampled = CliRunner().invoke(
         app,
         [
-            "sample", "--plan", f"{name}.plan:PLAN", "--tables-dir", f"{name}/data",
+            "sample", "--plan", "project.yaml", "--tables-dir", f"{name}/data",
             "--examples-dir", str(tmp_path / "examples"),
         ],
     )  # fmt: skip

@@ -40,9 +40,11 @@ def test_project_is_the_template_under_another_name(tmp_path):
         ".dockerignore",
         ".github/workflows/ci.yml",
         ".gitignore",
+        ".project.schema.json",
         "Dockerfile",
         "README.md",
         "cloudbuild.yaml",
+        "project.yaml",
         "pyproject.toml",
         "tests/test_model.py",
         "web_shop2/__init__.py",
@@ -51,13 +53,12 @@ def test_project_is_the_template_under_another_name(tmp_path):
         "web_shop2/data/purchases.csv",
         "web_shop2/data/users.csv",
         "web_shop2/model.py",
-        "web_shop2/plan.py",
         "web_shop2/preprocessing.py",
     ]
     assert b"from web_shop2 import TASK\n" in made["tests/test_model.py"]
-    assert b'preprocessing_fn="web_shop2.preprocessing:preprocessing_fn"' in made["web_shop2/__init__.py"]
+    assert b"preprocessing_fn: web_shop2.preprocessing:preprocessing_fn\n" in made["project.yaml"]
     assert b'name = "web-shop2"\n' in made["pyproject.toml"]
-    assert b"python -m tfx_gnn_pipelines web_shop2:TASK\n" in made["README.md"]
+    assert b"tfx-gnn run --runner beam\n" in made["README.md"]
     assert not [name for name, content in made.items() if re.search(rb"my.?graph", content, re.IGNORECASE)]
 
 
@@ -92,7 +93,7 @@ def test_empty_folder_is_filled(tmp_path):
 
     create_project(str(tmp_path / "shop"))
 
-    assert (tmp_path / "shop" / "shop" / "plan.py").is_file()
+    assert (tmp_path / "shop" / "shop" / "model.py").is_file()
 
 
 def test_folder_that_holds_files_is_refused_and_left_alone(tmp_path):
@@ -177,7 +178,7 @@ def test_verb_says_what_to_type_next(tmp_path, monkeypatch):
     assert shown.exit_code == 0, shown.output
     assert re.search(rf"^project +{tmp_path}/web-shop$", shown.stdout, re.MULTILINE)
     assert shown.stdout.splitlines()[-2] == "  cd web-shop"
-    assert shown.stdout.splitlines()[-1].endswith("python -m tfx_gnn_pipelines web_shop:TASK")
+    assert shown.stdout.splitlines()[-1].endswith("tfx-gnn run")
 
 
 def test_verb_shows_an_error_as_one_line(tmp_path):
@@ -206,9 +207,7 @@ def test_wheel_brings_all_that_a_project_begins_with():
 def test_installed_library_without_a_checkout_needs_nothing_heavy(tmp_path):
     """As from a wheel: the library in a folder of its own, the template inside it."""
     installed = tmp_path / "site" / "tfx_gnn"
-    for package in ("cli", "distribution", "io", "serving", "tables"):
-        shutil.copytree(Path(tfx_gnn.__file__).parent / package, installed / package)
-    shutil.copy(tfx_gnn.__file__, installed)
+    shutil.copytree(Path(tfx_gnn.__file__).parent, installed, ignore=shutil.ignore_patterns("__pycache__"))
     for entry in TEMPLATE_ENTRIES:
         copy = shutil.copytree if (TEMPLATE / entry).is_dir() else shutil.copy
         (installed / "templates" / "starter").mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,8 @@ from tfx_gnn.distribution.distributed_datasets import (
     values_per_replica,
 )
 from tfx_gnn.distribution.iteration import fill_last_step, make_steps, predict_in_order
-from tfx_gnn.distribution.strategies import StrategyOptions, make_strategy
+from tfx_gnn.distribution.options import StrategyOptions
+from tfx_gnn.distribution.strategies import make_strategy
 
 folder = sys.argv[1]
 tf.config.set_logical_device_configuration(

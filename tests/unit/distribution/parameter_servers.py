@@ -15,8 +15,9 @@ import tfx_gnn
 from tfx_gnn.distribution.cluster import cluster_role, serve
 from tfx_gnn.distribution.distributed_datasets import distribute, distribute_batches
 from tfx_gnn.distribution.flat_elements import flatten_elements
+from tfx_gnn.distribution.options import StrategyOptions
 from tfx_gnn.distribution.sharding import num_input_pipelines
-from tfx_gnn.distribution.strategies import StrategyOptions, make_strategy
+from tfx_gnn.distribution.strategies import make_strategy
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 

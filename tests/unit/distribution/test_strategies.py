@@ -7,8 +7,9 @@ import json
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.distribution import strategies
-from tfx_gnn.distribution.strategies import LargeTablePartitioner, StrategyOptions, make_strategy
+from tfx_gnn.distribution import options, strategies
+from tfx_gnn.distribution.options import STRATEGIES, StrategyOptions
+from tfx_gnn.distribution.strategies import LargeTablePartitioner, make_strategy
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,8 @@ def test_a_process_alone_gets_its_strategy(options, name, monkeypatch):
 
 
 def test_a_kind_that_nothing_makes_is_refused(monkeypatch):
-    monkeypatch.setattr(strategies, "STRATEGIES", (*strategies.STRATEGIES, "ring"))
+    for module in (options, strategies):
+        monkeypatch.setattr(module, "STRATEGIES", (*STRATEGIES, "ring"))
 
     with pytest.raises(NotImplementedError, match=r"must make each of \['default', .*'ring'\]; got 'ring'"):
         make_strategy(StrategyOptions(kind="ring"))

@@ -19,8 +19,9 @@ from tfx_gnn.distribution.distributed_datasets import (
     per_replica_batch_size,
 )
 from tfx_gnn.distribution.iteration import endless, num_replicas_with_data, predict_in_order
+from tfx_gnn.distribution.options import StrategyOptions
 from tfx_gnn.distribution.sharding import choose_sharding, num_input_pipelines, shard_files, shard_records
-from tfx_gnn.distribution.strategies import StrategyOptions, make_strategy
+from tfx_gnn.distribution.strategies import make_strategy
 
 folder = sys.argv[1]
 TWO_FILES, ONE_FILE = [f"{folder}/first", f"{folder}/second"], [f"{folder}/all"]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfx_gnn.distribution.strategies import StrategyOptions
+from tfx_gnn.distribution.options import StrategyOptions
 from tfx_gnn.io.options_json import from_json, to_json
 from tfx_gnn.models.tasks import (
     GraphClassification,

@@ -13,15 +13,18 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 
 import tfx_gnn
 from tfx_gnn.components.graph_example_validator import label_copies, split_leaks
+from tfx_gnn.components.graph_example_validator.check_names import (
+    ERROR,
+    NO_EXAMPLES,
+    OFF,
+    SEED_IN_TWO_SPLITS,
+    WARNING,
+)
 from tfx_gnn.components.graph_example_validator.distribution_shifts import DRIFT, JENSEN_SHANNON, SKEW, Shift
 from tfx_gnn.records import batch_check
 from tfx_gnn.records.examples_folder import split_dir
 from tfx_gnn.records.findings import Finding
 
-ERROR, WARNING, OFF = "error", "warning", "off"
-SEVERITIES = (ERROR, WARNING, OFF)
-
-NO_EXAMPLES = "no_examples"
 DAMAGED_FILE = "damaged_file"
 EMPTY_SET = "empty_set"
 MISSING_ROOT = "missing_root"
@@ -136,7 +139,7 @@ CHECKS = {
         summary="Readout nodes do not show which nodes they read from",
         advice="Write an edge of each `_readout/<root>` edge set to every `_readout` node.",
     ),
-    split_leaks.SEED_IN_TWO_SPLITS: Check(
+    SEED_IN_TWO_SPLITS: Check(
         summary="The same seed is in two splits",
         advice="Split by a key of the seed.",
         counts="seeds",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from tfx_gnn.components.graph_example_validator.checks import CHECKS, SEVERITIES
+from tfx_gnn.components.graph_example_validator.check_names import SEVERITIES
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -88,6 +88,14 @@ class GraphExampleValidatorOptions:
                 "`seed_time_feature` must be given with `edge_time_features`; got only "
                 f"{dict(self.edge_time_features)}. Name the feature with the time of each seed."
             )
+        self._check_severities()
+
+    def _check_severities(self) -> None:
+        if not self.severities:
+            return
+        # Checks are slow to import: they bring TensorFlow.
+        from tfx_gnn.components.graph_example_validator.checks import CHECKS
+
         unknown = sorted(set(self.severities) - set(CHECKS))
         if unknown:
             raise ValueError(f"`severities` must be of known checks; got {unknown}. They are {sorted(CHECKS)}.")

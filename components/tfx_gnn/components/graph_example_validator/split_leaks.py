@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from tfx_gnn.components.graph_example_validator.check_names import SEED_IN_TWO_SPLITS
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.records.example_batches import ExampleBatch, flat_index, item_splits
 from tfx_gnn.records.findings import MAX_PLACES, Findings, Place
@@ -23,7 +24,6 @@ from tfx_gnn.records.value_hashes import Hashes, Rows, first_of_equal, hash_pair
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED
 from tfx_gnn.sampling.random_choice import mix
 
-SEED_IN_TWO_SPLITS = "seed_in_two_splits"
 UNSEEN_NODE_SHOWN = "unseen_node_shown"
 SUPERVISION_EDGE_SHOWN = "supervision_edge_shown"
 SUPERVISION_EDGE_IN_EXAMPLE = "supervision_edge_in_example"

@@ -22,10 +22,10 @@ from tfx_gnn.components.graph_example_validator.distribution_shifts import (
     measure_drift,
     measure_skew,
 )
-from tfx_gnn.components.graph_example_validator.expectations import make_validation_plan
 from tfx_gnn.components.graph_example_validator.label_copies import find_label_copies
 from tfx_gnn.components.graph_example_validator.options import GraphExampleValidatorOptions
 from tfx_gnn.components.graph_example_validator.validation_pass import PassReport, ValidationPlan, run_validation_pass
+from tfx_gnn.components.graph_example_validator.validation_plan import make_validation_plan
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.records.blessing import BlessingSubject, write_blessing

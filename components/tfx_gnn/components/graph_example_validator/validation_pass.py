@@ -18,7 +18,8 @@ from apache_beam import pvalue
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from tfx_gnn.components.graph_example_validator import label_copies, label_homophily, split_leaks
-from tfx_gnn.components.graph_example_validator.checks import DAMAGED_FILE, EMPTY_SET, MISSING_ROOT, NO_EXAMPLES
+from tfx_gnn.components.graph_example_validator.check_names import NO_EXAMPLES
+from tfx_gnn.components.graph_example_validator.checks import DAMAGED_FILE, EMPTY_SET, MISSING_ROOT
 from tfx_gnn.components.graph_example_validator.label_copies import ColumnCounts, LabelColumn
 from tfx_gnn.components.graph_example_validator.label_homophily import EdgeAgreement
 from tfx_gnn.components.graph_example_validator.split_leaks import LeakRules, SeedsOfBatch

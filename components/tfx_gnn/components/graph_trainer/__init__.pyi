@@ -1,6 +1,6 @@
 from tfx_gnn.components.graph_trainer.component import GraphTrainer as GraphTrainer
 from tfx_gnn.components.graph_trainer.stage import train_graph_model as train_graph_model
-from tfx_gnn.distribution.strategies import StrategyOptions as StrategyOptions
+from tfx_gnn.distribution.options import StrategyOptions as StrategyOptions
 from tfx_gnn.training.loop.summary import TrainingSummary as TrainingSummary
 from tfx_gnn.training.options import BatchingOptions as BatchingOptions
 from tfx_gnn.training.options import CheckpointOptions as CheckpointOptions

@@ -23,7 +23,8 @@ from tfx_gnn.distribution.cluster import (
     is_true_on_any_worker,
     serve,
 )
-from tfx_gnn.distribution.strategies import PARAMETER_SERVER, TPU, make_strategy
+from tfx_gnn.distribution.options import PARAMETER_SERVER, TPU
+from tfx_gnn.distribution.strategies import make_strategy
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.training.best_hyperparameters import with_best_hyperparameters
 from tfx_gnn.training.checkpoints.checkpoints import locked_checkpoints, remove_checkpoints

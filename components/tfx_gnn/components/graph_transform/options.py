@@ -7,10 +7,7 @@ from typing import Literal
 
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.transform.analysis import (
-    ANALYZE_MODES,
-    UNIQUE_ITEMS,
-)
+from tfx_gnn.transform.analyze_modes import ANALYZE_MODES, UNIQUE_ITEMS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

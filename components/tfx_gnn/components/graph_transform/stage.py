@@ -27,13 +27,8 @@ from tfx_gnn.records.summary_pass import make_pipeline, take_merged, write_merge
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema, write_tfmd_schema
 from tfx_gnn.tables.graph_tables import list_table_files
 from tfx_gnn.tables.stable_tables import StableTables
-from tfx_gnn.transform.analysis import (
-    AS_SAMPLED,
-    TABLES,
-    AnalyzedData,
-    CacheFolders,
-    analyze,
-)
+from tfx_gnn.transform.analysis import AnalyzedData, CacheFolders, analyze
+from tfx_gnn.transform.analyze_modes import AS_SAMPLED, TABLES
 from tfx_gnn.transform.application import (
     RAW_METADATA_DIR,
     TRANSFORM_FN_DIR,

@@ -6,7 +6,7 @@ import dataclasses
 import math
 
 from tfx_gnn.components.graph_tuner.search_space import SearchRange, check_is_json
-from tfx_gnn.distribution.strategies import STRATEGIES_OF_ONE_PROCESS
+from tfx_gnn.distribution.options import STRATEGIES_OF_ONE_PROCESS
 from tfx_gnn.training.options import GraphTrainerOptions
 
 TPE, RANDOM, GRID = "tpe", "random", "grid"

@@ -24,8 +24,8 @@ from tfx_gnn.records import examples_folder
 from tfx_gnn.sampling.engine.sampled_subgraphs import SubgraphStatistics, SubgraphStatisticsBuilder
 from tfx_gnn.sampling.examples.seed_selection import seed_table_layout
 from tfx_gnn.sampling.examples.shard_log import ShardLog
-from tfx_gnn.sampling.plan.graph_level_examples import check_graph_level_examples, make_graph_level_schema
-from tfx_gnn.sampling.plan.graph_pairs import pairs_layout
+from tfx_gnn.sampling.plan.graph_level_tables import check_graph_level_examples, make_graph_level_schema
+from tfx_gnn.sampling.plan.pair_tables import pairs_layout
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.plan_checks import check_plan
 from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema

@@ -36,7 +36,8 @@ from tfx_gnn.sampling.examples.graph_level_conversion import (
     split_codes_of_graphs,
     splits_with_graphs,
 )
-from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples, graph_level_tables
+from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
+from tfx_gnn.sampling.plan.graph_level_tables import graph_level_tables
 from tfx_gnn.sampling.plan.graph_pairs import PAIRS
 from tfx_gnn.sampling.plan.seed_splits import pair_keys
 from tfx_gnn.sampling.random_choice import hash_ids

@@ -18,12 +18,8 @@ from tfx_gnn.sampling.engine.sampled_subgraphs import SampledEdges, SampledNodes
 from tfx_gnn.sampling.examples.graph_grouping import GroupedGraphs, group_graphs
 from tfx_gnn.sampling.examples.pair_grouping import GroupedPairs, group_pairs
 from tfx_gnn.sampling.examples.record_encoder import RecordEncoder, RecordSlices
-from tfx_gnn.sampling.plan.graph_level_examples import (
-    GraphLevelExamples,
-    graph_level_tables,
-    make_graph_level_schema,
-    schema_of_graphs,
-)
+from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
+from tfx_gnn.sampling.plan.graph_level_tables import graph_level_tables, make_graph_level_schema, schema_of_graphs
 from tfx_gnn.sampling.plan.graph_pairs import PAIRS, name_on_side
 from tfx_gnn.sampling.plan.seed_splits import UNUSED, SplitColumns, node_split_codes, select_split_columns
 from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport, check_dropped_share

@@ -6,7 +6,7 @@ import pytest
 
 from tfx_gnn.components.graph_tuner.options import GraphTunerOptions
 from tfx_gnn.components.graph_tuner.search_space import Choice, FloatRange
-from tfx_gnn.distribution.strategies import StrategyOptions
+from tfx_gnn.distribution.options import StrategyOptions
 from tfx_gnn.io.options_json import from_json, to_json
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.training.options import GraphTrainerOptions

@@ -12,7 +12,8 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.distribution.strategies import StrategyOptions, make_strategy
+from tfx_gnn.distribution.options import StrategyOptions
+from tfx_gnn.distribution.strategies import make_strategy
 from tfx_gnn.keras.feature_encoders import EmbeddingColumn, SparseEmbeddingColumn
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 

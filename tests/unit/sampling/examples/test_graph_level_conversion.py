@@ -11,7 +11,8 @@ from tfx_gnn.graph.schema.index_features import index_features
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.sampling.beam.graph_level_pipeline import chunks_of_keys, join_blocks, split_block
 from tfx_gnn.sampling.examples.graph_level_conversion import GraphLevelConverter, convert_graph_level_examples
-from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples, graph_level_layouts
+from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
+from tfx_gnn.sampling.plan.graph_level_tables import graph_level_layouts
 from tfx_gnn.sampling.plan.seed_splits import SplitColumns, node_split_codes
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.sampling.random_choice import hash_ids

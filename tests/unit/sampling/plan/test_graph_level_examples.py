@@ -4,8 +4,8 @@ from google.protobuf import text_format
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema.context_labels import context_labels
 from tfx_gnn.io import options_json
-from tfx_gnn.sampling.plan.graph_level_examples import (
-    GraphLevelExamples,
+from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
+from tfx_gnn.sampling.plan.graph_level_tables import (
     check_graph_level_examples,
     graph_level_layouts,
     make_graph_level_schema,

@@ -16,7 +16,7 @@ import tf_keras
 
 from tfx_gnn.components.graph_trainer.stage import train_graph_model
 from tfx_gnn.components.graph_trainer.training_run import Exporters
-from tfx_gnn.distribution.strategies import StrategyOptions
+from tfx_gnn.distribution.options import StrategyOptions
 from tfx_gnn.models.tasks import NodeRegression
 from tfx_gnn.training.checkpoints.nonfinite_guard import NonfiniteError, NonfiniteEvaluationError
 from tfx_gnn.training.options import BatchingOptions, ExecutionOptions, GraphTrainerOptions

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.distribution.sharding import DATA, FILE, Sharding, shard_files, shard_records
+from tfx_gnn.distribution.options import DATA, FILE
+from tfx_gnn.distribution.sharding import Sharding, shard_files, shard_records
 from tfx_gnn.models.tasks import LabelSummary
 from tfx_gnn.records.examples_folder import record_files, shuffled_records, write_split_shard
 from tfx_gnn.training.data.class_sampling import ClassSampler, expected_examples, sampling_rates

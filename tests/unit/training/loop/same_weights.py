@@ -16,8 +16,9 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.distribution.cluster import cluster_role, serve
+from tfx_gnn.distribution.options import StrategyOptions
 from tfx_gnn.distribution.sharding import choose_sharding, num_input_pipelines
-from tfx_gnn.distribution.strategies import StrategyOptions, make_strategy
+from tfx_gnn.distribution.strategies import make_strategy
 from tfx_gnn.graph.schema.schema_io import parse_schema
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.models.tasks import NodeClassification

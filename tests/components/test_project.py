@@ -1,22 +1,19 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from tfx_gnn.models import GraphClassification, NodeClassification, NodeRegression
 from tfx_gnn.sampling import GraphLevelExamples, SplitPlan
-from tfx_gnn_pipelines.config import quickstart
-from tfx_gnn_pipelines.project_options import (
-    pipeline_settings,
-    read_given,
-    step_names,
-    with_options,
-    with_step_options,
-    with_task_options,
-)
+from tfx_gnn_pipelines.assembly import build_components, component_ids
+from tfx_gnn_pipelines.config import step_names
+from tfx_gnn_pipelines.option_changes import with_dotted
+from tfx_gnn_pipelines.project import Project, read_given, read_project, with_options
 from tfx_gnn_pipelines.task import load_task
 
 FILE = """
@@ -43,8 +40,7 @@ def file(tmp_path):
 
 
 def configured(task, given, tmp_path):
-    task = with_task_options(task, given)
-    return with_step_options(quickstart(task, **{"root": str(tmp_path), **pipeline_settings(given)}), given)
+    return with_options(Project(task=task, folder=str(tmp_path)), given).configure()
 
 
 def test_file_changes_what_it_names_and_nothing_else(task, file, tmp_path):
@@ -69,7 +65,7 @@ def test_file_changes_what_it_names_and_nothing_else(task, file, tmp_path):
 def test_assignments_win_over_the_file_and_shortcuts_over_both(task, file, tmp_path):
     assignments = ["graph_trainer.hyperparameters.units=32", "graph_trainer.num_epochs=4", "num_epochs=5"]
 
-    given = with_options(read_given(file, assignments), {"graph_trainer.training_seed": 7})
+    given = with_dotted(read_given(file, assignments), {"graph_trainer.training_seed": 7})
 
     trainer = configured(task, given, tmp_path).graph_trainer
     assert trainer.hyperparameters == {"units": 32, "learning_rate": 0.001}
@@ -130,12 +126,24 @@ def test_missing_file_is_named():
 def test_example_of_the_document_fits(task, tmp_path):
     document = (Path(__file__).parents[2] / "docs/options.md").read_text()
     path = tmp_path / "options.yaml"
-    path.write_text(document.partition("```yaml\n")[2].partition("```")[0])
+    path.write_text(document.partition("# options.yaml\n")[2].partition("```")[0])
 
     config = configured(task, read_given(str(path), []), tmp_path)
 
     assert config.graph_trainer.execution.jit_compile
     assert config.graph_trainer.num_epochs == 30
+
+
+def test_project_of_the_document_is_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("PYTHONPATH", "")
+    document = (Path(__file__).parents[2] / "docs/options.md").read_text()
+    (tmp_path / "project.yaml").write_text(document.partition("# project.yaml\n")[2].partition("```")[0])
+
+    project = read_project(str(tmp_path))
+
+    assert project.task.plan.hops[0].edge_set == "purchase"
+    assert project.task.step_options["graph_tuner"]["num_trials"] == 20
 
 
 def test_document_names_every_key():
@@ -167,3 +175,115 @@ def test_graphs_of_tables_are_a_task(task, tmp_path):
     assert config.graph_example_validator.label_features == ("is_toxic",)
     with pytest.raises(ValueError, match=r"`plan` or `graph_level_examples` must be given, and only one .* got both"):
         dataclasses.replace(graphs, plan=task.plan)
+
+
+PROJECT = """
+name: small
+tables_dir: data
+plan: {seed_node_set: user, label_features: [interest], hops: [{edge_set: purchase, fan_out: 3}]}
+preprocessing_fn: small_code:preprocessing_fn
+model_fn: small_code:model_fn
+prediction: {kind: node_classification, label_feature: interest, num_classes: 4}
+push_destination: served
+graph_pusher: {num_verification_requests: 2}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("PYTHONPATH", "elsewhere")
+    path = tmp_path / "small"
+    path.mkdir()
+    (path / "project.yaml").write_text(PROJECT)
+    (path / "small_code.py").write_text("preprocessing_fn = model_fn = lambda graph: graph\n")
+    return path
+
+
+def test_project_file_holds_all_options_and_paths_from_its_folder(folder, monkeypatch):
+    project = read_project(str(folder), assignments=["graph_trainer.num_epochs=3"])
+
+    config = project.configure()
+
+    assert config.subgraph_example_gen.plan.hops[0].fan_out == 3
+    assert config.tables_dir == str(folder / "data")
+    assert (config.root, config.push_destination) == (str(folder / "runs" / "small"), str(folder / "served"))
+    assert (config.graph_pusher.num_verification_requests, config.graph_trainer.num_epochs) == (2, 3)
+    assert sys.path[0] == str(folder)
+    assert os.environ["PYTHONPATH"] == os.pathsep.join([str(folder), "elsewhere"])
+    assert read_project(str(folder / "project.yaml"), assignments=["graph_trainer.num_epochs=3"]) == project
+    monkeypatch.chdir(folder)
+    assert dataclasses.replace(read_project(""), task=project.task).configure() == config
+    # Without a root, a compiled pipeline takes that of the cluster.
+    assert project.configure(is_remote=True).root == ""
+
+
+def test_project_file_may_name_a_task_of_python(folder, task):
+    (folder / "project.yaml").write_text(
+        "task: tiny_project.task:TASK\nnum_epochs: 7\ngraph_trainer: {training_seed: 5}\n"
+    )
+
+    config = read_project(str(folder)).configure()
+
+    assert (config.graph_trainer.num_epochs, config.graph_trainer.training_seed) == (7, 5)
+    assert config.subgraph_example_gen.plan == task.plan
+
+
+def test_task_of_python_holds_options_of_steps(task, tmp_path):
+    own = dataclasses.replace(
+        task, step_options={"graph_trainer": {"training_seed": 5, "hyperparameters": {"units": 8}}}
+    )
+
+    trainer = configured(own, read_given("", ["graph_trainer.hyperparameters.rate=0.5"]), tmp_path).graph_trainer
+
+    assert (trainer.training_seed, trainer.hyperparameters) == (5, {"units": 8, "rate": 0.5})
+    with pytest.raises(ValueError, match=r"`step_options` must name steps among .*; got \['trainer'\]"):
+        configured(dataclasses.replace(task, step_options={"trainer": {}}), {}, tmp_path)
+
+
+def test_search_trains_as_the_pipeline_does_but_for_what_it_says(task, tmp_path):
+    search = "{search_space: {units: {kind: choice, values: [8, 16]}}, num_trials: 2, trainer: {num_epochs: 1}}"
+
+    config = configured(task, read_given("", ["graph_trainer.training_seed=5", f"graph_tuner={search}"]), tmp_path)
+
+    assert configured(task, {}, tmp_path).graph_tuner is None
+    assert (config.graph_tuner.num_trials, config.graph_tuner.trainer.num_epochs) == (2, 1)
+    assert config.graph_tuner.trainer == dataclasses.replace(config.graph_trainer, num_epochs=1)
+    assert component_ids(config)[4:7] == ("SizeConstraintLearner", "GraphTuner", "GraphTrainer")
+    components = {component.id: component for component in build_components(config)}
+    (found,) = components["GraphTuner"].outputs.values()
+    assert components["GraphTrainer"].inputs["best_hyperparameters"] is found
+    with pytest.raises(ValueError, match=r"`search_space` must be given for a GraphTunerOptions; got .*`graph_tuner`"):
+        configured(task, read_given("", ["graph_tuner.num_trials=2"]), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: small", r"`tables_dir` must be given for a PipelineTask; got .* in `.*project.yaml`"),
+        (PROJECT.replace("name: small", "name: Small-1"), r"project.yaml: `name` must have lower-case letters"),
+        (PROJECT.replace("preprocessing_fn:", "preprocesing_fn:"), r"got 'preprocesing_fn' in .* Did you mean 'prep"),
+        (
+            PROJECT.replace("fan_out: 3", "fan_out: many"),
+            r"`plan.hops.0.fan_out` must be an integer; .* in `.*.yaml`",
+        ),
+        (PROJECT.replace("fan_out: 3", "fanout: 3"), r"must have no fields but .*'fan_out'.*; got \['fanout'\]"),
+        ("task: 3", r"`task` must be 'package.module:ATTRIBUTE', or a bundled name; got 3"),
+        ("[1]", r"project.yaml` must hold options by name; got \[1\]"),
+        ("pipelineInfo: {}", r"`PROJECT` must be a project; got the compiled pipeline .* Run it with --runner spec"),
+    ],
+)
+def test_mistake_of_a_project_file_is_named(folder, text, message):
+    (folder / "project.yaml").write_text(text)
+
+    with pytest.raises(ValueError, match=message):
+        read_project(str(folder)).configure()
+
+
+def test_what_is_no_project_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"`PROJECT` must be a folder with project.yaml; got .* without one"):
+        read_project(str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=r"`PROJECT` must name a file; got 'none.yaml'"):
+        read_project("none.yaml")
+    with pytest.raises(ValueError, match=r"got 'debian_section'. Did you mean 'debian_sections'\?"):
+        read_project("debian_section")

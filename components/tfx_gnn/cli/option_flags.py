@@ -1,0 +1,194 @@
+"""Flags of a command from the dataclass of a step's options: their names, types, defaults and texts."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import inspect
+import json
+import types
+import typing
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
+
+import typer
+
+from tfx_gnn.cli import arguments
+from tfx_gnn.io.option_groups import from_flat, option_paths
+from tfx_gnn.io.option_schema import attribute_texts
+
+_Verb = TypeVar("_Verb", bound=Callable[..., Any])
+
+
+class _Option(NamedTuple):
+    """An option of the class; its default is `inspect.Parameter.empty` if it must be given."""
+
+    name: str
+    kind: Any
+    default: Any
+    meaning: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Flag:
+    """A parameter of a command.
+
+    Attributes:
+        parameter: what typer reads.
+        read: makes the option's value of what typer gives.
+    """
+
+    parameter: inspect.Parameter
+    read: Callable[[Any], Any]
+
+
+def flags_of_options(
+    options_class: type,
+    *,
+    into: str = "options",
+    leave_out: Collection[str] = (),
+    as_values: bool = False,
+    panel: str | None = None,
+    names: Mapping[str, str] | None = None,
+    comma_separated: Collection[str] = (),
+) -> Callable[[_Verb], _Verb]:
+    """Makes the decorator that gives a command the flags of a class of options.
+
+    The command has a parameter for them, which gets the options that were given. A list is a flag that is repeated, a
+    mapping of texts a repeated NAME=VALUE, any other mapping JSON, and a choice of texts an enum.
+
+    Args:
+        options_class: dataclass of the options; groups have the flat names of their options.
+        into: the command's parameter for the options.
+        leave_out: flat names of options without a flag, which keep their defaults.
+        as_values: whether the parameter gets a dict of values by flat name, to be completed by the command.
+        panel: panel of the help that lists the flags; None for that of all options.
+        names: flags by flat name where they are not the option's own name, or singular of it.
+        comma_separated: flat names of lists that are one text with commas.
+
+    Returns:
+        The decorator.
+    """
+    flags = {
+        option.name: _flag(
+            option, (names or {}).get(option.name, ""), panel=panel, is_joined=option.name in comma_separated
+        )
+        for option in _options_of(options_class)
+        if option.name not in leave_out
+    }
+
+    def decorate(verb: _Verb) -> _Verb:
+        signature = inspect.signature(verb, eval_str=True)
+        parameters: list[inspect.Parameter] = []
+        for name, parameter in signature.parameters.items():
+            if name == into:
+                parameters += [flag.parameter for flag in flags.values()]
+            else:
+                parameters.append(parameter)
+
+        @functools.wraps(verb)
+        def with_options(**given: Any) -> Any:
+            values = {name: flag.read(given.pop(name)) for name, flag in flags.items()}
+            return verb(**given, **{into: values if as_values else from_flat(options_class, values)})
+
+        changed: Any = with_options
+        changed.__signature__ = signature.replace(parameters=parameters)
+        changed.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return typing.cast(_Verb, with_options)
+
+    return decorate
+
+
+def _options_of(options_class: type) -> list[_Option]:
+    found = []
+    for path, name, kind in option_paths(options_class):
+        holder: Any = options_class
+        for part in path[:-1]:
+            holder = typing.get_type_hints(holder)[part]
+        (field,) = (field for field in dataclasses.fields(holder) if field.name == path[-1])
+        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        default = inspect.Parameter.empty if default is dataclasses.MISSING else default
+        found.append(_Option(name, kind, default, attribute_texts(holder).get(path[-1], "")))
+    return found
+
+
+def _flag(option: _Option, flag: str, *, panel: str | None, is_joined: bool) -> _Flag:
+    name, kind, default, meaning = option
+    origin, items = get_origin(kind), get_args(kind)
+    own_name = f"--{name.replace('_', '-')}"
+    more: dict[str, Any] = {"help": meaning[:1].upper() + meaning[1:], "rich_help_panel": panel}
+    annotation = kind
+    read: Callable[[Any], Any] = _as_given
+    if origin is Literal:
+        annotation = _choices(name, items)
+        default, read = annotation(default), _value_of_choice
+    elif is_joined:
+        annotation, default, read = str, ",".join(default), _split
+    elif _is_a(origin, Mapping) and items[1] is str:
+        flag = flag or _singular(own_name)
+        annotation, default, read = list[str] | None, None, functools.partial(_read_pairs, flag)
+        more.update(help=f"{more['help']} Repeat for several.", metavar="NAME=VALUE", show_default=False)
+    elif _is_a(origin, Mapping):
+        annotation, default, read = str, json.dumps(default), functools.partial(arguments.read_object, own_name)
+        more.update(metavar="JSON")
+    elif _is_a(origin, Sequence):
+        flag = flag or _singular(own_name)
+        annotation, read = list[items[0]] | None, functools.partial(_list_or_default, default)  # type: ignore[valid-type]
+        more.update(help=f"{more['help']} Repeat for several.", show_default=", ".join(map(str, default)) or False)
+        default = None
+    elif origin in (typing.Union, types.UnionType) and any(_is_a(get_origin(item), Mapping) for item in items):
+        annotation, read = str, functools.partial(_read_text_or_object, own_name)
+        more.update(metavar="TEXT|JSON")
+    elif kind is bool and not default:
+        # Without a name, typer adds its opposite.
+        flag = flag or own_name
+    declared = typer.Option(*([flag] if flag else []), **more)
+    return _Flag(
+        parameter=inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, declared]
+        ),
+        read=read,
+    )
+
+
+def _choices(name: str, values: Sequence[str]) -> Any:
+    return enum.Enum(name, {value: value for value in values}, type=str)
+
+
+def _is_a(origin: Any, kind: type) -> bool:
+    return isinstance(origin, type) and issubclass(origin, kind)
+
+
+def _as_given(value: Any) -> Any:
+    return value
+
+
+def _value_of_choice(choice: enum.Enum) -> Any:
+    return choice.value
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(part for part in text.split(",") if part)
+
+
+def _list_or_default(default: tuple[Any, ...], values: Sequence[Any] | None) -> tuple[Any, ...]:
+    return tuple(values or default)
+
+
+def _singular(flag: str) -> str:
+    return f"{flag.removesuffix('ies')}y" if flag.endswith("ies") else flag.removesuffix("s")
+
+
+def _read_pairs(flag: str, texts: Sequence[str] | None) -> dict[str, str]:
+    found = {}
+    for text in texts or ():
+        name, separator, value = text.rpartition("=")
+        if not separator or not name or not value:
+            raise ValueError(f"`{flag}` must have the form '<name>=<value>'; got {text!r}. Write it that way.")
+        found[name] = value
+    return found
+
+
+def _read_text_or_object(flag: str, text: str) -> Any:
+    return arguments.read_object(flag, text) if text.startswith("{") else text

@@ -1,0 +1,271 @@
+"""A project: a task with the options of every step, from one file, from Python, or by a bundled name.
+
+A project file is a mapping such as
+
+    name: web_shop
+    tables_dir: web_shop/data
+    plan: {seed_node_set: user, label_features: [interest], hops: [{edge_set: purchase, fan_out: 8}]}
+    preprocessing_fn: web_shop.preprocessing:preprocessing_fn
+    model_fn: web_shop.model:model_fn
+    prediction: {kind: node_classification, label_feature: interest, class_vocabulary: interest}
+    graph_trainer:
+      hyperparameters: {units: 64}
+    graph_pusher:
+      keep_versions: 3
+
+Its keys are fields of `PipelineTask` and of `PipelineConfig`. A file of options has the same keys and changes a
+project: a mapping changes the fields that it names and keeps the others; everything else replaces what it names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import difflib
+import json
+import os
+import sys
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfx_gnn.io import options_json
+from tfx_gnn.io.package_paths import PACKAGE_SCHEME
+from tfx_gnn_pipelines.config import PipelineConfig, is_uri, quickstart, step_names
+from tfx_gnn_pipelines.option_changes import changed, merged, nested, read_options, with_dotted
+from tfx_gnn_pipelines.task import PipelineTask, load_task, task_names
+from tfx_gnn_pipelines.yaml_files import parse_yaml, read_yaml
+
+PROJECT_FILE = "project.yaml"
+TASK = "task"
+"""Key of a project file whose task is an object of Python, which the other keys change."""
+
+#: Options of steps that several steps share: the task holds them.
+OF_THE_TASK = {
+    ("graph_trainer", "task"): "prediction",
+    ("graph_evaluator", "task"): "prediction",
+    ("graph_trainer", "model_fn"): "model_fn",
+    ("graph_transform", "preprocessing_fn"): "preprocessing_fn",
+    ("subgraph_example_gen", "plan"): "plan",
+    ("subgraph_example_gen", "graph_level_examples"): "graph_level_examples",
+}
+PIPELINE_SETTINGS = (
+    "root",
+    "push_destination",
+    "tables_fingerprint",
+    "enable_cache",
+    "beam_args",
+    "runtime_parameters",
+)
+_PATHS = ("tables_dir", "root", "push_destination")
+_COMPILED = frozenset({"pipelineSpec", "deploymentSpec", "pipelineInfo"})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Project:
+    """A task, and the settings of its pipeline.
+
+    Attributes:
+        task: the task, with the options of its steps.
+        settings: fields of `PipelineConfig` that belong to no step, by name.
+        folder: the project's folder, whose outputs lie below `runs`; empty for the current one.
+        file: the project file; empty if the task came from Python.
+    """
+
+    task: PipelineTask
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    folder: str = ""
+    file: str = ""
+
+    def configure(self, *, is_remote: bool = False) -> PipelineConfig:
+        """Builds the pipeline's config.
+
+        Args:
+            is_remote: whether the pipeline is compiled for a service, so that no local root is chosen.
+
+        Raises:
+            ValueError: if a value breaks a rule of the options it goes to.
+        """
+        settings = {"root": "", **self.settings}
+        if not is_remote:
+            settings["root"] = settings["root"] or os.path.join(self.folder, "runs", self.task.name)
+        tables_dir = self.task.tables_dir
+        if is_uri(tables_dir) and not tables_dir.startswith(PACKAGE_SCHEME) and not settings.get("tables_fingerprint"):
+            # Remote tables are not read here, so a compilation must not reuse cached examples of another one.
+            settings["tables_fingerprint"] = (
+                f"compiled {dt.datetime.now(dt.timezone.utc).isoformat(timespec='seconds')}"
+            )
+        return quickstart(self.task, **settings)
+
+
+def read_project(
+    reference: str = "",
+    *,
+    options_file: str = "",
+    assignments: Sequence[str] = (),
+    shortcuts: Mapping[str, Any] | None = None,
+) -> Project:
+    """Finds a project and changes it; the last change wins.
+
+    Modules of the project can be imported afterwards, here and in new processes.
+
+    Args:
+        reference: a folder with project.yaml, or such a file; "package.module:ATTRIBUTE" of a `PipelineTask`; or the
+            name of a bundled task. Empty for the current folder.
+        options_file: YAML file of options that change the project; empty for none.
+        assignments: each "key.key=VALUE", where VALUE is YAML, as in "graph_trainer.hyperparameters.units=64".
+        shortcuts: values by names that may have dots.
+
+    Returns:
+        The project.
+
+    Raises:
+        FileNotFoundError: if there is no such project or file.
+        ModuleNotFoundError: if the module of a task cannot be found.
+        ValueError: if a key is unknown, or a value breaks a rule.
+    """
+    file = _project_file(reference)
+    if file:
+        folder = os.path.dirname(os.path.abspath(file))
+        make_importable(folder)
+        given = _with_absolute_paths(_read_mapping(file, option="PROJECT"), folder)
+        task = _task_of_file(given, file)
+    else:
+        folder, given, task = "", {}, load_task(reference)
+    given = merged(given, read_given(options_file, assignments))
+    return with_options(Project(task=task, folder=folder, file=file), with_dotted(given, shortcuts or {}))
+
+
+def read_given(options_file: str, assignments: Sequence[str]) -> dict[str, Any]:
+    """Reads options from a file, and then from assignments, which win.
+
+    Args:
+        options_file: YAML file; empty for none.
+        assignments: see `read_project`.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it holds no mapping, an assignment has no "=" or no YAML behind it, or a key is unknown.
+    """
+    given = _read_mapping(options_file, option="--options") if options_file else {}
+    _check_keys(given, place=f" in {options_file!r}")
+    for text in assignments:
+        key, equals, value = text.partition("=")
+        if not equals or not all(key.split(".")):
+            raise ValueError(
+                f"`--set` must have the form NAME=VALUE; got {text!r}. Write, for example, graph_trainer.num_epochs=3."
+            )
+        parsed = parse_yaml(value, name=f"--set {key}")
+        _check_keys(nested(key, parsed), place=f" in --set {text}")
+        given = merged(given, nested(key, parsed))
+    return given
+
+
+def with_options(project: Project, given: Mapping[str, Any]) -> Project:
+    """Changes a task's fields, the options of its steps and the pipeline's settings."""
+    names = task_fields()
+    steps = {name: value for name, value in given.items() if name in step_names()}
+    task = changed(project.task, {name: value for name, value in given.items() if name in names}, place="the task")
+    kinds = typing.get_type_hints(PipelineConfig)
+    settings = {
+        name: options_json.from_json(json.dumps(given[name]), kinds[name], name=name)
+        for name in PIPELINE_SETTINGS
+        if name in given
+    }
+    return dataclasses.replace(
+        project,
+        task=dataclasses.replace(task, step_options=merged(dict(task.step_options), steps)),
+        settings={**project.settings, **settings},
+    )
+
+
+def make_importable(folder: str) -> None:
+    """Puts a folder first among those of modules, in this process and in those that it starts."""
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != folder]
+    os.environ["PYTHONPATH"] = os.pathsep.join([folder, *others])
+
+
+def _project_file(reference: str) -> str:
+    """Returns the project file that a reference means, or "" if it means a task of Python or a bundled one."""
+    is_file = reference.endswith((".yaml", ".yml"))
+    if is_file or (reference and os.path.isfile(reference)):
+        if not os.path.isfile(reference):
+            raise FileNotFoundError(
+                f"`PROJECT` must name a file; got {reference!r}, which is not there. Check the path."
+            )
+        return reference
+    if reference and (":" in reference or (reference in task_names() and not os.path.isdir(reference))):
+        return ""
+    file = os.path.join(reference, PROJECT_FILE)
+    if os.path.isfile(file):
+        return file
+    if os.path.isdir(reference or "."):
+        raise FileNotFoundError(
+            f"`PROJECT` must be a folder with {PROJECT_FILE}; got {os.path.abspath(reference)!r} without one. Name the "
+            "project's folder, 'package.module:TASK' for a task of Python, or make a project with `tfx-gnn new FOLDER`."
+        )
+    alike = difflib.get_close_matches(reference, task_names(), n=1)
+    raise ValueError(
+        f"`PROJECT` must be a folder with {PROJECT_FILE}, 'package.module:ATTRIBUTE', or one of {task_names()}; got "
+        f"{reference!r}. {f'Did you mean {alike[0]!r}?' if alike else 'Check the spelling.'}"
+    )
+
+
+def _read_mapping(path: str, *, option: str) -> dict[str, Any]:
+    given = read_yaml(path, option=option)
+    if not isinstance(given, dict):
+        raise ValueError(f"`{path}` must hold options by name; got {given!r}. Write, for example, num_epochs: 3.")
+    if _COMPILED & given.keys():
+        raise ValueError(
+            f"`PROJECT` must be a project; got the compiled pipeline {path!r}. Run it with --runner spec, or start it "
+            "on its service with `tfx-gnn submit`."
+        )
+    return given
+
+
+def _task_of_file(given: dict[str, Any], file: str) -> PipelineTask:
+    """Makes the task of a project file; the options of steps that the file has are applied with the others."""
+    _check_keys({name: value for name, value in given.items() if name != TASK}, place=f" in {file!r}")
+    if TASK in given:
+        reference = given.pop(TASK)
+        if not isinstance(reference, str):
+            raise ValueError(
+                f"`{TASK}` must be 'package.module:ATTRIBUTE', or a bundled name; got {reference!r} in {file!r}. Name "
+                "a PipelineTask, or leave the key out and give its fields."
+            )
+        return load_task(reference)
+    fields = {name: given[name] for name in task_fields() if name in given}
+    return read_options(fields, PipelineTask, place=file)
+
+
+def _with_absolute_paths(given: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Resolves paths of a project file, which are relative to its folder."""
+    paths = {
+        name: os.path.join(folder, given[name])
+        for name in _PATHS
+        if isinstance(given.get(name), str) and given[name] and not is_uri(given[name])
+    }
+    return {**given, **paths}
+
+
+def task_fields() -> set[str]:
+    """Lists the keys of a project file that are fields of `PipelineTask`."""
+    return {field.name for field in dataclasses.fields(PipelineTask)} - {"step_options"}
+
+
+def _check_keys(given: Mapping[str, Any], *, place: str) -> None:
+    allowed = {*task_fields(), *step_names(), *PIPELINE_SETTINGS}
+    for name, value in given.items():
+        if name not in allowed:
+            alike = difflib.get_close_matches(str(name), allowed, n=1)
+            advice = f"Did you mean {alike[0]!r}?" if alike else "Check the spelling."
+            raise ValueError(f"options must be among {sorted(allowed)}; got {name!r}{place}. {advice}")
+        for inner in value if isinstance(value, dict) else ():
+            of_task = OF_THE_TASK.get((name, inner))
+            if of_task:
+                raise ValueError(
+                    f"`{name}.{inner}` must be left out, because several steps share it; got it{place}. Set "
+                    f"`{of_task}` instead."
+                )

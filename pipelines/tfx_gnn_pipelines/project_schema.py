@@ -1,0 +1,95 @@
+"""What a project file may hold: a list of all options, and the JSON Schema by which editors check it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Any
+
+from tfx_gnn.io.option_schema import OptionEntry, json_schema, list_options
+from tfx_gnn_pipelines.config import PipelineConfig, step_kinds
+from tfx_gnn_pipelines.project import OF_THE_TASK, PIPELINE_SETTINGS, TASK, task_fields
+from tfx_gnn_pipelines.task import PipelineTask
+
+_PROJECT = "project"
+"""Group of the options that belong to no step, without what the larger ones of them hold."""
+
+
+def list_project_options(group: str = "") -> list[OptionEntry]:
+    """Lists what a project file may hold, with types, defaults and meanings.
+
+    Args:
+        group: "project" for the options that belong to no step; an option with options of its own, such as "plan"; or a
+            step, such as "graph_trainer". Empty for all.
+
+    Returns:
+        The options, those of the project first, then step by step.
+
+    Raises:
+        ValueError: if there is no such group.
+    """
+    entries = [entry for entry in list_options(PipelineTask) if _first(entry) in task_fields()]
+    entries += [entry for entry in list_options(PipelineConfig) if entry.name in PIPELINE_SETTINGS]
+    for step, kind in step_kinds().items():
+        left_out = {f"{step}.{name}" for of_step, name in OF_THE_TASK if of_step == step}
+        found = list_options(kind, f"{step}.")
+        entries += [entry for entry in found if not _is_of(entry, left_out | {f"{step}.trainer"})]
+    if not group:
+        return entries
+    groups = [_PROJECT, *dict.fromkeys(_first(entry) for entry in entries if _first(entry) != entry.name)]
+    if group not in groups:
+        alike = difflib.get_close_matches(group, groups, n=1)
+        raise ValueError(
+            f"`GROUP` must be one of {groups}; got {group!r}. "
+            f"{f'Did you mean {alike[0]!r}?' if alike else 'Check the spelling.'}"
+        )
+    if group == _PROJECT:
+        return [entry for entry in entries if entry.name == _first(entry)]
+    return [entry for entry in entries if _first(entry) == group]
+
+
+def project_schema() -> dict[str, Any]:
+    """Describes a project file as JSON Schema (draft 2020-12): editors complete and check it as it is written.
+
+    Returns:
+        The schema. The options of a step are all optional in it, because the steps have defaults.
+    """
+    task, config = json_schema(PipelineTask), json_schema(PipelineConfig)
+    definitions = {**task.pop("$defs"), **config.pop("$defs")}
+    properties = {name: task["properties"][name] for name in task["properties"] if name in task_fields()}
+    properties |= {name: config["properties"][name] for name in PIPELINE_SETTINGS}
+    for step, kind in step_kinds().items():
+        definition = definitions.get(kind.__name__)
+        assert definition is not None, kind
+        definitions[kind.__name__] = _all_optional(step, definition)
+        properties[step] = {"$ref": f"#/$defs/{kind.__name__}"}
+    whole = [name for name in task["required"] if name in properties]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A project of tfx-gnn",
+        "type": "object",
+        "properties": {
+            TASK: {
+                "type": "string",
+                "description": "A PipelineTask in Python, 'package.module:ATTRIBUTE', which the other keys change.",
+            },
+            **properties,
+        },
+        "anyOf": [{"required": [TASK]}, {"required": whole}],
+        "additionalProperties": False,
+        "$defs": definitions,
+    }
+
+
+def _first(entry: OptionEntry) -> str:
+    """The name in front: "plan" of "plan.hops[].fan_out"."""
+    return re.split(r"[.[]", entry.name, maxsplit=1)[0]
+
+
+def _is_of(entry: OptionEntry, names: set[str]) -> bool:
+    return any(entry.name == name or entry.name.startswith((f"{name}.", f"{name}[")) for name in names)
+
+
+def _all_optional(step: str, definition: dict[str, Any]) -> dict[str, Any]:
+    properties = {name: value for name, value in definition["properties"].items() if (step, name) not in OF_THE_TASK}
+    return {**definition, "properties": properties, "required": []}
