@@ -136,7 +136,7 @@ def test_a_run_without_any_artifact_has_a_page(make_run):
     ("content", "problem"),
     [("{", "must be a JSON file"), ("[]", "it must hold a JSON object"), ('{"split": "test"}', "'blessed', 'reasons'")],
 )
-def test_damaged_files_are_named_and_the_rest_is_shown(tmp_path, write_artifacts, make_run, content, problem):
+def test_damaged_files_are_named(tmp_path, write_artifacts, content, problem):
     folders = write_artifacts(tmp_path)
     path = Path(folders["GraphEvaluator"]["evaluation"], "metrics.json")
     path.write_text(content)
@@ -146,14 +146,16 @@ def test_damaged_files_are_named_and_the_rest_is_shown(tmp_path, write_artifacts
     (found,) = contents.problems
     assert found.startswith(f"{path} cannot be read: ")
     assert problem in found
-    page = render_run_page(make_run(folders), contents)
-    assert "There is no evaluation in this run." in page
-    assert "Pushed as version 7." in page
 
 
-def test_missing_files_are_named(tmp_path, write_artifacts):
+def test_missing_files_are_named_and_the_rest_is_shown(tmp_path, write_artifacts, make_run):
     folders = write_artifacts(tmp_path)
     path = Path(folders["GraphTrainer"]["model_run"], "training_summary.json")
     path.unlink()
 
-    assert read_contents(folders).problems == (f"GraphTrainer has no training_summary.json: {path} is missing.",)
+    contents = read_contents(folders)
+
+    assert contents.problems == (f"GraphTrainer has no training_summary.json: {path} is missing.",)
+    page = render_run_page(make_run(folders), contents)
+    assert "There is no summary of GraphTrainer in this run." in page
+    assert "version 7." in page
