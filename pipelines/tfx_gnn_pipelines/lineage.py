@@ -11,9 +11,10 @@ from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from tfx_gnn.components.graph_pusher.stage import forget_push
 from tfx_gnn.io.leftovers import remove_output
+from tfx_gnn_pipelines.recorded_run import ERROR_PROPERTY, RUN_CONTEXT, component_id, plain_value
 
-_RUN_CONTEXT = "pipeline_run"
-_NODE_CONTEXT = "node"
+_MAX_ERROR = 4000
+"""Characters of an error's message that are kept."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ def read_latest_run(metadata_path: str) -> list[ComponentRun]:
     store = _open(metadata_path)
     if store is None:
         return []
-    runs = store.get_contexts_by_type(_RUN_CONTEXT)
+    runs = store.get_contexts_by_type(RUN_CONTEXT)
     if not runs:
         return []
     executions = store.get_executions_by_context(max(run.id for run in runs))
@@ -75,13 +76,36 @@ def close_abandoned_executions(metadata_path: str, artifacts_dir: str) -> list[s
     ]
     components = []
     for execution in abandoned:
-        component = _component_id(store, execution)
+        component = component_id(store, execution)
         _remove_begun_outputs(os.path.join(artifacts_dir, component), execution.id)
         components.append(component)
         execution.last_known_state = mlmd.Execution.FAILED
     if abandoned:
         store.put_executions(abandoned)
     return components
+
+
+def record_error(metadata_path: str, error: BaseException, *, since: float) -> None:
+    """Writes down why a run failed, at its executions that failed, for those who look at the run later.
+
+    `since` is the time at which the run began, in seconds since 1970: executions that failed earlier are not its own.
+    """
+    store = _open(metadata_path)
+    runs = store.get_contexts_by_type(RUN_CONTEXT) if store is not None else []
+    if store is None or not runs:
+        return
+    failed = [
+        execution
+        for execution in store.get_executions_by_context(max(run.id for run in runs))
+        if execution.last_known_state == mlmd.Execution.FAILED
+        and execution.last_update_time_since_epoch >= 1000 * since
+        and ERROR_PROPERTY not in execution.custom_properties
+    ]
+    for execution in failed:
+        text = f"{type(error).__name__}: {error}"
+        execution.custom_properties[ERROR_PROPERTY].string_value = text[:_MAX_ERROR]
+    if failed:
+        store.put_executions(failed)
 
 
 def _open(metadata_path: str) -> metadata_store.MetadataStore | None:
@@ -103,22 +127,14 @@ def _component_run(store: metadata_store.MetadataStore, execution: mlmd.Executio
         artifact = artifacts[event.artifact_id]
         outputs[event.path.steps[0].key] = ArtifactRecord(
             uri=artifact.uri,
-            properties={name: _plain(value) for name, value in artifact.custom_properties.items()},
+            properties={name: plain_value(value) for name, value in artifact.custom_properties.items()},
         )
     return ComponentRun(
-        component=_component_id(store, execution),
+        component=component_id(store, execution),
         state=mlmd.Execution.State.Name(execution.last_known_state).lower(),
         seconds=(execution.last_update_time_since_epoch - execution.create_time_since_epoch) / 1000,
         outputs=outputs,
     )
-
-
-def _component_id(store: metadata_store.MetadataStore, execution: mlmd.Execution) -> str:
-    """Component id of an execution: TFX names its node context `<pipeline>.<component>`."""
-    for context in store.get_contexts_by_execution(execution.id):
-        if context.type == _NODE_CONTEXT:
-            return str(context.name).rpartition(".")[2]
-    raise LookupError(f"Execution {execution.id} has no context of type {_NODE_CONTEXT!r}; TFX writes one.")
 
 
 def _remove_begun_outputs(component_dir: str, execution_id: int) -> None:
@@ -130,11 +146,3 @@ def _remove_begun_outputs(component_dir: str, execution_id: int) -> None:
         begun = os.path.join(output.path, str(execution_id))
         forget_push(begun)
         remove_output(begun)
-
-
-def _plain(value: mlmd.Value) -> str | int | float:
-    kind = value.WhichOneof("value")
-    if kind not in ("string_value", "int_value", "double_value"):
-        return str(value)
-    plain: str | int | float = getattr(value, kind)
-    return plain

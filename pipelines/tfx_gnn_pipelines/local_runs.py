@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 
 from tfx.orchestration.beam.beam_dag_runner import BeamDagRunner
@@ -12,7 +13,7 @@ from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 from tfx_gnn.io.process_lock import process_lock
 from tfx_gnn_pipelines.assembly import build_pipeline
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
-from tfx_gnn_pipelines.lineage import close_abandoned_executions
+from tfx_gnn_pipelines.lineage import close_abandoned_executions, record_error
 
 _LOCK_FILE = ".lock"
 
@@ -49,4 +50,9 @@ def locked_root(config: PipelineConfig) -> Iterator[None]:
     rule = f"`root` must be used by one run at a time; got {config.root!r}"
     with process_lock(os.path.join(config.root, _LOCK_FILE), rule=rule):
         close_abandoned_executions(config.metadata_path, config.artifacts_dir)
-        yield
+        started_at = time.time()
+        try:
+            yield
+        except Exception as error:
+            record_error(config.metadata_path, error, since=started_at)
+            raise

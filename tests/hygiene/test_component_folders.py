@@ -20,7 +20,12 @@ EXECUTOR_IMPORTS = (
     "tfx_gnn.records.examples_folder",
     "tfx_gnn.training.options",
 )
-LEAVES_OF_TFX = ("tfx.types", "tfx.dsl.components.base", "tfx.orchestration.data_types")
+LEAVES_OF_TFX = (
+    "tfx.types",
+    "tfx.dsl.components.base",
+    "tfx.orchestration.data_types",
+    "tfx.orchestration.experimental.interactive",  # imports types alone
+)
 
 
 def camel_case(name: str) -> str:

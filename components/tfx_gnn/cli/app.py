@@ -17,6 +17,7 @@ from tfx_gnn.cli import (
     project_verbs,
     schedule_verbs,
     service_verbs,
+    show_verb,
     table_verbs,
     training_data_verbs,
     training_verbs,
@@ -27,7 +28,7 @@ from tfx_gnn.io.quiet_libraries import quiet_start
 from tfx_gnn_pipelines import command
 
 _VERBS = {
-    "Projects": (project_verbs.new, command.run, options_verb.options),
+    "Projects": (project_verbs.new, command.run, show_verb.show, show_verb.compare, options_verb.options),
     "Steps": (
         example_verbs.sample,
         example_verbs.schema,

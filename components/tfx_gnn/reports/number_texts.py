@@ -56,3 +56,8 @@ def as_option(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value)) or "none"
     return str(value) if value not in ("", {}) else "none"
+
+
+def shorten(text: str, length: int) -> str:
+    """Shortens a text to at most `length` characters; an ellipsis stands for the rest."""
+    return text if len(text) <= length else text[: length - 1] + "\u2026"

@@ -155,8 +155,8 @@ REPORT_FILE = "report.html"
 def render_page(template: str, **values: Any) -> str:
     """Renders a page.
 
-    The page is self-contained: it has no scripts, needs no network, and includes plots as SVG. It follows the reader's
-    light or dark setting. Text values may contain any characters.
+    The page is self-contained: it needs no network, and includes plots as SVG. It has no script unless its template
+    allows one by its hash. It follows the reader's light or dark setting. Text values may contain any characters.
 
     The template is a file in `templates/`; it extends `page.html.j2`, and may import from `parts.html.j2`. Equal
     values give equal text.
@@ -176,6 +176,7 @@ def render_page(template: str, **values: Any) -> str:
         "figure": number_texts.as_figure,
         "option": number_texts.as_option,
         "percent": number_texts.as_percent,
+        "shorten": number_texts.shorten,
     }
     return environment.get_template(template).render(num_colors=NUM_SERIES_COLORS, **values)
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from tfx_gnn.components.graph_evaluator.confidence import ConfidenceCounts
 from tfx_gnn.components.graph_evaluator.measures import (
     Array,
     ExampleSums,
@@ -104,9 +105,11 @@ class ClassCounts(ExampleSums):
 
     Attributes:
         confusion: number of examples by (true class, predicted class).
+        confidence: the same examples by the model's confidence.
     """
 
     confusion: ConfusionCounts
+    confidence: ConfidenceCounts = dataclasses.field(default_factory=ConfidenceCounts)
 
     @classmethod
     def of(cls, truth: Iterable[str], predicted: Iterable[str]) -> ClassCounts:
@@ -120,13 +123,19 @@ class ClassCounts(ExampleSums):
     @classmethod
     def from_json(cls, plain: Sequence[Any]) -> ClassCounts:
         """Restores what `to_json` wrote."""
-        num_without_label, *triples = plain
+        num_without_label, confidence, *triples = plain
         confusion = Counter({(true, predicted): count for true, predicted, count in triples})
-        return cls(num_examples=confusion.total(), num_without_label=num_without_label, confusion=confusion)
+        return cls(
+            num_examples=confusion.total(),
+            num_without_label=num_without_label,
+            confusion=confusion,
+            confidence=ConfidenceCounts.from_json(confidence),
+        )
 
     def to_json(self) -> list[Any]:
         """Converts the counts to lists, in alphabetical order."""
-        return [self.num_without_label, *([*pair, count] for pair, count in sorted(self.confusion.items()))]
+        triples = ([*pair, count] for pair, count in sorted(self.confusion.items()))
+        return [self.num_without_label, self.confidence.to_json(), *triples]
 
     def merged_with(self, other: ClassCounts) -> ClassCounts:
         """Adds the counts of other examples."""
@@ -134,6 +143,7 @@ class ClassCounts(ExampleSums):
             num_examples=self.num_examples + other.num_examples,
             num_without_label=self.num_without_label + other.num_without_label,
             confusion=Counter(self.confusion) + Counter(other.confusion),
+            confidence=self.confidence.merged_with(other.confidence),
         )
 
     @property
@@ -199,7 +209,16 @@ class ClassificationMeasure(Measure):
     def sums(self, truth: Array, outputs: Mapping[str, Array], baseline: Any) -> ClassCounts:
         """Counts pairs of true and predicted class."""
         labels = model_output(outputs, self.output_prefix + model_interface.LABEL_OUTPUT).tolist()
-        return ClassCounts.of(truth.tolist(), map(as_text, labels))
+        true, predicted = truth.tolist(), [as_text(label) for label in labels]
+        counts = ClassCounts.of(true, predicted)
+        scores = outputs.get(self.output_prefix + model_interface.SCORE_OUTPUT)
+        ids = outputs.get(model_interface.ID_OUTPUT)
+        if scores is None or ids is None:
+            # Models of other tools may return labels alone.
+            return counts
+        texts = [as_text(one) for one in ids.tolist()]
+        confidence = ConfidenceCounts.of(texts, true, predicted, scores, unlabelled=UNLABELLED)
+        return dataclasses.replace(counts, confidence=confidence)
 
     def paired_terms(
         self, truth: Array, outputs: Mapping[str, Array], baseline: Any, hashes: npt.NDArray[np.uint64]
@@ -234,5 +253,6 @@ class ClassificationMeasure(Measure):
                 {"true": true, "predicted": predicted, "count": count}
                 for (true, predicted), count in sorted(sums.confusion.items())
             ],
+            **sums.confidence.report(),
         }
         return Quality(metrics=values, baseline=of_majority, report=report)

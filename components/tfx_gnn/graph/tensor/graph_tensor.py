@@ -29,6 +29,7 @@ from tfx_gnn.graph.tensor.graph_tensor_spec import (
     first_set,
 )
 from tfx_gnn.graph.tensor.index_features import IndexFeatures, check_index_features, shifted_index_features
+from tfx_gnn.graph.tensor.notebook_html import graph_html
 from tfx_gnn.graph.tensor.piece_parts import FrozenMapping, check_mapping
 from tfx_gnn.graph.tensor.piece_specs import check_component_count
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, FeaturePiece, NodeSet
@@ -285,6 +286,10 @@ class GraphTensor(GraphPiece):
             f"GraphTensor(\n  context={self.context!r},\n  node_set_names={list(self.node_sets)},\n"
             f"  edge_set_names={list(self.edge_sets)})"
         )
+
+    def _repr_html_(self) -> str:
+        """Shows the graph in a notebook."""
+        return graph_html("GraphTensor", self.spec, self)
 
     def __str__(self) -> str:
         """Describes all pieces, one per line."""

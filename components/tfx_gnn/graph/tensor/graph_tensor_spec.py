@@ -8,6 +8,7 @@ from typing import Any
 from tfx_gnn.graph.graph_constants import EdgeSetName, NodeSetName, SetName
 from tfx_gnn.graph.tensor import run_time_checks, tf_hooks
 from tfx_gnn.graph.tensor.graph_piece import GraphPieceSpec, check_relaxable
+from tfx_gnn.graph.tensor.notebook_html import graph_html
 from tfx_gnn.graph.tensor.piece_parts import FrozenMapping
 from tfx_gnn.graph.tensor.piece_specs import (
     ContextSpec,
@@ -64,6 +65,10 @@ class GraphTensorSpec(GraphPieceSpec):
     @classmethod
     def _decides_row_splits(cls, part_name: str, leaf: Any) -> bool:
         return part_name != CONTEXT_PART or leaf.has_ragged_fields
+
+    def _repr_html_(self) -> str:
+        """Shows the spec in a notebook."""
+        return graph_html("GraphTensorSpec", self)
 
     @property
     def context_spec(self) -> ContextSpec:

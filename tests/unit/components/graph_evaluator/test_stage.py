@@ -63,6 +63,12 @@ def test_metrics_and_baseline_are_those_worked_out_by_hand(
         {"true": "red", "predicted": "blue", "count": 1},
         {"true": "red", "predicted": "red", "count": 2},
     ]
+    # Two answers have a probability of sigmoid(1), one of them wrong; the others sigmoid(3) and sigmoid(4), both right.
+    (mistake,) = report["confident_mistakes"]
+    assert (mistake["true"], mistake["predicted"], mistake["score"]) == ("red", "blue", pytest.approx(0.731059))
+    assert report["calibration"]["expected_calibration_error"] == pytest.approx(
+        (2 * (0.7310586 - 0.5) + 2 * (1 - (0.9525741 + 0.9820138) / 2)) / 4, abs=1e-6
+    )
     assert (report["format_version"], report["kind"], report["split"]) == (2, "classification", "test")
     assert [path.name for path in (tmp_path / "evaluation").iterdir()] == ["metrics.json"]
 

@@ -1,0 +1,121 @@
+"""The commands that show what runs of a pipeline found, as pages."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tfx_gnn.cli import arguments
+
+if TYPE_CHECKING:
+    from tfx_gnn.reports.run_contents import RunContents
+    from tfx_gnn.reports.run_record import RecordedRun
+
+_RUN_HELP = (
+    "Root of a pipeline, such as runs/debian_sections, for its latest run; ROOT@N for its run N; or the folder of a "
+    "pushed version."
+)
+
+_DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
+
+Output = Annotated[str, typer.Option(help="File of the page.", metavar="FILE", show_default=False)]
+NoOpen = Annotated[bool, typer.Option("--no-open", help="Only write the page; do not open a browser.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print what was found as JSON; open nothing.")]
+
+
+def show(
+    run: Annotated[str, typer.Argument(help=_RUN_HELP, show_default="the newest below ./runs", metavar="[RUN]")] = "",
+    *,
+    output: Output = "",
+    no_open: NoOpen = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a run of a pipeline as one page: data, checks, training, evaluation, skew and push.
+
+    The page is one file that needs no network: send it to whom you like. Runs that failed are shown, too.
+    By default it is written to run.html in the run's root.
+    """
+    from tfx_gnn.reports.report_page import write_page
+    from tfx_gnn.reports.run_contents import read_contents
+    from tfx_gnn.reports.run_page import render_run_page
+    from tfx_gnn_pipelines.recorded_run import newest_root, read_run
+
+    record = read_run(run or newest_root())
+    contents = read_contents(record.folders())
+    path = output or os.path.join(record.root, "run.html")
+    write_page(render_run_page(record, contents), path)
+    if as_json:
+        typer.echo(json.dumps({"page": os.path.abspath(path), **_found(record, contents)}, indent=2))
+        return
+    arguments.say_written(page=path)
+    _open(path, no_open=no_open)
+
+
+def _found(run: RecordedRun, contents: RunContents) -> dict[str, Any]:
+    from tfx_gnn.reports.evaluation_figures import metric_rows
+    from tfx_gnn.reports.run_page import outcome_of, split_sizes
+
+    outcome = outcome_of(run, contents)
+    return {
+        "root": run.root,
+        "run": run.number,
+        "num_runs": run.num_runs,
+        "name": run.name,
+        "outcome": f"{outcome.title} {outcome.text}".strip(),
+        "steps": [
+            {"component": step.component, "state": step.state, "seconds": step.seconds, "error": step.error}
+            for step in run.steps
+        ],
+        "splits": split_sizes(contents),
+        "metrics": {
+            name: {row.name: row.value for row in metric_rows(task)} for name, task in contents.tasks().items()
+        },
+        "problems": list(contents.problems),
+    }
+
+
+def _open(path: str, *, no_open: bool) -> None:
+    import sys
+    import webbrowser
+
+    # Without a display, a browser for terminals would take this one over.
+    has_display = sys.platform in ("darwin", "win32") or any(map(os.environ.get, _DISPLAYS))
+    if not no_open and not (has_display and webbrowser.open(Path(path).resolve().as_uri())):
+        arguments.console.print("No browser opened; open the page yourself.", style="dim")
+
+
+def compare(
+    runs: Annotated[list[str], typer.Argument(help=_RUN_HELP, metavar="RUN RUN [RUN ...]")],
+    *,
+    output: Output = "",
+    no_open: NoOpen = False,
+    as_json: AsJson = False,
+) -> None:
+    """Set runs side by side on one page: options, data, curves, metrics, classes, slices, sizes and times.
+
+    Differences are from the first run. By default the page is written to comparison.html in its root.
+    """
+    import dataclasses
+
+    from tfx_gnn.reports.comparison_page import MAX_RUNS, compare_runs, name_runs, render_comparison_page
+    from tfx_gnn.reports.report_page import write_page
+    from tfx_gnn.reports.run_contents import read_contents
+    from tfx_gnn_pipelines.recorded_run import read_run
+
+    if not 2 <= len(runs) <= MAX_RUNS:
+        raise ValueError(f"`RUN` must be given 2 to {MAX_RUNS} times; got {len(runs)}. Name the runs to compare.")
+    records = [read_run(run) for run in runs]
+    named = name_runs([(record, read_contents(record.folders())) for record in records])
+    path = output or os.path.join(records[0].root, "comparison.html")
+    write_page(render_comparison_page(named), path)
+    if as_json:
+        found = dataclasses.asdict(compare_runs(named))
+        titles = [one.title for one in named]
+        typer.echo(json.dumps({"page": os.path.abspath(path), "runs": titles, **found}, indent=2))
+        return
+    arguments.say_written(page=path)
+    _open(path, no_open=no_open)

@@ -1,0 +1,215 @@
+"""Figures of an evaluation that its page shows: the confusion matrix, calibration and metrics against the baseline."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tfx_gnn.reports.report_page import FAINT, SERIES_COLORS, draw_for_page
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+OTHER_CLASSES = "all other classes"
+"""Stands for the classes that a large confusion matrix does not show."""
+
+_BASELINES = ("majority_baseline", "mean_baseline", "random_baseline")
+_MAX_CLASSES = 60
+_MAX_CONFUSIONS = 12
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConfusionMatrix:
+    """A confusion matrix, with the classes of most examples first.
+
+    Attributes:
+        names: the classes; the last may be `OTHER_CLASSES`.
+        cells: (row of the true class, column of the predicted class, count, share of the true class), for counts
+            above 0.
+        largest: the most frequent confusions as (true, predicted, count, share of the true class).
+    """
+
+    names: tuple[str, ...]
+    cells: tuple[tuple[int, int, int, float], ...]
+    largest: tuple[tuple[str, str, int, float], ...]
+
+
+def confusion_matrix(triples: Sequence[Mapping[str, Any]], *, max_classes: int = _MAX_CLASSES) -> ConfusionMatrix:
+    """Arranges counts by true and predicted class; beyond `max_classes`, the smallest classes become one."""
+    support: Counter[str] = Counter()
+    for triple in triples:
+        support[triple["true"]] += triple["count"]
+        support[triple["predicted"]] += 0
+    ordered = sorted(support, key=lambda name: (-support[name], name))
+    kept = ordered if len(ordered) <= max_classes else ordered[: max_classes - 1]
+    names = tuple(kept) if len(kept) == len(ordered) else (*kept, OTHER_CLASSES)
+    position = {name: min(row, len(names) - 1) for row, name in enumerate(ordered)}
+    counts: Counter[tuple[int, int]] = Counter()
+    rows: Counter[int] = Counter()
+    for triple in triples:
+        counts[position[triple["true"]], position[triple["predicted"]]] += triple["count"]
+        rows[position[triple["true"]]] += triple["count"]
+    wrong = sorted(
+        (triple for triple in triples if triple["true"] != triple["predicted"]),
+        key=lambda triple: (-triple["count"], triple["true"], triple["predicted"]),
+    )
+    return ConfusionMatrix(
+        names=names,
+        cells=tuple(
+            (row, column, count, count / rows[row]) for (row, column), count in sorted(counts.items()) if count
+        ),
+        largest=tuple(
+            (one["true"], one["predicted"], one["count"], one["count"] / support[one["true"]])
+            for one in wrong[:_MAX_CONFUSIONS]
+        ),
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MetricRow:
+    """A metric of the model and of the baseline.
+
+    Attributes:
+        name: the metric.
+        value: the model's.
+        baseline: the baseline's; None if it has none.
+    """
+
+    name: str
+    value: float
+    baseline: float | None
+
+
+def metric_rows(task: Mapping[str, Any]) -> list[MetricRow]:
+    """Lists the metrics of a task's evaluation, in its order."""
+    baseline = baseline_of(task)
+    rows = []
+    for name, value in task.items():
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or name.startswith(("num_", "format_")):
+            continue
+        of_baseline = baseline.get(name)
+        rows.append(
+            MetricRow(
+                name=name,
+                value=float(value),
+                baseline=float(of_baseline) if isinstance(of_baseline, (int, float)) else None,
+            )
+        )
+    return rows
+
+
+def baseline_of(task: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the baseline of a task's evaluation; empty if it has none."""
+    return next((task[name] for name in _BASELINES if isinstance(task.get(name), dict)), {})
+
+
+def baseline_words(task: Mapping[str, Any]) -> str:
+    """Names the baseline of a task's evaluation."""
+    baseline = baseline_of(task)
+    if "class" in baseline:
+        return f"always {baseline['class']}"
+    return "the mean label" if "mean_baseline" in task else "a random order"
+
+
+def draw_reliability(calibration: Mapping[str, Any], *, identity: str) -> str:
+    """Draws accuracy by confidence; the area of a point is its share of the examples."""
+    bins = calibration["bins"]
+    total = sum(one["num_examples"] for one in bins) or 1
+
+    def draw(axes: Axes) -> None:
+        axes.plot([0, 1], [0, 1], color=FAINT, linestyle="--", linewidth=1.0)
+        axes.plot(
+            [one["mean_confidence"] for one in bins],
+            [one["accuracy"] for one in bins],
+            color=SERIES_COLORS[0],
+            linewidth=1.2,
+        )
+        axes.scatter(
+            [one["mean_confidence"] for one in bins],
+            [one["accuracy"] for one in bins],
+            s=[8 + 160 * one["num_examples"] / total for one in bins],
+            color=SERIES_COLORS[0],
+        )
+        axes.set_xlim(-0.02, 1.02)
+        axes.set_ylim(-0.02, 1.02)
+        axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
+        axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
+
+    error = calibration["expected_calibration_error"]
+    return draw_for_page(
+        draw,
+        identity=identity,
+        title=f"Accuracy by confidence; expected calibration error {error:.3f}",
+        size=(3.6, 2.4),
+        margins=(0.14, 0.97, 0.1, 0.97),
+    )
+
+
+def calibration_words(calibration: Mapping[str, Any]) -> str:
+    """Says whether the model is over- or underconfident, from the means over all examples."""
+    bins = calibration["bins"]
+    total = sum(one["num_examples"] for one in bins)
+    confidence = sum(one["mean_confidence"] * one["num_examples"] for one in bins) / total
+    accuracy = sum(one["accuracy"] * one["num_examples"] for one in bins) / total
+    gap = confidence - accuracy
+    if abs(gap) < 0.02:
+        return f"Mean confidence {confidence:.3f} and accuracy {accuracy:.3f} agree within 0.02."
+    direction = "overconfident" if gap > 0 else "underconfident"
+    return f"Mean confidence is {confidence:.3f}, accuracy {accuracy:.3f}: the model is {direction} by {abs(gap):.3f}."
+
+
+_LASTING_RISE = 1.02
+_LASTING_FALL = 1.01
+_LARGE_GAP = 0.1
+
+
+def training_remarks(epochs: Sequence[Mapping[str, float]], exported_epoch: int) -> list[str]:
+    """Says in sentences whether a training overfitted, or ended too early.
+
+    Args:
+        epochs: loss and metrics of each epoch; those of validation begin with "val_".
+        exported_epoch: epoch whose weights were exported, from 1.
+    """
+    remarks = []
+    losses = [_finite(logs.get("val_loss")) for logs in epochs]
+    known = [(loss, epoch) for epoch, loss in enumerate(losses, 1) if loss is not None]
+    if len(known) > 1:
+        lowest, best = min(known)
+        last, last_epoch = known[-1]
+        before, after = _finite(epochs[best - 1].get("loss")), _finite(epochs[last_epoch - 1].get("loss"))
+        fell = before is not None and after is not None and after < before
+        earlier = [loss for loss, epoch in known if epoch <= last_epoch - max(1, last_epoch // 5)]
+        if best == last_epoch and earlier and lowest < min(earlier) / _LASTING_FALL:
+            remarks.append(
+                f"The validation loss was still falling: it was lowest in the last epoch ({lowest:.4g}). More epochs "
+                "may give a better model."
+            )
+        elif last > _LASTING_RISE * lowest and fell:
+            remarks.append(
+                f"Overfitting after epoch {best}: the validation loss rose from {lowest:.4g} to {last:.4g} in epoch "
+                f"{last_epoch}, while the training loss fell from {before:.4g} to {after:.4g}. Fewer epochs, early "
+                "stopping, dropout or weight decay may help."
+            )
+        else:
+            remarks.append(
+                f"The validation loss hardly changed at the end: it was lowest in epoch {best} ({lowest:.4g}), and "
+                f"{last:.4g} in epoch {last_epoch}."
+            )
+    if 0 < exported_epoch <= len(epochs):
+        logs = epochs[exported_epoch - 1]
+        train, validation = _finite(logs.get("accuracy")), _finite(logs.get("val_accuracy"))
+        if train is not None and validation is not None and train - validation > _LARGE_GAP:
+            remarks.append(
+                f"In the exported epoch {exported_epoch}, accuracy is {train:.3f} in training and {validation:.3f} in "
+                "validation: the network knows its training graphs much better than new ones."
+            )
+    return remarks
+
+
+def _finite(value: Any) -> float | None:
+    is_number = isinstance(value, (int, float)) and math.isfinite(value)
+    return float(value) if is_number else None

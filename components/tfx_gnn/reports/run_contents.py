@@ -1,0 +1,172 @@
+"""Reads what a run's artifacts say, as far as they are there."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow_metadata.proto.v0 import statistics_pb2
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.graph.schema import schema_io
+from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
+from tfx_gnn.io.text_files import read_json
+from tfx_gnn.reports.subgraph_view import read_viewed_examples
+
+_SPLIT = "Split-"
+_FILES = {
+    "sampling": ("SubgraphExampleGen", "examples", "statistics.json"),
+    "anomalies": ("GraphExampleValidator", "anomalies", "anomalies.json"),
+    "examples_verdict": ("GraphExampleValidator", "blessing", "reasons.json"),
+    "budgets": ("SizeConstraintLearner", "size_constraints", "size_constraints.json"),
+    "training": ("GraphTrainer", "model_run", "training_summary.json"),
+    "evaluation": ("GraphEvaluator", "evaluation", "metrics.json"),
+    "verdict": ("GraphEvaluator", "blessing", "reasons.json"),
+    "skew": ("GraphSkewValidator", "skew", "skew.json"),
+    "push": ("GraphPusher", "pushed_model", "pushed_version.json"),
+}
+
+_REQUIRED = {
+    "sampling": ("statistics",),
+    "anomalies": ("anomalies",),
+    "examples_verdict": ("reasons",),
+    "budgets": ("budgets",),
+    "training": (
+        "model_fn",
+        "num_parameters",
+        "num_train_examples",
+        "epochs",
+        "exported_epoch",
+        "stopped_early",
+        "seconds",
+    ),
+    "evaluation": ("split", "blessed", "reasons", "objections"),
+    "verdict": ("reasons",),
+    "skew": ("blessed", "reasons", "num_compared", "features", "outputs"),
+    "push": ("pushed", "reason", "destination", "version", "path"),
+}
+
+SplitStatistics = Mapping[str, statistics_pb2.DatasetFeatureStatistics]
+"""Statistics of the examples, by split."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunContents:
+    """What the artifacts of a run say. Files that are absent give empty values.
+
+    Attributes:
+        files: contents of the JSON files: "sampling", "anomalies", "examples_verdict", "budgets", "training",
+            "evaluation", "verdict", "skew" and "push".
+        schema: schema of the raw examples; None if there is none.
+        statistics: statistics of the examples by split.
+        examples: the first examples, in the form of `subgraph_view`.
+        example_notes: sentences about examples that are left out.
+        reports: paths of the reports that steps wrote, by component.
+        problems: sentences about files that cannot be read.
+    """
+
+    files: Mapping[str, Mapping[str, Any]]
+    schema: GraphSchema | None
+    statistics: SplitStatistics
+    examples: Sequence[Mapping[str, Any]]
+    example_notes: tuple[str, ...]
+    reports: Mapping[str, str]
+    problems: tuple[str, ...]
+
+    def file(self, name: str) -> Mapping[str, Any]:
+        """Returns the content of a file, empty if it is absent."""
+        return self.files[name]
+
+    def tasks(self) -> dict[str, Mapping[str, Any]]:
+        """Returns the evaluations by task; a single task has the name ""."""
+        evaluation = self.file("evaluation")
+        if not evaluation:
+            return {}
+        return dict(evaluation["tasks"]) if isinstance(evaluation.get("tasks"), dict) else {"": evaluation}
+
+
+def read_contents(folders: Mapping[str, Mapping[str, str]]) -> RunContents:
+    """Reads the artifacts of a run.
+
+    Args:
+        folders: folders of outputs, by component and output.
+
+    Returns:
+        What was found. A damaged file is one of the problems, and never an error.
+    """
+    problems: list[str] = []
+    files: dict[str, Mapping[str, Any]] = {name: {} for name in _FILES}
+    for name, (component, output, file) in _FILES.items():
+        folder = folders.get(component, {}).get(output, "")
+        if not folder:
+            continue
+        path = os.path.join(folder, file)
+        if not tf.io.gfile.exists(path):
+            problems.append(f"{component} has no {file}: {path} is missing.")
+            continue
+        with _noting(problems, path):
+            found = read_json(path)
+            missing = [key for key in _REQUIRED[name] if not isinstance(found, dict) or key not in found]
+            if missing:
+                raise ValueError(f"it must hold a JSON object with {missing}. Another version may have written it.")
+            files[name] = found
+    examples_dir = folders.get("SubgraphExampleGen", {}).get("examples", "")
+    reports = {}
+    for component, output in (("SizeConstraintLearner", "size_constraints"), ("GraphTrainer", "model_run")):
+        path = os.path.join(folders.get(component, {}).get(output, ""), "report.html")
+        if output in folders.get(component, {}) and tf.io.gfile.exists(path):
+            reports[component] = path
+    schema = _schema(examples_dir, problems)
+    examples: list[dict[str, Any]] = []
+    notes: list[str] = []
+    if schema is not None:
+        with _noting(problems, examples_dir):
+            examples, notes = read_viewed_examples(examples_dir, schema)
+    return RunContents(
+        files=files,
+        schema=schema,
+        statistics=_statistics(folders.get("GraphExampleValidator", {}).get("statistics", ""), problems),
+        examples=examples,
+        example_notes=tuple(notes),
+        reports=reports,
+        problems=tuple(problems),
+    )
+
+
+def _schema(examples_dir: str, problems: list[str]) -> GraphSchema | None:
+    path = os.path.join(examples_dir, GRAPH_SCHEMA_FILE)
+    if not examples_dir or not tf.io.gfile.exists(path):
+        return None
+    with _noting(problems, path):
+        return schema_io.read_schema(path)
+    return None
+
+
+def _statistics(folder: str, problems: list[str]) -> SplitStatistics:
+    if not folder or not tf.io.gfile.isdir(folder):
+        return {}
+    found = {}
+    for name in sorted(tf.io.gfile.listdir(folder)):
+        path = os.path.join(folder, name, "FeatureStats.pb")
+        if not name.startswith(_SPLIT) or not tf.io.gfile.exists(path):
+            continue
+        with _noting(problems, path), tf.io.gfile.GFile(path, "rb") as file:
+            content = statistics_pb2.DatasetFeatureStatisticsList.FromString(file.read())
+            if content.datasets:
+                found[name.removeprefix(_SPLIT).rstrip("/")] = content.datasets[0]
+    return found
+
+
+@contextlib.contextmanager
+def _noting(problems: list[str], path: str) -> Any:
+    """Turns an error about a file into a problem: the rest of the page can still be shown."""
+    try:
+        yield
+    except (OSError, ValueError, DecodeError, tf.errors.OpError) as error:
+        text = " ".join(str(error).split())
+        problems.append(f"{path} cannot be read: {text[:300]}")

@@ -1,0 +1,361 @@
+"""The page that shows one run of a pipeline."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import datetime as dt
+import hashlib
+import math
+import os
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+from tfx_gnn.reports import number_texts
+from tfx_gnn.reports.data_figures import degree_histograms, label_tables, set_rows
+from tfx_gnn.reports.evaluation_figures import (
+    ConfusionMatrix,
+    MetricRow,
+    baseline_words,
+    calibration_words,
+    confusion_matrix,
+    draw_reliability,
+    metric_rows,
+    training_remarks,
+)
+from tfx_gnn.reports.report_page import draw_curves, render_page
+from tfx_gnn.reports.run_contents import RunContents
+from tfx_gnn.reports.run_record import RecordedRun, RecordedStep
+from tfx_gnn.reports.schema_diagram import draw_schema
+
+STEPS = (
+    "SubgraphExampleGen",
+    "GraphSchemaGen",
+    "GraphExampleValidator",
+    "GraphTransform",
+    "SizeConstraintLearner",
+    "GraphTrainer",
+    "GraphEvaluator",
+    "GraphSkewValidator",
+    "GraphPusher",
+)
+"""The usual steps of a pipeline, in their order."""
+
+_DONE = ("complete", "cached", "unknown")
+_VALIDATION = "val_"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        mood: "good", "bad" or "plain".
+        title: the outcome in a few words.
+        text: why.
+    """
+
+    mood: str
+    title: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _KeyFigure:
+    name: str
+    value: str
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Curve:
+    name: str
+    series: tuple[str, ...]
+    drawing: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Evaluation:
+    """What the page shows of one task."""
+
+    name: str
+    identity: str
+    kind: str
+    num_examples: int
+    num_without_label: int
+    metrics: list[MetricRow]
+    baseline: str
+    per_class: list[tuple[str, Mapping[str, Any]]]
+    confusion: ConfusionMatrix | None
+    calibration: Mapping[str, Any]
+    calibration_words: str
+    reliability: str
+    mistakes: Sequence[Mapping[str, Any]]
+    slices: Sequence[Mapping[str, Any]]
+    slice_metrics: list[str]
+
+
+def render_run_page(run: RecordedRun, contents: RunContents) -> str:
+    """Renders a run as one self-contained HTML page, also a run that failed half-way.
+
+    The page needs no network, and no script but its own may run in it.
+    """
+    script = page_script("page.js", "subgraph.js")
+    schema, sizes = contents.schema, split_sizes(contents)
+    sampling = contents.file("sampling")
+    return render_page(
+        "run.html.j2",
+        run=run,
+        files=contents.files,
+        problems=contents.problems,
+        reports=contents.reports,
+        outcome=outcome_of(run, contents),
+        key_figures=_key_figures(run, contents),
+        spans=_spans(run.steps),
+        not_started=not_started(run),
+        versions=_versions(run, contents),
+        splits=sizes,
+        schema_rows=set_rows(schema, sampling) if schema is not None else [],
+        schema_drawing=draw_schema(schema) if schema is not None else "",
+        labels=label_tables(contents.statistics, sizes),
+        degrees=degree_histograms(contents.statistics, sizes),
+        has_examples=bool(contents.examples),
+        examples=contents.examples,
+        example_notes=contents.example_notes,
+        budgets=_budgets(contents),
+        remarks=_remarks(contents),
+        curves=_curves(contents),
+        evaluations=[_evaluation(name, task) for name, task in contents.tasks().items()],
+        skew_rows=_skew_rows(contents),
+        pushed_at=_pushed_at(run),
+        script=script,
+        script_hash=script_hash(script),
+    )
+
+
+def page_script(*names: str) -> str:
+    """Reads scripts of pages and joins them."""
+    folder = resources.files("tfx_gnn.reports") / "templates"
+    return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
+
+
+def script_hash(script: str) -> str:
+    """Returns the hash by which a page's policy allows this script and no other."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def outcome_of(run: RecordedRun, contents: RunContents) -> Outcome:
+    """Says how a run ended, and why."""
+    failed = [step for step in run.steps if step.state in ("failed", "canceled")]
+    if failed:
+        step = failed[0]
+        reason = step.error or "Nobody wrote down why; the log of the run has the error."
+        return Outcome(mood="bad", title=f"Failed in {step.component}.", text=reason)
+    going = [step for step in run.steps if step.state not in _DONE]
+    if going:
+        return Outcome(
+            mood="plain",
+            title=f"{going[0].component} has not ended.",
+            text="The run is still going on, or it was killed there.",
+        )
+    push = contents.file("push")
+    if push.get("pushed"):
+        path = str(push["path"])
+        is_gone = "://" not in path and os.path.isabs(path) and not os.path.isdir(path)
+        if any(step.component == "GraphPusher" and step.state == "cached" for step in run.steps):
+            title = f"Nothing new: an earlier run pushed version {push['version']}."
+        else:
+            title = f"Pushed as version {push['version']}."
+        return Outcome(
+            mood="plain" if is_gone else "good", title=title, text=f"{path} is gone since." if is_gone else path
+        )
+    if push:
+        return Outcome(mood="bad", title="Not pushed.", text=str(push.get("reason", "")))
+    return Outcome(mood="plain", title="Nothing was pushed.", text="GraphPusher did not run.")
+
+
+def not_started(run: RecordedRun) -> list[str]:
+    """Lists the usual steps that an unfinished run did not reach."""
+    if all(step.state in _DONE for step in run.steps):
+        return []
+    known = {step.component for step in run.steps}
+    return [name for name in STEPS if name not in known]
+
+
+def split_sizes(contents: RunContents) -> dict[str, int]:
+    """Returns the number of examples of each split, largest first."""
+    sizes = contents.file("sampling").get("statistics", {}).get("num_subgraphs", {})
+    if not sizes:
+        sizes = {split: dataset.num_examples for split, dataset in contents.statistics.items()}
+    return {name: int(sizes[name]) for name in sorted(sizes, key=lambda name: (-sizes[name], name))}
+
+
+def _key_figures(run: RecordedRun, contents: RunContents) -> list[_KeyFigure]:
+    figures = []
+    for name, task in contents.tasks().items():
+        for row in metric_rows(task)[:2]:
+            note = f"baseline {row.baseline:.3f}" if row.baseline is not None else ""
+            label = f"{name}: {row.name}" if name else row.name
+            figures.append(_KeyFigure(name=label, value=f"{row.value:.3f}", note=note))
+    sizes = split_sizes(contents)
+    if sizes:
+        figures.append(
+            _KeyFigure(
+                name="examples", value=number_texts.as_count(sum(sizes.values())), note=f"in {len(sizes)} splits"
+            )
+        )
+    training = contents.file("training")
+    if training:
+        epochs = len(training.get("epochs", ()))
+        figures.append(
+            _KeyFigure(
+                name="training", value=number_texts.as_duration(training.get("seconds", 0.0)), note=f"{epochs} epochs"
+            )
+        )
+        figures.append(_KeyFigure(name="parameters", value=number_texts.as_count(training.get("num_parameters", 0))))
+    if any(step.started for step in run.steps):
+        cached = sum(step.state == "cached" for step in run.steps)
+        figures.append(
+            _KeyFigure(
+                name="whole run",
+                value=number_texts.as_duration(_duration(run.steps)),
+                note=f"{cached} of {len(run.steps)} steps cached",
+            )
+        )
+    return figures
+
+
+def _duration(steps: Sequence[RecordedStep]) -> float:
+    timed = [step for step in steps if step.started]
+    return max(step.started + step.seconds for step in timed) - min(step.started for step in timed)
+
+
+def _spans(steps: Sequence[RecordedStep]) -> list[tuple[float, float]]:
+    """Start and length of each step, as fractions of the run."""
+    timed = [step for step in steps if step.started]
+    if not timed:
+        return [(0.0, 0.0)] * len(steps)
+    start, whole = min(step.started for step in timed), max(_duration(steps), 1e-9)
+    return [
+        (max(0.0, step.started - start) / whole, min(1.0, step.seconds / whole)) if step.started else (0.0, 0.0)
+        for step in steps
+    ]
+
+
+def _versions(run: RecordedRun, contents: RunContents) -> dict[str, str]:
+    """Versions and fingerprints that the run wrote down."""
+    found: dict[str, str] = {}
+    for step in run.steps:
+        for artifact in step.outputs:
+            if version := artifact.properties.get("tfx_version"):
+                found.setdefault("TFX", version)
+        options = step.options
+        for option, label in (
+            ("library_version", "tfx_gnn"),
+            ("tables_fingerprint", "tables"),
+            ("code_fingerprint", f"your code in {step.component}"),
+        ):
+            if options.get(option):
+                found.setdefault(label, str(options[option]))
+    for name, label in (("examples_verdict", "examples"), ("verdict", "model")):
+        subject = contents.file(name).get("subject")
+        if isinstance(subject, dict) and subject.get("fingerprint"):
+            found[label] = str(subject["fingerprint"])
+    return found
+
+
+def _budgets(contents: RunContents) -> list[dict[str, Any]]:
+    budgets = contents.file("budgets").get("budgets", {})
+    rows = []
+    for name, budget in budgets.items():
+        rows.append(
+            {
+                "name": name,
+                "fill": float(budget.get("fill", 0.0)),
+                "graphs_per_batch": budget.get("graphs_per_batch", 0),
+                "num_nodes": sum(budget.get("total_num_nodes", {}).values()),
+                "num_edges": sum(budget.get("total_num_edges", {}).values()),
+                "bytes_per_batch": int(budget.get("bytes_per_batch", 0)),
+            }
+        )
+    return rows
+
+
+def _remarks(contents: RunContents) -> list[str]:
+    training = contents.file("training")
+    return training_remarks(training.get("epochs", ()), training.get("exported_epoch", 0)) if training else []
+
+
+def _curves(contents: RunContents) -> list[_Curve]:
+    training = contents.file("training")
+    epochs = training.get("epochs", ())
+    names = dict.fromkeys(name.removeprefix(_VALIDATION) for logs in epochs for name in logs)
+    curves = []
+    for position, name in enumerate(sorted(names, key=lambda name: name != "loss")):
+        series = {
+            shown: [number_or_nan(logs.get(prefix + name)) for logs in epochs]
+            for shown, prefix in (("training", ""), ("validation", _VALIDATION))
+            if any(prefix + name in logs for logs in epochs)
+        }
+        drawing = draw_curves(
+            series,
+            identity=f"curve-{position}",
+            title=f"{name} by epoch",
+            marked_epoch=int(training.get("exported_epoch", 0)),
+        )
+        curves.append(_Curve(name=name, series=tuple(series), drawing=drawing))
+    return curves
+
+
+def number_or_nan(value: Any) -> float:
+    """Returns a figure, NaN if it is absent or no number."""
+    return float(value) if isinstance(value, (int, float)) else math.nan
+
+
+def _evaluation(name: str, task: Mapping[str, Any]) -> _Evaluation:
+    identity = "task-" + hashlib.sha256(name.encode()).hexdigest()[:8]
+    calibration = task.get("calibration", {})
+    slices = task.get("slices", [])
+    slice_metrics = dict.fromkeys(
+        key for one in slices for key in one if key not in ("feature", "value", "num_examples", "baseline")
+    )
+    per_class = task.get("per_class", {})
+    return _Evaluation(
+        name=name,
+        identity=identity,
+        kind=str(task.get("kind", "")),
+        num_examples=int(task.get("num_examples", 0)),
+        num_without_label=int(task.get("num_examples_without_label", 0)),
+        metrics=metric_rows(task),
+        baseline=baseline_words(task),
+        per_class=sorted(per_class.items(), key=lambda item: (-item[1]["support"], item[0])),
+        confusion=confusion_matrix(task["confusion"]) if task.get("confusion") else None,
+        calibration=calibration,
+        calibration_words=calibration_words(calibration) if calibration else "",
+        reliability=draw_reliability(calibration, identity=f"{identity}-reliability") if calibration else "",
+        mistakes=task.get("confident_mistakes", []),
+        slices=slices,
+        slice_metrics=list(slice_metrics),
+    )
+
+
+def _skew_rows(contents: RunContents) -> list[Mapping[str, Any]]:
+    """Features that differ, and all outputs."""
+    skew = contents.file("skew")
+    if not skew:
+        return []
+    rounding = skew.get("rounding")
+    return [
+        *(row for row in skew.get("features", ()) if row.get("num_differing")),
+        *([rounding] if rounding else []),
+        *skew.get("outputs", ()),
+    ]
+
+
+def _pushed_at(run: RecordedRun) -> str:
+    for step in run.steps:
+        if step.component == "GraphPusher" and step.started and step.state == "complete":
+            end = dt.datetime.fromtimestamp(step.started + step.seconds, dt.timezone.utc)
+            return f"{end:%Y-%m-%d %H:%M:%S} UTC"
+    return ""

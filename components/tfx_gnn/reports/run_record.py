@@ -1,0 +1,92 @@
+"""What a pipeline's run did: its steps, their options, and the artifacts that they read and made."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordedArtifact:
+    """One input or output of a step.
+
+    Attributes:
+        name: name of the input or output.
+        number: its id in ML Metadata; 0 if only its folder is known.
+        kind: its type.
+        folder: where it is now: in the root, even if the root was moved or copied.
+        maker: execution that made it; 0 if unknown.
+        properties: its custom properties as text.
+    """
+
+    name: str
+    number: int
+    kind: str
+    folder: str
+    maker: int
+    properties: Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordedStep:
+    """What one component did in one run.
+
+    Attributes:
+        component: its id.
+        execution: number of its execution.
+        state: "complete", "cached", "failed", "running" or another state of ML Metadata in lower case; "unknown" if
+            only folders are known.
+        started: seconds since 1970; 0 if unknown.
+        seconds: from its registration to the last change of its state.
+        options: its parameters; those that were written as JSON are parsed.
+        inputs: artifacts that it read.
+        outputs: artifacts that it made; for a cached step, those that it reused.
+        error: why it failed; empty if it did not, or if nobody wrote it down.
+    """
+
+    component: str
+    execution: int
+    state: str
+    started: float
+    seconds: float
+    options: Mapping[str, Any]
+    inputs: tuple[RecordedArtifact, ...]
+    outputs: tuple[RecordedArtifact, ...]
+    error: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordedRun:
+    """One run of a pipeline.
+
+    Attributes:
+        root: folder of the pipeline.
+        pipeline: name of the pipeline; empty if only folders are known.
+        name: name of the run, which is the time at which it started.
+        number: position among the runs of the root, from 1.
+        num_runs: number of runs of the root.
+        steps: what the components did, in the order they started.
+    """
+
+    root: str
+    pipeline: str
+    name: str
+    number: int
+    num_runs: int
+    steps: tuple[RecordedStep, ...]
+
+    @property
+    def title(self) -> str:
+        """Short name of the run, which distinguishes it from others."""
+        name = os.path.basename(os.path.abspath(self.root))
+        return f"{name}@{self.number}" if self.num_runs > 1 else name
+
+    def folders(self) -> dict[str, dict[str, str]]:
+        """Returns the folders of outputs by component and output, without those of steps that did not succeed."""
+        return {
+            step.component: {artifact.name: artifact.folder for artifact in step.outputs}
+            for step in self.steps
+            if step.state in ("complete", "cached", "unknown")
+        }

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tfx_gnn.cli.app import app
+
+METRICS = {"split": "test", "blessed": True, "reasons": [], "objections": [], "kind": "regression", "num_examples": 2}
+
+
+def _root(folder: Path, rmse: float) -> str:
+    evaluation = folder / "artifacts" / "GraphEvaluator" / "evaluation" / "3"
+    evaluation.mkdir(parents=True)
+    (evaluation / "metrics.json").write_text(json.dumps({**METRICS, "rmse": rmse}))
+    return str(folder)
+
+
+def _run(*arguments: str, exit_code: int = 0) -> Any:
+    shown = CliRunner().invoke(app, [*arguments], env={"COLUMNS": "120"})
+    assert shown.exit_code == exit_code, shown.output
+    return shown.stdout
+
+
+def test_show_writes_a_page_into_the_root_and_tells_what_it_found(tmp_path: Path) -> None:
+    root = _root(tmp_path, 0.25)
+
+    found = json.loads(_run("show", root, "--json"))
+
+    assert found["metrics"] == {"": {"rmse": 0.25}}
+    assert found["page"] == str(tmp_path / "run.html")
+    assert "0.2500" in (tmp_path / "run.html").read_text()
+
+
+def test_show_takes_the_newest_run_below_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _root(tmp_path / "runs" / "task", 0.25)
+    monkeypatch.chdir(tmp_path)
+
+    shown = _run("show", "--no-open", "--output", "page.html")
+
+    assert shown.split() == ["page", "page.html"]
+    assert "<title>task</title>" in (tmp_path / "page.html").read_text()
+
+
+def test_without_a_display_no_browser_takes_the_terminal_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+
+    assert "open the page yourself" in _run("show", _root(tmp_path, 0.25))
+
+
+def test_compare_tells_differences_from_the_first_run(tmp_path: Path) -> None:
+    roots = [_root(tmp_path / name, rmse) for name, rmse in (("a", 0.5), ("b", 0.25))]
+
+    found = json.loads(_run("compare", *roots, "--json"))
+
+    assert found["runs"] == ["a", "b"]
+    assert found["metrics"] == [
+        {"names": ["", "rmse"], "values": [0.5, 0.25], "deltas": [0.0, -0.25], "moods": ["plain", "good"]}
+    ]
+    assert (tmp_path / "a" / "comparison.html").is_file()
+
+
+def test_mistakes_end_with_2(tmp_path: Path) -> None:
+    root = _root(tmp_path / "a", 0.5)
+
+    _run("show", str(tmp_path / "nowhere"), exit_code=2)
+    _run("compare", root, exit_code=2)

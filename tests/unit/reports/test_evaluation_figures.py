@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+
+from tfx_gnn.reports.evaluation_figures import (
+    OTHER_CLASSES,
+    calibration_words,
+    confusion_matrix,
+    metric_rows,
+    training_remarks,
+)
+
+_TRIPLES = [
+    {"true": "a", "predicted": "a", "count": 1},
+    {"true": "b", "predicted": "b", "count": 3},
+    {"true": "b", "predicted": "a", "count": 2},
+    {"true": "c", "predicted": "d", "count": 1},
+]
+
+
+def test_the_largest_class_comes_first_and_shares_are_of_the_true_class():
+    matrix = confusion_matrix(_TRIPLES)
+
+    assert matrix.names == ("b", "a", "c", "d")
+    assert matrix.cells == ((0, 0, 3, 0.6), (0, 1, 2, 0.4), (1, 1, 1, 1.0), (2, 3, 1, 1.0))
+    assert matrix.largest == (("b", "a", 2, 0.4), ("c", "d", 1, 1.0))
+
+
+def test_classes_beyond_the_limit_become_one_and_no_example_is_lost():
+    matrix = confusion_matrix(_TRIPLES, max_classes=2)
+
+    assert matrix.names == ("b", OTHER_CLASSES)
+    assert matrix.cells == ((0, 0, 3, 0.6), (0, 1, 2, 0.4), (1, 1, 2, 1.0))
+
+
+def test_metrics_stand_beside_the_baselines_and_counts_are_no_metrics():
+    rows = metric_rows({"num_examples": 4, "blessed": True, "rmse": 0.5, "r2": 1, "mean_baseline": {"rmse": 1.5}})
+
+    assert [(row.name, row.value, row.baseline) for row in rows] == [("rmse", 0.5, 1.5), ("r2", 1.0, None)]
+
+
+@pytest.mark.parametrize(
+    ("confidence", "words"),
+    [(0.9, "overconfident by 0.150"), (0.5, "underconfident by 0.250"), (0.76, "agree within 0.02")],
+)
+def test_calibration_is_put_into_words(confidence, words):
+    bins = [{"num_examples": 4, "mean_confidence": confidence, "accuracy": 0.75}]
+
+    assert words in calibration_words({"bins": bins})
+
+
+def _epochs(train, validation):
+    return [{"loss": one, "val_loss": other} for one, other in zip(train, validation, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("train", "validation", "words"),
+    [
+        ([2, 1, 0.5], [2, 1.25, 1.75], "Overfitting after epoch 2: the validation loss rose from 1.25 to 1.75"),
+        ([2, 1, 0.5], [2, 1.5, 1.2], "still falling"),
+        ([2, 1, 0.5], [2, 1.2, 1.201], "hardly changed at the end: it was lowest in epoch 2"),
+        ([2, 1, 1.5], [2, 1.2, 1.9], "hardly changed"),
+        ([2, 1, 0.5], [float("nan"), 1.5, "nan"], ""),
+        ([], [], ""),
+    ],
+)
+def test_overfitting_is_told_from_a_training_that_ended_early(train, validation, words):
+    remarks = training_remarks(_epochs(train, validation), 1)
+
+    assert words in remarks[0] if words else not remarks
+
+
+def test_a_wide_gap_between_training_and_validation_is_named():
+    (remark,) = training_remarks([{"accuracy": 0.95, "val_accuracy": 0.7}], 1)
+
+    assert "accuracy is 0.950 in training and 0.700 in validation" in remark
+    assert not training_remarks([{"accuracy": 0.75, "val_accuracy": 0.7}], 1)

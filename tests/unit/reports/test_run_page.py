@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import dataclasses
+import html.parser
+import json
+from pathlib import Path
+
+import pytest
+
+from tfx_gnn.reports.run_contents import read_contents
+from tfx_gnn.reports.run_page import not_started, outcome_of, render_run_page, script_hash
+
+
+class _Reader(html.parser.HTMLParser):
+    """Collects elements, their attributes and the text of a page."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.attributes, self.texts, self.scripts = [], [], [], []
+        self.is_script = False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+        self.is_script = tag == "script"
+        if self.is_script:
+            self.scripts.append("")
+
+    def handle_endtag(self, tag):
+        self.is_script = False
+
+    def handle_data(self, data):
+        if self.is_script:
+            self.scripts[-1] += data
+        else:
+            self.texts.append(data)
+
+
+@pytest.fixture(scope="session")
+def page(folders, make_run):
+    return render_run_page(make_run(folders), read_contents(folders))
+
+
+def test_figures_of_all_artifacts_are_on_the_page(page):
+    text = " ".join(" ".join(_Reader(page).texts).split())
+
+    for figure in (
+        "Pushed as version 7.",
+        "1,234 parameters",
+        "Overfitting after epoch 2",
+        "0.7500",
+        "0.5000",
+        "Expected calibration error 0.125",
+        "overconfident by 0.125",
+        "label_copy",
+        "2 KiB",
+        "8 graphs in 1 min 1 s",
+        "66.7%",
+        "paper to paper",
+    ):
+        assert figure in text
+
+
+def test_hostile_names_stay_text(page, hostile):
+    reader = _Reader(page)
+
+    assert reader.tags.count("script") == 2
+    assert "img" not in reader.tags
+    assert not [name for name in reader.attributes if name.startswith("on")]
+    assert sum(hostile in text for text in reader.texts) > 15
+    assert "alert(1)" not in reader.scripts[-1]
+
+
+def test_drawn_examples_can_be_read_back_from_the_page(page, hostile):
+    (example, *_) = json.loads(_Reader(page).scripts[0])
+
+    assert example["labels"] == [["kind", hostile[:59] + "\u2026"]]
+    assert example["sets"] == [
+        {"name": "paper", "size": 2, "features": {"#id": ["first", hostile[:59] + "\u2026"]}},
+    ]
+    assert example["edges"] == [{"name": "cites", "source": 0, "target": 0, "s": [0], "t": [1]}]
+    assert example["seeds"] == [[0, 1]]
+
+
+def test_the_policy_allows_this_script_alone_and_no_network(page):
+    script = _Reader(page).scripts[-1]
+
+    policy = page.partition('http-equiv="Content-Security-Policy" content="')[2].partition('"')[0]
+    assert f"script-src '{script_hash(script)}'" in policy.replace("&#39;", "'")
+    assert "default-src 'none'" in policy
+    assert "://" not in page.replace("http://www.w3.org/", "")  # names of SVG's namespaces
+
+
+def test_equal_runs_give_equal_pages(page, folders, make_run):
+    assert render_run_page(make_run(folders), read_contents(folders)) == page
+
+
+def test_a_failed_run_says_where_and_why_and_what_did_not_start(folders, make_run, hostile):
+    made = {name: folders[name] for name in ("SubgraphExampleGen", "GraphExampleValidator")}
+    run = make_run(made, failed="GraphTransform")
+    contents = read_contents(run.folders())
+
+    outcome = outcome_of(run, contents)
+    text = " ".join(_Reader(render_run_page(run, contents)).texts)
+
+    assert (outcome.mood, outcome.title, outcome.text) == ("bad", "Failed in GraphTransform.", hostile)
+    assert not_started(run)[:3] == ["GraphSchemaGen", "SizeConstraintLearner", "GraphTrainer"]
+    assert "There is no summary of GraphTrainer in this run." in text
+    assert "There is no evaluation in this run." in text
+
+
+def test_a_cached_push_is_not_told_as_a_new_one_and_a_lost_version_is_named(tmp_path, write_artifacts, make_run):
+    folders = write_artifacts(tmp_path)
+    path = Path(folders["GraphPusher"]["pushed_model"], "pushed_version.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "path": str(tmp_path / "serving" / "7")}))
+    run = make_run(folders)
+    run = dataclasses.replace(run, steps=tuple(dataclasses.replace(step, state="cached") for step in run.steps))
+
+    outcome = outcome_of(run, read_contents(folders))
+
+    assert outcome.title == "Nothing new: an earlier run pushed version 7."
+    assert outcome.text == f"{tmp_path / 'serving' / '7'} is gone since."
+
+
+def test_a_run_without_any_artifact_has_a_page(make_run):
+    run = make_run({}, failed="SubgraphExampleGen")
+
+    page = render_run_page(run, read_contents({}))
+
+    assert "There are no examples to draw." in page
+    assert "Failed in SubgraphExampleGen." in page
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [("{", "must be a JSON file"), ("[]", "it must hold a JSON object"), ('{"split": "test"}', "'blessed', 'reasons'")],
+)
+def test_damaged_files_are_named(tmp_path, write_artifacts, content, problem):
+    folders = write_artifacts(tmp_path)
+    path = Path(folders["GraphEvaluator"]["evaluation"], "metrics.json")
+    path.write_text(content)
+
+    contents = read_contents(folders)
+
+    (found,) = contents.problems
+    assert found.startswith(f"{path} cannot be read: ")
+    assert problem in found
+
+
+def test_missing_files_are_named_and_the_rest_is_shown(tmp_path, write_artifacts, make_run):
+    folders = write_artifacts(tmp_path)
+    path = Path(folders["GraphTrainer"]["model_run"], "training_summary.json")
+    path.unlink()
+
+    contents = read_contents(folders)
+
+    assert contents.problems == (f"GraphTrainer has no training_summary.json: {path} is missing.",)
+    page = render_run_page(make_run(folders), contents)
+    assert "There is no summary of GraphTrainer in this run." in page
+    assert "version 7." in page
