@@ -151,7 +151,11 @@ def _check_summary(summary: SizeSummary, examples_dir: str, options: SizeConstra
             f"`train_split` must be a split with examples; got {options.train_split!r}, but only "
             f"{sorted(summary.splits)} have any. Name the split used for training."
         )
-    num_graphs = summary.splits[options.train_split].num_graphs
+    check_batch_sizes(options, summary.splits[options.train_split].num_graphs)
+
+
+def check_batch_sizes(options: SizeConstraintLearnerOptions, num_graphs: int) -> None:
+    """Refuses batches that are larger than the training split, which has `num_graphs` graphs."""
     largest = max(options.batch_sizes)
     if largest > max(num_graphs, _ALWAYS_LEARNED):
         raise ValueError(

@@ -1,0 +1,258 @@
+"""Explains errors in the user's code: which line, what is there instead, and what to do."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dataclasses
+import linecache
+import os
+import re
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+
+import tfx_gnn
+from tfx_gnn.io.suggestions import did_you_mean
+
+_EAGER = (
+    "symbolic",
+    "OperatorNotAllowedInGraphError",
+    "numpy() is only available",
+    "Symbolic",
+    "__array__",
+    "KerasTensor",
+)
+"""Parts of the messages of TensorFlow and Keras about a value that is not known yet."""
+
+_SHOWN = 400
+_IN_A_MESSAGE = re.compile(r'File "([^"]+)", line (\d+)')
+_IN_QUOTES = re.compile(r"got (?:class_vocabulary=)?'([^']+)'")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UserPlace:
+    """A line of the user's code.
+
+    Attributes:
+        path: the file.
+        line: number of the line, from 1.
+    """
+
+    path: str
+    line: int
+
+    @property
+    def source(self) -> str:
+        """The text of the line."""
+        return linecache.getline(self.path, self.line).strip()
+
+    def __str__(self) -> str:
+        """The file, relative to the current folder if it is below that, and the line."""
+        path = os.path.relpath(self.path)
+        return f"{self.path if path.startswith('..') else path}:{self.line}"
+
+    @property
+    def words(self) -> str:
+        """Place and text of the line, for messages."""
+        return f"{self} (`{self.source}`)" if self.source else str(self)
+
+
+class UserCodeError(ValueError):
+    """The user's function failed; the message says where, and what to do."""
+
+
+def is_house_message(message: str) -> bool:
+    """Tells whether a message says itself what must hold, what is there instead and what to do."""
+    return message.startswith("`") and " must " in message
+
+
+@contextlib.contextmanager
+def user_errors_explained(argument: str, rule: str) -> Iterator[None]:
+    """Adds the line of the user's code to errors that are raised while it runs.
+
+    Errors with a message of this library keep their type, and others become a `UserCodeError`.
+
+    Args:
+        argument: option that names the function, such as "preprocessing_fn".
+        rule: what the function must do, such as "run on the features of the schema".
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, UserCodeError):
+            raise
+        message = explain(error, argument, rule)
+        if is_house_message(plain_message(error)):
+            error.args = (message, *error.args[1:])
+            raise
+        raise UserCodeError(message) from error
+
+
+def explain(error: BaseException, argument: str, rule: str) -> str:
+    """Describes an error of the user's code in one sentence for each of rule, finding and advice."""
+    found = plain_message(error)
+    place = place_of_error(error)
+    if is_house_message(found):
+        return with_place(found, place)
+    name = type(error).__name__
+    text = _shortened(found) if not isinstance(error, SyntaxError) else str(error.msg)
+    where = f" at {place.words}" if place else ""
+    return f"`{argument}` must {rule}; got {name}: {text}{where}. {_advice(error, text, place)}"
+
+
+def with_place(message: str, place: UserPlace | None) -> str:
+    """Appends a place to a message, unless it is named there already."""
+    return message if place is None or str(place) in message else f"{message} See {place.words}."
+
+
+def plain_message(error: BaseException) -> str:
+    """Returns the message of an error without decorations of TensorFlow and Keras."""
+    message = str(getattr(error, "message", "") or error)
+    if isinstance(error, KeyError) and type(error) is KeyError:
+        return message
+    return message.strip()
+
+
+def place_of_error(error: BaseException) -> UserPlace | None:
+    """Finds the innermost line of the user's code in the traceback of an error or of its causes."""
+    if isinstance(error, SyntaxError) and error.filename and error.lineno and is_user_file(error.filename):
+        return UserPlace(path=error.filename, line=error.lineno)
+    frame = _user_frame(error)
+    if frame is not None:
+        return UserPlace(path=frame[0].f_code.co_filename, line=frame[1])
+    # AutoGraph and Keras rewrite functions, and name the line in the message.
+    for path, line in reversed(_IN_A_MESSAGE.findall(str(error))):
+        if is_user_file(path):
+            return UserPlace(path=path, line=int(line))
+    return place_of_error(error.__cause__) if error.__cause__ else None
+
+
+def place_of_value(message: str, files: Iterable[str]) -> UserPlace | None:
+    """Finds the line of the user's code that holds the text that a message quotes as wrong.
+
+    Args:
+        message: a message of this library, with "got 'TEXT'".
+        files: Python and YAML files to look into.
+
+    Returns:
+        The first such line; None if there is none.
+    """
+    quoted = _IN_QUOTES.search(message)
+    if quoted is None:
+        return None
+    for path in files:
+        line = _line_of(quoted[1], path)
+        if line:
+            return UserPlace(path=path, line=line)
+    return None
+
+
+def source_files(references: Iterable[str]) -> list[str]:
+    """Lists the Python files beside the modules of references such as "package.module:function", imported or not."""
+    folders: dict[str, None] = {}
+    for reference in references:
+        module_name = reference.partition(":")[0]
+        while module_name:
+            origin = getattr(sys.modules.get(module_name), "__file__", None)
+            if origin and is_user_file(origin):
+                folders[os.path.dirname(origin)] = None
+                break
+            module_name = module_name.rpartition(".")[0]
+    return [str(path) for folder in folders for path in sorted(Path(folder).glob("*.py"))]
+
+
+def is_user_file(path: str) -> bool:
+    """Tells whether a file is neither of Python, nor of an installed package, nor of this library."""
+    if path.startswith("<") or not path.endswith(".py"):
+        return False
+    resolved = os.path.realpath(path)
+    library = Path(tfx_gnn.__file__).resolve().parent
+    own = (library, library.parents[1] / "pipelines" / "tfx_gnn_pipelines", library.parent / "tfx_gnn_pipelines")
+    if any(resolved.startswith(f"{folder}{os.sep}") for folder in own):
+        return f"{os.sep}tfx_gnn_pipelines{os.sep}tasks{os.sep}" in resolved
+    foreign = {sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+    foreign |= {os.path.dirname(os.path.realpath(os.__file__))}
+    return not any(
+        resolved.startswith(f"{os.path.realpath(folder)}{os.sep}") for folder in foreign
+    ) and "__autograph_generated_file" not in os.path.basename(path)
+
+
+def _user_frame(error: BaseException) -> tuple[FrameType, int] | None:
+    found = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if is_user_file(frame.f_code.co_filename):
+            found = frame, line
+    return found
+
+
+def _advice(error: BaseException, text: str, place: UserPlace | None) -> str:
+    if isinstance(error, SyntaxError):
+        return "Correct that line, or the one before it."
+    if isinstance(error, KeyError) and error.args:
+        found = _user_frame(error)
+        mapping = _mapping_without(error.args[0], found[0]) if found else None
+        if mapping is not None:
+            name, keys = mapping
+            return f"`{name}` has {sorted(map(str, keys))}. {did_you_mean(error.args[0], keys)}"
+        return "Check the spelling of the key."
+    if isinstance(error, ModuleNotFoundError):
+        return "Install the package that holds it, or correct the import."
+    if isinstance(error, ImportError):
+        return "Correct the import."
+    if any(part in f"{type(error).__name__} {text}" for part in _EAGER):
+        return (
+            "Values are not known yet when the function is traced: use TensorFlow's operations, such as tf.math.log and "
+            "tf.where, instead of NumPy, `.numpy()`, float() or an `if` on a tensor."
+        )
+    if "matching shapes" in text:
+        return "Give all inputs of that layer the same shape but for the last dimension, as tf.reshape or a Dense do."
+    return f"Correct {'that line' if place else 'it'}."
+
+
+def _mapping_without(key: object, frame: FrameType) -> tuple[str, list[object]] | None:
+    """Finds the mapping among the variables of a frame that lacks a key and has one most like it."""
+    candidates = [
+        (name, list(value))
+        for name, value in frame.f_locals.items()
+        if isinstance(value, Mapping) and value and key not in value
+    ]
+    alike = [one for one in candidates if did_you_mean(key, one[1]) != "Check the spelling."]
+    return next(iter(alike or candidates), None)
+
+
+def _line_of(text: str, path: str) -> int:
+    try:
+        source = Path(path).read_text(encoding="utf-8")
+        if not path.endswith(".py"):
+            pattern = re.compile(rf"(?<![\w.]){re.escape(text)}(?![\w.])")
+            return next((number for number, line in enumerate(source.splitlines(), 1) if pattern.search(line)), 0)
+        tree = ast.parse(source)
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return 0
+    documentation = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef))
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    lines = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value == text and id(node) not in documentation
+    ]
+    return min(lines, default=0)
+
+
+def _shortened(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # The traceback that AutoGraph and Keras put into a message is named as a place; its last lines say what is wrong.
+    is_traced = lines and (lines[0].startswith(("in user code", "Exception encountered")) or 'File "' in text)
+    kept = [line for line in lines if not line.startswith(("File ", "in user code", "Call arguments", "•"))]
+    kept = kept[-2:] if is_traced else kept
+    joined = " ".join(kept).rstrip(".")
+    return joined if len(joined) <= _SHOWN else f"{joined[:_SHOWN]}..."
