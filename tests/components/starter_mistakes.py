@@ -55,7 +55,7 @@ MISTAKES = (
     Mistake("typo in the label, in the task", (("__init__.py", 'label_feature="interest"', 'label_feature="intrest"'),)),
     Mistake("typo in the class vocabulary", (("__init__.py", 'class_vocabulary="interest"', 'class_vocabulary="interests"'),)),
     Mistake("typo in the split column", (("plan.py", 'column="split"', 'column="splitt"'),)),
-    Mistake("unknown edge set of a hop", (("plan.py", 'Hop(edge_set="purchase", fan_out=8)', 'Hop(edge_set="purchases", fan_out=8)'),)),
+    Mistake("unknown edge set of a hop", (("plan.py", 'Hop(edge_set="purchase", fan_out=4, inputs', 'Hop(edge_set="purchases", fan_out=4, inputs'),)),
     Mistake("node set in place of an edge set", (("plan.py", 'Hop(edge_set="purchase", fan_out=8)', 'Hop(edge_set="product", fan_out=8)'),)),
     Mistake("unknown direction of a hop", (("plan.py", 'direction="backward"', 'direction="backwards"'),)),
     Mistake("wrong direction of a hop", (("plan.py", 'direction="backward", ', ""),)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
+import inspect
 import linecache
 import os
 import re
@@ -30,7 +31,12 @@ _EAGER = (
 
 _SHOWN = 400
 _IN_A_MESSAGE = re.compile(r'File "([^"]+)", line (\d+)')
-_IN_QUOTES = re.compile(r"got (?:class_vocabulary=)?'([^']+)'")
+_LAST_ERROR = re.compile(r"^\s*\w+(?:Error|Exception): (.+(?:\n(?!\s*$).*)*)", re.MULTILINE)
+_ENCOUNTERED = re.compile(r"Exception encountered when calling layer .*")
+_GOT = re.compile(r"got (?:class_vocabulary=)?'([^']+)'")
+_HOP = re.compile(r" in hop '([^']+)'")
+_FEATURE = re.compile(r"'(?:nodes|edges)/([^'.]+)\.([^']+)'")
+_COLUMN = re.compile(r"^`([^`]+)` must be one column")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,7 +105,8 @@ def explain(error: BaseException, argument: str, rule: str) -> str:
     if is_house_message(found):
         return with_place(found, place)
     name = type(error).__name__
-    text = _shortened(found) if not isinstance(error, SyntaxError) else str(error.msg)
+    text = str(error.msg) if isinstance(error, SyntaxError) else _shortened(found)
+    text = repr(text) if isinstance(error, KeyError) else text
     where = f" at {place.words}" if place else ""
     return f"`{argument}` must {rule}; got {name}: {text}{where}. {_advice(error, text, place)}"
 
@@ -111,10 +118,9 @@ def with_place(message: str, place: UserPlace | None) -> str:
 
 def plain_message(error: BaseException) -> str:
     """Returns the message of an error without decorations of TensorFlow and Keras."""
-    message = str(getattr(error, "message", "") or error)
-    if isinstance(error, KeyError) and type(error) is KeyError:
-        return message
-    return message.strip()
+    if isinstance(error, KeyError) and error.args:
+        return str(error.args[0]).strip()  # `str` would quote it
+    return str(getattr(error, "message", "") or error).strip()
 
 
 def place_of_error(error: BaseException) -> UserPlace | None:
@@ -131,24 +137,43 @@ def place_of_error(error: BaseException) -> UserPlace | None:
     return place_of_error(error.__cause__) if error.__cause__ else None
 
 
+def place_of_function(function: object) -> UserPlace | None:
+    """Finds where a function of the user is defined; None for others."""
+    code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
+    if code is None or not is_user_file(code.co_filename):
+        return None
+    return UserPlace(path=code.co_filename, line=code.co_firstlineno)
+
+
 def place_of_value(message: str, files: Iterable[str]) -> UserPlace | None:
-    """Finds the line of the user's code that holds the text that a message quotes as wrong.
+    """Finds the line of the user's code that holds what a message of this library quotes as wrong.
+
+    That is the hop that it names, the feature of a set as "nodes/SET.FEATURE", or the text in "got 'TEXT'", if only one
+    line has it.
 
     Args:
-        message: a message of this library, with "got 'TEXT'".
+        message: the message.
         files: Python and YAML files to look into.
-
-    Returns:
-        The first such line; None if there is none.
     """
-    quoted = _IN_QUOTES.search(message)
-    if quoted is None:
-        return None
-    for path in files:
-        line = _line_of(quoted[1], path)
-        if line:
-            return UserPlace(path=path, line=line)
+    readers = list(map(_UserFile, files))
+    for pattern, find in (
+        (_HOP, lambda file, found: file.keywords("name", found[1])),
+        (_FEATURE, lambda file, found: file.features(found[1], found[2])),
+        (_COLUMN, lambda file, found: file.keywords("column", found[1])),
+        (_GOT, lambda file, found: file.texts(found[1])),
+    ):
+        found = pattern.search(message)
+        lines = [(file.path, line) for file in readers for line in find(file, found)] if found else []
+        if len(set(lines)) == 1:
+            return UserPlace(path=lines[0][0], line=lines[0][1])
     return None
+
+
+def place_of_keyword(name: str, function: object) -> UserPlace | None:
+    """Finds the only call with an argument of this name in the file of a user's function."""
+    place = place_of_function(function)
+    lines = set(_UserFile(place.path).keywords(name)) if place else set()
+    return UserPlace(path=place.path, line=lines.pop()) if place and len(lines) == 1 else None
 
 
 def source_files(references: Iterable[str]) -> list[str]:
@@ -194,10 +219,11 @@ def _advice(error: BaseException, text: str, place: UserPlace | None) -> str:
         return "Correct that line, or the one before it."
     if isinstance(error, KeyError) and error.args:
         found = _user_frame(error)
-        mapping = _mapping_without(error.args[0], found[0]) if found else None
+        key = text.strip("'")
+        mapping = _mapping_without(key, found[0]) if found else None
         if mapping is not None:
             name, keys = mapping
-            return f"`{name}` has {sorted(map(str, keys))}. {did_you_mean(error.args[0], keys)}"
+            return f"`{name}` has {sorted(map(str, keys))}. {did_you_mean(key, keys)}"
         return "Check the spelling of the key."
     if isinstance(error, ModuleNotFoundError):
         return "Install the package that holds it, or correct the import."
@@ -210,49 +236,68 @@ def _advice(error: BaseException, text: str, place: UserPlace | None) -> str:
         )
     if "matching shapes" in text:
         return "Give all inputs of that layer the same shape but for the last dimension, as tf.reshape or a Dense do."
+    if "expected" in text or "dtype" in text:
+        return "Correct that line, or the type that the graph schema gives the column."
     return f"Correct {'that line' if place else 'it'}."
 
 
 def _mapping_without(key: object, frame: FrameType) -> tuple[str, list[object]] | None:
     """Finds the mapping among the variables of a frame that lacks a key and has one most like it."""
+    local = {name: getattr(value, "features", value) for name, value in frame.f_locals.items()}
     candidates = [
-        (name, list(value))
-        for name, value in frame.f_locals.items()
-        if isinstance(value, Mapping) and value and key not in value
+        (name, list(value)) for name, value in local.items() if isinstance(value, Mapping) and value and key not in value
     ]
     alike = [one for one in candidates if did_you_mean(key, one[1]) != "Check the spelling."]
     return next(iter(alike or candidates), None)
 
 
-def _line_of(text: str, path: str) -> int:
-    try:
-        source = Path(path).read_text(encoding="utf-8")
-        if not path.endswith(".py"):
-            pattern = re.compile(rf"(?<![\w.]){re.escape(text)}(?![\w.])")
-            return next((number for number, line in enumerate(source.splitlines(), 1) if pattern.search(line)), 0)
-        tree = ast.parse(source)
-    except (OSError, SyntaxError, UnicodeDecodeError):
-        return 0
-    documentation = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef))
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
-    lines = [
-        node.lineno
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and node.value == text and id(node) not in documentation
-    ]
-    return min(lines, default=0)
+class _UserFile:
+    """A file of the user, in which names are looked for."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._nodes: list[ast.AST] = []
+        self._lines: list[str] = []
+        try:
+            source = Path(path).read_text(encoding="utf-8")
+            if path.endswith(".py"):
+                self._nodes = list(ast.walk(ast.parse(source)))
+            else:
+                self._lines = source.splitlines()
+        except (OSError, SyntaxError, UnicodeDecodeError):
+            pass  # nothing can be found in it
+
+    def texts(self, text: str) -> list[int]:
+        """Lines with this text, as a whole string or a whole word of YAML."""
+        word = re.compile(rf"(?<![\w.]){re.escape(text)}(?![\w.])")
+        lines = [number for number, line in enumerate(self._lines, 1) if word.search(line)]
+        return lines + [node.lineno for node in self._nodes if isinstance(node, ast.Constant) and node.value == text]
+
+    def keywords(self, name: str, text: str | None = None) -> list[int]:
+        """Lines of arguments of this name, with this text if one is given."""
+        word = re.compile(rf"^\s*-?\s*{re.escape(name)}:\s*['\"]?{re.escape(text or '')}['\"]?\s*(#|$)")
+        lines = [number for number, line in enumerate(self._lines, 1) if text and word.search(line)]
+        found = [node for node in self._nodes if isinstance(node, ast.keyword) and node.arg == name]
+        return lines + [node.value.lineno for node in found if text is None or _text(node.value) == text]
+
+    def features(self, set_name: str, feature: str) -> list[int]:
+        """Lines of a feature in a mapping of the features of a set."""
+        found = []
+        for node in self._nodes:
+            for key, value in zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ():
+                if key is not None and _text(key) == set_name and isinstance(value, ast.Dict):
+                    found += [inner.lineno for inner in value.keys if inner is not None and _text(inner) == feature]
+        return found
+
+
+def _text(node: ast.AST) -> object:
+    return node.value if isinstance(node, ast.Constant) else None
 
 
 def _shortened(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    # The traceback that AutoGraph and Keras put into a message is named as a place; its last lines say what is wrong.
-    is_traced = lines and (lines[0].startswith(("in user code", "Exception encountered")) or 'File "' in text)
-    kept = [line for line in lines if not line.startswith(("File ", "in user code", "Call arguments", "•"))]
-    kept = kept[-2:] if is_traced else kept
-    joined = " ".join(kept).rstrip(".")
+    # Keras frames a message with the layer before it, and with the layer's arguments after it.
+    text = text.partition("Call arguments received")[0]
+    traced = _LAST_ERROR.findall(text) if "in user code" in text else []
+    text = traced[-1] if traced else _ENCOUNTERED.sub("", text)
+    joined = " ".join(text.split()).rstrip(".")
     return joined if len(joined) <= _SHOWN else f"{joined[:_SHOWN]}..."

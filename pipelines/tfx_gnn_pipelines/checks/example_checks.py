@@ -118,9 +118,9 @@ def _check_rows(config: PipelineConfig, found: FindingsCollector) -> None:
     checked = check_tables(config.tables_dir, access=options.access)
     for fault in checked.faults.values():
         found.add(_STEP, fault)
-    by_rule = itertools.groupby(
-        sorted(checked.problems, key=lambda one: (one.table, one.rule)), key=lambda one: (one.table, one.rule)
-    )
+    # Nodes first: a mistake among them is often the cause of one among the edges.
+    ordered = sorted(checked.problems, key=lambda one: (not one.table.startswith("nodes/"), one.table, one.rule))
+    by_rule = itertools.groupby(ordered, key=lambda one: (one.table, one.rule))
     for _, group in by_rule:
         problems = list(group)
         severity = _severity(problems[0], options.rules)

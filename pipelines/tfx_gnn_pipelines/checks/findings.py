@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from tfx_gnn.io.user_errors import (
@@ -12,6 +12,8 @@ from tfx_gnn.io.user_errors import (
     explain,
     is_house_message,
     place_of_error,
+    place_of_function,
+    place_of_keyword,
     place_of_value,
     plain_message,
     with_place,
@@ -105,17 +107,33 @@ class FindingsCollector:
         if finding.message not in {known.message for known in self.findings}:
             self.findings.append(finding)
 
-    def add_error(self, step: str, error: BaseException, *, argument: str = "", rule: str = "") -> None:
-        """Adds an error; one without a message of this library is explained by the rule that `argument` broke."""
+    def add_error(
+        self,
+        step: str,
+        error: BaseException,
+        *,
+        argument: str = "",
+        rule: str = "",
+        function: Callable[..., Any] | None = None,
+    ) -> None:
+        """Adds an error; one without a message of this library is explained by the rule that `argument` broke.
+
+        If nothing else says where it is, the place is the user's `function`.
+        """
         found = plain_message(error)
         if not is_house_message(found):
             found = explain(error, argument or step, rule or "run")
-        self.add(step, found, place=place_of_error(error))
+        place = place_of_error(error) or place_of_value(found, self.files)
+        if place is None and " compile a loss " in found:
+            place = place_of_keyword("loss", function)
+        self.add(step, found, place=place or place_of_function(function))
 
     @contextlib.contextmanager
-    def caught(self, step: str, *, argument: str = "", rule: str = "") -> Iterator[None]:
+    def caught(
+        self, step: str, *, argument: str = "", rule: str = "", function: Callable[..., Any] | None = None
+    ) -> Iterator[None]:
         """Turns an error into a finding."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a finding.
-            self.add_error(step, error, argument=argument, rule=rule)
+            self.add_error(step, error, argument=argument, rule=rule, function=function)

@@ -16,7 +16,8 @@ from tfx_gnn.components.graph_transform.stage import transform_graphs
 from tfx_gnn.components.size_constraint_learner.stage import check_batch_sizes, learn_size_constraints
 from tfx_gnn.io import options_json
 from tfx_gnn.io.fingerprint import fingerprint_text
-from tfx_gnn.io.user_code import fingerprint_function
+from tfx_gnn.io.user_code import fingerprint_function, load_function
+from tfx_gnn.io.user_errors import place_of_function
 from tfx_gnn.records.examples_folder import read_records, record_files
 from tfx_gnn.training.data.input_pipeline import counted_rows, training_weights, weights_of_global_mean
 from tfx_gnn.training.loop.determinism import seeded
@@ -122,8 +123,9 @@ def check_batch_size(config: PipelineConfig, num_examples: Mapping[str, int], fo
 
 def check_model(config: PipelineConfig, folders: SampleFolders, found: FindingsCollector) -> None:
     """Builds the model and trains it for two steps on what `transform_sample` wrote."""
-    with found.caught(_STEP, argument="model_fn", rule=RULE_OF_MODEL_FN):
-        options = config.graph_trainer
+    options = config.graph_trainer
+    function = load_function(options.model_fn)
+    with found.caught(_STEP, argument="model_fn", rule=RULE_OF_MODEL_FN, function=function):
         batching = dataclasses.replace(options.batching, batch_size=min(options.batching.batch_size, _TRIED_BATCH))
         of_trainer = TrainerFolders(
             transformed_examples_dir=folders.of("transformed_examples"),
@@ -150,6 +152,7 @@ def _train(config: PipelineConfig, setup: TrainingSetup, model: tf_keras.Model, 
             f"`model_fn` must return a model with finite outputs; got NaN or infinity from {reference!r} before any "
             f"training{_first_nonfinite(model, sample.graph)}. Keep values in the domain of logarithms, roots and "
             "divisions, as tf.maximum(x, 1e-6) does.",
+            place=place_of_function(load_function(reference)),
         )
         return
     weights = training_weights(sample)
@@ -167,6 +170,7 @@ def _train(config: PipelineConfig, setup: TrainingSetup, model: tf_keras.Model, 
             f"`model_fn` must train with a finite loss; got {losses} in the first {_NUM_STEPS} steps of {reference!r}, "
             "although its outputs are finite before. Look at its loss, its learning rate, and square roots and norms, "
             "whose gradient at 0 is infinite.",
+            place=place_of_function(load_function(reference)),
         )
     found.looked_at.append(f"{_NUM_STEPS} training steps of {setup.budgets.evaluation.batch_size} graphs")
     _check_memory(config, concrete.graph, setup.budgets.evaluation.batch_size, found)

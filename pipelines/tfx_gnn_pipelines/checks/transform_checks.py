@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -12,10 +12,12 @@ from tfx_bsl.public import tfxio
 
 from tfx_gnn.components.graph_transform.options import GraphTransformOptions
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.io.user_code import load_function
+from tfx_gnn.io.user_errors import UserPlace, place_of_function, place_of_value
 from tfx_gnn.models.tasks import MultiTask, Task
 from tfx_gnn.records.graph_layout import GraphLayout, graph_layout, schema_features
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema
@@ -52,11 +54,12 @@ class TracedTransform:
 def check_transform(config: PipelineConfig, schema: GraphSchema, found: FindingsCollector) -> TracedTransform | None:
     """Traces the preprocessing function on the schema of the examples; None if it cannot be."""
     traced = None
-    with found.caught(_STEP, argument="preprocessing_fn", rule=RULE_OF_PREPROCESSING):
+    function = load_function(config.graph_transform.preprocessing_fn)
+    with found.caught(_STEP, argument="preprocessing_fn", rule=RULE_OF_PREPROCESSING, function=function):
         traced = _trace(config.graph_transform, schema)
         found.looked_at.append("the preprocessing function, traced on the schema")
     if traced is not None:
-        _check_task(config, traced, found)
+        _check_task(config, traced, function, found)
     return traced
 
 
@@ -125,17 +128,31 @@ def _transformed_schema(
     return transformed
 
 
-def _check_task(config: PipelineConfig, traced: TracedTransform, found: FindingsCollector) -> None:
+def _check_task(
+    config: PipelineConfig, traced: TracedTransform, function: Callable[..., Any], found: FindingsCollector
+) -> None:
     task = config.graph_trainer.task
+    num_findings = len(found.findings)
     _check_label_names(task, traced, found)
-    _check_vocabularies(task, traced, found)
-    if found.has_errors:
-        return
-    with found.caught("GraphTrainer"):
-        # The names of classes are known only after the analysis; the number is of no matter here.
-        task.objective(lambda _: [b"0", b"1"]).check_spec(traced.spec)
-    with found.caught(_STEP):
-        check_numeric_features(traced.spec)
+    if len(found.findings) == num_findings:
+        try:
+            # The names of classes are known only after the analysis; here they are of no matter.
+            task.objective(lambda _: [b"0", b"1"]).check_spec(traced.spec)
+        except ValueError as error:
+            found.add("GraphTrainer", str(error), place=_place_of_label(task, function))
+    if len(found.findings) == num_findings:
+        _check_vocabularies(task, traced, found)
+    if len(found.findings) == num_findings:
+        with found.caught(_STEP, function=function):
+            check_numeric_features(traced.spec)
+
+
+def _place_of_label(task: Task, function: Callable[..., Any]) -> UserPlace | None:
+    """Finds where a preprocessing function makes the label; else the function itself."""
+    place = place_of_function(function)
+    label = next((part.label_feature for part in _parts(task) if hasattr(part, "label_feature")), "")
+    made = place_of_value(f"'nodes/{READOUT_NODE_SET}.{label}'", [place.path]) if place else None
+    return made or place
 
 
 def _parts(task: Task) -> Sequence[Task]:
@@ -144,11 +161,11 @@ def _parts(task: Task) -> Sequence[Task]:
 
 def _check_label_names(task: Task, traced: TracedTransform, found: FindingsCollector) -> None:
     node_sets = traced.spec.node_sets_spec
-    readout = set(node_sets["_readout"].features_spec) if "_readout" in node_sets else set()
+    readout = set(node_sets[READOUT_NODE_SET].features_spec) if READOUT_NODE_SET in node_sets else set()
     context = set(traced.spec.context_spec.features_spec)
     for part in _parts(task):
         label = getattr(part, "label_feature", "")
-        known, place = (context, "the context") if part.reads_context else (readout, "node set '_readout'")
+        known, place = (context, "the context") if part.reads_context else (readout, f"node set {READOUT_NODE_SET!r}")
         if label and label not in known:
             found.add(
                 "GraphTrainer",
