@@ -11,6 +11,7 @@ import typer
 import tfx_gnn
 from tfx_gnn.cli import (
     check_tpu_verb,
+    check_verb,
     example_verbs,
     model_verbs,
     project_verbs,
@@ -25,8 +26,8 @@ from tfx_gnn.io.plain_console import escape_what_cannot_be_encoded
 from tfx_gnn.io.quiet_libraries import quiet_start
 
 _ORDER = (
-    "new", "sample", "schema", "validate", "transform", "sizes", "batches", "check-tpu", "tune", "train", "report",
-    "evaluate", "skew", "push", "predict", "submit", "status", "wait", "logs", "cancel", "schedule",
+    "new", "check", "sample", "schema", "validate", "transform", "sizes", "batches", "check-tpu", "tune", "train",
+    "report", "evaluate", "skew", "push", "predict", "submit", "status", "wait", "logs", "cancel", "schedule",
 )  # fmt: skip
 
 
@@ -48,12 +49,13 @@ app = typer.Typer(
     "folders that earlier ones wrote. An output folder must be absent or empty, and appears only once it is "
     "complete.\n\n"
     "Pipelines that were compiled for Kubeflow Pipelines or Vertex AI are started by submit and schedule.\n\n"
-    "Exit codes: 0 for success; 1 when a command with a verdict (tables check, validate, check-tpu, evaluate, skew, "
-    "push, wait) says no, with the reason; 2 after an error; 141 when the reader of the output, such as head, closed "
-    "it.",
+    "Exit codes: 0 for success; 1 when a command with a verdict (check, tables check, validate, check-tpu, evaluate, "
+    "skew, push, wait) says no, with the reason; 2 after an error; 141 when the reader of the output, such as head, "
+    "closed it.",
 )
 for _verb in (
     project_verbs.new,
+    check_verb.check,
     example_verbs.sample,
     example_verbs.schema,
     example_verbs.validate,

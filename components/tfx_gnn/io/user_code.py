@@ -57,9 +57,10 @@ def load_object(reference: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not (module_name + ".").startswith(error.name + "."):
             raise
+        advice = f"or put its folder on PYTHONPATH.{_alike_module(error.name)}"
         raise ModuleNotFoundError(
             f"`reference` must name an importable module; got {reference!r}. Install the package that holds "
-            f"it in the environment that runs the pipeline, or put its folder on PYTHONPATH.{_alike_module(error.name)}",
+            f"it in the environment that runs the pipeline, {advice}",
             name=error.name,
         ) from error
     value = getattr(module, name, None)
@@ -79,8 +80,7 @@ def _alike_module(module_name: str) -> str:
 def _no_function(reference: str, what: str, advice: str = "Check the spelling.") -> ValueError:
     name = reference.partition(":")[2]
     return ValueError(
-        f"`reference` must name a function of the module; got {reference!r}, where {name!r} is {what}. "
-        f"{advice}"
+        f"`reference` must name a function of the module; got {reference!r}, where {name!r} is {what}. {advice}"
     )
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
+import importlib.util
 import inspect
 import linecache
 import os
 import re
-import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import tfx_gnn
 from tfx_gnn.io.suggestions import did_you_mean
@@ -137,9 +138,9 @@ def place_of_error(error: BaseException) -> UserPlace | None:
     return place_of_error(error.__cause__) if error.__cause__ else None
 
 
-def place_of_function(function: object) -> UserPlace | None:
+def place_of_function(function: Callable[..., Any] | None) -> UserPlace | None:
     """Finds where a function of the user is defined; None for others."""
-    code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
+    code = getattr(inspect.unwrap(function), "__code__", None) if function else None
     if code is None or not is_user_file(code.co_filename):
         return None
     return UserPlace(path=code.co_filename, line=code.co_firstlineno)
@@ -156,38 +157,41 @@ def place_of_value(message: str, files: Iterable[str]) -> UserPlace | None:
         files: Python and YAML files to look into.
     """
     readers = list(map(_UserFile, files))
-    for pattern, find in (
-        (_HOP, lambda file, found: file.keywords("name", found[1])),
-        (_FEATURE, lambda file, found: file.features(found[1], found[2])),
-        (_COLUMN, lambda file, found: file.keywords("column", found[1])),
-        (_GOT, lambda file, found: file.texts(found[1])),
-    ):
-        found = pattern.search(message)
-        lines = [(file.path, line) for file in readers for line in find(file, found)] if found else []
-        if len(set(lines)) == 1:
-            return UserPlace(path=lines[0][0], line=lines[0][1])
+    searches: tuple[tuple[re.Pattern[str], Callable[[_UserFile, re.Match[str]], list[int]]], ...] = (
+        (_HOP, lambda file, match: file.keywords("name", match[1])),
+        (_FEATURE, lambda file, match: file.features(match[1], match[2])),
+        (_COLUMN, lambda file, match: file.keywords("column", match[1])),
+        (_GOT, lambda file, match: file.texts(match[1])),
+    )
+    for pattern, find in searches:
+        match = pattern.search(message)
+        lines = {(file.path, line) for file in readers for line in find(file, match)} if match else set()
+        if len(lines) == 1:
+            ((path, line),) = lines
+            return UserPlace(path=path, line=line)
     return None
 
 
-def place_of_keyword(name: str, function: object) -> UserPlace | None:
-    """Finds the only call with an argument of this name in the file of a user's function."""
-    place = place_of_function(function)
-    lines = set(_UserFile(place.path).keywords(name)) if place else set()
-    return UserPlace(path=place.path, line=lines.pop()) if place and len(lines) == 1 else None
+def place_of_argument(name: str, files: Iterable[str]) -> UserPlace | None:
+    """Finds the only line of the user's code that sets an argument, or a key of YAML, of this name."""
+    lines = {(path, line) for path in files for line in _UserFile(path).keywords(name)}
+    return UserPlace(path=next(iter(lines))[0], line=next(iter(lines))[1]) if len(lines) == 1 else None
 
 
 def source_files(references: Iterable[str]) -> list[str]:
     """Lists the Python files beside the modules of references such as "package.module:function", imported or not."""
     folders: dict[str, None] = {}
     for reference in references:
-        module_name = reference.partition(":")[0]
-        while module_name:
-            origin = getattr(sys.modules.get(module_name), "__file__", None)
-            if origin and is_user_file(origin):
-                folders[os.path.dirname(origin)] = None
-                break
-            module_name = module_name.rpartition(".")[0]
-    return [str(path) for folder in folders for path in sorted(Path(folder).glob("*.py"))]
+        top_level = reference.partition(":")[0].partition(".")[0]
+        try:
+            spec = importlib.util.find_spec(top_level) if top_level else None
+        except (ImportError, ValueError):
+            continue
+        if spec is not None and spec.origin and is_user_file(spec.origin):
+            is_package = spec.submodule_search_locations is not None
+            folders[os.path.dirname(spec.origin) if is_package else spec.origin] = None
+    found = [sorted(Path(folder).rglob("*.py")) if os.path.isdir(folder) else [Path(folder)] for folder in folders]
+    return [str(path) for paths in found for path in paths if is_user_file(str(path))]
 
 
 def is_user_file(path: str) -> bool:
@@ -215,40 +219,54 @@ def _user_frame(error: BaseException) -> tuple[FrameType, int] | None:
 
 
 def _advice(error: BaseException, text: str, place: UserPlace | None) -> str:
-    if isinstance(error, SyntaxError):
-        return "Correct that line, or the one before it."
-    if isinstance(error, KeyError) and error.args:
-        found = _user_frame(error)
-        key = text.strip("'")
-        mapping = _mapping_without(key, found[0]) if found else None
-        if mapping is not None:
-            name, keys = mapping
-            return f"`{name}` has {sorted(map(str, keys))}. {did_you_mean(key, keys)}"
+    if isinstance(error, KeyError):
+        return _advice_on_key(error, text.strip("'"))
+    line = "that line" if place else "it"
+    for kind, advice in (
+        (SyntaxError, "Correct that line, or the one before it."),
+        (ModuleNotFoundError, "Install the package that holds it, or correct the import."),
+        (ImportError, "Correct the import."),
+    ):
+        if isinstance(error, kind):
+            return advice
+    for parts, advice in (
+        (
+            _EAGER,
+            (
+                "Values are not known yet when the function is traced: use TensorFlow's operations, such as "
+                "tf.math.log and tf.where, instead of NumPy, `.numpy()`, float() or an `if` on a tensor."
+            ),
+        ),
+        (
+            ("matching shapes",),
+            "Give all inputs of that layer the same shape but for the last dimension, as tf.reshape or a Dense do.",
+        ),
+        (("expected", "dtype"), f"Correct {line}, or the type that the graph schema gives the column."),
+    ):
+        if any(part in f"{type(error).__name__} {text}" for part in parts):
+            return advice
+    return f"Correct {line}."
+
+
+def _advice_on_key(error: KeyError, key: str) -> str:
+    found = _user_frame(error)
+    mapping = _mapping_without(key, found[0]) if found else None
+    if mapping is None:
         return "Check the spelling of the key."
-    if isinstance(error, ModuleNotFoundError):
-        return "Install the package that holds it, or correct the import."
-    if isinstance(error, ImportError):
-        return "Correct the import."
-    if any(part in f"{type(error).__name__} {text}" for part in _EAGER):
-        return (
-            "Values are not known yet when the function is traced: use TensorFlow's operations, such as tf.math.log and "
-            "tf.where, instead of NumPy, `.numpy()`, float() or an `if` on a tensor."
-        )
-    if "matching shapes" in text:
-        return "Give all inputs of that layer the same shape but for the last dimension, as tf.reshape or a Dense do."
-    if "expected" in text or "dtype" in text:
-        return "Correct that line, or the type that the graph schema gives the column."
-    return f"Correct {'that line' if place else 'it'}."
+    name, keys = mapping
+    return f"`{name}` has {sorted(map(str, keys))}. {did_you_mean(key, keys)}"
 
 
 def _mapping_without(key: object, frame: FrameType) -> tuple[str, list[object]] | None:
     """Finds the mapping among the variables of a frame that lacks a key and has one most like it."""
     local = {name: getattr(value, "features", value) for name, value in frame.f_locals.items()}
     candidates = [
-        (name, list(value)) for name, value in local.items() if isinstance(value, Mapping) and value and key not in value
+        (name, list(value))
+        for name, value in local.items()
+        if isinstance(value, Mapping) and value and key not in value
     ]
     alike = [one for one in candidates if did_you_mean(key, one[1]) != "Check the spelling."]
-    return next(iter(alike or candidates), None)
+    return (alike or candidates or [None])[-1]  # the variable that was set last
 
 
 class _UserFile:
@@ -275,8 +293,9 @@ class _UserFile:
 
     def keywords(self, name: str, text: str | None = None) -> list[int]:
         """Lines of arguments of this name, with this text if one is given."""
-        word = re.compile(rf"^\s*-?\s*{re.escape(name)}:\s*['\"]?{re.escape(text or '')}['\"]?\s*(#|$)")
-        lines = [number for number, line in enumerate(self._lines, 1) if text and word.search(line)]
+        value = rf"['\"]?{re.escape(text)}['\"]?\s*(#|$)" if text is not None else ""
+        word = re.compile(rf"^\s*-?\s*{re.escape(name)}:\s*{value}")
+        lines = [number for number, line in enumerate(self._lines, 1) if word.search(line)]
         found = [node for node in self._nodes if isinstance(node, ast.keyword) and node.arg == name]
         return lines + [node.value.lineno for node in found if text is None or _text(node.value) == text]
 

@@ -109,7 +109,9 @@ def _reads_tables(config: PipelineConfig, found: FindingsCollector) -> bool:
     if is_remote:
         found.not_checked.append("rows of the tables: some are in BigQuery")
     elif num_bytes > MAX_TABLE_BYTES:
-        found.not_checked.append(f"rows of the tables: they have {num_bytes / 2**30:.1f} GiB; see `tfx-gnn tables check`")
+        found.not_checked.append(
+            f"rows of the tables: they have {num_bytes / 2**30:.1f} GiB; see `tfx-gnn tables check`"
+        )
     return not is_remote and num_bytes <= MAX_TABLE_BYTES
 
 
@@ -138,7 +140,7 @@ def _check_rows(config: PipelineConfig, found: FindingsCollector) -> None:
 
 
 def _severity(problem: RowProblem, rules: RowRules) -> Severity:
-    choice = rules.invalid_rows
+    choice: str = rules.invalid_rows
     if problem.rule in DANGLING_RULES:
         choice = rules.dangling_edges
     elif "duplicate" in problem.rule:
@@ -146,7 +148,9 @@ def _severity(problem: RowProblem, rules: RowRules) -> Severity:
     return "error" if choice == "refuse" else "warning"
 
 
-def _check_names(options: SubgraphExampleGenOptions, schema: GraphSchema, found: FindingsCollector) -> GraphSchema | None:
+def _check_names(
+    options: SubgraphExampleGenOptions, schema: GraphSchema, found: FindingsCollector
+) -> GraphSchema | None:
     """Checks all names of the plan; returns the schema of the examples if they are right."""
     if options.plan is None:
         assert options.graph_level_examples is not None
@@ -169,7 +173,8 @@ def _check_split_names(config: PipelineConfig, found: FindingsCollector) -> None
         if split not in known:
             found.add(
                 step,
-                f"`{option}` must be one of the plan's splits {list(known)}; got {split!r}. {did_you_mean(split, known)}",
+                f"`{option}` must be one of the plan's splits {list(known)}; got {split!r}. "
+                f"{did_you_mean(split, known)}",
             )
 
 
@@ -180,6 +185,7 @@ def _check_used_splits(config: PipelineConfig, num_examples: Mapping[str, int], 
                 step,
                 f"`{option}` must name a split with examples; got {split!r}, which has none; there are "
                 f"{dict(num_examples)}. Put rows into it, or name another split.",
+                argument="splits",
             )
 
 
@@ -218,8 +224,10 @@ def _write_sample(config: PipelineConfig, schema: GraphSchema, folder: str) -> d
     )
     seed_table = None
     if plan.seed_table:
-        seed_table = read_table(seed_table_layout(config.tables_dir, plan, schema, access=options.access), options.rules)
-    seeds, report = make_seeds(tables, plan, options.sampling_seed, seed_table=seed_table, rules=options.rules)
+        seed_table = read_table(
+            seed_table_layout(config.tables_dir, plan, schema, access=options.access), options.rules
+        )
+    seeds, of_seeds = make_seeds(tables, plan, options.sampling_seed, seed_table=seed_table, rules=options.rules)
     sampler = InMemorySampler(tables, plan, sampling_seed=options.sampling_seed, edge_ranks=rank_edges(tables, plan))
     encoder = SubgraphExampleEncoder(tables, plan, seed_features=seed_table.columns if seed_table else None)
     labels = _label_columns(tables, plan, seed_table)
@@ -227,7 +235,7 @@ def _write_sample(config: PipelineConfig, schema: GraphSchema, folder: str) -> d
         chosen = of_split.take(choose_seeds(of_split, labels))
         records = encoder.encode(sampler.sample(chosen)) if chosen.num_subgraphs else []
         examples_folder.write_split_shard(folder, split, 0, 1, iter(records))
-    return dict(report.num_seeds)
+    return dict(of_seeds.num_seeds)
 
 
 def _label_columns(tables: GraphTables, plan: SamplingPlan, seed_table: Table | None) -> Collection[pa.Array]:
@@ -246,9 +254,10 @@ def choose_seeds(seeds: Seeds, labels: Collection[pa.Array]) -> npt.NDArray[np.i
     """Chooses seeds by position: the first of each class, and the first ones of all."""
     chosen = set(range(min(seeds.num_subgraphs, MAX_EXAMPLES)))
     for column in labels:
-        codes = column.take(pa.array(seeds.rows)).dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = (
+            column.take(pa.array(seeds.rows)).dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        )
         _, first = np.unique(codes, return_index=True)
         if len(first) <= _MAX_CLASSES:
             chosen |= set(first.tolist())
     return np.asarray(sorted(chosen), np.int64)
-

@@ -11,9 +11,9 @@ from tfx_gnn.io.user_errors import (
     UserPlace,
     explain,
     is_house_message,
+    place_of_argument,
     place_of_error,
     place_of_function,
-    place_of_keyword,
     place_of_value,
     plain_message,
     with_place,
@@ -93,9 +93,22 @@ class FindingsCollector:
         """Whether a finding is an error."""
         return any(finding.severity == "error" for finding in self.findings)
 
-    def add(self, step: str, message: str, *, severity: Severity = "error", place: UserPlace | None = None) -> None:
-        """Adds a finding, unless it is there already; without a place, looks for the wrong name in the user's code."""
+    def add(
+        self,
+        step: str,
+        message: str,
+        *,
+        severity: Severity = "error",
+        place: UserPlace | None = None,
+        argument: str = "",
+    ) -> None:
+        """Adds a finding, unless it is there already.
+
+        Without a place, it looks in the user's code for the wrong name, or for where `argument` is set.
+        """
         place = place or place_of_value(message, self.files)
+        if place is None and argument:
+            place = place_of_argument(argument, self.files)
         message = with_place(" ".join(message.split()), place)
         finding = Finding(
             severity=severity,
@@ -123,10 +136,12 @@ class FindingsCollector:
         found = plain_message(error)
         if not is_house_message(found):
             found = explain(error, argument or step, rule or "run")
-        place = place_of_error(error) or place_of_value(found, self.files)
+        # The line that is wrong rather than the call that found it.
+        place = place_of_value(found, self.files) if is_house_message(plain_message(error)) else None
+        place = place or place_of_error(error)
         if place is None and " compile a loss " in found:
-            place = place_of_keyword("loss", function)
-        self.add(step, found, place=place or place_of_function(function))
+            place = place_of_argument("loss", self.files)
+        self.add(step, found, place=place or place_of_function(function), argument=argument)
 
     @contextlib.contextmanager
     def caught(

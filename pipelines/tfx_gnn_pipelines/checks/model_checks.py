@@ -117,7 +117,7 @@ def check_batch_size(config: PipelineConfig, num_examples: Mapping[str, int], fo
     """Compares the batch size with the training split."""
     options = config.size_constraint_learner
     if num_examples.get(options.train_split):
-        with found.caught("SizeConstraintLearner"):
+        with found.caught("SizeConstraintLearner", argument="batch_size"):
             check_batch_sizes(options, num_examples[options.train_split])
 
 
@@ -217,4 +217,3 @@ def _sizes(graph: tf.Graph) -> Iterator[int]:
             elements = value.shape.num_elements()
             if elements and value.dtype.is_floating:
                 yield elements * value.dtype.size
-

@@ -41,7 +41,7 @@ def check_project(
         What was found.
     """
     started = time.monotonic()
-    found = FindingsCollector()
+    found = FindingsCollector([*files, *source_files(references)])
     config = None
     with found.caught("project", argument="project", rule="be loaded"):
         config = load()

@@ -10,7 +10,6 @@ from tfx_gnn.components.graph_evaluator.thresholds import ERRORS
 from tfx_gnn_pipelines.checks.findings import FindingsCollector
 from tfx_gnn_pipelines.config import PipelineConfig
 
-_UNBOUNDED = frozenset({"r2", *ERRORS})
 _BELOW_ZERO = frozenset({"r2"})
 _FEW = 30
 _STEP = "GraphEvaluator"
@@ -30,8 +29,8 @@ def check_thresholds(config: PipelineConfig, num_examples: Mapping[str, int], fo
         for name, bound in bounds.items():
             for kind, value in bound.items():
                 _check_bound(option, name, kind, value, found)
-                if num and option == "thresholds":
-                    _check_resolution(option, name, kind, value, num, options.split, found)
+            if num and option == "thresholds" and "min" in bound:
+                _check_resolution(name, bound["min"], num, options.split, found)
     if options.slice_thresholds and not options.slices:
         found.add(
             _STEP,
@@ -70,29 +69,33 @@ def _check_bound(option: str, name: str, kind: str, value: float, found: Finding
     metric = name.rpartition(".")[2]
     lowest = -math.inf if metric in _BELOW_ZERO else 0.0
     highest = math.inf if metric in ERRORS else 1.0
-    if (kind == "min" and value > highest) or (kind == "max" and value < lowest) or (kind == "gain" and value >= highest):
+    is_beyond = {"min": value > highest, "max": value < lowest, "gain": value >= highest}
+    is_void = {"min": value <= lowest, "max": value >= highest}
+    interval = f"[{lowest:g}, {highest:g}]"
+    if is_beyond.get(kind):
         found.add(
             _STEP,
-            f"`{option}` must be possible to meet; got {kind} {value:g} for {name!r}, which lies in [{lowest:g}, "
-            f"{highest:g}]. Every model would be refused: give a bound inside.",
+            f"`{option}` must be possible to meet; got {kind} {value:g} for {name!r}, which lies in {interval}. Every "
+            "model would be refused: give a bound inside.",
+            argument=option,
         )
-    elif (kind == "min" and value <= lowest) or (kind == "max" and value >= highest):
+    elif is_void.get(kind):
         found.add(
             _STEP,
-            f"`{option}` must be possible to miss; got {kind} {value:g} for {name!r}, which lies in [{lowest:g}, "
-            f"{highest:g}]. Every model would pass: give a bound inside, or leave it out.",
+            f"`{option}` must be possible to miss; got {kind} {value:g} for {name!r}, which lies in {interval}. Every "
+            "model would pass: give a bound inside, or leave it out.",
             severity="warning",
+            argument=option,
         )
 
 
-def _check_resolution(
-    option: str, name: str, kind: str, value: float, num: int, split: str, found: FindingsCollector
-) -> None:
-    """Warns of an accuracy that only a model without a single error reaches."""
-    if name.rpartition(".")[2] == "accuracy" and kind == "min" and 1.0 - 1.0 / num < value <= 1.0:
+def _check_resolution(name: str, value: float, num: int, split: str, found: FindingsCollector) -> None:
+    """Finds an accuracy that a model with a single error misses."""
+    if name.rpartition(".")[2] == "accuracy" and 1.0 - 1.0 / num < value < 1.0:
         found.add(
             _STEP,
-            f"`{option}` must be possible to tell on {num} examples; got min {value:g} for {name!r} on split "
+            f"`thresholds` must be possible to tell on {num} examples; got min {value:g} for {name!r} on split "
             f"{split!r}, where one error gives {1.0 - 1.0 / num:.4f}. Give that split at least "
-            f"{math.ceil(1.0 / (1.0 - value)) if value < 1.0 else 'endless'} examples, or lower the bound.",
+            f"{math.ceil(1.0 / (1.0 - value))} examples, or lower the bound.",
+            argument="thresholds",
         )

@@ -150,7 +150,7 @@ def _check_task(
 def _place_of_label(task: Task, function: Callable[..., Any]) -> UserPlace | None:
     """Finds where a preprocessing function makes the label; else the function itself."""
     place = place_of_function(function)
-    label = next((part.label_feature for part in _parts(task) if hasattr(part, "label_feature")), "")
+    label = next((getattr(part, "label_feature", "") for part in _parts(task)), "")
     made = place_of_value(f"'nodes/{READOUT_NODE_SET}.{label}'", [place.path]) if place else None
     return made or place
 
@@ -185,4 +185,3 @@ def _check_vocabularies(task: Task, traced: TracedTransform, found: FindingsColl
                 f"{sorted(traced.vocabularies)}; got {name!r}. {did_you_mean(name, traced.vocabularies)} Give "
                 "tft.compute_and_apply_vocabulary of the label this `vocab_filename`.",
             )
-
