@@ -19,7 +19,9 @@ from tfx_gnn.io.fingerprint import fingerprint_text
 from tfx_gnn.io.user_code import fingerprint_function, load_function
 from tfx_gnn.io.user_errors import place_of_function
 from tfx_gnn.records.examples_folder import read_records, record_files
+from tfx_gnn.records.size_constraints_file import TIGHT
 from tfx_gnn.training.data.input_pipeline import counted_rows, training_weights, weights_of_global_mean
+from tfx_gnn.training.data.padded_batches import EGO
 from tfx_gnn.training.loop.determinism import seeded
 from tfx_gnn.training.loop.model_building import RULE_OF_MODEL_FN
 from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
@@ -89,6 +91,7 @@ def transform_sample(
                     extra_batch_sizes=(),
                     max_slice_loss=1.0,
                 ),
+                only_tight=True,
             )
         return folders
     return None
@@ -126,7 +129,11 @@ def check_model(config: PipelineConfig, folders: SampleFolders, found: FindingsC
     options = config.graph_trainer
     function = load_function(options.model_fn)
     with found.caught(_STEP, argument="model_fn", rule=RULE_OF_MODEL_FN, function=function):
-        batching = dataclasses.replace(options.batching, batch_size=min(options.batching.batch_size, _TRIED_BATCH))
+        batching = dataclasses.replace(
+            options.batching,
+            kind=EGO if options.batching.kind == EGO else TIGHT,
+            batch_size=min(options.batching.batch_size, _TRIED_BATCH),
+        )
         of_trainer = TrainerFolders(
             transformed_examples_dir=folders.of("transformed_examples"),
             transform_graph_dir=folders.of("transform_graph"),
