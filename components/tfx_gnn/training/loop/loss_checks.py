@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.models.tasks import Objective
+from tfx_gnn.models.tasks import GraphRegression, NodeRegression, Objective
 
 _REGRESSION_LOSSES = (
     "CosineSimilarity",
@@ -56,7 +56,7 @@ def check_loss(model: tf_keras.Model, objective: Objective, output: Any, *, refe
                 f"{name}(from_logits=False) in {reference!r}. Write from_logits=True, and leave a softmax out: the "
                 "served model adds it."
             )
-    elif not objective.num_classes and name in (*_CLASS_LOSSES, *_BINARY_LOSSES):
+    elif isinstance(objective.task, (NodeRegression, GraphRegression)) and name in (*_CLASS_LOSSES, *_BINARY_LOSSES):
         raise ValueError(
             f"`model_fn` must compile a loss for numbers (float32, [n, outputs]); got {name} in {reference!r}. Use "
             "MeanSquaredError, Huber or MeanAbsoluteError, or leave `model.compile` out for the task's own loss."
