@@ -26,7 +26,7 @@ from tfx_gnn.training.loop.determinism import seeded
 from tfx_gnn.training.loop.model_building import RULE_OF_MODEL_FN
 from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
 from tfx_gnn.training.loop.training_setup import TrainingSetup
-from tfx_gnn.transform.analysis import TABLES
+from tfx_gnn.transform.analysis import AS_SAMPLED
 from tfx_gnn.transform.preprocessing import RULE_OF_PREPROCESSING
 from tfx_gnn_pipelines.checks.findings import FindingsCollector
 from tfx_gnn_pipelines.config import PipelineConfig
@@ -61,7 +61,9 @@ def transform_sample(
     The results are in a folder below `parent`, named after what they depend on: if it exists, they are reused.
     """
     folders = SampleFolders(examples=examples_dir, transformed=os.path.join(parent, _fingerprint(config, examples_dir)))
-    options = config.graph_transform
+    # Counting each occurrence takes fewer steps of Beam than finding out which are the same item. Whether statistics
+    # may be taken as the options say was checked when the function was traced.
+    options = dataclasses.replace(config.graph_transform, analyze=AS_SAMPLED)
     has_failed = True
     with found.caught("GraphTransform", argument="preprocessing_fn", rule=RULE_OF_PREPROCESSING):
         if not os.path.isdir(folders.of("transform_graph")):
@@ -72,7 +74,6 @@ def transform_sample(
                 transformed_examples_dir=folders.of("transformed_examples"),
                 transformed_graph_schema_dir=folders.of("transformed_schema"),
                 options=options,
-                tables_dir=config.tables_dir if options.analyze == TABLES else "",
             )
         found.looked_at.append("the transform, with statistics over some examples")
         has_failed = False
@@ -152,35 +153,36 @@ def check_model(config: PipelineConfig, folders: SampleFolders, found: FindingsC
 
 def _train(config: PipelineConfig, setup: TrainingSetup, model: tf_keras.Model, found: FindingsCollector) -> None:
     sample, reference = setup.sample, config.graph_trainer.model_fn
-    output = model(sample.graph, training=False)
-    if not _is_finite(output):
-        found.add(
-            _STEP,
-            f"`model_fn` must return a model with finite outputs; got NaN or infinity from {reference!r} before any "
-            f"training{_first_nonfinite(model, sample.graph)}. Keep values in the domain of logarithms, roots and "
-            "divisions, as tf.maximum(x, 1e-6) does.",
-            place=place_of_function(load_function(reference)),
-        )
-        return
+    function = load_function(reference)
+    before = model.get_weights()
     weights = training_weights(sample)
     scaled = weights_of_global_mean(weights, counted_rows(weights), 1)
 
     def step() -> dict[str, Any]:
         return dict(model.train_step((sample.graph, sample.labels, scaled)))
 
-    traced = tf.function(step, autograph=False)
-    concrete = traced.get_concrete_function()
+    concrete = tf.function(step, autograph=False).get_concrete_function()
     losses = [float(tf.reduce_sum(concrete().get("loss", 0.0))) for _ in range(_NUM_STEPS)]
     if not np.isfinite(losses).all() or not all(_is_finite(weight) for weight in model.trainable_variables):
-        found.add(
-            _STEP,
-            f"`model_fn` must train with a finite loss; got {losses} in the first {_NUM_STEPS} steps of {reference!r}, "
-            "although its outputs are finite before. Look at its loss, its learning rate, and square roots and norms, "
-            "whose gradient at 0 is infinite.",
-            place=place_of_function(load_function(reference)),
-        )
+        model.set_weights(before)
+        found.add(_STEP, _why_not_finite(model, sample.graph, losses, reference), place=place_of_function(function))
+        return
     found.looked_at.append(f"{_NUM_STEPS} training steps of {setup.budgets.evaluation.batch_size} graphs")
     _check_memory(config, concrete.graph, setup.budgets.evaluation.batch_size, found)
+
+
+def _why_not_finite(model: tf_keras.Model, graph: Any, losses: list[float], reference: str) -> str:
+    if _is_finite(model(graph, training=False)):
+        return (
+            f"`model_fn` must train with a finite loss; got {losses} in the first {_NUM_STEPS} steps of {reference!r}, "
+            "although its outputs are finite before. Look at its loss, its learning rate, and square roots and norms, "
+            "whose gradient at 0 is infinite."
+        )
+    return (
+        f"`model_fn` must return a model with finite outputs; got NaN or infinity from {reference!r} before any "
+        f"training{_first_nonfinite(model, graph)}. Keep values in the domain of logarithms, roots and divisions, as "
+        "tf.maximum(x, 1e-6) does."
+    )
 
 
 def _is_finite(values: Any) -> bool:
