@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,7 +30,9 @@ def check(
     Reads the tables, traces the transform, and tries transform and model on a few examples; trains nothing. Exits
     with 1 if it finds an error.
     """
-    found = check_reference(project, tables_dir=tables)
+    # What the user's code prints must not end up in the JSON.
+    with contextlib.redirect_stdout(sys.stderr):
+        found = check_reference(project, tables_dir=tables)
     if as_json:
         typer.echo(json.dumps(found.to_json(), indent=2))
         if not found.passed:
