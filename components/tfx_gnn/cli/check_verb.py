@@ -12,6 +12,7 @@ import typer
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.errors import ERROR_EXIT_CODE
+from tfx_gnn.io.quiet_libraries import quiet_first_compilation
 
 if TYPE_CHECKING:
     from tfx_gnn_pipelines.checks.findings import Finding, PipelineCheck
@@ -50,6 +51,7 @@ def check_reference(reference: str, *, tables_dir: str = "") -> PipelineCheck:
     from tfx_gnn_pipelines.task import load_task
 
     _check_reference(reference)
+    quiet_first_compilation()
     return check_project(
         lambda: quickstart(load_task(reference), root=os.path.join("runs", "check"), tables_dir=tables_dir),
         references=[reference] if ":" in reference else [],

@@ -30,6 +30,9 @@ _EAGER = (
 )
 """Parts of the messages of TensorFlow and Keras about a value that is not known yet."""
 
+_OF_THE_MACHINE = ("MemoryError", "ResourceExhaustedError")
+"""Errors that are not the code's; the stages explain them."""
+
 _SHOWN = 400
 _IN_A_MESSAGE = re.compile(r'File "([^"]+)", line (\d+)')
 _LAST_ERROR = re.compile(r"^\s*\w+(?:Error|Exception): (.+(?:\n(?!\s*$).*)*)", re.MULTILINE)
@@ -90,7 +93,7 @@ def user_errors_explained(argument: str, rule: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, UserCodeError):
+        if isinstance(error, UserCodeError) or type(error).__name__ in _OF_THE_MACHINE:
             raise
         message = explain(error, argument, rule)
         if is_house_message(plain_message(error)):

@@ -134,6 +134,9 @@ class FindingsCollector:
         If nothing else says where it is, the place is the user's `function`.
         """
         found = plain_message(error)
+        if argument:
+            # What loads a function does not know which option names it.
+            found = found.replace("`reference` must", f"`{argument}` must", 1)
         if not is_house_message(found):
             found = explain(error, argument or step, rule or "run")
         # The line that is wrong rather than the call that found it.
