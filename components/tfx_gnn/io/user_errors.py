@@ -269,7 +269,8 @@ def _mapping_without(key: object, frame: FrameType) -> tuple[str, list[object]] 
         if isinstance(value, Mapping) and value and key not in value
     ]
     alike = [one for one in candidates if did_you_mean(key, one[1]) != "Check the spelling."]
-    return (alike or candidates or [None])[-1]  # the variable that was set last
+    best = alike or candidates
+    return best[-1] if best else None  # the variable that was set last
 
 
 class _UserFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Callable
@@ -17,7 +18,6 @@ from tfx_gnn.tables.graph_tables import list_table_files
 from tfx_gnn_pipelines.checks.findings import PipelineCheck
 from tfx_gnn_pipelines.checks.pipeline_check import check_pipeline
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
-from tfx_gnn_pipelines.project_options import step_names
 
 PASSED_FILE = "passed_check.json"
 """File in the root of a local run with the fingerprint of the pipeline that passed last."""
@@ -61,7 +61,8 @@ def _fingerprint(config: PipelineConfig) -> str:
         ]
     except (ValueError, ImportError, SyntaxError, OSError, tf.errors.OpError):
         return ""
-    options = [f"{name} {options_json.to_json(getattr(config, name))}" for name in step_names()]
+    steps = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    options = [f"{name} {options_json.to_json(step)}" for name, step in steps.items() if dataclasses.is_dataclass(step)]
     return fingerprint_text("\n".join([tfx_gnn.__version__, tables, *code, *options]))
 
 
