@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 from tfx_gnn.cli import app
 from tfx_gnn.components import GraphEvaluatorOptions
 from tfx_gnn.models import NodeClassification
+from tfx_gnn.sampling import GraphLevelExamples, SplitPlan
+from tfx_gnn_pipelines.checks.example_checks import check_examples
 from tfx_gnn_pipelines.checks.findings import Finding, FindingsCollector, PipelineCheck
 from tfx_gnn_pipelines.checks.passed_checks import check_before_run
 from tfx_gnn_pipelines.checks.threshold_checks import check_thresholds
@@ -115,3 +117,40 @@ def test_run_checks_once_until_something_changes(config):
 def test_doubts_are_shown_before_each_run(config, found):
     assert check_before_run(config, check=lambda _: found) is found
     assert check_before_run(config, check=lambda _: found) is found
+
+
+MOLECULES = """
+context { features { key: "kind" value { dtype: DT_INT64 } } metadata { filename: "molecules.csv" } }
+node_sets { key: "atom" value { features { key: "x" value { dtype: DT_FLOAT } } metadata { filename: "atoms.csv" } } }
+edge_sets { key: "bond" value { source: "atom" target: "atom" metadata { filename: "bonds.csv" } } }
+"""
+
+
+@pytest.mark.parametrize(("last", "message"), [("a1", ""), ("a7", "`target` must name a node of 'atom'")])
+def test_tables_of_many_graphs_follow_their_own_rules(config, tmp_path, last, message):
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    names = [f"m{number}" for number in range(20)]
+    (tables / "graph_schema.pbtxt").write_text(MOLECULES)
+    (tables / "molecules.csv").write_text("graph,kind\n" + "".join(f"{name},1\n" for name in names))
+    (tables / "atoms.csv").write_text(
+        "graph,id,x\n" + "".join(f"{name},a{atom},0.5\n" for name in names for atom in range(2))
+    )
+    (tables / "bonds.csv").write_text(
+        "graph,source,target\n" + "".join(f"{name},a0,a1\n" for name in names) + f"m0,a1,{last}\n"
+    )
+    graphs = GraphLevelExamples(
+        graph_id_column="graph", label_features=("kind",), splits=SplitPlan(weights={"train": 2, "val": 1, "test": 1})
+    )
+    of_graphs = dataclasses.replace(
+        config,
+        tables_dir=str(tables),
+        subgraph_example_gen=dataclasses.replace(config.subgraph_example_gen, plan=None, graph_level_examples=graphs),
+    )
+    found = FindingsCollector()
+
+    examples = check_examples(of_graphs, str(tmp_path / "examples"), found)
+
+    assert [message in finding.message for finding in found.findings] == ([True] if message else [])
+    assert examples.has_sample == (not message)
+    assert sum(examples.num_examples.values()) == (0 if message else 20)
