@@ -13,6 +13,8 @@ import hashlib
 import importlib
 import importlib.metadata
 import importlib.util
+import pkgutil
+import sys
 import sysconfig
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import tfx_gnn
+from tfx_gnn.io.suggestions import did_you_mean
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,22 +57,30 @@ def load_object(reference: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not (module_name + ".").startswith(error.name + "."):
             raise
+        advice = f"or put its folder on PYTHONPATH.{_alike_module(error.name)}"
         raise ModuleNotFoundError(
             f"`reference` must name an importable module; got {reference!r}. Install the package that holds "
-            "it in the environment that runs the pipeline, or put its folder on PYTHONPATH.",
+            f"it in the environment that runs the pipeline, {advice}",
             name=error.name,
         ) from error
     value = getattr(module, name, None)
     if value is None:
-        raise _no_function(reference, "missing")
+        raise _no_function(reference, "missing", did_you_mean(name, vars(module)))
     return value
 
 
-def _no_function(reference: str, what: str) -> ValueError:
+def _alike_module(module_name: str) -> str:
+    """Suggests a module of the package in which one cannot be found."""
+    package, _, name = module_name.rpartition(".")
+    folders = list(getattr(sys.modules.get(package), "__path__", ())) if package else []
+    advice = did_you_mean(name, [found.name for found in pkgutil.iter_modules(folders)]) if folders else ""
+    return f" {advice}" if advice.startswith("Did") else ""
+
+
+def _no_function(reference: str, what: str, advice: str = "Check the spelling.") -> ValueError:
     name = reference.partition(":")[2]
     return ValueError(
-        f"`reference` must name a function of the module; got {reference!r}, where {name!r} is {what}. "
-        "Check the spelling."
+        f"`reference` must name a function of the module; got {reference!r}, where {name!r} is {what}. {advice}"
     )
 
 

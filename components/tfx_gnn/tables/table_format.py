@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.tables.row_rules import show_value
 from tfx_gnn.tables.table_layout import CellProblem, TableColumn, TableLayout
 
@@ -112,8 +113,14 @@ class TableFormat(abc.ABC):
         raise ValueError(
             f"`{column.name}` must be one column of the table; got {count} among "
             f"{show_columns(names, declared | set(self.layout.decoders))} in {path}. "
-            "Correct the names in the file, or in the graph schema."
+            f"Correct the names in the file, or in the graph schema.{_alike(column.name, names, declared)}"
         )
+
+
+def _alike(name: str, names: Collection[str], declared: Collection[str]) -> str:
+    """Suggests a column that is not declared as another one."""
+    advice = did_you_mean(name, set(names) - (set(declared) - {name}))
+    return f" {advice}" if advice.startswith("Did") else ""
 
 
 def too_large_record(path: str, layout: TableLayout, place: str, cause: str = "a larger one") -> str:

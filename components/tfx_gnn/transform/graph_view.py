@@ -23,6 +23,7 @@ from tfx_gnn.graph.tensor.adjacency import Adjacency
 from tfx_gnn.graph.tensor.fields import row_indices
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.records.graph_layout import CONTEXT_PREFIX, GraphLayout, SetLayout
 
 _FEATURE_DTYPES = (tf.int64, tf.float32, tf.string)
@@ -64,7 +65,8 @@ class ItemsView(Mapping[str, Any]):
         """Returns the tensor of a feature."""
         if name not in self._features:
             raise UnknownNameError(
-                f"`name` must be a feature of {self._label}; got {name!r}. It has {sorted(self._features)}."
+                f"`name` must be a feature of {self._label}; got {name!r}. It has {sorted(self._features)}. "
+                f"{did_you_mean(name, self._features)}"
             )
         return self._features[name]
 
@@ -196,7 +198,8 @@ class _Sets(Mapping[str, _Set], Generic[_Set]):
     def __getitem__(self, name: str) -> _Set:
         if name not in self._sets:
             raise UnknownNameError(
-                f"`name` must be {self._kind} of the graph; got {name!r}. The graph has {sorted(self._sets)}."
+                f"`name` must be {self._kind} of the graph; got {name!r}. The graph has {sorted(self._sets)}. "
+                f"{did_you_mean(name, self._sets)}"
             )
         return self._sets[name]
 

@@ -11,8 +11,12 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from tfx_gnn.distribution.distributed_datasets import PYTHON_OPS
+from tfx_gnn.io.user_errors import UserCodeError, place_of_function, user_errors_explained, with_place
 from tfx_gnn.records.graph_layout import GraphLayout
 from tfx_gnn.transform.graph_view import GraphView, graph_view_from_ragged, ragged_from_graph_view
+
+RULE_OF_PREPROCESSING = "run on the features of the graph schema"
+"""What `preprocessing_fn` must do, as error messages say it."""
 
 GraphPreprocessingFn = Callable[[GraphView], GraphView]
 TensorPreprocessingFn = Callable[[Mapping[str, tf.RaggedTensor]], dict[str, tf.RaggedTensor]]
@@ -38,20 +42,21 @@ def tensor_preprocessing_fn(preprocessing_fn: GraphPreprocessingFn, layout: Grap
 
     def apply(tensors: Mapping[str, tf.RaggedTensor]) -> dict[str, tf.RaggedTensor]:
         try:
-            with tf.name_scope(scope):
+            with tf.name_scope(scope), user_errors_explained("preprocessing_fn", RULE_OF_PREPROCESSING):
                 graph = preprocessing_fn(graph_view_from_ragged(tensors, layout))
-        except tf.errors.InvalidArgumentError as error:
-            if "Conflicting key/value dtypes" not in error.message:
+        except UserCodeError as error:
+            if "Conflicting key/value dtypes" not in str(error.__cause__):
                 raise
             raise ValueError(
                 "`preprocessing_fn` must keep the types of its vocabularies while a process lives; got another type "
                 f"than {name!r} had before, under the same names. Restart Python or the notebook's kernel."
             ) from error
         if not isinstance(graph, GraphView):
-            raise TypeError(
+            message = (
                 f"`preprocessing_fn` must return a GraphView; got {type(graph).__name__}. "
                 "Return graph.replace_features(...)."
             )
+            raise TypeError(with_place(message, place_of_function(preprocessing_fn)))
         outputs = ragged_from_graph_view(graph)
         replaced = sorted(layout.index_keys & set(outputs))
         if replaced:

@@ -49,6 +49,7 @@ def learn_size_constraints(
     transform_graph_dir: str = "",
     options: SizeConstraintLearnerOptions,
     beam_args: Sequence[str] = (),
+    only_tight: bool = False,
 ) -> SizeConstraintsFile:
     """Learns padding budgets (TF-GNN's `SizeConstraints`) from the sizes of graphs, in a single pass by Apache Beam.
 
@@ -72,6 +73,7 @@ def learn_size_constraints(
         transform_graph_dir: the transform that made the examples; needed only for `class_vocabulary`.
         options: what to learn.
         beam_args: command-line arguments of Apache Beam.
+        only_tight: whether to learn nothing but tight budgets, which takes less time.
 
     Returns:
         The contents of `size_constraints.json`.
@@ -99,7 +101,7 @@ def learn_size_constraints(
             train_split=options.train_split,
             seed=options.seed,
         )
-        budgets, warnings = _learn_budgets(sizes, options, class_names)
+        budgets, warnings = _learn_budgets(sizes, options, class_names, only_tight=only_tight)
         losses = check_losses(budgets, warn_slice_loss=options.warn_slice_loss, max_slice_loss=options.max_slice_loss)
         content = SizeConstraintsFile(
             data_fingerprint=fingerprint_examples(examples_dir, options.splits),
@@ -115,7 +117,7 @@ def learn_size_constraints(
 
 
 def _learn_budgets(
-    sizes: SizesOfSplits, options: SizeConstraintLearnerOptions, class_names: Sequence[str]
+    sizes: SizesOfSplits, options: SizeConstraintLearnerOptions, class_names: Sequence[str], *, only_tight: bool
 ) -> tuple[dict[str, Budget], list[str]]:
     budgets: list[Budget] = []
     warnings: list[str] = []
@@ -126,6 +128,8 @@ def _learn_budgets(
         )
     for batch_size in options.batch_sizes:
         budgets.append(learn_tight_budget(sizes, batch_size))
+        if only_tight:
+            continue
         skipping, doubts = learn_fit_or_skip_budgets(
             sizes,
             batch_size,
@@ -151,7 +155,11 @@ def _check_summary(summary: SizeSummary, examples_dir: str, options: SizeConstra
             f"`train_split` must be a split with examples; got {options.train_split!r}, but only "
             f"{sorted(summary.splits)} have any. Name the split used for training."
         )
-    num_graphs = summary.splits[options.train_split].num_graphs
+    check_batch_sizes(options, summary.splits[options.train_split].num_graphs)
+
+
+def check_batch_sizes(options: SizeConstraintLearnerOptions, num_graphs: int) -> None:
+    """Refuses batches that are larger than the training split, which has `num_graphs` graphs."""
     largest = max(options.batch_sizes)
     if largest > max(num_graphs, _ALWAYS_LEARNED):
         raise ValueError(

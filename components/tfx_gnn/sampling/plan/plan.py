@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED, Hop, name_hops
 from tfx_gnn.sampling.plan.negatives import Negatives
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
@@ -120,7 +121,8 @@ def check_names(field: str, names: Iterable[str]) -> None:
 def check_known(field: str, name: str, known: Iterable[str], place: str = "") -> None:
     """Checks that a name is known; `place` says where it is, as a phrase appended to the message."""
     if name not in known:
-        raise ValueError(f"`{field}` must be one of {sorted(known)}{place}; got {name!r}. Check the spelling.")
+        known = sorted(known)
+        raise ValueError(f"`{field}` must be one of {known}{place}; got {name!r}. {did_you_mean(name, known)}")
 
 
 def _check_distinct_names(field: str, names: Iterable[str]) -> None:
@@ -383,7 +385,8 @@ class SamplingPlan:
                     roots = " or ".join(repr(root) for root in self.root_names)
                     raise ValueError(
                         f"`inputs` must name {roots} or an earlier hop; got {name!r} in hop {hop.name!r}, "
-                        f"before which there are {sorted(known)}. Correct the name or the order of the hops."
+                        f"before which there are {sorted(known)}. {did_you_mean(name, known)} A hop without `name` is "
+                        "called after its edge set; hops name only those before them."
                     )
             known.add(hop.name)
 

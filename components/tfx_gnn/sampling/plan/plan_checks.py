@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -17,16 +17,32 @@ if TYPE_CHECKING:
 
 def check_plan(plan: SamplingPlan, schema: GraphSchema) -> None:
     """Checks that everything the plan names exists in the graph and has a suitable type."""
-    if plan.is_link_plan:
-        check_known("seed_edge_set", plan.seed_edge_set, schema.edge_sets)
-    else:
-        check_known("seed_node_set", plan.seed_node_set, schema.node_sets)
-    _check_hops(plan, schema)
-    _check_induced(plan, schema)
-    _check_links(plan, schema)
-    _check_temporal(plan, schema)
-    _check_features(plan, schema)
-    check_split_features(plan, schema)
+    for problem in plan_problems(plan, schema):
+        raise problem
+
+
+def plan_problems(plan: SamplingPlan, schema: GraphSchema) -> Iterator[ValueError]:
+    """Finds what `check_plan` refuses: one error for each part of the plan that does not depend on a wrong one."""
+    try:
+        if plan.is_link_plan:
+            check_known("seed_edge_set", plan.seed_edge_set, schema.edge_sets)
+        else:
+            check_known("seed_node_set", plan.seed_node_set, schema.node_sets)
+    except ValueError as error:
+        yield error
+        return
+    has_good_hops = True
+    independent = (_check_hops, _check_labels)
+    dependent = (_check_induced, _check_links, _check_temporal, _check_features, check_split_features)
+    has_good_hops = True
+    for check in (*independent, *dependent):
+        if check in dependent and not has_good_hops:
+            return
+        try:
+            check(plan, schema)
+        except ValueError as error:
+            has_good_hops &= check is not _check_hops
+            yield error
 
 
 def _check_hops(plan: SamplingPlan, schema: GraphSchema) -> None:
@@ -174,7 +190,7 @@ def check_split_features(plan: SamplingPlan, schema: GraphSchema) -> None:
             )
 
 
-def _check_features(plan: SamplingPlan, schema: GraphSchema) -> None:
+def _check_labels(plan: SamplingPlan, schema: GraphSchema) -> None:
     seed_features = _seed_features(plan, schema)
     # A pair from a seed table need not be an edge, so it has no edge features.
     of_seed_set = () if plan.is_link_plan and plan.seed_table else seed_features
@@ -186,6 +202,9 @@ def _check_features(plan: SamplingPlan, schema: GraphSchema) -> None:
                 f"`label_features` must name a feature of the seed table or of {plan.seed_set!r}; got {name!r}, "
                 "which both have. Rename the column of the seed table."
             )
+
+
+def _check_features(plan: SamplingPlan, schema: GraphSchema) -> None:
     for name in plan.context_features:
         check_known("context_features", name, schema.context.features, " for the context")
     reached = {*reached_node_sets(plan, schema), *plan.edge_set_names}

@@ -15,11 +15,16 @@ import tf_keras
 
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.io.user_errors import user_errors_explained
 from tfx_gnn.models.tasks import Objective
 from tfx_gnn.training.export.unsafe_operations import has_unsafe_kernels
 from tfx_gnn.training.loop.determinism import generators_in_layers
+from tfx_gnn.training.loop.loss_checks import check_loss
 from tfx_gnn.training.loop.optimizers import set_optimizer
 from tfx_gnn.training.options import OptimizationOptions
+
+RULE_OF_MODEL_FN = "build a model of the transformed graph"
+"""What `model_fn` must do, as error messages say it."""
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -58,13 +63,15 @@ class ModelBuilder:
         It calls the untrained model on the padded graph `sample`, which creates the variables and reveals mistakes.
         """
         with _precision(self.precision), generators_in_layers():
-            model = self._call()
+            with user_errors_explained("model_fn", RULE_OF_MODEL_FN):
+                model = self._call()
             if not isinstance(model, tf_keras.Model):
                 raise TypeError(
                     f"`model_fn` must return a tf_keras.Model; got {type(model)} from {self.reference!r}. Import Keras "
                     "as tf_keras."
                 )
-            output = model(sample, training=False)
+            with user_errors_explained("model_fn", "return a model that can be called on a batch"):
+                output = model(sample, training=False)
         self._check_widths(model)
         try:
             self.objective.check_output(output, sample)
@@ -78,6 +85,7 @@ class ModelBuilder:
             hyperparameters=self.hyperparameters,
             num_steps=self.num_steps,
         )
+        check_loss(model, self.objective, output, reference=self.reference)
         _warn_of_unweighted_metrics(model, self.reference)
         # Not in the first step: TensorFlow raises an error for variables that are created in a loop.
         model.optimizer.build(model.trainable_variables)

@@ -10,12 +10,16 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.models.tasks import NodeRegression
 from tfx_gnn.training.export.unsafe_operations import has_unsafe_kernels
 from tfx_gnn.training.loop.model_building import ModelBuilder
 
 
 class _Objective:
     """One number for each row of a tensor."""
+
+    task = NodeRegression(label_feature="number")
+    class_names = ()
 
     def check_output(self, output, sample):
         if output.shape != [sample.shape[0], 1]:

@@ -1,0 +1,1 @@
+"""Checks a pipeline in seconds, before anything runs: names, tables, splits, transform, model and thresholds."""

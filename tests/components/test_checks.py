@@ -1,0 +1,156 @@
+"""The check of a pipeline, beside the mistakes in docs/mistakes.md: several at once, doubts, and when it is made."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from tfx_gnn.cli import app
+from tfx_gnn.components import GraphEvaluatorOptions
+from tfx_gnn.models import NodeClassification
+from tfx_gnn.sampling import GraphLevelExamples, SplitPlan
+from tfx_gnn_pipelines.checks.example_checks import check_examples
+from tfx_gnn_pipelines.checks.findings import Finding, FindingsCollector, PipelineCheck
+from tfx_gnn_pipelines.checks.passed_checks import check_before_run
+from tfx_gnn_pipelines.checks.threshold_checks import check_thresholds
+from tfx_gnn_pipelines.config import quickstart
+from tfx_gnn_pipelines.task import load_task
+
+TASK = NodeClassification(label_feature="section", class_vocabulary="section")
+
+
+@pytest.fixture
+def config(tmp_path):
+    return quickstart(load_task("debian_sections"), root=str(tmp_path / "root"))
+
+
+def _broken(tmp_path):
+    """A task with five independent mistakes."""
+    (tmp_path / "five_mistakes.py").write_text(
+        "import dataclasses\n"
+        "from tfx_gnn_pipelines.tasks.debian_sections import TASK as GOOD\n"
+        "PLAN = dataclasses.replace(GOOD.plan, label_features=('sektion',), hops=tuple(\n"
+        "    dataclasses.replace(hop, edge_set='dependz') for hop in GOOD.plan.hops))\n"
+        "TASK = dataclasses.replace(\n"
+        "    GOOD, plan=PLAN, model_fn='five_mistakes:absent', preprocessing_fn='five_mistakez:f', batch_size=10**9)\n"
+    )
+
+
+def test_independent_mistakes_are_found_together(tmp_path, monkeypatch):
+    _broken(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    result = CliRunner().invoke(app, ["check", "five_mistakes:TASK", "--json"])
+
+    found = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert not found["passed"]
+    messages = [finding["message"] for finding in found["findings"]]
+    for part in ("five_mistakez:f", "five_mistakes:absent", "'dependz'", "'sektion'"):
+        assert any(part in message for message in messages), messages
+    assert len(messages) == 4
+    assert list(tmp_path.glob("runs")) == []
+
+
+def test_wrong_usage_is_no_finding():
+    result = CliRunner().invoke(app, ["check", "debian_sektions"])
+
+    assert result.exit_code == 2
+    assert "must be package.module:ATTRIBUTE or one of ['debian_sections']; got 'debian_sektions'" in result.output
+
+
+def _of_thresholds(config, num, **options):
+    found = FindingsCollector()
+    evaluator = GraphEvaluatorOptions(task=TASK, **options)
+    check_thresholds(dataclasses.replace(config, graph_evaluator=evaluator), {"test": num}, found)
+    return [(finding.severity, finding.message) for finding in found.findings]
+
+
+@pytest.mark.parametrize(
+    ("options", "num", "severity", "part"),
+    [
+        ({"thresholds": {"accuracy": 80}}, 100, "error", "must be possible to meet; got min 80 for 'accuracy'"),
+        ({"thresholds": {"accuracy": {"gain": 1}}}, 100, "error", "must be possible to meet; got gain 1"),
+        ({"thresholds": {"macro_f1": 0}}, 100, "warning", "must be possible to miss; got min 0 for 'macro_f1'"),
+        ({"min_accuracy": 0.995}, 100, "error", "at least 200 examples"),
+        ({"slice_thresholds": {"accuracy": 0.5}}, 100, "error", "must go with `slices`"),
+        ({}, 20, "warning", "got 20 in 'test', where a share of 0.5 is known to 0.22"),
+    ],
+)
+def test_thresholds_without_meaning_are_named(config, options, num, severity, part):
+    ((found, message),) = _of_thresholds(config, num, **options)
+
+    assert found == severity
+    assert part in message
+
+
+@pytest.mark.parametrize("options", [{}, {"min_accuracy": 0.98}, {"thresholds": {"accuracy": {"gain": 0.1}}}])
+def test_good_thresholds_pass(config, options):
+    assert _of_thresholds(config, 100, **options) == []
+
+
+def test_run_checks_once_until_something_changes(config):
+    calls = []
+
+    def check(one):
+        calls.append(one)
+        return PipelineCheck(findings=())
+
+    assert check_before_run(config, check=check) is not None
+    assert check_before_run(config, check=check) is None
+    changed = dataclasses.replace(config, graph_trainer=dataclasses.replace(config.graph_trainer, num_epochs=3))
+    assert check_before_run(changed, check=check) is not None
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        PipelineCheck(findings=(Finding(severity="warning", step="GraphTrainer", message="`x` must be y."),)),
+        PipelineCheck(findings=(), not_checked=("rows",)),
+    ],
+)
+def test_doubts_are_shown_before_each_run(config, found):
+    assert check_before_run(config, check=lambda _: found) is found
+    assert check_before_run(config, check=lambda _: found) is found
+
+
+MOLECULES = """
+context { features { key: "kind" value { dtype: DT_INT64 } } metadata { filename: "molecules.csv" } }
+node_sets { key: "atom" value { features { key: "x" value { dtype: DT_FLOAT } } metadata { filename: "atoms.csv" } } }
+edge_sets { key: "bond" value { source: "atom" target: "atom" metadata { filename: "bonds.csv" } } }
+"""
+
+
+@pytest.mark.parametrize(("last", "message"), [("a1", ""), ("a7", "`target` must name a node of 'atom'")])
+def test_tables_of_many_graphs_follow_their_own_rules(config, tmp_path, last, message):
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    names = [f"m{number}" for number in range(20)]
+    (tables / "graph_schema.pbtxt").write_text(MOLECULES)
+    (tables / "molecules.csv").write_text("graph,kind\n" + "".join(f"{name},1\n" for name in names))
+    (tables / "atoms.csv").write_text(
+        "graph,id,x\n" + "".join(f"{name},a{atom},0.5\n" for name in names for atom in range(2))
+    )
+    (tables / "bonds.csv").write_text(
+        "graph,source,target\n" + "".join(f"{name},a0,a1\n" for name in names) + f"m0,a1,{last}\n"
+    )
+    graphs = GraphLevelExamples(
+        graph_id_column="graph", label_features=("kind",), splits=SplitPlan(weights={"train": 2, "val": 1, "test": 1})
+    )
+    of_graphs = dataclasses.replace(
+        config,
+        tables_dir=str(tables),
+        subgraph_example_gen=dataclasses.replace(config.subgraph_example_gen, plan=None, graph_level_examples=graphs),
+    )
+    found = FindingsCollector()
+
+    examples = check_examples(of_graphs, str(tmp_path / "examples"), found)
+
+    assert [message in finding.message for finding in found.findings] == ([True] if message else [])
+    assert examples.has_sample == (not message)
+    assert sum(examples.num_examples.values()) == (0 if message else 20)
