@@ -124,7 +124,7 @@ def read_project(
         ModuleNotFoundError: if the module of a task cannot be found.
         ValueError: if a key is unknown, or a value breaks a rule.
     """
-    file = _project_file(reference)
+    file = find_project_file(reference)
     if file:
         folder = os.path.dirname(os.path.abspath(file))
         make_importable(folder)
@@ -187,8 +187,19 @@ def make_importable(folder: str) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join([folder, *others])
 
 
-def _project_file(reference: str) -> str:
-    """Returns the project file that a reference means, or "" if it means a task of Python or a bundled one."""
+def find_project_file(reference: str) -> str:
+    """Finds the project file that a reference means.
+
+    Args:
+        reference: see `read_project`.
+
+    Returns:
+        The file; empty if the reference means a task of Python or a bundled one.
+
+    Raises:
+        FileNotFoundError: if there is no such file or folder, or the folder has no project file.
+        ValueError: if it means nothing at all.
+    """
     is_file = reference.endswith((".yaml", ".yml"))
     if is_file or (reference and os.path.isfile(reference)):
         if not os.path.isfile(reference):

@@ -22,8 +22,7 @@ import pytest
 from tfx_gnn.cli.project_verbs import create_project
 from tfx_gnn_pipelines.checks.findings import PipelineCheck
 from tfx_gnn_pipelines.checks.pipeline_check import check_project
-from tfx_gnn_pipelines.config import PipelineConfig, quickstart
-from tfx_gnn_pipelines.task import load_task
+from tfx_gnn_pipelines.project import read_project
 
 PAGE = Path(__file__).parents[2] / "docs" / "mistakes.md"
 NAME = "shop"
@@ -36,12 +35,10 @@ class Mistake:
     Attributes:
         what: the mistake in words, as docs/mistakes.md lists it.
         edits: file of the package, what is replaced in it, and by what; a file is removed if both texts are empty.
-        options: options of steps that are wrong, as "step.option" to value.
     """
 
     what: str
     edits: tuple[tuple[str, str, str], ...] = ()
-    options: tuple[tuple[str, object], ...] = ()
 
 
 def _in(file: str, what: str, *texts: str) -> Mistake:
@@ -50,30 +47,31 @@ def _in(file: str, what: str, *texts: str) -> Mistake:
     return Mistake(what, tuple((file, old, new) for old, new in pairs))
 
 
-_TASK, _PLAN, _PREPROCESSING, _MODEL = "__init__.py", "plan.py", "preprocessing.py", "model.py"
+_PROJECT, _PREPROCESSING, _MODEL = "../project.yaml", "preprocessing.py", "model.py"
 _USERS, _PRODUCTS, _PURCHASES = "data/users.csv", "data/products.csv", "data/purchases.csv"
 _VOCABULARY = 'tft.compute_and_apply_vocabulary(labels["interest"], vocab_filename="interest")'
 _LABEL = f'{{"interest": {_VOCABULARY}}}'
 _AGE = 'age = tft.scale_to_z_score(users["age"])'
 _LOG = 'tf.math.log(tf.maximum(products["price"], 0.01))'
+_PATIENCE = "early_stopping_patience: 5"
 _LOSS = "tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)"
 _NUMBERS = 'parts = [node_set["numbers"]]'
-_FIRST_HOP, _LAST_HOP = 'Hop(edge_set="purchase", fan_out=8)', 'Hop(edge_set="purchase", fan_out=4, inputs'
+_FIRST_HOP, _LAST_HOP = "{edge_set: purchase, fan_out: 8}", "{edge_set: purchase, fan_out: 4, inputs"
 _DTYPE = '"category" value { description: "Its department." dtype: DT_'
 
 MISTAKES = (
     _in(_PREPROCESSING, "typo in a feature, in `preprocessing_fn`", 'users["age"]', 'users["agee"]'),
     _in(_PREPROCESSING, "typo in a node set, in `preprocessing_fn`", 'node_sets["user"]', 'node_sets["users"]'),
-    _in(_PLAN, "typo in the label, in the plan", '("interest",)', '("intrest",)'),
-    _in(_TASK, "typo in the label, in the task", 'label_feature="interest"', 'label_feature="intrest"'),
-    _in(_TASK, "typo in the class vocabulary", 'class_vocabulary="interest"', 'class_vocabulary="interests"'),
-    _in(_PLAN, "typo in the split column", 'column="split"', 'column="splitt"'),
-    _in(_PLAN, "unknown edge set of a hop", _LAST_HOP, _LAST_HOP.replace("purchase", "purchases")),
-    _in(_PLAN, "node set in place of an edge set", _FIRST_HOP, _FIRST_HOP.replace("purchase", "product")),
-    _in(_PLAN, "unknown direction of a hop", 'direction="backward"', 'direction="backwards"'),
-    _in(_PLAN, "wrong direction of a hop", 'direction="backward", ', ""),
-    _in(_PLAN, "name of a hop removed", ', name="other_buyers"', ""),
-    _in(_PLAN, "unknown input of a hop", 'inputs=("purchase",)', 'inputs=("purchse",)'),
+    _in(_PROJECT, "typo in the label, in the plan", "[interest]", "[intrest]"),
+    _in(_PROJECT, "typo in the label, in the task", "label_feature: interest", "label_feature: intrest"),
+    _in(_PROJECT, "typo in the class vocabulary", "class_vocabulary: interest", "class_vocabulary: interests"),
+    _in(_PROJECT, "typo in the split column", "{column: split}", "{column: splitt}"),
+    _in(_PROJECT, "unknown edge set of a hop", _LAST_HOP, _LAST_HOP.replace("purchase", "purchases")),
+    _in(_PROJECT, "node set in place of an edge set", _FIRST_HOP, _FIRST_HOP.replace("purchase", "product")),
+    _in(_PROJECT, "unknown direction of a hop", "direction: backward,", "direction: backwards,"),
+    _in(_PROJECT, "wrong direction of a hop", "direction: backward, ", ""),
+    _in(_PROJECT, "name of a hop removed", ", name: other_buyers", ""),
+    _in(_PROJECT, "unknown input of a hop", "inputs: [purchase]", "inputs: [purchse]"),
     _in(_USERS, "column missing in a table", "age,", "years,"),
     _in("data/graph_schema.pbtxt", "wrong type in the schema", f"{_DTYPE}STRING", f"{_DTYPE}FLOAT"),
     _in(_USERS, "float in an integer column", "u003,62,", "u003,62.5,"),
@@ -87,8 +85,8 @@ MISTAKES = (
     _in(_PREPROCESSING, "label of another type", _VOCABULARY, f"tf.cast({_VOCABULARY}, tf.float32)"),
     _in(_USERS, "no row in a split", ",val\n", ",train\n"),
     _in(_PREPROCESSING, "syntax error", "    age = tft", "    age = = tft"),
-    _in(_TASK, "wrong module of `preprocessing_fn`", ".preprocessing:", ".preprocesing:"),
-    _in(_TASK, "wrong attribute of `model_fn`", "model:model_fn", "model:modelfn"),
+    _in(_PROJECT, "wrong module of `preprocessing_fn`", ".preprocessing:", ".preprocesing:"),
+    _in(_PROJECT, "wrong attribute of `model_fn`", "model:model_fn", "model:modelfn"),
     _in(_PREPROCESSING, "`preprocessing_fn` returns a dict", "return graph.replace_features(", "return dict("),
     _in(
         _PREPROCESSING,
@@ -116,9 +114,18 @@ MISTAKES = (
     _in(_MODEL, "NaN in the network", "(num_classes)(seed_state)", "(num_classes)((seed_state - 9.0) ** 0.5)"),
     _in(_MODEL, "`Concatenate` of unequal shapes", _NUMBERS, 'parts = [node_set["numbers"][:, 0]]'),
     _in(_MODEL, "typo in a feature, in `model_fn`", 'node_set["category"]', 'node_set["categry"]'),
-    _in(_TASK, "batch larger than the training split", "batch_size=32", "batch_size=100_000"),
-    Mistake("too little data for a threshold", options=(("graph_evaluator.min_accuracy", 0.995),)),
-    Mistake("threshold that no model meets", options=(("graph_evaluator.thresholds", {"macro_f1": 60}),)),
+    _in(_PROJECT, "batch larger than the training split", "batch_size: 32", "batch_size: 100000"),
+    _in(
+        _PROJECT, "too little data for a threshold", _PATIENCE, f"{_PATIENCE}\ngraph_evaluator: {{min_accuracy: 0.995}}"
+    ),
+    _in(
+        _PROJECT,
+        "threshold that no model meets",
+        _PATIENCE,
+        f"{_PATIENCE}\ngraph_evaluator: {{thresholds: {{macro_f1: 60}}}}",
+    ),
+    _in(_PROJECT, "typo in a key of the project", "batch_size:", "batch_sise:"),
+    _in(_PROJECT, "text in place of a number", "num_epochs: 20", "num_epochs: twenty"),
 )
 """Each mistake alone, by the steps that it would stop."""
 
@@ -139,7 +146,7 @@ def make_project(folder: Path, mistake: Mistake | None = None) -> None:
 @contextlib.contextmanager
 def inside(folder: Path) -> Iterator[None]:
     """Makes a project's folder the current one, and forgets its modules afterwards."""
-    before = os.getcwd()
+    before, path = os.getcwd(), os.environ.get("PYTHONPATH", "")
     os.chdir(folder)
     sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
@@ -148,25 +155,20 @@ def inside(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
+        os.environ["PYTHONPATH"] = path
         sys.path.remove(str(folder))
         for name in [name for name in sys.modules if name.partition(".")[0] == NAME]:
             del sys.modules[name]
 
 
-def check(folder: Path, mistake: Mistake | None, *, samples_dir: Path | str = "") -> PipelineCheck:
+def check(folder: Path, *, samples_dir: Path | str = "") -> PipelineCheck:
     """Checks a project in this process."""
-    reference = f"{NAME}:TASK"
-
-    def load() -> PipelineConfig:
-        config = quickstart(load_task(reference), root=str(folder / "runs"))
-        for key, value in mistake.options if mistake else ():
-            step, option = key.split(".")
-            changed = dataclasses.replace(getattr(config, step), **{option: value})
-            config = dataclasses.replace(config, **{step: changed})
-        return config
-
     with inside(folder):
-        return check_project(load, references=[reference], samples_dir=str(samples_dir))
+        return check_project(
+            lambda: read_project(str(folder)).configure(),
+            files=[str(folder / "project.yaml")],
+            samples_dir=str(samples_dir),
+        )
 
 
 def shown(found: PipelineCheck, folder: Path) -> str:
@@ -183,7 +185,7 @@ def samples_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("starter")
     make_project(folder / NAME)
 
-    found = check(folder / NAME, None, samples_dir=folder / "samples")
+    found = check(folder / NAME, samples_dir=folder / "samples")
 
     assert found.findings == ()
     assert found.not_checked == ()
@@ -205,7 +207,7 @@ def test_check_says_what_where_and_what_to_do(mistake, samples_dir, tmp_path):
     expected = {what: message for what, message, _ in rows()}[mistake.what]
     make_project(tmp_path / NAME, mistake)
 
-    found = check(tmp_path / NAME, mistake, samples_dir=samples_dir)
+    found = check(tmp_path / NAME, samples_dir=samples_dir)
 
     assert not found.passed
     message = shown(found, tmp_path / NAME)
@@ -225,7 +227,7 @@ def write_page() -> None:
             folder = Path(name) / str(number)
             make_project(folder, mistake)
             started = time.monotonic()
-            found = check(folder, mistake, samples_dir=samples)
+            found = check(folder, samples_dir=samples)
             if mistake is not None:
                 lines.append(f"| {mistake.what} | {shown(found, folder)} | {time.monotonic() - started:.1f} |\n")
     head = PAGE.read_text(encoding="utf-8").partition("|---|---|---|\n")

@@ -29,7 +29,14 @@ from tfx_gnn.io.quiet_libraries import quiet_start
 from tfx_gnn_pipelines import command
 
 _VERBS = {
-    "Projects": (project_verbs.new, check_verb.check, command.run, show_verb.show, show_verb.compare, options_verb.options),
+    "Projects": (
+        project_verbs.new,
+        check_verb.check,
+        command.run,
+        show_verb.show,
+        show_verb.compare,
+        options_verb.options,
+    ),
     "Steps": (
         example_verbs.sample,
         example_verbs.schema,
@@ -81,8 +88,8 @@ app = typer.Typer(
     "Run a whole project with `run`, or one step at a time: sample, schema, validate, transform, sizes, train, "
     "evaluate, skew, push, predict. Each of these commands reads folders that earlier ones wrote. An output folder "
     "must be absent or empty, and appears only once it is complete.\n\n"
-    "Exit codes: 0 for success; 1 when a command with a verdict (check, run, tables check, validate, check-tpu, evaluate, "
-    "skew, push, wait) says no, with the reason; 2 after an error; 130 after Ctrl-C; 141 when the reader of the "
+    "Exit codes: 0 for success; 1 when a command with a verdict (check, run, tables check, validate, check-tpu, "
+    "evaluate, skew, push, wait) says no, with the reason; 2 after an error; 130 after Ctrl-C; 141 when the reader of the "
     "output, such as head, closed it.",
 )
 for _panel, _verbs in _VERBS.items():

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tfx_gnn.cli import arguments
-from tfx_gnn.cli.errors import ERROR_EXIT_CODE
 from tfx_gnn.io.quiet_libraries import quiet_first_compilation
 
 if TYPE_CHECKING:
     from tfx_gnn_pipelines.checks.findings import Finding, PipelineCheck
 
-_PROJECT_HELP = "Task of your own as package.module:ATTRIBUTE, or the name of a bundled one."
+_PROJECT_HELP = (
+    "Folder with project.yaml, or such a file; package.module:ATTRIBUTE for a task in Python; the name of a bundled "
+    "task."
+)
 
 
 def check(
-    project: Annotated[str, typer.Argument(help=_PROJECT_HELP, metavar="PROJECT", show_default=False)],
+    project: Annotated[
+        str, typer.Argument(help=_PROJECT_HELP, metavar="PROJECT", show_default="the current folder")
+    ] = "",
     *,
-    tables: Annotated[str, typer.Option(help="Folder or URI of the tables.", show_default="the task's own")] = "",
+    tables: Annotated[str, typer.Option(help="Folder or URI of the tables.", show_default="the project's own")] = "",
+    options: Annotated[
+        str, typer.Option(help="YAML file that changes the project, as for `run`.", metavar="FILE", show_default=False)
+    ] = "",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="One option, as for `run`; repeatable.", metavar="NAME=VALUE", show_default=False),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Find in seconds what would stop a pipeline: names, tables, splits, transform, model and thresholds.
@@ -31,44 +41,27 @@ def check(
     Reads the tables, traces the transform, and tries transform and model on a few examples; trains nothing. Exits
     with 1 if it finds an error.
     """
+    from tfx_gnn_pipelines.checks.pipeline_check import check_project
+    from tfx_gnn_pipelines.project import find_project_file, read_project
+
+    file = find_project_file(project)
+    shortcuts = {"tables_dir": tables} if tables else {}
+    quiet_first_compilation()
     # What the user's code prints must not end up in the JSON.
     with contextlib.redirect_stdout(sys.stderr):
-        found = check_reference(project, tables_dir=tables)
+        found = check_project(
+            lambda: read_project(
+                project, options_file=options, assignments=set_ or [], shortcuts=shortcuts
+            ).configure(),
+            references=[] if file or ":" not in project else [project],
+            files=[file] if file else [],
+        )
     if as_json:
         typer.echo(json.dumps(found.to_json(), indent=2))
-        if not found.passed:
-            raise typer.Exit(arguments.REFUSED_EXIT_CODE)
-        return
-    show_check(found)
+    else:
+        show_check(found)
     if not found.passed:
         raise typer.Exit(arguments.REFUSED_EXIT_CODE)
-
-
-def check_reference(reference: str, *, tables_dir: str = "") -> PipelineCheck:
-    """Checks the pipeline of a task, which is given as `python -m tfx_gnn_pipelines` takes it."""
-    from tfx_gnn_pipelines.checks.pipeline_check import check_project
-    from tfx_gnn_pipelines.config import quickstart
-    from tfx_gnn_pipelines.task import load_task
-
-    _check_reference(reference)
-    quiet_first_compilation()
-    return check_project(
-        lambda: quickstart(load_task(reference), root=os.path.join("runs", "check"), tables_dir=tables_dir),
-        references=[reference] if ":" in reference else [],
-    )
-
-
-def _check_reference(reference: str) -> None:
-    """Refuses a bundled task that does not exist, which is wrong usage rather than a finding."""
-    from tfx_gnn_pipelines.task import task_names
-
-    if ":" not in reference and reference not in task_names():
-        typer.echo(
-            f"`PROJECT` must be package.module:ATTRIBUTE or one of {task_names()}; got {reference!r}. Check the "
-            "spelling.",
-            err=True,
-        )
-        raise typer.Exit(ERROR_EXIT_CODE)
 
 
 def show_check(found: PipelineCheck) -> None:

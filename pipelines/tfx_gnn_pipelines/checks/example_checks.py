@@ -22,7 +22,7 @@ from tfx_gnn.sampling.examples.graph_level_conversion import convert_graph_level
 from tfx_gnn.sampling.examples.seed_selection import make_seeds, seed_table_layout
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.plan.edge_ranks import rank_edges
-from tfx_gnn.sampling.plan.graph_level_examples import check_graph_level_examples, make_graph_level_schema
+from tfx_gnn.sampling.plan.graph_level_tables import check_graph_level_examples, make_graph_level_schema
 from tfx_gnn.sampling.plan.plan import SamplingPlan, reached_node_sets
 from tfx_gnn.sampling.plan.plan_checks import plan_problems
 from tfx_gnn.sampling.plan.seed_splits import tables_with_splits

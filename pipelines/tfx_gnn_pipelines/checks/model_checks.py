@@ -20,13 +20,13 @@ from tfx_gnn.io.user_code import fingerprint_function, load_function
 from tfx_gnn.io.user_errors import place_of_function
 from tfx_gnn.records.examples_folder import read_records, record_files
 from tfx_gnn.records.size_constraints_file import TIGHT
+from tfx_gnn.training.data.batching_names import EGO
 from tfx_gnn.training.data.input_pipeline import counted_rows, training_weights, weights_of_global_mean
-from tfx_gnn.training.data.padded_batches import EGO
 from tfx_gnn.training.loop.determinism import seeded
 from tfx_gnn.training.loop.model_building import RULE_OF_MODEL_FN
 from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
 from tfx_gnn.training.loop.training_setup import TrainingSetup
-from tfx_gnn.transform.analysis import AS_SAMPLED
+from tfx_gnn.transform.analyze_modes import AS_SAMPLED
 from tfx_gnn.transform.preprocessing import RULE_OF_PREPROCESSING
 from tfx_gnn_pipelines.checks.findings import FindingsCollector
 from tfx_gnn_pipelines.config import PipelineConfig

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from tfx_gnn.components.graph_evaluator.metric_names import ERRORS
 from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
-from tfx_gnn.components.graph_evaluator.thresholds import ERRORS
 from tfx_gnn_pipelines.checks.findings import FindingsCollector
 from tfx_gnn_pipelines.config import PipelineConfig
 

@@ -21,7 +21,7 @@ from tfx_gnn.io.user_errors import UserPlace, place_of_function, place_of_value
 from tfx_gnn.models.tasks import MultiTask, Task
 from tfx_gnn.records.graph_layout import GraphLayout, graph_layout, schema_features
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema
-from tfx_gnn.transform.analysis import AS_SAMPLED
+from tfx_gnn.transform.analyze_modes import AS_SAMPLED
 from tfx_gnn.transform.preprocessing import (
     RULE_OF_PREPROCESSING,
     analyzed_keys,
