@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import inspect
 import pathlib
+import re
 import typing
 from typing import Any
 
@@ -86,4 +87,5 @@ def _default(parameter: Any) -> str:
 
 
 def _escaped(cell: str) -> str:
-    return cell.replace("|", "\\|").replace("<", "&lt;") if "`" not in cell else cell.replace("|", "\\|")
+    """Escapes what would end a cell or begin a tag; inside of backticks, nothing does."""
+    return re.sub(r"`[^`]*`|[|<]", lambda found: {"|": "\\|", "<": "&lt;"}.get(found[0], found[0]), cell)

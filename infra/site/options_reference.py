@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import inspect
+import re
 
 import griffe
 
@@ -124,4 +124,5 @@ def _constant(module: griffe.Module, name: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return inspect.cleandoc(text).replace("|", "\\|")
+    """Escapes what would end a cell; inside of backticks, nothing does."""
+    return re.sub(r"`[^`]*`|\|", lambda found: "\\|" if found[0] == "|" else found[0], text)

@@ -48,6 +48,9 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Makes each link of the page lead to where it leads in the repository."""
     source = _SOURCES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
+    if page.is_homepage:
+        # The list of pages beside it would have one entry.
+        page.meta["hide"] = ["navigation"]
 
     def on_the_site(link: re.Match[str]) -> str:
         target, anchor = link["target"], link["anchor"] or ""
