@@ -58,6 +58,8 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
             return link[0]
         there = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
         uri = PAGES.get(there, there.removeprefix("docs/") if there.startswith("docs/") else None)
+        if uri is not None and uri.endswith(".ipynb"):
+            uri = f"{uri.removesuffix('.ipynb')}.md"
         if uri is not None and files.get_file_from_path(uri) is not None:
             return f"[{link['text']}]({posixpath.relpath(uri, posixpath.dirname(page.file.src_uri) or '.')}{anchor})"
         if not (_root(config) / there).exists():

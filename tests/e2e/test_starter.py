@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -95,6 +96,18 @@ def test_pushed_model_names_the_interests_of_users(pipeline, project):
     assert len(predictions) == 3
     assert {prediction["id"][0] for prediction in predictions} == {"u"}
     assert {prediction["label"] for prediction in predictions} <= {"cooking", "gardening", "music", "running"}
+
+
+def test_program_of_the_tutorial_asks_the_model_with_tensorflow_alone(pipeline, project, python_of_document):
+    program = python_of_document("docs/tutorials/ask_a_model.md") + "import sys; assert 'tfx_gnn' not in sys.modules"
+
+    done = type_command([sys.executable, "-c", program], project)
+
+    assert done.returncode == 0, done.stderr
+    *answers, shape = done.stdout.splitlines()
+    assert len(answers) == 3
+    assert all(re.fullmatch(r"u\d+ (cooking|gardening|music|running) [01]\.\d+", answer) for answer in answers), answers
+    assert shape == "(3, 32)"
 
 
 def test_projects_own_tests_pass(project, python):
