@@ -37,6 +37,14 @@ components:  ## Run the tests of the TFX components
 e2e:  ## Run the tests of whole pipelines and of what they push
 	@infra/ci/e2e.sh
 
+.PHONY: docs
+docs:  ## Build the documentation site (build/site) and check its links
+	@infra/ci/docs.sh
+
+.PHONY: package
+package:  ## Build and check sdist and wheel (build/package), and use the wheel in a new environment
+	@infra/ci/package.sh
+
 .PHONY: benchmarks
 benchmarks:  ## Install, then compare speed and memory with what else there is (not a test)
 	@infra/bootstrap.sh test

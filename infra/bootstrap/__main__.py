@@ -35,7 +35,7 @@ VENV = ROOT / ".venv"
 PROFILES = {
     # Inexact: keeps packages that `test` installed before.
     "quickstart": ["--extra", "tfx", "--no-default-groups", "--inexact"],
-    "test": ["--all-extras", "--group", "dev", "--group", "oracle"],
+    "test": ["--all-extras", "--group", "dev", "--group", "docs", "--group", "oracle"],
 }
 
 # uv settings for reaching registries and storing files; all other settings could change what is installed.

@@ -1,4 +1,4 @@
-"""A project of the user's own: made by `tfx-gnn new`, trained, pushed and asked, all as typed.
+"""A project of the user's own: made by `tfx-gnn new`, trained, pushed and asked, all as typed, with the built wheel.
 
 It is compiled and run as services do in tests/stores and tests/containers.
 """
@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
+import sysconfig
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
 MINUTE = 60
 
 
@@ -21,16 +25,50 @@ def type_command(command, folder):
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory):
+def python(tmp_path_factory):
+    """The Python of an environment with the wheel, and with what is installed here, this project's source excepted.
+
+    infra/ci/package.sh checks that a wheel brings what it needs.
+    """
+    folder = tmp_path_factory.mktemp("wheel")
+    uv = str(ROOT / ".tools" / "uv" / "bin" / "uv")
+    python = str(folder / "venv" / "bin" / "python")
+    for command in (
+        [
+            uv,
+            "build",
+            "--wheel",
+            "--no-build-isolation",
+            "--python",
+            sys.executable,
+            "--out-dir",
+            str(folder),
+            str(ROOT),
+        ],
+        [uv, "venv", "--python", sys.executable, str(folder / "venv")],
+        [uv, "pip", "install", "--python", python, "--no-deps", "--find-links", str(folder), "--no-index", "tfx-gnn"],
+    ):
+        done = type_command(command, folder)
+        assert done.returncode == 0, done.stderr
+    # Later on the path than the wheel. The file that leads to this project's source is not read from there.
+    (site_packages,) = folder.glob("venv/lib/python3.*/site-packages")
+    (site_packages / "installed_here.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    return python
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory, python):
     folder = tmp_path_factory.mktemp("starter")
-    made = type_command([sys.executable, "-m", "tfx_gnn.cli", "new", "web-shop"], folder)
+    found = type_command([python, "-c", "import tfx_gnn; print(tfx_gnn.__file__)"], folder)
+    assert "/venv/lib/" in found.stdout
+    made = type_command([python, "-m", "tfx_gnn.cli", "new", "web-shop"], folder)
     assert made.returncode == 0, made.stderr
     return folder / "web-shop"
 
 
 @pytest.fixture(scope="module")
-def pipeline(project):
-    done = type_command([sys.executable, "-m", "tfx_gnn.cli", "run", "--epochs", "12"], project)
+def pipeline(project, python):
+    done = type_command([python, "-m", "tfx_gnn.cli", "run", "--epochs", "12"], project)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
 
@@ -60,8 +98,20 @@ def test_pushed_model_names_the_interests_of_users(pipeline, project):
     assert {prediction["label"] for prediction in predictions} <= {"cooking", "gardening", "music", "running"}
 
 
-def test_projects_own_tests_pass(project):
-    done = type_command([sys.executable, "-m", "pytest", "-q"], project)
+def test_program_of_the_tutorial_asks_the_model_with_tensorflow_alone(pipeline, project, python_of_document):
+    program = python_of_document("docs/tutorials/ask_a_model.md") + "import sys; assert 'tfx_gnn' not in sys.modules"
+
+    done = type_command([sys.executable, "-c", program], project)
+
+    assert done.returncode == 0, done.stderr
+    *answers, shape = done.stdout.splitlines()
+    assert len(answers) == 3
+    assert all(re.fullmatch(r"u\d+ (cooking|gardening|music|running) [01]\.\d+", answer) for answer in answers), answers
+    assert shape == "(3, 32)"
+
+
+def test_projects_own_tests_pass(project, python):
+    done = type_command([python, "-m", "pytest", "-q"], project)
 
     assert done.returncode == 0, done.stdout
     assert done.stdout.splitlines()[-1].startswith("3 passed in ")

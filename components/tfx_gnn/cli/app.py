@@ -89,8 +89,8 @@ app = typer.Typer(
     "evaluate, skew, push, predict. Each of these commands reads folders that earlier ones wrote. An output folder "
     "must be absent or empty, and appears only once it is complete.\n\n"
     "Exit codes: 0 for success; 1 when a command with a verdict (check, run, tables check, validate, check-tpu, "
-    "evaluate, skew, push, wait) says no, with the reason; 2 after an error; 130 after Ctrl-C; 141 when the reader of the "
-    "output, such as head, closed it.",
+    "evaluate, skew, push, wait) says no, with the reason; 2 after an error; 130 after Ctrl-C; 141 when the reader of "
+    "the output, such as head, closed it.",
 )
 for _panel, _verbs in _VERBS.items():
     for _verb in _verbs:
