@@ -168,7 +168,7 @@ def run(
         if project == "list":
             _list_tasks(console)
             return
-        from tfx_gnn_pipelines.project import read_project
+        from tfx_gnn_pipelines.project import read_config
 
         shortcuts = {
             "tables_dir": tables or None,
@@ -184,8 +184,12 @@ def run(
             "runtime_parameters": open_parameter or None,
         }
         given = {name: value for name, value in shortcuts.items() if value is not None}
-        config = read_project(project, options_file=options, assignments=set_ or [], shortcuts=given).configure(
-            is_remote=runner in _SERVICES
+        config = read_config(
+            project,
+            options_file=options,
+            assignments=set_ or [],
+            shortcuts=given,
+            is_remote=runner in _SERVICES,
         )
         if compile_only:
             output = output or os.path.join("runs", f"{config.pipeline_name}_{runner.value}.json")

@@ -136,6 +136,11 @@ def read_project(
     return with_options(Project(task=task, folder=folder, file=file), with_dotted(given, shortcuts or {}))
 
 
+def read_config(reference: str = "", *, is_remote: bool = False, **changes: Any) -> PipelineConfig:
+    """Reads a project, as `read_project` does, and builds the config of its pipeline, as `Project.configure` does."""
+    return read_project(reference, **changes).configure(is_remote=is_remote)
+
+
 def read_given(options_file: str, assignments: Sequence[str]) -> dict[str, Any]:
     """Reads options from a file, and then from assignments, which win.
 
@@ -272,7 +277,7 @@ def _check_keys(given: Mapping[str, Any], *, place: str) -> None:
         if name not in allowed:
             alike = difflib.get_close_matches(str(name), allowed, n=1)
             advice = f"Did you mean {alike[0]!r}?" if alike else "Check the spelling."
-            raise ValueError(f"options must be among {sorted(allowed)}; got {name!r}{place}. {advice}")
+            raise ValueError(f"`{name}` must be an option among {sorted(allowed)}; got it{place}. {advice}")
         for inner in value if isinstance(value, dict) else ():
             of_task = OF_THE_TASK.get((name, inner))
             if of_task:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import importlib
 import linecache
 import os
@@ -22,7 +23,7 @@ import pytest
 from tfx_gnn.cli.project_verbs import create_project
 from tfx_gnn_pipelines.checks.findings import PipelineCheck
 from tfx_gnn_pipelines.checks.pipeline_check import check_project
-from tfx_gnn_pipelines.project import read_project
+from tfx_gnn_pipelines.project import read_config
 
 PAGE = Path(__file__).parents[2] / "docs" / "mistakes.md"
 NAME = "shop"
@@ -165,7 +166,7 @@ def check(folder: Path, *, samples_dir: Path | str = "") -> PipelineCheck:
     """Checks a project in this process."""
     with inside(folder):
         return check_project(
-            lambda: read_project(str(folder)).configure(),
+            functools.partial(read_config, str(folder)),
             files=[str(folder / "project.yaml")],
             samples_dir=str(samples_dir),
         )

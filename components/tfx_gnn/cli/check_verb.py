@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -42,7 +43,7 @@ def check(
     with 1 if it finds an error.
     """
     from tfx_gnn_pipelines.checks.pipeline_check import check_project
-    from tfx_gnn_pipelines.project import find_project_file, read_project
+    from tfx_gnn_pipelines.project import find_project_file, read_config
 
     file = find_project_file(project)
     shortcuts = {"tables_dir": tables} if tables else {}
@@ -50,9 +51,7 @@ def check(
     # What the user's code prints must not end up in the JSON.
     with contextlib.redirect_stdout(sys.stderr):
         found = check_project(
-            lambda: read_project(
-                project, options_file=options, assignments=set_ or [], shortcuts=shortcuts
-            ).configure(),
+            functools.partial(read_config, project, options_file=options, assignments=set_ or [], shortcuts=shortcuts),
             references=[] if file or ":" not in project else [project],
             files=[file] if file else [],
         )

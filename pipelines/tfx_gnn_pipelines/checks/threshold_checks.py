@@ -1,22 +1,20 @@
-"""Finds thresholds that every model would meet, or none."""
+"""Finds thresholds that say nothing on the examples that there are."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 
-from tfx_gnn.components.graph_evaluator.metric_names import ERRORS
 from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 from tfx_gnn_pipelines.checks.findings import FindingsCollector
 from tfx_gnn_pipelines.config import PipelineConfig
 
-_BELOW_ZERO = frozenset({"r2"})
 _FEW = 30
 _STEP = "GraphEvaluator"
 
 
 def check_thresholds(config: PipelineConfig, num_examples: Mapping[str, int], found: FindingsCollector) -> None:
-    """Compares the bounds of the evaluator with the range of each metric and the size of the split.
+    """Compares the bounds of the evaluator with the size of the split.
 
     Args:
         config: the pipeline.
@@ -25,12 +23,9 @@ def check_thresholds(config: PipelineConfig, num_examples: Mapping[str, int], fo
     """
     options = config.graph_evaluator
     num = num_examples.get(options.split, 0)
-    for option, bounds in (("thresholds", _all_thresholds(options)), ("slice_thresholds", options.slice_thresholds)):
-        for name, bound in bounds.items():
-            for kind, value in bound.items():
-                _check_bound(option, name, kind, value, found)
-            if num and option == "thresholds" and "min" in bound:
-                _check_resolution(name, bound["min"], num, options.split, found)
+    for name, bound in _all_thresholds(options).items():
+        if num and "min" in bound:
+            _check_resolution(name, bound["min"], num, options.split, found)
     if options.slice_thresholds and not options.slices:
         found.add(
             _STEP,
@@ -63,30 +58,6 @@ def _all_thresholds(options: GraphEvaluatorOptions) -> dict[str, dict[str, float
         if value:
             bounds.setdefault(metric, {})[kind] = value
     return bounds
-
-
-def _check_bound(option: str, name: str, kind: str, value: float, found: FindingsCollector) -> None:
-    metric = name.rpartition(".")[2]
-    lowest = -math.inf if metric in _BELOW_ZERO else 0.0
-    highest = math.inf if metric in ERRORS else 1.0
-    is_beyond = {"min": value > highest, "max": value < lowest, "gain": value >= highest}
-    is_void = {"min": value <= lowest, "max": value >= highest}
-    interval = f"[{lowest:g}, {highest:g}]"
-    if is_beyond.get(kind):
-        found.add(
-            _STEP,
-            f"`{option}` must be possible to meet; got {kind} {value:g} for {name!r}, which lies in {interval}. Every "
-            "model would be refused: give a bound inside.",
-            argument=option,
-        )
-    elif is_void.get(kind):
-        found.add(
-            _STEP,
-            f"`{option}` must be possible to miss; got {kind} {value:g} for {name!r}, which lies in {interval}. Every "
-            "model would pass: give a bound inside, or leave it out.",
-            severity="warning",
-            argument=option,
-        )
 
 
 def _check_resolution(name: str, value: float, num: int, split: str, found: FindingsCollector) -> None:

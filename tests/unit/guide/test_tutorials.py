@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import runpy
@@ -11,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from tfx_gnn.cli import app
@@ -24,8 +22,7 @@ from tfx_gnn.components import (
 )
 from tfx_gnn.components.graph_trainer.training_run import Exporters
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
-from tfx_gnn_pipelines.config import quickstart
-from tfx_gnn_pipelines.task import load_task
+from tfx_gnn_pipelines.project import read_project
 
 PAGES = Path(__file__).resolve().parents[3] / "docs" / "tutorials"
 
@@ -35,7 +32,7 @@ def files_of(page):
     found = {}
     for block in re.finditer(r"^```(\w+)\n(.*?)^```", page, re.DOTALL | re.MULTILINE):
         paragraph = page[: block.start()].rstrip().rpartition("\n\n")[2]
-        names = re.findall(r"`([\w./]+\.(?:json|pbtxt|py))`", paragraph)
+        names = re.findall(r"`([\w./]+\.(?:json|pbtxt|py|yaml))`", paragraph)
         assert names, f"no file is named above {block[2][:40]!r}"
         found[names[0]] = block[2]
     return found
@@ -55,6 +52,7 @@ def project_of(tmp_path, monkeypatch):
         folder, _ = create_project(str(tmp_path / name))
         monkeypatch.chdir(folder)
         monkeypatch.syspath_prepend(str(folder))
+        monkeypatch.setenv("PYTHONPATH", "")
         files = files_of((PAGES / page).read_text())
         for file_name, text in files.items():
             Path(file_name).write_text(text)
@@ -75,10 +73,9 @@ class Unwritten:
         os.makedirs(folder)
 
 
-def train(task, *, num_epochs, hyperparameters=None):
-    """Runs the steps that a task configures, up to the training; returns its last epoch."""
-    config = quickstart(task, root="out", num_epochs=num_epochs)
-    trainer = dataclasses.replace(config.graph_trainer, hyperparameters=hyperparameters or {})
+def train(*, num_epochs):
+    """Runs the steps that the project here configures, up to the training; returns its last epoch."""
+    config = read_project("", shortcuts={"root": "out", "num_epochs": num_epochs}).configure()
     generate_subgraph_examples(
         tables_dir=config.tables_dir, examples_dir="out/examples", options=config.subgraph_example_gen
     )
@@ -106,7 +103,7 @@ def train(task, *, num_epochs, hyperparameters=None):
             size_constraints_dir="out/sizes",
             model_dir="out/model",
             model_run_dir="out/run",
-            options=trainer,
+            options=config.graph_trainer,
             exporters=Exporters(served_model=Unwritten, training_reference=Unwritten),
         )
     return summary.epochs[-1]
@@ -118,12 +115,7 @@ def test_files_of_the_page_on_links_train_a_model(project_of):
     purchases = Path("web_shop/data/purchases.csv")
     purchases.write_text("\n".join([*purchases.read_text().splitlines()[:301], ""]))
 
-    (command,) = [command for command in commands_of((PAGES / "predict_links.md").read_text()) if "--set" in command]
-    name, value = command[-1].split("=", 1)
-
-    epoch = train(load_task("web_shop:TASK"), num_epochs=1, hyperparameters=yaml.safe_load(value))
-
-    assert name == "graph_trainer.hyperparameters"
+    epoch = train(num_epochs=1)
 
     # Untrained, the loss of a guess is log(2) = 0.693.
     assert epoch["val_loss"] < 0.69
@@ -134,7 +126,7 @@ def test_files_of_the_page_on_graphs_tell_rings_from_chains(project_of):
     project_of("predict_graphs.md", "cabling")
     runpy.run_path("make_tables.py")
 
-    epoch = train(load_task("cabling:TASK"), num_epochs=5)
+    epoch = train(num_epochs=5)
 
     # Half of them are rings.
     assert epoch["val_accuracy"] > 0.7
