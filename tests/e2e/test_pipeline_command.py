@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -147,10 +148,12 @@ def test_model_that_is_no_better_than_the_majority_is_not_pushed(completed, proj
     before = edited.read_text()
     edited.write_text(before.replace('"score": tft', '"score": 0.0 * tft'))
 
-    ended = type_command(TINY, project)
+    ended = type_command([*TINY, "--json"], project)
 
     edited.write_text(before)
     assert ended.returncode == 1, ended.stdout + ended.stderr
-    assert "The model was not pushed, because it was not blessed:" in ended.stdout
-    assert "does not exceed the majority class's 0.3333" in ended.stdout
+    assert "The model was not pushed, because it was not blessed:" in ended.stderr
+    assert "does not exceed the majority class's 0.3333" in ended.stderr
+    # Progress and the prints of steps went to stderr.
+    assert json.loads(ended.stdout)["pushed"] is False
     assert os.listdir(project / "outputs" / "serving") == ["1"]
