@@ -26,7 +26,7 @@ cd "$scratch"
 PATH=$scratch/venv/bin:$PATH
 tfx-gnn new web-shop >/dev/null
 cd web-shop
-tfx-gnn sample --tables-dir web_shop/data --plan web_shop.plan:PLAN --examples-dir out/examples
+tfx-gnn sample --tables-dir web_shop/data --plan project.yaml --examples-dir out/examples
 tfx-gnn schema --examples-dir out/examples --graph-schema-dir out/graph_schema --schema-dir out/schema
 test -s out/graph_schema/graph_schema.pbtxt
 echo "package: $(ls "$folder" | tr '\n' ' ')"

@@ -36,7 +36,7 @@ from tfx_gnn.records.size_constraints_file import (
 )
 from tfx_gnn.training.data.batching_names import BUDGET_BATCHINGS, EGO
 
-BUDGET_KINDS = dict(zip(BUDGET_BATCHINGS, (PACKING, FIT_OR_SKIP, TIGHT), strict=True))
+BUDGET_KINDS: dict[str, str] = dict(zip(BUDGET_BATCHINGS, (PACKING, FIT_OR_SKIP, TIGHT), strict=True))
 """Ways of batching that pad to a learned budget, and the kind of budget that each takes."""
 
 
