@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_o
 import typer
 
 from tfx_gnn.cli import arguments
-from tfx_gnn.io.option_groups import from_flat, option_paths
+from tfx_gnn.io.option_groups import choices_of, from_flat, option_paths
 from tfx_gnn.io.option_schema import attribute_texts
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
@@ -28,6 +28,7 @@ class _Option(NamedTuple):
     kind: Any
     default: Any
     meaning: str
+    choices: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,19 +112,21 @@ def _options_of(options_class: type) -> list[_Option]:
         (field,) = (field for field in dataclasses.fields(holder) if field.name == path[-1])
         default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
         default = inspect.Parameter.empty if default is dataclasses.MISSING else default
-        found.append(_Option(name, kind, default, attribute_texts(holder).get(path[-1], "")))
+        meaning = attribute_texts(holder).get(path[-1], "")
+        choices = get_args(kind) if get_origin(kind) is Literal else choices_of(field)
+        found.append(_Option(name, kind, default, meaning, choices))
     return found
 
 
 def _flag(option: _Option, flag: str, *, panel: str | None, is_joined: bool) -> _Flag:
-    name, kind, default, meaning = option
+    name, kind, default, meaning, choices = option
     origin, items = get_origin(kind), get_args(kind)
     own_name = f"--{name.replace('_', '-')}"
     more: dict[str, Any] = {"help": meaning[:1].upper() + meaning[1:], "rich_help_panel": panel}
     annotation = kind
     read: Callable[[Any], Any] = _as_given
-    if origin is Literal:
-        annotation = _choices(name, items)
+    if choices:
+        annotation = _choices(name, choices)
         default, read = annotation(default), _value_of_choice
     elif is_joined:
         annotation, default, read = str, ",".join(default), _split
@@ -152,7 +155,8 @@ def _flag(option: _Option, flag: str, *, panel: str | None, is_joined: bool) -> 
 
 
 def _choices(name: str, values: Sequence[str]) -> Any:
-    return enum.Enum(name, {value: value for value in values}, type=str)
+    # Typer shows the values; a name cannot be empty, as a value can.
+    return enum.Enum(name, {f"choice_{value}": value for value in values}, type=str)
 
 
 def _is_a(origin: Any, kind: type) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tfx_gnn.io.option_groups import grouped_option
+from tfx_gnn.io.option_groups import choice_option
 
 DEFAULT, ONE_DEVICE, MIRRORED = "default", "one_device", "mirrored"
 MULTI_WORKER_MIRRORED, PARAMETER_SERVER, TPU = "multi_worker_mirrored", "parameter_server", "tpu"
@@ -34,7 +34,7 @@ class StrategyOptions:
             "parameter_server"; 0: one for each parameter server.
     """
 
-    kind: str = grouped_option(DEFAULT, flat_name="strategy")
+    kind: str = choice_option(DEFAULT, STRATEGIES, flat_name="strategy")
     devices: tuple[str, ...] = ()
     tpu: str = ""
     num_parameter_partitions: int = 0

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 _FLAT_NAME = "flat_name"
 _IS_GROUP = "is_group"
+_CHOICES = "choices"
 
 _Options = TypeVar("_Options")
 
@@ -28,6 +29,21 @@ def grouped_option(default: _Options, *, flat_name: str) -> _Options:
     """Declares an option of a group whose flat name differs from the field's name."""
     field: Any = dataclasses.field(default=default, metadata={_FLAT_NAME: flat_name})
     return typing.cast(_Options, field)
+
+
+def choice_option(default: str, choices: Sequence[str], *, flat_name: str = "") -> str:
+    """Declares an option that is one of several texts, which its class still has to check.
+
+    `flat_name` is given where `grouped_option` would be.
+    """
+    metadata = {_CHOICES: tuple(choices), **({_FLAT_NAME: flat_name} if flat_name else {})}
+    field: Any = dataclasses.field(default=default, metadata=metadata)
+    return typing.cast(str, field)
+
+
+def choices_of(field: dataclasses.Field[Any]) -> tuple[str, ...]:
+    """Returns the texts that an option may be; empty if it has no choices."""
+    return tuple(field.metadata.get(_CHOICES, ()))
 
 
 def flat_options(options_class: type) -> dict[str, Any]:

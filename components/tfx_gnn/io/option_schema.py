@@ -12,6 +12,7 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
+from tfx_gnn.io.option_groups import choices_of
 from tfx_gnn.io.option_kinds import KIND, abstract_classes, default_kind, kinds_of
 
 _PLAIN: dict[Any, dict[str, Any]] = {
@@ -107,7 +108,7 @@ def kind_text(kind: Any) -> str:
         kinds = f" of kind {', '.join(_kinds(kind))}" if _has_kinds(kind) else ""
         return _PLAIN_TEXTS.get(kind) or f"{getattr(kind, '__name__', kind)}{kinds}"
     if origin is Literal:
-        return " or ".join(json.dumps(value) for value in arguments)
+        return _quoted(arguments)
     if origin in (Union, types.UnionType):
         return " or ".join(kind_text(argument) for argument in arguments)
     if issubclass(origin, Mapping):
@@ -124,12 +125,19 @@ def _entries(options_class: type, prefix: str, holders: frozenset[type]) -> Iter
         is_group = field.default_factory is kind
         if not is_group:
             yield OptionEntry(
-                name=name, kind=kind_text(kind), default=_default_text(field), meaning=meanings.get(field.name, "")
+                name=name,
+                kind=_quoted(choices_of(field)) or kind_text(kind),
+                default=_default_text(field),
+                meaning=meanings.get(field.name, ""),
             )
         for suffix, base, part in parts:
             # A task of several tasks holds tasks.
             if not holders & {base, part}:
                 yield from _entries(part, f"{name}{suffix}.", holders | {base})
+
+
+def _quoted(choices: Sequence[Any]) -> str:
+    return " or ".join(json.dumps(value) for value in choices)
 
 
 def _parts(kind: Any) -> Iterator[tuple[str, type, type]]:
@@ -240,7 +248,7 @@ def _of_dataclass(options_class: Any, definitions: dict[str, Any]) -> dict[str, 
         default = _default_text(field)
         properties[field.name] = {
             **({"description": meanings[field.name]} if field.name in meanings else {}),
-            **_schema(kind, definitions),
+            **({"enum": list(choices_of(field))} if choices_of(field) else _schema(kind, definitions)),
             **({"default": json.loads(default)} if default else {}),
         }
         if not default:

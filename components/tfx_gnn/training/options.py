@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfx_gnn.distribution.options import AUTO, MULTI_WORKER_MIRRORED, PARAMETER_SERVER, SHARDINGS, TPU, StrategyOptions
-from tfx_gnn.io.option_groups import check_groups, flat_values, from_flat, grouped_option, option_group
+from tfx_gnn.io.option_groups import check_groups, choice_option, flat_values, from_flat, grouped_option, option_group
 from tfx_gnn.models.tasks import GraphClassification, NodeClassification, Task
 from tfx_gnn.training.data.batching_names import BALANCED, BUDGET_BATCHINGS, EGO
 from tfx_gnn.training.metric_directions import is_better_if_large
@@ -17,8 +17,10 @@ _MAX_SAMPLING_RATE = 1_000_000
 FLOAT32 = "float32"
 PRECISIONS = (FLOAT32, "mixed_bfloat16")
 VERIFY_AUTO, VERIFY_ALWAYS, VERIFY_NEVER = "auto", "always", "never"
+VERIFY_TPU = (VERIFY_AUTO, VERIFY_ALWAYS, VERIFY_NEVER)
 VALIDATION_LOSS = "val_loss"
 MONITOR_AUTO, MONITOR_MIN, MONITOR_MAX = "auto", "min", "max"
+MONITOR_MODES = (MONITOR_AUTO, MONITOR_MIN, MONITOR_MAX)
 
 ADAMW = "adamw"
 OPTIMIZERS = ("adam", ADAMW, "sgd", "momentum", "rmsprop", "adagrad")
@@ -55,11 +57,11 @@ class BatchingOptions:
             `class_sampling` and the task's `class_weights`.
     """
 
-    kind: str = grouped_option("packed", flat_name="batching")
+    kind: str = choice_option("packed", (*BUDGET_BATCHINGS, EGO), flat_name="batching")
     batch_size: int = 0
     success_ratio: float = 0.99
     shuffle_buffer_size: int = 10_000
-    sharding: str = AUTO
+    sharding: str = choice_option(AUTO, SHARDINGS)
     class_sampling: str | dict[str, float] = ""
     examples_per_class: int = 0
 
@@ -125,9 +127,9 @@ class OptimizationOptions:
         gradient_clip_norm: norm of all gradients together to which larger ones are scaled down; 0: no clipping.
     """
 
-    optimizer: str = ""
+    optimizer: str = choice_option("", ("", *OPTIMIZERS))
     learning_rate: float = 0.0
-    schedule: str = grouped_option(CONSTANT, flat_name="learning_rate_schedule")
+    schedule: str = choice_option(CONSTANT, SCHEDULES, flat_name="learning_rate_schedule")
     warmup_share: float = 0.0
     final_learning_rate_share: float = _FINAL_SHARE
     weight_decay: float = 0.0
@@ -190,7 +192,7 @@ class ExecutionOptions:
             servers, whose workers are not synchronous.
     """
 
-    precision: str = FLOAT32
+    precision: str = choice_option(FLOAT32, PRECISIONS)
     steps_per_execution: int = 1
     jit_compile: bool = False
     deterministic: bool = False
@@ -292,7 +294,7 @@ class GraphTrainerOptions:
     training_seed: int = 0
     early_stopping_patience: int = 0
     monitor: str = VALIDATION_LOSS
-    monitor_mode: str = MONITOR_AUTO
+    monitor_mode: str = choice_option(MONITOR_AUTO, MONITOR_MODES)
     hyperparameters: dict[str, Any] = dataclasses.field(default_factory=dict)
     batching: BatchingOptions = option_group(BatchingOptions)
     optimization: OptimizationOptions = option_group(OptimizationOptions)
@@ -300,7 +302,7 @@ class GraphTrainerOptions:
     strategy: StrategyOptions = option_group(StrategyOptions)
     checkpoints: CheckpointOptions = option_group(CheckpointOptions)
     export: ExportOptions = option_group(ExportOptions)
-    verify_tpu: str = VERIFY_AUTO
+    verify_tpu: str = choice_option(VERIFY_AUTO, VERIFY_TPU)
 
     def __post_init__(self) -> None:
         check_groups(self)
@@ -320,7 +322,7 @@ class GraphTrainerOptions:
             self._check_classes_of_task("class_sampling", self.batching.class_sampling)
         if self.batching.examples_per_class:
             self._check_classes_of_task("examples_per_class", self.batching.examples_per_class)
-        _check_choice("verify_tpu", self.verify_tpu, (VERIFY_AUTO, VERIFY_ALWAYS, VERIFY_NEVER))
+        _check_choice("verify_tpu", self.verify_tpu, VERIFY_TPU)
         if self.execution.deterministic and self.strategy.kind == PARAMETER_SERVER:
             raise ValueError(
                 f"`deterministic` must be False for strategy {PARAMETER_SERVER!r}; got True. Its workers are not "
@@ -328,7 +330,7 @@ class GraphTrainerOptions:
             )
 
     def _check_monitor(self) -> None:
-        _check_choice("monitor_mode", self.monitor_mode, (MONITOR_AUTO, MONITOR_MIN, MONITOR_MAX))
+        _check_choice("monitor_mode", self.monitor_mode, MONITOR_MODES)
         if not self.monitor.removeprefix(_VALIDATION):
             raise ValueError(
                 f"`monitor` must name a loss or metric; got {self.monitor!r}. The default is {VALIDATION_LOSS!r}."

@@ -7,6 +7,7 @@ import math
 
 from tfx_gnn.components.graph_tuner.search_space import SearchRange, check_is_json
 from tfx_gnn.distribution.options import STRATEGIES_OF_ONE_PROCESS
+from tfx_gnn.io.option_groups import choice_option
 from tfx_gnn.training.metric_directions import is_better_if_large
 from tfx_gnn.training.options import GraphTrainerOptions
 
@@ -48,9 +49,9 @@ class GraphTunerOptions:
     search_space: dict[str, SearchRange]
     num_trials: int = 20
     objective: str = "val_loss"
-    direction: str = AUTO
-    sampler: str = TPE
-    pruner: str = NO_PRUNER
+    direction: str = choice_option(AUTO, DIRECTIONS)
+    sampler: str = choice_option(TPE, SAMPLERS)
+    pruner: str = choice_option(NO_PRUNER, PRUNERS)
     num_startup_trials: int = 5
     max_failed_trials: int = 0
     search_seed: int = 0
