@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from tfx_gnn.cli.errors import OneLineErrors
 from tfx_gnn.cli.option_flags import flags_of_options
-from tfx_gnn.io.option_groups import grouped_option, option_group
+from tfx_gnn.io.option_groups import choice_option, grouped_option, option_group
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,6 +54,7 @@ class Options:
     weights: str | dict[str, float] = ""
     share: float | None = None
     quiet: bool = False
+    style: str = choice_option("", ("", "bold"), flat_name="font_style")
     hidden: int = 7
     inner: Inner = option_group(Inner)
 
@@ -92,7 +93,7 @@ def test_every_kind_of_option_is_given(run):
     result, got = run(
         *("here", "--num", "4", "--name", "x", "--size", "2", "--tag", "one", "--tag", "two", "--order", "b,a"),
         *("--pair", "k=v", "--pair", "a=b=c", "--bounds", '{"mrr": {"min": 0.3}}', "--weights", '{"a": 2}'),
-        *("--share", "0.5", "--silently", "--pace", "slow", "--no-strict"),
+        *("--share", "0.5", "--silently", "--pace", "slow", "--no-strict", "--font-style", "bold"),
     )
 
     assert result.exit_code == 0, result.output
@@ -108,6 +109,7 @@ def test_every_kind_of_option_is_given(run):
             weights={"a": 2},
             share=0.5,
             quiet=True,
+            style="bold",
             inner=Inner(kind="slow", strict=False),
         ),
         4,
@@ -121,6 +123,7 @@ def test_every_kind_of_option_is_given(run):
         (("--bounds", "[1]"), "`--bounds` must be a JSON object"),
         (("--weights", "{1}"), "`--weights` must be JSON"),
         (("--pace", "steady"), "'steady' is not one of 'fast', 'slow'"),
+        (("--font-style", "bolt"), "'bolt' is not one of"),
         (("--hidden", "1"), "No such option"),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import jsonschema
 import pytest
 
-from tfx_gnn.io.option_groups import option_group
+from tfx_gnn.io.option_groups import choice_option, option_group
 from tfx_gnn.io.option_kinds import register_kinds
 from tfx_gnn.io.option_schema import attribute_texts, json_schema, kind_text, list_options
 
@@ -68,6 +68,7 @@ class Drawing:
     layers: dict[str, Paint] = dataclasses.field(default_factory=dict)
     more: tuple[Paint, ...] = ()
     width: int | None = None
+    style: str = choice_option("", ("", "bold"))
     anything: Any = None
 
 
@@ -85,6 +86,7 @@ def test_options_are_listed_with_those_of_what_they_hold():
         "drawing.more": ("list of Paint", "[]", ""),
         "drawing.more[].color": ('"red" or "blue"', '"red"', "what it looks like."),
         "drawing.width": ("integer or null", "null", "None: as wide as it needs."),
+        "drawing.style": ('"" or "bold"', '""', ""),
         "drawing.anything": ("any value", "null", ""),
     }
 
@@ -107,6 +109,8 @@ GOOD = {"shape": {"kind": "circle", "radius": 1.5}, "layers": {"top": {"color": 
         ({"paint": {"color": "green"}}, "paint"),
         ({"layers": {"top": {"colour": "red"}}}, "layers"),
         ({"width": 1.5}, "width"),
+        ({"style": "bold"}, None),
+        ({"style": "bolt"}, "style"),
         ({"breadth": 1}, ""),
     ],
 )
