@@ -92,7 +92,7 @@ def test_a_search_that_was_killed_goes_on_and_leaves_what_it_found(folders, tune
     four, thirteen, eight = found.trials
     assert [trial.hyperparameters["units"] for trial in found.trials] == [4, 13, 8]
     assert [trial.state for trial in found.trials] == ["complete", "failed", "complete"]
-    assert thirteen.error == "RuntimeError: no room for 13 units"
+    assert "got RuntimeError: no room for 13 units at tests/unit/projects/tuned_model.py" in thirteen.error
     assert four.num_parameters == 2 * 4 + 5 * 2
     assert four.value == four.epochs[1]["val_loss"] == four.objective_by_epoch[1]
     assert found.best.value == min(four.value, eight.value)
