@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+BYTES = "bytes"
+"""Unit that is shown as megabytes."""
 _SECONDS_BETWEEN_NOTES = 0.5
 _SECONDS_BETWEEN_DRAWINGS = 0.25
 _SECONDS_BETWEEN_LINES = 30.0
@@ -93,15 +95,25 @@ class StageProgress:
             # Steps on other machines or in other processes are not counted here.
             parts = [f"{self.name}, {_clock(self.seconds)} so far"]
         elif share is None or self.total is None:
-            parts = [f"{self.name} {self.done:,} {self.unit}".rstrip()]
+            parts = [f"{self.name} {self._amount(self.done)} {self._unit}".rstrip()]
         else:
             parts = [f"{self.name} {100 * share:.0f} %"]
             if rate:
                 parts.append(f"{_clock(max(self.total - self.done, 0) / rate)} left")
-            parts.append(f"{self.done:,}/{max(self.total, self.done):,} {self.unit}".rstrip())
-        if rate:
+            total = self._amount(max(self.total, self.done))
+            parts.append(f"{self._amount(self.done)}/{total} {self._unit}".rstrip())
+        if rate and self.unit == BYTES:
+            parts.append(f"{self._amount(rate)} MB/s")
+        elif rate:
             parts.append(f"{rate:,.0f}/s" if rate >= _MIN_COUNT_OF_RATE else f"{rate:.2g}/s")
         return ", ".join(filter(None, [*parts, self.note]))
+
+    @property
+    def _unit(self) -> str:
+        return "MB" if self.unit == BYTES else self.unit
+
+    def _amount(self, count: float) -> str:
+        return f"{count / 1e6:,.1f}" if self.unit == BYTES else f"{count:,.0f}"
 
 
 class _Silent(StageProgress):
@@ -210,12 +222,14 @@ def show_progress(console: Console) -> Iterator[ProgressDisplay]:
 
 
 @contextlib.contextmanager
-def progress(name: str, *, total: int | None = None, unit: str = "", done: int = 0) -> Iterator[StageProgress]:
+def progress(
+    name: str, *, total: int | Callable[[], int] | None = None, unit: str = "", done: int = 0
+) -> Iterator[StageProgress]:
     """Counts the progress of a stage during its block, and shows it if the caller asked for that.
 
     Args:
         name: what the stage does, such as "sampling".
-        total: how much there is to do; None if that is unknown.
+        total: how much there is to do, or a function that finds it out; None if that is unknown.
         unit: what is counted, in the plural, such as "examples".
         done: how much of it an earlier run has done.
 
@@ -230,7 +244,7 @@ def progress(name: str, *, total: int | None = None, unit: str = "", done: int =
     if display is None:
         yield _SILENT
         return
-    stage = StageProgress(name, total=total, unit=unit, done=done)
+    stage = StageProgress(name, total=total() if callable(total) else total, unit=unit, done=done)
     display.begin(stage)
     try:
         yield stage
@@ -238,11 +252,11 @@ def progress(name: str, *, total: int | None = None, unit: str = "", done: int =
         display.end(stage)
 
 
-def count_progress(name: str, num: int = 1) -> None:
-    """Adds to the stage of this name, if it runs in this process: for functions that Beam calls in any process."""
+def count_progress(unit: str, num: int = 1) -> None:
+    """Adds to the stages that count this unit in this process: for functions that Beam calls in any process."""
     if (display := _display()) is not None:
         for stage in display.stages:
-            if stage.name == name:
+            if stage.unit == unit:
                 stage(num)
 
 

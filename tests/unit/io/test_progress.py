@@ -50,6 +50,22 @@ def test_text_without_a_total_tells_count_and_rate(clock):
     assert stage.text() == "transform 1,200 examples, 120/s"
 
 
+def test_bytes_are_shown_as_megabytes(clock):
+    stage = StageProgress("evaluation", total=4_000_000, unit="bytes")
+
+    _measure_after(clock, stage, 2, 1_000_000)
+
+    assert stage.text() == "evaluation 25 %, 0:06 left, 1.0/4.0 MB, 0.5 MB/s"
+
+
+def test_total_is_found_out_only_where_it_is_shown():
+    with progress("evaluation", total=lambda: pytest.fail("found out")):
+        pass
+
+    with show_progress(Console(file=io.StringIO())), progress("evaluation", total=lambda: 3) as stage:
+        assert stage.total == 3
+
+
 def test_text_of_what_is_not_counted_here_tells_how_long_it_takes(clock):
     stage = StageProgress("3/9 GraphTransform", total=7)
 
@@ -92,7 +108,7 @@ def test_nothing_is_counted_or_shown_unless_asked_for(capfd):
 
     with progress("sampling", total=3) as advance:
         advance(2, note=lambda: pytest.fail("made a note"))
-        count_progress("sampling", 1)
+        count_progress("", 1)
 
     assert advance.done == 0
     assert threading.active_count() == before
@@ -100,9 +116,13 @@ def test_nothing_is_counted_or_shown_unless_asked_for(capfd):
 
 
 def test_all_threads_count(monkeypatch):
-    with show_progress(Console(file=io.StringIO())), progress("outer") as outer, progress("transform") as advance:
+    with (
+        show_progress(Console(file=io.StringIO())),
+        progress("outer") as outer,
+        progress("transform", unit="examples") as advance,
+    ):
         threads = [
-            threading.Thread(target=lambda: [count_progress("transform", 2) for _ in range(1000)]) for _ in range(4)
+            threading.Thread(target=lambda: [count_progress("examples", 2) for _ in range(1000)]) for _ in range(4)
         ]
         for thread in threads:
             thread.start()
