@@ -32,6 +32,8 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tfx_gnn.io.plain_console import PlainConsole
+from tfx_gnn.io.progress import show_progress
 from tfx_gnn.io.quiet_libraries import quiet_start
 from tfx_gnn_pipelines.services import LAUNCHER_FOLDERS
 
@@ -95,7 +97,7 @@ def main(arguments: Sequence[str]) -> int:
     given = _parse(arguments)
     started = time.monotonic()
     try:
-        with _logs_on_stdout():
+        with _logs_on_stdout(), show_progress(PlainConsole(force_interactive=False)):
             run_executor(
                 executor=given.executor,
                 contract=Contract.from_json(given.contract),

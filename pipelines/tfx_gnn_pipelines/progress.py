@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from absl import logging as absl_logging  # type: ignore[import-untyped]
 from rich.console import Console
 
+from tfx_gnn.io.progress import progress, show_progress, shown_live
+
 _STARTED = re.compile(r"(?:Component|node) %s is running\.")
 _FINISHED = re.compile(r"(?:Component|node) %s is finished\.")
 _CACHED = re.compile(r"A cached execution %d is used\.")
@@ -18,7 +20,7 @@ _EXECUTING = re.compile(r"Going to run a new execution %d")
 
 
 class ComponentProgress(logging.Handler):
-    """Prints which component is running, cached or done.
+    """Prints which component is running, cached or done; on a terminal, the running one is a row of the display.
 
     TFX's local runners log these events at level INFO, with the same message templates. Their thousands of other
     records are dropped without being formatted. With `show_warnings`, warnings and errors go to stderr; errors that
@@ -36,6 +38,7 @@ class ComponentProgress(logging.Handler):
         self._console = console
         self._started_at = 0.0
         self._is_cached = False
+        self._running = contextlib.ExitStack()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Handles one log record."""
@@ -45,8 +48,11 @@ class ComponentProgress(logging.Handler):
         elif _CACHED.fullmatch(template):
             self._is_cached = True
         elif _EXECUTING.fullmatch(template):
-            self._print(" ", "running ...", "dim")
+            if not shown_live():
+                self._print(" ", "running ...", "dim")
+            self._running.enter_context(progress(self._place))
         elif _FINISHED.fullmatch(template):
+            self._running.close()
             if self._is_cached:
                 self._print("=", "cached", "cyan")
             else:
@@ -57,6 +63,7 @@ class ComponentProgress(logging.Handler):
 
     def fail(self) -> None:
         """Prints that the current component failed, if one is running."""
+        self._running.close()
         if self.current:
             self._print("x", f"failed after {self._elapsed:.1f} s", "bold red")
 
@@ -65,18 +72,21 @@ class ComponentProgress(logging.Handler):
         return time.monotonic() - self._started_at
 
     def _print(self, mark: str, what: str, style: str) -> None:
-        position = self._components.index(self.current) + 1
         width = max(len(component) for component in self._components)
+        padding = " " * (width - len(self.current))
+        self._console.print(f"{mark} {self._place}{padding}  {what}", style=style, highlight=False, markup=False)
+
+    @property
+    def _place(self) -> str:
         total = str(len(self._components))
-        line = f"{mark} {position:>{len(total)}}/{total} {self.current:<{width}}  {what}"
-        self._console.print(line, style=style, highlight=False, markup=False)
+        return f"{self._components.index(self.current) + 1:>{len(total)}}/{total} {self.current}"
 
 
 @contextlib.contextmanager
 def component_progress(
     components: Sequence[str], console: Console, *, show_warnings: bool = False
 ) -> Iterator[ComponentProgress]:
-    """Shows progress during its block; other absl log records are hidden unless `show_warnings`.
+    """Shows the progress of components and of their stages; other absl log records are hidden unless `show_warnings`.
 
     Call `fail()` on the handler when the block catches an error.
     """
@@ -88,7 +98,8 @@ def component_progress(
     logger.handlers[:] = [handler]
     logger.propagate = False
     try:
-        yield handler
+        with show_progress(console):
+            yield handler
     finally:
         absl_logging.set_verbosity(before[0])
         logger.handlers[:] = before[1]

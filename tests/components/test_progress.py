@@ -7,6 +7,7 @@ import pytest
 from absl import logging as absl_logging
 from rich.console import Console
 
+from tfx_gnn.io.progress import progress
 from tfx_gnn_pipelines.progress import component_progress
 
 
@@ -32,17 +33,32 @@ def test_each_component_shows_position_and_what_happened(terminal, word):
     ]
 
 
-def test_failed_component_is_named(terminal):
-    with component_progress(["First"], terminal) as progress:
+def test_terminal_shows_the_running_component_in_its_display():
+    terminal = Console(file=io.StringIO(), force_terminal=True, force_interactive=True, width=80)
+    with component_progress(["First"], terminal):
         absl_logging.info("Component %s is running.", "First")
-        progress.fail()
+        absl_logging.info("Going to run a new execution %d", 4)
+        with progress("sampling", total=2) as advance, progress("other"):
+            advance(1)
+        absl_logging.info("Component %s is finished.", "First")
+        with progress("sampling"):
+            pass
+
+    assert "running ..." not in terminal.file.getvalue()
+    assert "+ 1/1 First  done in 0.0 s" in terminal.file.getvalue()
+
+
+def test_failed_component_is_named(terminal):
+    with component_progress(["First"], terminal) as handler:
+        absl_logging.info("Component %s is running.", "First")
+        handler.fail()
 
     assert terminal.file.getvalue() == "x 1/1 First  failed after 0.0 s\n"
 
 
 def test_failure_outside_a_component_prints_nothing(terminal):
-    with component_progress(["First"], terminal) as progress:
-        progress.fail()
+    with component_progress(["First"], terminal) as handler:
+        handler.fail()
 
     assert terminal.file.getvalue() == ""
 

@@ -1,4 +1,4 @@
-"""Errors on the command line: one line that says what to do, without a traceback."""
+"""Errors and Ctrl-C on the command line: one line that says what to do, without a traceback."""
 
 from __future__ import annotations
 
@@ -17,12 +17,22 @@ import typer
 from typer.core import TyperGroup
 
 from tfx_gnn.io.plain_console import PlainConsole
+from tfx_gnn.io.progress import show_progress
 
 ERROR_EXIT_CODE = 2
 """Exit code after an error that the user can fix, and after a wrong command line."""
 CLOSED_OUTPUT_EXIT_CODE = 128 + signal.SIGPIPE
 """Exit code where the reader of the output, such as `head`, has closed it; a shell's own for such a program."""
+INTERRUPTED_EXIT_CODE = 128 + signal.SIGINT
+"""Exit code after Ctrl-C; a shell's own for such a program."""
 
+_INTERRUPTED = "Interrupted. No half-written output is left: run the same command again"
+_KEPT = {
+    "sample": "; it goes on after the shards that are finished",
+    "train": "; it goes on from its newest checkpoint, if it has saved one",
+    "tune": "; it goes on after the trials that are finished",
+}
+"""What the same command goes on from, by the command's name."""
 _EXTRA_OF_MODULE = {
     "apache_beam": "beam",
     "cattrs": "beam",
@@ -71,12 +81,22 @@ _IS_ABOUT_A_COLUMN = re.compile(r", (line|row|record) \d+\.|must be one column o
 
 
 class OneLineErrors(TyperGroup):
-    """Group of commands that shows an error as one red line; with `--debug`, as a traceback."""
+    """Group of commands that shows an error as one red line; with `--debug`, as a traceback.
+
+    It also shows the progress of their stages, and after Ctrl-C how to go on.
+    """
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command line; shows an error that the user can fix and exits with code 2."""
+        """Runs the command line; shows an error that the user can fix and exits with code 2, after Ctrl-C with 130."""
+        console = PlainConsole(stderr=True)
         try:
-            return super().invoke(ctx)
+            with show_progress(console):
+                return super().invoke(ctx)
+        except KeyboardInterrupt as interruption:
+            # Stages that know more about how to go on say so.
+            how_to_go_on = str(interruption) or f"{_INTERRUPTED}{_KEPT.get(ctx.invoked_subcommand, '')}."
+            console.print(how_to_go_on, style="bold yellow", soft_wrap=True)
+            raise typer.Exit(INTERRUPTED_EXIT_CODE) from interruption
         except Exception as error:
             if isinstance(error, OSError) and _is_of_printing(error):
                 # What is still buffered would fail once more, with another exit code, when the interpreter ends.
@@ -87,7 +107,7 @@ class OneLineErrors(TyperGroup):
             if line is None:
                 raise
             line = name_flags(line, *ctx.meta.get(_VERB, ({}, {})))
-            PlainConsole(stderr=True).print(line, style="bold red", soft_wrap=True)
+            console.print(line, style="bold red", soft_wrap=True)
             raise typer.Exit(ERROR_EXIT_CODE) from error
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

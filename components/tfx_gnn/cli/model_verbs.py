@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +18,7 @@ from tfx_gnn.cli.option_flags import flags_of_options
 from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 from tfx_gnn.components.graph_pusher.options import GraphPusherOptions
 from tfx_gnn.components.graph_skew_validator.options import GraphSkewValidatorOptions
+from tfx_gnn.io.progress import progress
 
 if TYPE_CHECKING:
     from tfx_gnn.components.graph_evaluator.evaluation_report import TaskEvaluation
@@ -205,10 +208,17 @@ def predict(
         )
     answers = ServingModel(saved_model_dir).answers(itertools.chain([first], records))
     if as_json:
-        for answer in answers:
-            typer.echo(json.dumps(answer, ensure_ascii=False))
+        # A bar would break the lines where both are on one terminal.
+        with contextlib.nullcontext(int) if sys.stdout.isatty() else progress("predicting", unit="examples") as advance:
+            for answer in answers:
+                typer.echo(json.dumps(answer, ensure_ascii=False))
+                advance(1)
         return
-    rows = [_cells_of_answer(answer) for answer in answers]
+    with progress("predicting", unit="examples") as advance:
+        rows = []
+        for answer in answers:
+            rows.append(_cells_of_answer(answer))
+            advance()
     columns = list(dict.fromkeys(name for row in rows for name in row))
     table = Table(*columns, caption=f"answered by {saved_model_dir}", caption_justify="left")
     for row in rows:

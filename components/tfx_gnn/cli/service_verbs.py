@@ -87,10 +87,10 @@ def submit(
     client = connect_to(service, connection, is_patient=False)
     try:
         status = client.submit(pipeline, options)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interruption:
         again = "give the same command again" if submission else "look at the list of runs before you submit again"
-        _say(f"Interrupted. The run {options.name!r} may have been started: {again}.")
-        raise
+        message = f"Interrupted. The run {options.name!r} may have been started: {again}."
+        raise KeyboardInterrupt(message) from interruption
     if not wait:
         _print_run(status, as_json=as_json)
         return
@@ -309,9 +309,8 @@ def _wait(client: PipelineService, run: str, poll_seconds: float, timeout: float
 
     try:
         found = wait_for_run(client, run, poll_seconds=poll_seconds, timeout_seconds=timeout, report=_say)
-    except KeyboardInterrupt:
-        _say("Interrupted. The run goes on: wait again, or cancel it.")
-        raise
+    except KeyboardInterrupt as interruption:
+        raise KeyboardInterrupt("Interrupted. The run goes on: wait again, or cancel it.") from interruption
     if as_json:
         typer.echo(json.dumps(found.to_json(), indent=2))
     else:

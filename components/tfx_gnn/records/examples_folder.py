@@ -26,6 +26,7 @@ from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.io.fingerprint import fingerprint_text
 from tfx_gnn.io.folder_listing import list_entries
 from tfx_gnn.io.process_lock import has_locks
+from tfx_gnn.io.progress import BYTES, count_progress, progress
 from tfx_gnn.io.text_files import check_regular_file
 from tfx_gnn.serving.prediction import HIDDEN
 from tfx_gnn.serving.refusal_messages import plain_message
@@ -37,6 +38,8 @@ _RECORDS_AT_ONCE = 32
 _RECORDS_TO_REPEAT = 128  # A function call for each record would take longer than reading it.
 _GZIP_TRAILER_BYTES = 8
 _EMPTY_GZIP_BYTES = 20
+_RECORD_FRAME_BYTES = 16  # length and checksums of a TFRecord
+_GZIP_LENGTH_MODULUS = 2**32
 # If a gzip stream is cut off after this, it still yields the header of a record, and TensorFlow reports the damage.
 _SMALL_FILE_BYTES = 1024
 _SHARD_NAME = re.compile(r"(?P<prefix>.*)-(?P<shard>\d{5})-of-(?P<total>\d{5})(?P<suffix>.*)")
@@ -258,6 +261,28 @@ def fingerprint_examples_folder(examples_dir: str) -> str:
     return fingerprint_text("\n".join(lines))
 
 
+@contextlib.contextmanager
+def reading_progress(name: str, files: Sequence[RecordFile]) -> Iterator[None]:
+    """Shows as the progress of a stage what `read_records` and `count_records` read of files during its block."""
+    with progress(name, total=lambda: sum(map(_content_bytes, files)), unit=BYTES):
+        yield
+
+
+def count_records(records: Iterable[bytes]) -> None:
+    """Counts records that were read for `reading_progress`."""
+    count_progress(BYTES, sum(len(record) + _RECORD_FRAME_BYTES for record in records))
+
+
+def _content_bytes(file: RecordFile) -> int:
+    """Returns the length of a gzipped file's content; its trailer holds that modulo 2**32 (RFC 1952, section 2.3)."""
+    with tf.io.gfile.GFile(file.path, "rb") as opened:
+        size = opened.size()
+        opened.seek(max(size - 4, 0))
+        length = int.from_bytes(opened.read(), "little")
+    # Compression does not enlarge records; it may store them as they are.
+    return length + max(0, -(-(size - _EMPTY_GZIP_BYTES - length) // _GZIP_LENGTH_MODULUS)) * _GZIP_LENGTH_MODULUS
+
+
 def read_records(file: RecordFile) -> Iterator[bytes]:
     """Reads the records of a gzipped TFRecord file in order; raises ValueError if it is damaged."""
     records = tf.data.TFRecordDataset(file.path, compression_type="GZIP")
@@ -268,6 +293,7 @@ def read_records(file: RecordFile) -> Iterator[bytes]:
             for batch in records.batch(_RECORDS_AT_ONCE).as_numpy_iterator():
                 yield from batch
                 num_read += len(batch)
+                count_records(batch)
             if not num_read and _is_cut_off(file.path):
                 raise ValueError(
                     f"`examples_dir` must hold gzipped TFRecord files; got {place_of(file)}, which ends early. Copy it "

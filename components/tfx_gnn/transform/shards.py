@@ -169,6 +169,7 @@ class _TransformShard(beam.DoFn):
                 found = _count_numbers(batch, self._transform.raw_layout, file, num_records, records.numpy())
                 counts.update({part: merge_counts([counts[part], found[part]]) for part in counts})
                 num_records += len(records)
+                examples_folder.count_records(records.numpy())
                 if choice is not None:
                     choice.summaries.num_examples += len(records)
                     _summarize(batch, choice, file)

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from tfx_gnn.cli.app import app
 from tfx_gnn.cli.errors import error_line, flags_of, name_flags
@@ -165,3 +166,40 @@ def test_output_that_cannot_be_printed_ends_the_command_without_a_traceback(prin
     assert (closed.returncode, told) == (128 + signal.SIGPIPE, "")
     assert full.returncode == 2
     assert full.stderr.startswith("`standard output` must be readable and writable as needed; got No space left"), full
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("", "Interrupted. No half-written output is left: run the same command again.\n"),
+        ("The run goes on: wait again.", "The run goes on: wait again.\n"),
+    ],
+)
+def test_interrupted_command_says_how_to_go_on(monkeypatch, message, shown):
+    def interrupt(_):
+        if message:
+            raise KeyboardInterrupt(message)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("tfx_gnn_pipelines.project_schema.list_project_options", interrupt)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    result = CliRunner().invoke(app, ["options"], env={"COLUMNS": "40"})
+
+    signal.signal(signal.SIGINT, before)
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", shown)
+
+
+def test_interrupted_sampling_says_what_it_goes_on_after(monkeypatch, tmp_path):
+    def interrupt(**_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tfx_gnn.components.subgraph_example_gen.stage.generate_subgraph_examples", interrupt)
+    (tmp_path / "graphs.json").write_text("{}")
+
+    result = CliRunner().invoke(
+        app, ["sample", "--tables-dir", "t", "--examples-dir", "e", "--graph-level-examples", f"{tmp_path}/graphs.json"]
+    )
+
+    assert result.exit_code == 130
+    assert result.stderr.endswith("run the same command again; it goes on after the shards that are finished.\n")

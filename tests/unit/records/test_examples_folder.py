@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import gzip
+import io
 import itertools
 import pathlib
 import shutil
 
 import pytest
 import tensorflow as tf
+from rich.console import Console
 
+from tfx_gnn.io.progress import show_progress
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.examples_folder import (
     RecordFile,
@@ -259,3 +262,31 @@ def test_a_shard_without_records_and_files_of_other_names_are_no_loss(tmp_path):
     shutil.copy(tmp_path / "Split-train" / "graphs-00000-of-00001.gz", tmp_path / "Split-train" / "more.gz")
 
     assert [len(list(read_records(file))) for file in record_files(str(tmp_path))] == [0, 0]
+
+
+def test_reading_counts_all_bytes_of_the_files(tmp_path):
+    records = [bytes([number]) * 1000 for number in range(70)]
+    write_split_shard(str(tmp_path), "train", 0, 2, records)
+    write_split_shard(str(tmp_path), "train", 1, 2, [])
+    files = record_files(str(tmp_path))
+
+    with show_progress(Console(file=io.StringIO())) as display, examples_folder.reading_progress("validation", files):
+        for file in files:
+            assert len(list(read_records(file))) == (70 if file.shard == 0 else 0)
+        (stage,) = display.stages
+
+    # A TFRecord frames each record with 16 bytes.
+    assert (stage.done, stage.total) == (70 * 1016, 70 * 1016)
+
+
+def test_length_of_a_file_of_more_than_four_gibibytes_is_completed(tmp_path):
+    # Sparse: only its size and the last four bytes, the length modulo 2**32, are read.
+    path = tmp_path / "Split-train" / "graphs-00000-of-00001.gz"
+    path.parent.mkdir()
+    with path.open("wb") as file:
+        file.seek(5_000_000_000)
+        file.write((1_000_000_000).to_bytes(4, "little"))
+    files = record_files(str(tmp_path), takes_cut_off=True)
+
+    with show_progress(Console(file=io.StringIO())) as display, examples_folder.reading_progress("validation", files):
+        assert display.stages[0].total == 1_000_000_000 + 2**32

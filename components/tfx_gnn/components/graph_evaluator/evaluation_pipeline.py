@@ -19,7 +19,7 @@ from tfx_gnn.components.graph_evaluator.measures import Array, EvaluationSums, E
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import ReplicaSums, hash_examples
 from tfx_gnn.components.graph_evaluator.ranking import KnownLinks, RankingMeasure
 from tfx_gnn.components.graph_evaluator.slices import slice_value
-from tfx_gnn.records.examples_folder import RecordFile, place_of, read_records, record_files
+from tfx_gnn.records.examples_folder import RecordFile, place_of, read_records, reading_progress, record_files
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.serving.prediction import ServingModel
 
@@ -50,7 +50,7 @@ def gather_sums(
     learned = {name: measure for name, measure in measures.items() if measure.needs_baseline_split}
     evaluated_files = record_files(examples_dir, (split,))
     baseline_files = record_files(examples_dir, (baseline_split,), argument="baseline_split") if learned else []
-    with make_pipeline(beam_args) as pipeline:
+    with reading_progress("evaluation", [*baseline_files, *evaluated_files]), make_pipeline(beam_args) as pipeline:
         baselines = (
             pipeline
             | "BaselineFiles" >> beam.Create(baseline_files)

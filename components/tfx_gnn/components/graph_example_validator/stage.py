@@ -29,7 +29,12 @@ from tfx_gnn.components.graph_example_validator.validation_plan import make_vali
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.records.blessing import BlessingSubject, write_blessing
-from tfx_gnn.records.examples_folder import fingerprint_examples_folder, graph_schema_path, record_files
+from tfx_gnn.records.examples_folder import (
+    fingerprint_examples_folder,
+    graph_schema_path,
+    reading_progress,
+    record_files,
+)
 from tfx_gnn.records.findings import Finding
 from tfx_gnn.records.split_statistics import read_statistics, write_statistics
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema
@@ -100,7 +105,8 @@ def validate_graph_examples(
     with atomic_folders(
         {"statistics_dir": statistics_dir, "anomalies_dir": anomalies_dir, "blessing_dir": blessing_dir}
     ) as (statistics_partial, anomalies_partial, blessing_partial):
-        report = run_validation_pass(files, plan, scratch_dir=statistics_partial, beam_args=beam_args)
+        with reading_progress("validation", files):
+            report = run_validation_pass(files, plan, scratch_dir=statistics_partial, beam_args=beam_args)
         datasets = {split: report.dataset(split) for split in splits}
         shifts = _shifts(datasets, baseline, comparable, splits[0], options)
         anomalies = _anomalies(report, plan, shifts, options)

@@ -15,6 +15,7 @@ from tfx_gnn.components.graph_pusher.options import GraphPusherOptions
 from tfx_gnn.io.atomic_folder import atomic_folder
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.io.process_lock import has_locks
+from tfx_gnn.io.progress import progress
 from tfx_gnn.io.whole_files import copy_files
 from tfx_gnn.records import blessing, examples_folder
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE
@@ -281,12 +282,13 @@ def _verify(
     copy_dir: str, records: list[bytes], options: GraphPusherOptions
 ) -> tuple[VerificationReport, tuple[str, ...]]:
     """Verifies a copy of the model from another process; also returns the finite values that give NaN or infinity."""
-    report = verify_saved_model(
-        copy_dir,
-        records,
-        num_threads=options.num_verification_threads,
-        concurrent_seconds=options.verification_seconds,
-    )
+    with progress("verification"):
+        report = verify_saved_model(
+            copy_dir,
+            records,
+            num_threads=options.num_verification_threads,
+            concurrent_seconds=options.verification_seconds,
+        )
     doubtful = tuple(answer.text() for answer in report.out_of_domain if answer.is_doubtful)
     if doubtful and options.refuses_nonfinite_answers:
         raise ServingVerificationError(

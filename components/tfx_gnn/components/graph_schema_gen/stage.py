@@ -76,14 +76,15 @@ def generate_graph_schema(
         summarize = functools.partial(_check_file, checker=BatchChecker.by(schema, decisive=_DECISIVE))
     outputs = {"graph_schema_dir": graph_schema_dir, "schema_dir": schema_dir}
     with atomic_folders(outputs) as (graph_schema_partial, schema_partial):
-        summary = summarize_files(
-            files,
-            summarize=summarize,
-            merge=merge_summaries,
-            kind=ExamplesSummary,
-            scratch_dir=graph_schema_partial,
-            beam_args=beam_args,
-        )
+        with examples_folder.reading_progress("reading examples", files):
+            summary = summarize_files(
+                files,
+                summarize=summarize,
+                merge=merge_summaries,
+                kind=ExamplesSummary,
+                scratch_dir=graph_schema_partial,
+                beam_args=beam_args,
+            )
         if summary.num_broken:
             raise ValueError(f"{summary.first_broken} Examples that break a rule: {summary.num_broken}.")
         if not summary.num_examples:

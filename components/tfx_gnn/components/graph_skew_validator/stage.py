@@ -18,6 +18,7 @@ from tfx_gnn.components.graph_skew_validator.report import SkewReport, write_ske
 from tfx_gnn.components.graph_skew_validator.skew_accumulator import SkewAccumulator, pair_files, read_example_blocks
 from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.io.fingerprint import fingerprint_folders
+from tfx_gnn.io.progress import progress
 from tfx_gnn.records import blessing
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.serving.request_records import WRONG_SHAPE, DomainAnswer, label_keys, out_of_domain_requests
@@ -76,9 +77,11 @@ def validate_skew(
     ):
         accumulator = SkewAccumulator(training, served, batch_size)
         some: list[bytes] = []
-        for block in read_example_blocks(files, options.max_examples):
-            accumulator.add(block)
-            some += [pair.raw for pair in block.pairs][: _MAX_SOURCES - len(some)]
+        with progress("comparing", unit="examples") as advance:
+            for block in read_example_blocks(files, options.max_examples):
+                accumulator.add(block)
+                some += [pair.raw for pair in block.pairs][: _MAX_SOURCES - len(some)]
+                advance(len(block.pairs))
         if not accumulator.num_examples:
             raise ValueError(
                 f"`examples_dir` must hold at least one example; got none in {examples_dir!r}. "

@@ -1,7 +1,8 @@
-"""Progress of a training: a bar on a terminal or else one line per epoch, and input statistics for TensorBoard."""
+"""Progress of a training: its steps, one line per epoch, and input statistics for TensorBoard."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Sequence
@@ -9,24 +10,21 @@ from typing import Any
 
 import tensorflow as tf
 import tf_keras
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from tfx_gnn.io.plain_console import PlainConsole
+from tfx_gnn.io.progress import StageProgress, progress, say, shown_live
 from tfx_gnn.training.checkpoints.resumable_state import BestWeights
 from tfx_gnn.training.loop.training_loop import TrainingState
 
 
-def say(line: str) -> None:
-    """Shows a line on stderr while no progress bar is active."""
-    PlainConsole(stderr=True).print(line, soft_wrap=True)
-
-
 class TrainingProgress(tf_keras.callbacks.Callback):
-    """Shows epoch, loss and metrics on stderr instead of Keras' own output.
+    """Counts the steps of a training, with loss and metrics, and says one line per epoch unless a bar shows them.
 
-    `steps_per_epoch` is an estimate: after each epoch the bar uses the actual number of batches. With
-    `is_quiet` nothing is shown, so that only one of several processes reports.
+    Args:
+        num_epochs: epochs of the training.
+        steps_per_epoch: an estimate; after each epoch the total follows from the actual number of batches.
+        notes: lines to say first.
+        is_quiet: whether to show nothing, so that only one of several processes reports.
+        says_epochs: whether to say a line per epoch.
     """
 
     def __init__(
@@ -36,74 +34,71 @@ class TrainingProgress(tf_keras.callbacks.Callback):
         steps_per_epoch: int,
         notes: Sequence[str] = (),
         is_quiet: bool = False,
-        console: Console | None = None,
+        says_epochs: bool = True,
     ) -> None:
         super().__init__()
         self._num_epochs = num_epochs
         self._steps_per_epoch = steps_per_epoch
         self._notes = tuple(notes)
-        self._console = console or PlainConsole(stderr=True, quiet=is_quiet)
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[figures]}", markup=False),
-            console=self._console,
-            disable=is_quiet or not self._console.is_terminal,
-        )
-        self._task: TaskID | None = None
+        self._is_quiet = is_quiet
+        self._says_epochs = says_epochs
+        self._stack = contextlib.ExitStack()
+        self._stage: StageProgress | None = None
         self._epoch = 0
-        self._steps_before = 0
         self._steps = 0
         self._validation_figures = ""
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Starts the bar."""
+        """Says the notes."""
         logging.getLogger("tensorflow").addFilter(_is_worth_reading)
         for note in self._notes:
-            self._console.print(note, markup=False, soft_wrap=True)
-        self._task = self._progress.add_task(
-            "Training", total=self._num_epochs * self._steps_per_epoch, figures="", start=True
-        )
-        self._progress.start()
+            self.say(note)
 
     def say(self, line: str) -> None:
-        """Shows a line, above the bar."""
-        self._console.print(line, markup=False, soft_wrap=True)
+        """Says a line."""
+        if not self._is_quiet:
+            say(line)
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Counts steps from the start of the epoch."""
+        self._epoch = epoch
+        self._steps = 0
+
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Starts to count where a training begins or resumes."""
+        if self._stage is None and not self._is_quiet:
+            before = self._epoch * self._steps_per_epoch + batch
+            total = self._num_epochs * self._steps_per_epoch
+            self._stage = self._stack.enter_context(progress("training", total=total, unit="steps", done=before))
+            self._steps = batch
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Moves the bar by one batch."""
+        """Counts the steps up to this one."""
+        if self._stage is not None:
+            self._stage(batch + 1 - self._steps, note=lambda: self._note(logs or {}))
         self._steps = batch + 1
-        if self._task is not None and not self._progress.disable:
-            figures = " ".join(filter(None, (_figures(logs or {}), self._validation_figures)))
-            self._progress.update(
-                self._task,
-                completed=self._steps_before + self._steps,
-                description=f"Epoch {self._epoch + 1}/{self._num_epochs}",
-                figures=figures,
-            )
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Prints the epoch's line if there is no bar, else sets the bar's length from the actual number of batches."""
-        self._epoch = epoch + 1
-        self._steps_before += self._steps
-        if self._task is not None:
-            remaining = (self._num_epochs - self._epoch) * self._steps
-            self._progress.update(self._task, total=self._steps_before + remaining)
+        """Says the epoch's line, and expects as many batches of the epochs that remain."""
         logs = logs or {}
         self._validation_figures = _figures({name: value for name, value in logs.items() if name.startswith("val_")})
-        if self._progress.disable:
-            self._console.print(f"epoch {epoch + 1}/{self._num_epochs} {_figures(logs)}", markup=False, soft_wrap=True)
+        if self._stage is not None:
+            self._stage.total = self._stage.done + (self._num_epochs - epoch - 1) * self._steps
+        if self._says_epochs and not shown_live():
+            self.say(f"epoch {epoch + 1}/{self._num_epochs} {_figures(logs)}")
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Ends the bar."""
+        """Ends the count."""
         self.close()
 
     def close(self) -> None:
-        """Ends the bar, also after an interruption; may be called twice."""
-        self._progress.stop()
+        """Ends the count, also after an interruption; may be called twice."""
+        self._stack.close()
         logging.getLogger("tensorflow").removeFilter(_is_worth_reading)
+
+    def _note(self, logs: dict[str, Any]) -> str:
+        figures = (f"epoch {self._epoch + 1}/{self._num_epochs}", _figures(logs), self._validation_figures)
+        return " ".join(filter(None, figures))
 
 
 class InputScalars(tf_keras.callbacks.Callback):

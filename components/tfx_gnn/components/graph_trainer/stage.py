@@ -12,7 +12,6 @@ import tensorflow as tf
 from tfx_gnn.components.graph_trainer import output_folders as trainer_outputs
 from tfx_gnn.components.graph_trainer.device_memory import memory_errors_explained
 from tfx_gnn.components.graph_trainer.output_folders import OutputFolders, check_places, finished_outputs
-from tfx_gnn.components.graph_trainer.progress import say
 from tfx_gnn.components.graph_trainer.tpu_readiness import check_training_for_tpu
 from tfx_gnn.components.graph_trainer.training_run import SAVED_MODELS, Exporters, Training, errors_of_other_processes
 from tfx_gnn.distribution.cluster import (
@@ -26,6 +25,7 @@ from tfx_gnn.distribution.cluster import (
 from tfx_gnn.distribution.options import PARAMETER_SERVER, TPU
 from tfx_gnn.distribution.strategies import make_strategy
 from tfx_gnn.io.process_lock import has_locks
+from tfx_gnn.io.progress import say
 from tfx_gnn.training.best_hyperparameters import with_best_hyperparameters
 from tfx_gnn.training.checkpoints.checkpoints import locked_checkpoints, remove_checkpoints
 from tfx_gnn.training.checkpoints.training_fingerprint import hash_fingerprint, training_fingerprint

@@ -234,8 +234,8 @@ class Training:
                 )
             except TrainingPreemptedError as stopped:
                 if stop.is_interrupt:
-                    progress.say(f"{stopped} Run the same command again to resume from there.")
-                    raise KeyboardInterrupt from stopped
+                    again = f"{stopped} Run the same command again to resume from there."
+                    raise KeyboardInterrupt(again) from stopped
                 raise
         if self._role.is_chief:
             # Copy, don't move: a run killed after this point resumes from the originals.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import uuid
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.io.user_code import load_function
 from tfx_gnn.records import examples_folder
-from tfx_gnn.records.examples_folder import RecordFile, fingerprint_examples_folder, record_files
+from tfx_gnn.records.examples_folder import RecordFile, fingerprint_examples_folder, reading_progress, record_files
 from tfx_gnn.records.graph_layout import graph_layout
 from tfx_gnn.records.summary_pass import make_pipeline, take_merged, write_merged
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema, write_tfmd_schema
@@ -248,7 +249,13 @@ def _run(
     tf.io.gfile.makedirs(scratch_dir)
     shards_path = os.path.join(scratch_dir, "shards.json")
     cache = CacheFolders(read=analyzer_cache_dir, written=outputs.analyzer_cache)
-    with make_pipeline(beam_args) as pipeline, tft_beam.Context(temp_dir=scratch_dir, force_tf_compat_v1=False):
+    # The transform reads the analyzed files once more.
+    read = [*itertools.chain.from_iterable(data.spans), *files]
+    with (
+        reading_progress("transform", read),
+        make_pipeline(beam_args) as pipeline,
+        tft_beam.Context(temp_dir=scratch_dir, force_tf_compat_v1=False),
+    ):
         transform_fn, counted = analyze(pipeline, data, source, preprocessing_fn, cache)
         written = transform_fn | "WriteTransformFn" >> tft_beam.WriteTransformFn(outputs.transform_graph)
         if outputs.pre_transform_stats:

@@ -7,17 +7,15 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tfx_gnn.components.graph_tuner.options import GRID, HYPERBAND, MEDIAN, TPE, GraphTunerOptions
 from tfx_gnn.components.graph_tuner.search_space import Choice, FloatRange, IntRange, SearchRange
 from tfx_gnn.components.graph_tuner.trials import COMPLETE, FAILED, PRUNED, Trial, TrialFolder
-from tfx_gnn.io.plain_console import PlainConsole
+from tfx_gnn.io.progress import StageProgress, progress, say
 from tfx_gnn.training.checkpoints.nonfinite_guard import LOSS
 from tfx_gnn.training.options import VALIDATION_LOSS
 
@@ -202,54 +200,47 @@ class SearchObserver(Protocol):
 
 
 class TuningProgress:
-    """Shows trials on stderr; a `SearchObserver`."""
+    """Counts trials, and says a line about each; a `SearchObserver`."""
 
-    def __init__(self, options: GraphTunerOptions, console: Console | None = None) -> None:
+    def __init__(self, options: GraphTunerOptions) -> None:
         self._options = options
-        self._console = console or PlainConsole(stderr=True)
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[figures]}", markup=False),
-            console=self._console,
-            disable=not self._console.is_terminal,
-        )
+        self._stack = ExitStack()
+        self._stage: StageProgress | None = None
         self._num_trials = 0
         self._best: float | None = None
 
     def on_search_begin(self, num_trials: int, finished: list[Trial]) -> None:
-        """Shows where the search resumes."""
+        """Says where the search resumes."""
         self._num_trials = num_trials
-        self._task = self._progress.add_task("Trials", total=num_trials, completed=len(finished), figures="")
         for trial in finished:
             self._take(trial)
         if finished:
-            self._say(f"resuming after {len(finished)} of {num_trials} trials{self._best_text()}")
-        self._progress.start()
+            say(f"resuming after {len(finished)} of {num_trials} trials{self._best_text()}")
+        count = progress("tuning", total=num_trials, unit="trials", done=len(finished))
+        self._stage = self._stack.enter_context(count)
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
-        """Shows the epoch after the bar."""
-        if not self._progress.disable:
-            figures = f"epoch {epoch + 1}/{self._options.trainer.num_epochs} {self._options.objective} "
-            self._progress.update(
-                self._task, figures=f"{figures}{logs[self._options.objective]:.4f}{self._best_text()}"
-            )
+        """Shows the objective after the epoch."""
+        if self._stage is not None:
+            value = logs[self._options.objective]
+            epochs = f"epoch {epoch + 1}/{self._options.trainer.num_epochs}"
+            self._stage.note = f"{epochs} {self._options.objective} {value:.4f}{self._best_text()}"
 
     def on_trial_end(self, trial: Trial) -> None:
-        """Prints a line, and moves the bar."""
+        """Says the trial's values and result, and counts it."""
         self._take(trial)
         values = ", ".join(f"{name}={_short(value)}" for name, value in trial.hyperparameters.items())
         result = f"{self._options.objective} {trial.value:.4f}" if trial.value is not None else trial.state
         if trial.state == FAILED:
             result = f"failed: {trial.error}"
-        self._say(f"trial {trial.number + 1}/{self._num_trials} {values}: {result}")
-        self._progress.update(self._task, completed=trial.number + 1, figures=self._best_text().lstrip(", "))
+        say(f"trial {trial.number + 1}/{self._num_trials} {values}: {result}")
+        if self._stage is not None:
+            self._stage.note = self._best_text().lstrip(", ")
+            self._stage()
 
     def close(self) -> None:
-        """Removes the bar, even after an interruption."""
-        self._progress.stop()
+        """Ends the count, even after an interruption."""
+        self._stack.close()
 
     def _take(self, trial: Trial) -> None:
         if trial.state == COMPLETE and trial.value is not None:
@@ -258,9 +249,6 @@ class TuningProgress:
 
     def _best_text(self) -> str:
         return "" if self._best is None else f", best {self._best:.4f}"
-
-    def _say(self, line: str) -> None:
-        self._console.print(line, markup=False, soft_wrap=True)
 
 
 class SearchFailedError(ValueError):

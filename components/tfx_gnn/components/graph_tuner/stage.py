@@ -12,6 +12,7 @@ from typing import Any
 
 import tf_keras
 
+from tfx_gnn.components.graph_trainer.progress import TrainingProgress
 from tfx_gnn.components.graph_tuner.options import GraphTunerOptions
 from tfx_gnn.components.graph_tuner.search import SearchObserver, TrainedTrial, TuningProgress, best_trial, search
 from tfx_gnn.components.graph_tuner.trials import TrialFolder, TuningSummary, write_tuning_summary
@@ -177,8 +178,12 @@ class TrialTrainer:
         setup, options = self._setup, self._setup.options
         builder = dataclasses.replace(setup.builder, hyperparameters=hyperparameters)
         state = TrainingState()
+        steps = TrainingProgress(
+            num_epochs=options.num_epochs, steps_per_epoch=setup.steps_per_epoch, says_epochs=False
+        )
         try:
             with (
+                contextlib.closing(steps),
                 libraries_traced_as_written(),
                 seeded(options.training_seed, deterministic=options.execution.deterministic),
             ):
@@ -192,7 +197,7 @@ class TrialTrainer:
                     evaluate=setup.evaluation(model),
                     num_epochs=options.num_epochs,
                     state=state,
-                    callbacks=[*([best] if best is not None else []), _EpochReporter(report)],
+                    callbacks=[*([best] if best is not None else []), _EpochReporter(report), steps],
                 )
                 return TrainedTrial(
                     epochs=tuple(state.history),

@@ -27,7 +27,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.fields import row_indices
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.records.examples_folder import RecordFile, place_of
+from tfx_gnn.records.examples_folder import RecordFile, count_records, place_of
 from tfx_gnn.records.summary_pass import make_pipeline
 
 _READ_BATCH = 1024
@@ -162,7 +162,7 @@ class _SummarizeFile(beam.DoFn):
         records = tf.data.TFRecordDataset(file.path, compression_type="GZIP").batch(_READ_BATCH).prefetch(1)
         ties = dict(self._columns.readout_of)
         summary: list[SplitSummary] = []
-        for rows, hashes in _blocks(tf.nest.map_structure(np.asarray, self._measure(batch)) for batch in records):
+        for rows, hashes in _blocks(self._measured(records)):
             sizes = rows[:, :-2]
             if sizes.min(initial=0) < 0 or sizes.max(initial=0) > _MAX_SIZE:
                 message = f"A `#size` of {sizes.min()} or {sizes.max()}, not in [0, {_MAX_SIZE}]."
@@ -171,6 +171,12 @@ class _SummarizeFile(beam.DoFn):
             part = SplitSummary.of_graphs(limited, hashes, ties)
             summary = [merge_split_summaries([*summary, part])]
         return summary[0] if summary else None
+
+    def _measured(self, batches: tf.data.Dataset) -> Iterator[tuple[Any, Any]]:
+        for batch in batches:
+            rows, hashes = self._measure(batch)
+            yield np.asarray(rows), np.asarray(hashes)
+            count_records(batch.numpy())
 
     def _degree_bucket(self, parsed: dict[str, Any], zeros: tf.Tensor) -> tf.Tensor:
         """0 for degree 0, and i for degrees in [2**(i-1), 2**i)."""

@@ -27,7 +27,7 @@ from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.io import options_json
 from tfx_gnn.io.atomic_folder import atomic_folder
 from tfx_gnn.records import examples_folder
-from tfx_gnn.records.examples_folder import record_files
+from tfx_gnn.records.examples_folder import reading_progress, record_files
 from tfx_gnn.records.size_constraints_file import (
     Budget,
     SizeConstraintsFile,
@@ -91,7 +91,8 @@ def learn_size_constraints(
     slice_keys = SliceKeys.of(spec, options.label_feature)
     class_names = _class_names(transform_graph_dir, options.class_vocabulary)
     with atomic_folder(size_constraints_dir, name="size_constraints_dir") as partial:
-        summary = summarize_sizes(files, columns, slice_keys, scratch_dir=partial, beam_args=beam_args)
+        with reading_progress("measuring sizes", files):
+            summary = summarize_sizes(files, columns, slice_keys, scratch_dir=partial, beam_args=beam_args)
         _check_summary(summary, examples_dir, options)
         _check_schema(summary, columns, examples_dir, graph_schema_dir)
         sizes = SizesOfSplits(

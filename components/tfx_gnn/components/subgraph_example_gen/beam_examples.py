@@ -13,6 +13,7 @@ import tensorflow as tf
 from tfx_gnn.components.subgraph_example_gen.in_memory_examples import MadeExamples
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.io import options_json
+from tfx_gnn.io.progress import progress
 from tfx_gnn.io.whole_files import write_whole
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.sampling.beam.graph_level_pipeline import write_graph_level_examples_with_beam
@@ -56,15 +57,16 @@ def sample_on_beam(
     if reports is None:
         if tf.io.gfile.exists(index_dir):
             tf.io.gfile.rmtree(index_dir)
-        built = build_index(
-            make_pipeline=pipeline,
-            tables_dir=tables_dir,
-            index_dir=index_dir,
-            plan=plan,
-            rules=rules,
-            access=access,
-            options=index_options,
-        )
+        with progress("indexing tables"):
+            built = build_index(
+                make_pipeline=pipeline,
+                tables_dir=tables_dir,
+                index_dir=index_dir,
+                plan=plan,
+                rules=rules,
+                access=access,
+                options=index_options,
+            )
         check_tables()
         reports = dict(built.tables)
         _copy_dead_letters(built.dead_letters, os.path.join(folder, DEAD_LETTERS_DIR))
@@ -74,15 +76,18 @@ def sample_on_beam(
     finished = ShardLog(folder).read()
     missing = [(split, shard) for split in num_seeds for shard in range(num_shards) if (split, shard) not in finished]
     if missing:
-        sample_with_beam(
-            make_pipeline=pipeline,
-            index_dir=index_dir,
-            examples_dir=folder,
-            plan=plan,
-            sampling_seed=sampling_seed,
-            num_shards=num_shards,
-            shards=missing,
-        )
+        # About the same number of seeds comes into each shard of a split.
+        total = round(sum(num_seeds[split] / num_shards for split, _ in missing))
+        with progress("sampling", total=total, unit="examples"):
+            sample_with_beam(
+                make_pipeline=pipeline,
+                index_dir=index_dir,
+                examples_dir=folder,
+                plan=plan,
+                sampling_seed=sampling_seed,
+                num_shards=num_shards,
+                shards=missing,
+            )
     tf.io.gfile.rmtree(index_dir)
     tf.io.gfile.remove(os.path.join(folder, _TABLES_FILE))
     of_seeds = "seeds" if plan.seed_table else f"{'edges' if plan.is_link_plan else 'nodes'}/{plan.seed_set}"
@@ -109,16 +114,17 @@ def convert_on_beam(
 
     All workers must be able to access `tables_dir` and `folder`.
     """
-    report = write_graph_level_examples_with_beam(
-        make_pipeline=functools.partial(make_pipeline, tuple(beam_args)),
-        tables_dir=tables_dir,
-        tables_schema=schema,
-        examples_dir=folder,
-        spec=spec,
-        num_shards=num_shards,
-        rules=rules,
-        access=access,
-    )
+    with progress("converting graphs"):
+        report = write_graph_level_examples_with_beam(
+            make_pipeline=functools.partial(make_pipeline, tuple(beam_args)),
+            tables_dir=tables_dir,
+            tables_schema=schema,
+            examples_dir=folder,
+            spec=spec,
+            num_shards=num_shards,
+            rules=rules,
+            access=access,
+        )
     check_tables()
     write_dead_letters(os.path.join(folder, DEAD_LETTERS_DIR), report.problems)
     return MadeExamples(num_seeds=report.num_graphs, num_no_seeds=report.num_unused, tables=report.tables)

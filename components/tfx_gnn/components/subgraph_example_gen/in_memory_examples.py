@@ -10,10 +10,9 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.io.progress import progress
 from tfx_gnn.records import examples_folder
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.engine.sampled_subgraphs import SampledSubgraphs, SubgraphStatisticsBuilder
@@ -166,11 +165,11 @@ def _write_missing_shards(folder: str, splits: Iterable[str], source: _Source, n
             itertools.pairwise(shard_bounds(source.keys_of(split), num_shards).tolist())
         )
     ]
-    with _progress() as progress:
-        task = progress.add_task("Making examples", total=sum(stop - start for _, _, start, stop in shards))
+    sizes = {(split, shard): stop - start for split, shard, start, stop in shards}
+    done = sum(size for of, size in sizes.items() if of in finished)
+    with progress("sampling", total=sum(sizes.values()), unit="examples", done=done) as advance:
         for split, shard, start, stop in shards:
             if (split, shard) in finished:
-                progress.advance(task, stop - start)
                 continue
             statistics = SubgraphStatisticsBuilder()
             statistics.add_split(split)
@@ -183,14 +182,8 @@ def _write_missing_shards(folder: str, splits: Iterable[str], source: _Source, n
             ) -> Iterator[bytes]:
                 for graphs, records in source.batches(split, start, stop):
                     statistics.add(split, graphs)
-                    progress.advance(task, len(records))
+                    advance(len(records))
                     yield from records
 
             examples_folder.write_split_shard(folder, split, shard, num_shards, make_records())
             log.note(split, shard, statistics.build())
-
-
-def _progress() -> Progress:
-    console = Console(stderr=True)
-    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=console, disable=not console.is_terminal)

@@ -21,6 +21,7 @@ from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.io import options_json
 from tfx_gnn.io.atomic_folder import atomic_folder
+from tfx_gnn.io.progress import progress
 from tfx_gnn.io.text_files import parse_json
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.examples_folder import record_files, shuffled_records
@@ -208,9 +209,11 @@ def write_precomputed_batches(
         batches = padded_batches(records, create_graph_spec_from_schema_pb(schema), budget, options.batching)
         layout = PrecomputedBatchRecords(batches.element_spec)
         epochs = []
-        for epoch in range(options.num_epochs):
-            start.set(epoch)
-            epochs.append(_write_epoch(batches, layout, partial, epoch))
+        with progress("writing batches", total=options.num_epochs, unit="epochs") as advance:
+            for epoch in range(options.num_epochs):
+                start.set(epoch)
+                epochs.append(_write_epoch(batches, layout, partial, epoch))
+                advance()
         manifest = PrecomputedBatchesManifest(
             data_fingerprint=fingerprint_examples(transformed_examples_dir, (options.split,)),
             graph_schema_fingerprint=fingerprint_graph_schema(transformed_graph_schema_dir),

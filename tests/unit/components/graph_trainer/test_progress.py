@@ -12,6 +12,7 @@ import tf_keras
 from rich.console import Console
 
 from tfx_gnn.components.graph_trainer.progress import InputScalars, TrainingProgress, read_learning_rate
+from tfx_gnn.io.progress import show_progress
 from tfx_gnn.training.data.input_pipeline import EpochInput
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 from tfx_gnn.training.loop.training_loop import TrainingState
@@ -24,21 +25,31 @@ def model():
     return model
 
 
-def _train(model, console, epochs=2, steps_per_epoch=3):
+def _train(model, epochs=2, steps_per_epoch=3, **options):
     x = np.zeros([6, 1], np.float32)
     y = np.ones([6, 1], np.float32)
-    progress = TrainingProgress(num_epochs=epochs, steps_per_epoch=steps_per_epoch, console=console)
+    progress = TrainingProgress(num_epochs=epochs, steps_per_epoch=steps_per_epoch, **options)
     with libraries_traced_as_written():
         model.fit(x, y, batch_size=2, epochs=epochs, verbose=0, validation_data=(x, y), callbacks=[progress])
     return progress
 
 
-def test_each_epoch_is_one_plain_line_where_there_is_no_terminal(model):
-    text = io.StringIO()
+class LastText(tf_keras.callbacks.Callback):
+    """Keeps what the display would show after the last step."""
 
-    _train(model, Console(file=text, force_terminal=False, width=40))
+    def __init__(self, display):
+        super().__init__()
+        self._display = display
+        self.text = ""
 
-    lines = text.getvalue().splitlines()
+    def on_epoch_end(self, epoch, logs=None):
+        self.text = self._display.stages[-1].text()
+
+
+def test_each_epoch_is_one_plain_line_where_there_is_no_terminal(model, capfd):
+    _train(model)
+
+    lines = capfd.readouterr().err.splitlines()
     assert len(lines) == 2
     # Biases start at 0 and the target is 1: the first step's loss is 1, the mean is below.
     assert lines[0].startswith("epoch 1/2 loss 0.9")
@@ -46,35 +57,46 @@ def test_each_epoch_is_one_plain_line_where_there_is_no_terminal(model):
     assert lines[1].startswith("epoch 2/2 loss ")
 
 
-def test_terminal_shows_one_bar_over_all_epochs(model):
-    text = io.StringIO()
+@pytest.mark.parametrize("options", [{"is_quiet": True}, {"says_epochs": False}])
+def test_epochs_are_not_said_where_another_says_them(model, capfd, options):
+    _train(model, **options)
 
-    _train(model, Console(file=text, force_terminal=True, width=200))
-
-    assert "Epoch 2/2" in text.getvalue()
-    assert "6/6" in text.getvalue()
-    assert "epoch 1/2 loss" not in text.getvalue()
+    assert not capfd.readouterr().err
 
 
 @pytest.mark.parametrize("expected", [1, 2, 5])
-def test_bar_goes_by_the_batches_there_were_not_by_those_expected(model, expected):
+def test_steps_are_counted_by_the_batches_there_were_not_by_those_expected(model, expected):
     text = io.StringIO()
+    console = Console(file=text, force_terminal=True, force_interactive=True, width=200)
 
-    _train(model, Console(file=text, force_terminal=True, width=200), epochs=3, steps_per_epoch=expected)
+    with show_progress(console) as display:
+        progress = TrainingProgress(num_epochs=3, steps_per_epoch=expected)
+        last = LastText(display)
+        with libraries_traced_as_written():
+            data = np.zeros([6, 1], np.float32), np.ones([6, 1], np.float32)
+            model.fit(*data, batch_size=2, epochs=3, verbose=0, callbacks=[progress, last])
 
-    without_colors = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text.getvalue())
-    assert re.findall(r"\d+/\d+", without_colors)[-1] == "9/9"
+    assert last.text.startswith("training 100 %, 9/9 steps, epoch 1/3 loss ")
+    assert "epoch 1/3 loss" not in re.sub(r"training[^\n]*", "", text.getvalue())
 
 
-def test_bar_can_be_closed_twice(model):
-    progress = _train(model, Console(file=io.StringIO(), force_terminal=True))
+def test_a_training_that_resumes_counts_from_there():
+    progress = TrainingProgress(num_epochs=4, steps_per_epoch=10)
 
-    progress.close()
+    with show_progress(Console(file=io.StringIO())) as display:
+        progress.on_epoch_begin(2)
+        progress.on_train_batch_begin(5)
+        progress.on_train_batch_end(7)
+        (stage,) = display.stages
+        assert (stage.done, stage.total) == (28, 40)
+        progress.close()
+        progress.close()
+        assert display.stages == ()
 
 
 def test_complaints_about_fast_steps_are_held_back_and_others_are_not(model, caplog):
     logger = logging.getLogger("tensorflow")
-    progress = TrainingProgress(num_epochs=1, steps_per_epoch=1, console=Console(file=io.StringIO()))
+    progress = TrainingProgress(num_epochs=1, steps_per_epoch=1)
     progress.on_train_begin()
 
     with caplog.at_level(logging.WARNING, logger="tensorflow"):

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import os
 
 import pytest
-from rich.console import Console
 
 from tfx_gnn.components.graph_tuner.options import GraphTunerOptions
 from tfx_gnn.components.graph_tuner.search import TuningProgress
@@ -55,16 +53,17 @@ def folders(transformed_star, tmp_path_factory):
     return {**inputs, "size_constraints_dir": sizes}
 
 
-def test_a_search_that_was_killed_goes_on_and_leaves_what_it_found(folders, tuned_model, tmp_path):
+def test_a_search_that_was_killed_goes_on_and_leaves_what_it_found(folders, tuned_model, tmp_path, capfd):
     assert tuned_model.__name__ == "tuned_model"
-    first, second = io.StringIO(), io.StringIO()
+    capfd.readouterr()
     with pytest.raises(KeyboardInterrupt):
         tune_graph_model(
             **folders,
             best_hyperparameters_dir=str(tmp_path / "1"),
             options=OPTIONS,
-            observer=KilledAfterTwoTrials(OPTIONS, Console(file=first, width=200)),
+            observer=KilledAfterTwoTrials(OPTIONS),
         )
+    first = capfd.readouterr().err
     left = [path.name for path in tmp_path.iterdir()]
     # Anybody could have made a link of that name, to trials that never were.
     os.rename(tmp_path / left[0], tmp_path / "elsewhere")
@@ -74,12 +73,8 @@ def test_a_search_that_was_killed_goes_on_and_leaves_what_it_found(folders, tune
     (tmp_path / left[0]).unlink()
     os.rename(tmp_path / "elsewhere", tmp_path / left[0])
     # A retry has another output folder, beside the first one.
-    found = tune_graph_model(
-        **folders,
-        best_hyperparameters_dir=str(tmp_path / "2"),
-        options=OPTIONS,
-        observer=TuningProgress(OPTIONS, Console(file=second, width=200)),
-    )
+    found = tune_graph_model(**folders, best_hyperparameters_dir=str(tmp_path / "2"), options=OPTIONS)
+    second = capfd.readouterr().err
 
     assert len(left) == 1
     assert left[0].startswith(".search-")
@@ -99,11 +94,11 @@ def test_a_search_that_was_killed_goes_on_and_leaves_what_it_found(folders, tune
     assert read_tuning_summary(str(tmp_path / "2")) == found
     best = json.loads((tmp_path / "2" / "best_hyperparameters.json").read_text())
     assert best == {"learning_rate": 0.05, "units": found.best.hyperparameters["units"]}
-    assert [line.split(":")[0] for line in first.getvalue().splitlines()] == [
+    assert [line.split(":")[0] for line in first.splitlines()] == [
         "trial 1/3 units=4",
         "trial 2/3 units=13",
     ]
-    assert [line.split(":")[0] for line in second.getvalue().splitlines()] == [
+    assert [line.split(":")[0] for line in second.splitlines()] == [
         f"resuming after 2 of 3 trials, best {four.value:.4f}",
         "trial 3/3 units=8",
     ]

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfx_gnn.io.progress import count_progress
 from tfx_gnn.sampling.beam.index import files
 from tfx_gnn.sampling.beam.index.partitions import positions_in
 from tfx_gnn.sampling.beam.index.reader import GraphIndex
@@ -260,4 +261,6 @@ class AssembleBlocks(beam.DoFn):
         statistics = SubgraphStatisticsBuilder()
         statistics.add(self._splits[state.block.split], block.subgraphs)
         key = state.block.split, state.block.shard(self._num_shards)
-        yield key, (state.block.block, write_block(self._examples_dir, records), statistics.build())
+        written = write_block(self._examples_dir, records)
+        count_progress("examples", len(records))
+        yield key, (state.block.block, written, statistics.build())
