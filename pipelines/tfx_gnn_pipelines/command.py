@@ -22,6 +22,7 @@ from tfx_gnn_pipelines.services import Service
 if TYPE_CHECKING:
     from tfx_gnn_pipelines.config import PipelineConfig
     from tfx_gnn_pipelines.emulator.launcher import ContainerEngine
+    from tfx_gnn_pipelines.run_outcome import RunOutcome
 
 EXIT_NOT_PUSHED = 1
 EXIT_FAILED = 2
@@ -335,12 +336,27 @@ def _run_here(
     console.print(
         f"Pipeline {config.pipeline_name}, runner {runner.value}", style="bold", highlight=False, soft_wrap=True
     )
+    from tfx_gnn_pipelines.finished_run import find_finished_run
+    from tfx_gnn_pipelines.summary import print_summary, summarize
+
+    outcome = find_finished_run(config)
+    if outcome is None:
+        outcome = _run_steps(config, runner, console, as_json=as_json, debug=debug)
+    else:
+        console.print(f"= {len(outcome.steps)} steps cached: nothing has changed since they ran", style="cyan")
+    seconds = time.monotonic() - started_at
+    print_summary(console, outcome, seconds)
+    if as_json:
+        typer.echo(json.dumps(summarize(outcome, seconds)))
+    return outcome.is_pushed
+
+
+def _run_steps(config: PipelineConfig, runner: Runner, console: Console, *, as_json: bool, debug: bool) -> RunOutcome:
+    """Runs the steps of which TFX finds no cached outputs."""
     from tfx_gnn.io.quiet_libraries import quiet_first_compilation
     from tfx_gnn_pipelines.assembly import component_ids
-    from tfx_gnn_pipelines.lineage import read_latest_run
     from tfx_gnn_pipelines.local_runs import run_locally, run_on_beam
     from tfx_gnn_pipelines.progress import component_progress
-    from tfx_gnn_pipelines.summary import print_summary, summarize
 
     run_pipeline = run_on_beam if runner is Runner.BEAM else run_locally
     if not debug:
@@ -349,15 +365,10 @@ def _run_here(
     prints = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
     with prints, component_progress(component_ids(config), console, show_warnings=debug) as progress:
         try:
-            run_pipeline(config)
+            return run_pipeline(config)
         except BaseException:
             progress.fail()
             raise
-    runs, seconds = read_latest_run(config.metadata_path), time.monotonic() - started_at
-    pushed = print_summary(console, config, runs, seconds)
-    if as_json:
-        typer.echo(json.dumps(summarize(config, runs, seconds)))
-    return pushed
 
 
 def _compile(

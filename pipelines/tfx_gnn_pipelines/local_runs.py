@@ -13,21 +13,30 @@ from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 from tfx_gnn.io.process_lock import process_lock
 from tfx_gnn_pipelines.assembly import build_pipeline
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
-from tfx_gnn_pipelines.lineage import close_abandoned_executions, record_error
+from tfx_gnn_pipelines.finished_run import fingerprint_run, forget_finished_run, remember_finished_run
+from tfx_gnn_pipelines.lineage import close_abandoned_executions, read_latest_run, record_error
+from tfx_gnn_pipelines.run_outcome import RunOutcome, read_outcome
 
 _LOCK_FILE = ".lock"
 
 
-def run_locally(config: PipelineConfig) -> None:
+def run_locally(config: PipelineConfig) -> RunOutcome:
     """Runs the components of the pipeline one after another; raises whatever a component raises."""
-    with locked_root(config):
-        LocalDagRunner().run(build_pipeline(config, sqlite_metadata=True))
+    return _run(config, LocalDagRunner())
 
 
-def run_on_beam(config: PipelineConfig) -> None:
+def run_on_beam(config: PipelineConfig) -> RunOutcome:
     """Runs the pipeline as an Apache Beam job on the direct runner; raises the errors that Beam passes on."""
+    return _run(config, BeamDagRunner())
+
+
+def _run(config: PipelineConfig, runner: LocalDagRunner | BeamDagRunner) -> RunOutcome:
     with locked_root(config):
-        BeamDagRunner().run(build_pipeline(config, sqlite_metadata=True))
+        fingerprint = fingerprint_run(config)
+        runner.run(build_pipeline(config, sqlite_metadata=True))
+        outcome = read_outcome(config, read_latest_run(config.metadata_path))
+        remember_finished_run(config, fingerprint, outcome)
+    return outcome
 
 
 @contextlib.contextmanager
@@ -49,6 +58,7 @@ def locked_root(config: PipelineConfig) -> Iterator[None]:
         )
     rule = f"`root` must be used by one run at a time; got {config.root!r}"
     with process_lock(os.path.join(config.root, _LOCK_FILE), rule=rule):
+        forget_finished_run(config.root)
         close_abandoned_executions(config.metadata_path, config.artifacts_dir)
         started_at = time.time()
         try:

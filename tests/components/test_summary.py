@@ -12,6 +12,7 @@ from tfx_gnn.components.graph_skew_validator.report import write_skew_report
 from tfx_gnn.records.blessing import write_blessing
 from tfx_gnn_pipelines.assembly import COMPONENTS
 from tfx_gnn_pipelines.lineage import ArtifactRecord, ComponentRun
+from tfx_gnn_pipelines.run_outcome import read_outcome
 from tfx_gnn_pipelines.summary import print_summary
 
 OUTPUTS = {
@@ -89,8 +90,9 @@ def summarize(tiny_config, tmp_path, monkeypatch):
         write_blessing(infra_blessing, blessed=serving_blessed, reasons=["nodes/paper.x: 2 differ"], prefix="INFRA_")
         write_skew_report(SKEW, str(tmp_path / "GraphSkewValidator" / "skew"))
         console = Console(file=io.StringIO(), width=80)
-        is_there = print_summary(console, tiny_config, runs, 12.4)
-        return is_there, [line.rstrip() for line in console.file.getvalue().splitlines()]
+        outcome = read_outcome(tiny_config, runs)
+        print_summary(console, outcome, 12.4)
+        return outcome.is_pushed, [line.rstrip() for line in console.file.getvalue().splitlines()]
 
     return run
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import json
+import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -90,6 +93,21 @@ def test_second_run_repeats_nothing_whatever_the_runner(pipeline, runner):
 
     assert cached(states) == list(states)
     assert len(states) == 9
+
+    # The command, as typed next, knows that nothing has changed, without TFX.
+    command = [
+        *(sys.executable, "-X", "importtime", "-m", "tfx_gnn.cli", "run", "tiny_project.task:TASK", "--json"),
+        *("--root", str(pipeline.root), "--runner", runner, "--set", "graph_evaluator.baseline_confidence=0"),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(pipeline.package.parent)}
+    typed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+
+    outcome = json.loads(typed.stdout)
+    assert {name: step["state"] for name, step in outcome["components"].items()} == states
+    assert outcome["pushed"]
+    assert "9 steps cached: nothing has changed since they ran" in typed.stderr
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in typed.stderr.splitlines()}
+    assert imported & {"tfx", "tensorflow", "apache_beam", "tfx_gnn_pipelines"} == {"tfx_gnn_pipelines"}
 
 
 def test_edited_model_repeats_the_training_and_what_follows(pipeline):

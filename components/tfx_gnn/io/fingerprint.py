@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection, Iterable, Sequence
+from typing import IO, Any
 
-import tensorflow as tf
-
-from tfx_gnn.io.folder_listing import list_all_files
 from tfx_gnn.io.text_files import check_regular_file
 
 _CHUNK_BYTES = 1 << 22
@@ -35,6 +33,8 @@ def fingerprint_folders(folders: Sequence[str], *, without: Collection[str] = ()
     A folder that does not exist counts as empty. If a file is in several folders, the first one's counts. Relative
     paths in `without` do not count. Pipes and devices raise a ValueError.
     """
+    from tfx_gnn.io.folder_listing import list_all_files
+
     files: dict[str, str] = {}
     for folder in folders:
         for name in list_all_files(folder):
@@ -62,8 +62,41 @@ def describe_file_version(path: str) -> str:
         told = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
         # Whole seconds are too coarse, or come from a disk image (squashfs, iso9660), whose maker sets the ctime.
         return told if found.st_ctime_ns % 10**9 else f"{told} {_file_digest(local).hex()}"
+    # Local files need no TensorFlow.
+    import tensorflow as tf
+
     stored = tf.io.gfile.stat(path)
     return f"{stored.length} {stored.mtime_nsec}"
+
+
+def describe_folder_version(folder: str, *, without: Collection[str] = ()) -> str:
+    """Hashes the relative paths and the versions of all files in a local folder; seldom reads them.
+
+    A later folder with other files, or other bytes in one, has another hash: see `describe_file_version`. Files and
+    folders whose names are in `without` do not count, at any depth.
+
+    Raises:
+        NotADirectoryError: if there is no such folder.
+        ValueError: if a folder inside is a link, behind which there may be anything.
+    """
+    if not os.path.isdir(folder):
+        raise NotADirectoryError(f"`folder` must be a local folder; got {folder!r}, which is none. Check the path.")
+    lines = []
+    for parent, folders, files in os.walk(folder, onerror=_raise):
+        folders[:] = [name for name in folders if name not in without]
+        for name in folders:
+            if os.path.islink(os.path.join(parent, name)):
+                raise ValueError(
+                    f"`folder` must hold its folders itself; got {folder!r} with the link {name!r} in {parent!r}. Put "
+                    "the folder in its place."
+                )
+        paths = [os.path.join(parent, name) for name in files if name not in without]
+        lines += [f"{os.path.relpath(path, folder)}\0{describe_file_version(path)}" for path in paths]
+    return fingerprint_text("\n".join(sorted(lines)))
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def fingerprint_text(text: str) -> str:
@@ -74,7 +107,15 @@ def fingerprint_text(text: str) -> str:
 def _file_digest(path: str) -> bytes:
     check_regular_file(path)
     digest = hashlib.sha256()
-    with tf.io.gfile.GFile(path, "rb") as file:
+    with _open(path) as file:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.digest()
+
+
+def _open(path: str) -> IO[bytes] | Any:
+    if (local := path.removeprefix("file://")) != path or "://" not in path:
+        return open(local, "rb")
+    import tensorflow as tf
+
+    return tf.io.gfile.GFile(path, "rb")

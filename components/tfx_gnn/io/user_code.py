@@ -51,7 +51,7 @@ def load_function(reference: str) -> Callable[..., Any]:
 
 def load_object(reference: str) -> Any:
     """Imports the object named by a reference such as "package.module:NAME", a function or anything else."""
-    module_name, name = _split_reference(reference)
+    module_name, name = split_reference(reference)
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -93,7 +93,7 @@ def fingerprint_function(reference: str) -> str:
     So the hash is the same in a project's folder and in an image that has it installed. Of
     other packages, only this library's version counts.
     """
-    module_name, function_name = _split_reference(reference)
+    module_name, function_name = split_reference(reference)
     digest = hashlib.sha256(f"{tfx_gnn.__version__}:{function_name}".encode())
     sources: dict[str, bytes] = {}
     _collect_sources(module_name, _own_top_levels(module_name), sources)
@@ -102,7 +102,12 @@ def fingerprint_function(reference: str) -> str:
     return digest.hexdigest()
 
 
-def _split_reference(reference: str) -> tuple[str, str]:
+def split_reference(reference: str) -> tuple[str, str]:
+    """Splits "package.module:function" into the names of the module and the function.
+
+    Raises:
+        ValueError: if the reference has another form.
+    """
     module_name, colon, function_name = reference.partition(":")
     parts = [*module_name.split("."), function_name]
     if not colon or not all(part.isidentifier() for part in parts):
@@ -120,16 +125,20 @@ def _own_top_levels(module_name: str) -> _TopLevels:
     if path is None:  # A namespace package.
         return _TopLevels(names=frozenset([top_level]), folder=None)
     folder = (path.parent if path.name == "__init__.py" else path).parent.resolve()
-    installed = {Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
-    # Debian keeps its packages next to the folder that sysconfig names, not in it.
-    is_installed = folder in installed or folder.name in ("site-packages", "dist-packages")
-    together = _same_distribution(top_level, folder)
-    if is_installed or together:
+    together = same_distribution(top_level, folder)
+    if is_installation(folder) or together:
         return _TopLevels(names=together | {top_level}, folder=None)
     return _TopLevels(names=frozenset([top_level]), folder=folder)
 
 
-def _same_distribution(top_level: str, folder: Path) -> frozenset[str]:
+def is_installation(folder: Path) -> bool:
+    """Tells whether a folder is one into which Python itself or packages are installed."""
+    installed = {Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+    # Debian keeps its packages next to the folder that sysconfig names, not in it.
+    return folder in installed or folder.name in ("site-packages", "dist-packages")
+
+
+def same_distribution(top_level: str, folder: Path) -> frozenset[str]:
     """Names the top-level packages and modules that were installed into a folder together with one of them."""
     together: set[str] = set()
     for distribution in importlib.metadata.distributions(path=[str(folder)]):
@@ -152,7 +161,7 @@ def _collect_sources(module_name: str, own: _TopLevels, sources: dict[str, bytes
         )
     package = module_name if path.name == "__init__.py" else module_name.rpartition(".")[0]
     sources[module_name] = path.read_bytes()
-    for name in _imported_names(ast.parse(sources[module_name], filename=str(path)), package):
+    for name in imported_names(ast.parse(sources[module_name], filename=str(path)), package):
         if name not in sources and own.hold(name) and _source_path(name) is not None:
             _collect_sources(name, own, sources)
 
@@ -177,8 +186,13 @@ def _find_spec(module_name: str) -> ModuleSpec | None:
         return None
 
 
-def _imported_names(tree: ast.Module, package: str) -> set[str]:
-    """Returns names that may be modules: `from a import b` gives both `a` and `a.b`."""
+def imported_names(tree: ast.Module, package: str) -> set[str]:
+    """Returns names that may be modules: `from a import b` gives both `a` and `a.b`.
+
+    Args:
+        tree: the source of a module.
+        package: the package that its relative imports start from.
+    """
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

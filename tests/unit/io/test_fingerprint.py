@@ -5,6 +5,7 @@ import pytest
 
 from tfx_gnn.io.fingerprint import (
     describe_file_version,
+    describe_folder_version,
     fingerprint_files,
     fingerprint_folders,
     fingerprint_text,
@@ -134,3 +135,31 @@ def test_contents_decide_where_times_are_whole_seconds(tmp_path, monkeypatch):
         described.append(describe_file_version(str(path)))
 
     assert described[0] == described[2] != described[1]
+
+
+def test_version_of_a_folder_changes_with_names_and_bytes_but_not_with_what_is_left_out(tmp_path):
+    for name in ("a", "deep/b", "__pycache__/c", "deep/__pycache__/d"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    described = [describe_folder_version(str(tmp_path), without=["__pycache__"])]
+
+    (tmp_path / "deep" / "__pycache__" / "d").write_text("2")
+    assert described[0] == describe_folder_version(str(tmp_path), without=["__pycache__"])
+
+    (tmp_path / "deep" / "b").write_text("2")
+    described.append(describe_folder_version(str(tmp_path), without=["__pycache__"]))
+    (tmp_path / "e").write_text("")
+    described.append(describe_folder_version(str(tmp_path), without=["__pycache__"]))
+    (tmp_path / "e").rename(tmp_path / "f")
+    described.append(describe_folder_version(str(tmp_path), without=["__pycache__"]))
+    assert len(set(described)) == 4
+
+
+def test_folder_whose_contents_may_be_elsewhere_has_no_version(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "link").symlink_to(tmp_path)
+
+    with pytest.raises(ValueError, match=r"must hold its folders itself; got .* with the link 'link'"):
+        describe_folder_version(str(tmp_path / "folder"))
+    with pytest.raises(NotADirectoryError, match=r"`folder` must be a local folder; got .*/absent"):
+        describe_folder_version(str(tmp_path / "absent"))

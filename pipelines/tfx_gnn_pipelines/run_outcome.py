@@ -1,0 +1,151 @@
+"""What a finished run found and where it is: plain values, which are read once and can be kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tfx_gnn_pipelines.config import PipelineConfig
+    from tfx_gnn_pipelines.lineage import ArtifactRecord, ComponentRun
+
+CACHED = "cached"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StepOutcome:
+    """What one component did.
+
+    Attributes:
+        component: its id.
+        state: "complete" or "cached".
+        outputs: folders by output name.
+    """
+
+    component: str
+    state: str
+    outputs: dict[str, str]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunOutcome:
+    """The outcome of a run in which every component succeeded.
+
+    Attributes:
+        pipeline: name of the pipeline.
+        root: its root.
+        steps: the components, in the order in which they ran.
+        metrics: the evaluation.
+        pushed_model: folder of the version that was pushed, by this run or the one whose push is reused; empty if the
+            model was not good enough.
+        objections: why the model was not blessed.
+        places: paths of outputs, by what they are called in a summary.
+        logs_dir: folder of TensorBoard's logs.
+        examples_dir: folder of the examples that were evaluated.
+        skew: one line about training and serving.
+        skew_file: the report of that.
+        search: one line about the best hyperparameters; empty without a search.
+        search_report: the report of that; empty without a search.
+    """
+
+    pipeline: str
+    root: str
+    steps: tuple[StepOutcome, ...]
+    metrics: dict[str, Any]
+    pushed_model: str
+    objections: tuple[str, ...]
+    places: dict[str, str]
+    logs_dir: str
+    examples_dir: str
+    skew: str
+    skew_file: str
+    search: str
+    search_report: str
+
+    @property
+    def is_pushed(self) -> bool:
+        """Whether the model was pushed and the pushed version still exists."""
+        return bool(self.pushed_model) and os.path.isdir(self.pushed_model)
+
+    def as_cached(self) -> RunOutcome:
+        """Returns the outcome of the same run again, in which every component was cached."""
+        return dataclasses.replace(self, steps=tuple(dataclasses.replace(step, state=CACHED) for step in self.steps))
+
+
+def read_outcome(config: PipelineConfig, runs: Sequence[ComponentRun]) -> RunOutcome:
+    """Reads the outcome of a run from the outputs of its components, all of which succeeded."""
+    # An outcome that was kept is shown without these and TensorFlow, which takes seconds to import.
+    from tfx_gnn.components.graph_evaluator.stage import METRICS_FILE
+    from tfx_gnn.components.graph_skew_validator.report import SKEW_FILE, read_skew_report
+    from tfx_gnn.records import graph_schema_path
+    from tfx_gnn.records.blessing import INFRA_PREFIX
+    from tfx_gnn.records.examples_folder import split_dir
+    from tfx_gnn.records.size_constraints_file import SIZE_CONSTRAINTS_FILE
+    from tfx_gnn.reports.report_page import REPORT_FILE
+    from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER
+
+    outputs = {run.component: run.outputs for run in runs}
+    metrics_file = os.path.join(outputs["GraphEvaluator"]["evaluation"].uri, METRICS_FILE)
+    budgets_dir = outputs["SizeConstraintLearner"]["size_constraints"].uri
+    skew_dir = outputs["GraphSkewValidator"]["skew"].uri
+    skew = read_skew_report(skew_dir)
+    search, search_report = _search(outputs)
+    verdicts = {"": outputs["GraphEvaluator"]["blessing"].uri}
+    verdicts[INFRA_PREFIX] = outputs["GraphSkewValidator"]["infra_blessing"].uri
+    pushed_model = str(outputs["GraphPusher"]["pushed_model"].properties.get("pushed_destination", ""))
+    return RunOutcome(
+        pipeline=config.pipeline_name,
+        root=config.root,
+        steps=tuple(
+            StepOutcome(
+                component=run.component,
+                state=run.state,
+                outputs={name: artifact.uri for name, artifact in run.outputs.items()},
+            )
+            for run in runs
+        ),
+        metrics=_read_json(metrics_file),
+        pushed_model=pushed_model,
+        objections=() if pushed_model else _objections(verdicts),
+        places={
+            "graph schema": graph_schema_path(outputs["GraphSchemaGen"]["graph_schema"].uri),
+            "budgets": os.path.join(budgets_dir, SIZE_CONSTRAINTS_FILE),
+            "budget report": os.path.join(budgets_dir, REPORT_FILE),
+            "model": os.path.join(outputs["GraphTrainer"]["model"].uri, MODEL_ARTIFACT_FOLDER),
+            "metrics": metrics_file,
+            "lineage": config.metadata_path,
+        },
+        logs_dir=os.path.join(outputs["GraphTrainer"]["model_run"].uri, "logs"),
+        examples_dir=split_dir(outputs["SubgraphExampleGen"]["examples"].uri, config.graph_evaluator.split),
+        skew=f"largest difference {skew.largest_difference:g} in {skew.num_compared} examples",
+        skew_file=os.path.join(skew_dir, SKEW_FILE),
+        search=search,
+        search_report=search_report,
+    )
+
+
+def _search(outputs: Mapping[str, Mapping[str, ArtifactRecord]]) -> tuple[str, str]:
+    from tfx_gnn.reports.report_page import REPORT_FILE
+    from tfx_gnn.training.best_hyperparameters import BEST_HYPERPARAMETERS_FILE
+
+    if "GraphTuner" not in outputs:
+        return "", ""
+    folder = outputs["GraphTuner"]["best_hyperparameters"].uri
+    best = _read_json(os.path.join(folder, BEST_HYPERPARAMETERS_FILE))
+    return ", ".join(f"{name}={value}" for name, value in best.items()), os.path.join(folder, REPORT_FILE)
+
+
+def _objections(verdicts: Mapping[str, str]) -> tuple[str, ...]:
+    from tfx_gnn.records.blessing import is_blessed, read_reasons
+
+    withheld = [folder for prefix, folder in verdicts.items() if not is_blessed(folder, prefix=prefix)]
+    return tuple(reason for folder in withheld for reason in read_reasons(folder))
+
+
+def _read_json(path: str) -> dict[str, Any]:
+    with open(path, encoding="utf-8") as file:
+        found: dict[str, Any] = json.load(file)
+    return found
