@@ -46,6 +46,14 @@ def plan(
             help="YAML file with your prices of an hour of these machines.", metavar="FILE", show_default=False
         ),
     ] = "",
+    against: Annotated[
+        str,
+        typer.Option(
+            help="Run to set beside the plan: ROOT of a pipeline for its latest run, or ROOT@N.",
+            metavar="RUN",
+            show_default=False,
+        ),
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Tell what a pipeline costs before it is paid: examples, disk, steps, memory, time, machines and money.
@@ -53,11 +61,14 @@ def plan(
     Counts the examples in the tables, runs each step on a sample of them, and extrapolates. Nothing is kept. Exits with
     1 if a step needs more memory than its machine has.
     """
+    import dataclasses
+
     from rich.console import Console
 
     from tfx_gnn_pipelines.planning.machines import read_prices
     from tfx_gnn_pipelines.planning.pipeline_plan import plan_pipeline
-    from tfx_gnn_pipelines.planning.plan_table import print_plan
+    from tfx_gnn_pipelines.planning.plan_table import print_comparison, print_plan
+    from tfx_gnn_pipelines.planning.recorded_costs import read_actual_steps
     from tfx_gnn_pipelines.project import read_config
     from tfx_gnn_pipelines.resources import read_resources
 
@@ -70,6 +81,7 @@ def plan(
     )
     machines = read_resources(resources) if resources else None
     their_prices = read_prices(prices) if prices else None
+    actual = read_actual_steps(against) if against else ()
     with Console(stderr=True).status("measuring a sample") as status:
         found = plan_pipeline(
             config,
@@ -79,8 +91,10 @@ def plan(
             say=lambda step: status.update(f"measuring a sample: {step}"),
         )
     if as_json:
-        typer.echo(json.dumps(found.to_json(), indent=2))
+        typer.echo(json.dumps({**found.to_json(), "actual": [dataclasses.asdict(step) for step in actual]}, indent=2))
     else:
+        if actual:
+            print_comparison(found, actual, against, arguments.console)
         print_plan(found, arguments.console)
     if found.objections:
         raise typer.Exit(arguments.REFUSED_EXIT_CODE)

@@ -378,7 +378,9 @@ def _step(
     if name == "SubgraphExampleGen":
         seconds += extrapolate_seconds(_seconds(by_step[READING][0]), [], 0)
     if name in ("GraphTrainer", "GraphTuner") and measured.training is not None:
-        seconds, disk, memory = _training_cost(name, config, measured, first, measured.training, memory)
+        seconds, disk, memory = _training_cost(
+            name, config, measured=measured, first=first, training=measured.training, memory=memory
+        )
     return StepPlan(step=name, num_examples=examples, seconds=seconds, disk=disk, memory=memory, machines=machines)
 
 
@@ -394,6 +396,7 @@ def _trained_and_watched(config: PipelineConfig, num_examples: Mapping[str, int]
 def _training_cost(
     name: str,
     config: PipelineConfig,
+    *,
     measured: SampleMeasurements,
     first: StepMeasurement,
     training: TrainingMeasurement,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rich import box
 from rich.console import Console
@@ -11,9 +11,10 @@ from rich.table import Table
 from tfx_gnn.reports.number_texts import as_bytes, as_duration
 from tfx_gnn_pipelines.planning.pipeline_plan import PipelinePlan, TrainingPlan
 from tfx_gnn_pipelines.planning.quantities import Quantity
+from tfx_gnn_pipelines.planning.recorded_costs import ActualStep
 
 _WIDTH = 80
-_EXTRAPOLATED, _RECORDED = "~", "="
+_EXTRAPOLATED = "~"
 _UNKNOWN = "?"
 
 
@@ -27,7 +28,7 @@ def print_plan(plan: PipelinePlan, console: Console) -> None:
     console.print(f"measured on {sample} in {as_duration(plan.seconds)}", style="dim", soft_wrap=True)
     console.print(_table(plan), width=_WIDTH)
     console.print(
-        f"{_EXTRAPOLATED} extrapolated from the sample; {_RECORDED} recorded by an earlier run; others measured",
+        f"{_EXTRAPOLATED} extrapolated from the sample, with its range; others measured",
         style="dim",
         soft_wrap=True,
     )
@@ -66,7 +67,7 @@ def _cell(quantity: Quantity | None, text: Callable[[float], str]) -> str:
     """Formats a quantity; an extrapolated one with its range below."""
     if quantity is None:
         return _UNKNOWN
-    mark = {"extrapolated": _EXTRAPOLATED, "recorded": _RECORDED}.get(quantity.origin, "")
+    mark = _EXTRAPOLATED if quantity.origin == "extrapolated" else ""
     low, high = text(quantity.low), text(quantity.high)
     more = f"\n{_range(low, high)}" if quantity.origin == "extrapolated" and low != high else ""
     return f"{mark}{text(quantity.value)}{more}"
@@ -95,11 +96,12 @@ def _training(training: TrainingPlan | None) -> list[str]:
     if training is None:
         return []
     batch = f", {as_bytes(training.batch_bytes)} a padded batch" if training.batch_bytes else ""
+    steps = _with_range(training.num_steps, _count)
+    each = f"{training.num_epochs.value:.0f} epochs of {_with_range(training.steps_per_epoch, _count)}"
+    milliseconds = 1000 * training.seconds_per_step.value
     return [
-        f"training     {_with_range(training.num_steps, _count)} steps: {training.num_epochs.value:.0f} epochs of "
-        f"{_with_range(training.steps_per_epoch, _count)}",
-        f"             {1000 * training.seconds_per_step.value:,.1f} ms a step, {training.num_parameters:,} "
-        f"parameters{batch}",
+        f"training     {steps} steps: {each}",
+        f"             {milliseconds:,.1f} ms a step, {training.num_parameters:,} parameters{batch}",
     ]
 
 
@@ -122,3 +124,23 @@ def _totals(plan: PipelinePlan) -> list[str]:
     if plan.money is not None:
         lines.append(f"money        {_with_range(plan.money, _amount)} {plan.currency}")
     return lines
+
+
+def print_comparison(plan: PipelinePlan, actual: Sequence[ActualStep], place: str, console: Console) -> None:
+    """Prints the planned seconds and bytes of each step beside those of a run."""
+    by_step = {step.step: step for step in plan.steps}
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table.add_column("step", no_wrap=True)
+    for title in ("planned", "actual", "planned", "actual"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for one in actual:
+        planned = by_step.get(one.step)
+        table.add_row(
+            one.step,
+            _cell(planned.seconds if planned else None, as_duration),
+            as_duration(one.seconds) if one.state == "complete" else one.state,
+            _cell(planned.disk if planned else None, _bytes),
+            _bytes(one.disk),
+        )
+    console.print(f"against {place}: time and disk", soft_wrap=True)
+    console.print(table, width=_WIDTH)

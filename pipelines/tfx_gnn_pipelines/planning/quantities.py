@@ -7,14 +7,14 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-Origin = Literal["counted", "measured", "extrapolated", "recorded"]
+Origin = Literal["counted", "measured", "extrapolated"]
 
 NOISE = 0.15
 """Share by which the seconds of the same work differ between runs."""
 MEMORY_NOISE = 16 * 2**20
 """Bytes by which the peak memory of the same work differs between runs."""
 
-_CERTAINTY: tuple[Origin, ...] = ("counted", "recorded", "measured", "extrapolated")
+_CERTAINTY: tuple[Origin, ...] = ("counted", "measured", "extrapolated")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,8 +25,7 @@ class Quantity:
         value: the best estimate.
         low: lower end of the range; at most `value`.
         high: upper end of the range; at least `value`.
-        origin: "counted" in the tables, "measured" on this machine, "extrapolated" from a sample, or "recorded" by an
-            earlier run of the same step.
+        origin: "counted" in the tables, "measured" on this machine, or "extrapolated" from a sample.
     """
 
     value: float

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import glob
 import importlib
+import itertools
 import json
 import os
 import pickle
@@ -368,7 +369,7 @@ class _Steps:
         self.training = TrainingMeasurement(
             num_epochs=_NUM_EPOCHS,
             seconds_per_step=per_step,
-            seconds_per_epoch=min(later - earlier for earlier, later in zip(ends, ends[1:], strict=False)),
+            seconds_per_epoch=min(later - earlier for earlier, later in itertools.pairwise(ends)),
             steps_per_epoch=epoch.num_steps,
             graphs_per_batch=float(summary.budget["graphs_per_batch"])
             if "graphs_per_batch" in summary.budget
@@ -510,8 +511,8 @@ def main(folder: str) -> None:
         found = options_json.to_json(measure_sample(config, folder, seconds=seconds, note=note))
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is what the parent reports.
         found = json.dumps({ERROR: f"{type(error).__name__}: {plain_message(error)}"})
-    with open(os.path.join(folder, RESULT_FILE), "w", encoding="utf-8") as file:
-        file.write(found)
+    with open(os.path.join(folder, RESULT_FILE), "w", encoding="utf-8") as result:
+        result.write(found)
 
 
 if __name__ == "__main__":
