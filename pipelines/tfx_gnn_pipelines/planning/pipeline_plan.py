@@ -164,7 +164,8 @@ class PipelinePlan:
     @property
     def peak_memory(self) -> Quantity:
         """Memory of the step that needs most."""
-        return largest([step.memory for step in self.steps if step.memory is not None])
+        known = [step.memory for step in self.steps if step.memory is not None]
+        return largest(known or [exactly(0.0)])
 
     @property
     def machine_hours(self) -> Quantity:
@@ -294,7 +295,9 @@ def measure_in_child(
             pickle.dump((config, seconds), file)
         progress = os.path.join(folder, PROGRESS_FILE)
         command = [sys.executable, "-m", "tfx_gnn_pipelines.planning.sample_run", folder]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
+        # The user's modules must be found there, too.
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
             try:
                 while child.poll() is None:
                     time.sleep(_POLL_SECONDS)
