@@ -19,6 +19,12 @@ from tfx_gnn.tables.graph_tables import list_table_files, read_tables_schema
 from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
 from tfx_gnn_pipelines.planning.machines import Prices, StepMachines, machines_of, this_machine
+from tfx_gnn_pipelines.planning.measurements import (
+    READING,
+    SampleMeasurements,
+    StepMeasurement,
+    TrainingMeasurement,
+)
 from tfx_gnn_pipelines.planning.quantities import (
     NOISE,
     Point,
@@ -34,11 +40,7 @@ from tfx_gnn_pipelines.planning.sample_run import (
     ERROR,
     JOB_FILE,
     PROGRESS_FILE,
-    READING,
     RESULT_FILE,
-    SampleMeasurements,
-    StepMeasurement,
-    TrainingMeasurement,
     compared_examples,
     evaluated_examples,
 )
