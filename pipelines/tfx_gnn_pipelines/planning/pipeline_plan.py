@@ -35,6 +35,7 @@ from tfx_gnn_pipelines.planning.quantities import (
     extrapolate_seconds,
     largest,
     total,
+    with_noise,
 )
 from tfx_gnn_pipelines.planning.sample_run import (
     ERROR,
@@ -335,12 +336,7 @@ def make_steps(
     by_step: dict[str, list[StepMeasurement]] = {}
     for one in measured.steps:
         by_step.setdefault(one.step, []).append(one)
-    start = Quantity(
-        value=measured.start_seconds,
-        low=measured.start_seconds * (1 - NOISE),
-        high=measured.start_seconds * (1 + NOISE),
-        origin="measured",
-    )
+    start = with_noise(measured.start_seconds, "measured")
     found = []
     for name, machine in machines.items():
         if name == START:
