@@ -46,7 +46,7 @@ class Quantity:
             value=self.value + other.value,
             low=self.low + other.low,
             high=self.high + other.high,
-            origin=max(self.origin, other.origin, key=_CERTAINTY.index),
+            origin=_CERTAINTY[max(map(_CERTAINTY.index, (self.origin, other.origin)))],
         )
 
     def times(self, factor: float) -> Quantity:
