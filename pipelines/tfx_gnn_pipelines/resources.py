@@ -218,14 +218,19 @@ def read_resources(path: str) -> Resources:
         raise error if path in str(error) else ValueError(f"{path}: {error}") from error
 
 
-def check_resources(resources: Resources, components: Sequence[str], service: Service) -> None:
-    """Checks that the components exist and that the service knows what they ask for."""
+def check_components(resources: Resources, components: Sequence[str]) -> None:
+    """Checks that the components exist."""
     unknown = sorted(resources.components.keys() - set(components))
     if unknown:
         raise ValueError(
             f"`components` must name components of the pipeline, among {sorted(components)}; got {unknown[0]!r}. Check "
             "the spelling."
         )
+
+
+def check_resources(resources: Resources, components: Sequence[str], service: Service) -> None:
+    """Checks that the components exist and that the service knows what they ask for."""
+    check_components(resources, components)
     for component in components:
         _check_custom_job(component, resources.of(component), service)
         accelerator = resources.of(component).accelerator

@@ -15,6 +15,7 @@ from tfx_gnn.cli import (
     example_verbs,
     model_verbs,
     options_verb,
+    plan_verb,
     project_verbs,
     schedule_verbs,
     service_verbs,
@@ -32,6 +33,7 @@ _VERBS = {
     "Projects": (
         project_verbs.new,
         check_verb.check,
+        plan_verb.plan,
         command.run,
         show_verb.show,
         show_verb.compare,
@@ -88,7 +90,7 @@ app = typer.Typer(
     "Run a whole project with `run`, or one step at a time: sample, schema, validate, transform, sizes, train, "
     "evaluate, skew, push, predict. Each of these commands reads folders that earlier ones wrote. An output folder "
     "must be absent or empty, and appears only once it is complete.\n\n"
-    "Exit codes: 0 for success; 1 when a command with a verdict (check, run, tables check, validate, check-tpu, "
+    "Exit codes: 0 for success; 1 when a command with a verdict (check, plan, run, tables check, validate, check-tpu, "
     "evaluate, skew, push, wait) says no, with the reason; 2 after an error; 130 after Ctrl-C; 141 when the reader of "
     "the output, such as head, closed it.",
 )

@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.io.progress import progress
 from tfx_gnn.records import examples_folder
@@ -22,12 +23,10 @@ from tfx_gnn.sampling.examples.seed_selection import make_seeds, seed_table_layo
 from tfx_gnn.sampling.examples.shard_log import ShardLog
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.plan.edge_ranks import rank_edges
-from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
-from tfx_gnn.sampling.plan.plan import SamplingPlan, reached_node_sets
+from tfx_gnn.sampling.plan.plan import reached_node_sets
 from tfx_gnn.sampling.plan.seed_splits import tables_with_splits
 from tfx_gnn.tables.graph_tables import read_tables
-from tfx_gnn.tables.row_rules import DEAD_LETTERS_DIR, RowRules, TableReport, write_dead_letters
-from tfx_gnn.tables.table_access import TableAccess
+from tfx_gnn.tables.row_rules import DEAD_LETTERS_DIR, RowProblem, TableReport, write_dead_letters
 from tfx_gnn.tables.table_files import read_table
 
 
@@ -51,7 +50,7 @@ class MadeExamples:
 _BATCH_SIZE = 256  # larger batches gain nothing; smaller ones need more NumPy calls
 
 
-class _Source(Protocol):
+class ExampleSource(Protocol):
     """Makes the records of one split; implemented for subgraphs and for graph-level examples."""
 
     def keys_of(self, split: str) -> npt.NDArray[np.uint64]:
@@ -63,22 +62,46 @@ class _Source(Protocol):
         ...
 
 
-def sample_in_memory(
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OpenedTables:
+    """Tables in memory, from which examples can be made.
+
+    Attributes:
+        source: makes the examples.
+        made: numbers of examples, and what happened to the rows.
+        problems: rows that were dropped.
+    """
+
+    source: ExampleSource
+    made: MadeExamples
+    problems: tuple[RowProblem, ...]
+
+
+def open_tables(
     *,
     tables_dir: str,
     schema: GraphSchema,
-    folder: str,
-    plan: SamplingPlan,
-    sampling_seed: int,
-    num_shards: int,
-    rules: RowRules,
-    access: TableAccess,
-    check_tables: Callable[[], None],
-) -> MadeExamples:
-    """Samples the subgraphs of a plan and writes the missing shards.
+    options: SubgraphExampleGenOptions,
+    check_tables: Callable[[], None] = lambda: None,
+) -> OpenedTables:
+    """Reads tables into memory and finds the seeds, or graphs, of each split.
 
     `check_tables` is called when the tables have been read, and raises if they changed meanwhile.
     """
+    rules, access, plan = options.rules, options.access, options.plan
+    if plan is None:
+        assert options.graph_level_examples is not None
+        converter, converted = convert_graph_level_examples(
+            tables_dir, schema, options.graph_level_examples, rules=rules, access=access
+        )
+        check_tables()
+        return OpenedTables(
+            source=_WholeSource(converter, converted.num_graphs),
+            made=MadeExamples(
+                num_seeds=converted.num_graphs, num_no_seeds=converted.num_unused, tables=converted.tables
+            ),
+            problems=converted.problems,
+        )
     tables = read_tables(
         tables_dir,
         node_sets=reached_node_sets(plan, schema),
@@ -92,39 +115,36 @@ def sample_in_memory(
     if plan.seed_table:
         seed_table = read_table(seed_table_layout(tables_dir, plan, schema, access=access), rules)
     check_tables()
-    seeds, report = make_seeds(tables, plan, sampling_seed, seed_table=seed_table, rules=rules)
-    sampler = InMemorySampler(tables, plan, sampling_seed=sampling_seed, edge_ranks=rank_edges(tables, plan))
+    seeds, report = make_seeds(tables, plan, options.sampling_seed, seed_table=seed_table, rules=rules)
+    sampler = InMemorySampler(tables, plan, sampling_seed=options.sampling_seed, edge_ranks=rank_edges(tables, plan))
     encoder = SubgraphExampleEncoder(tables, plan, seed_features=seed_table.columns if seed_table else None)
-    _write_missing_shards(folder, tuple(seeds), _SampledSource(sampler, encoder, seeds), num_shards)
     reports = dict(tables.reports)
     if report.table is not None:
         reports[report.table.table] = report.table
-    write_dead_letters(os.path.join(folder, DEAD_LETTERS_DIR), (*tables.problems, *report.problems))
-    return MadeExamples(
-        num_seeds=report.num_seeds,
-        num_no_seeds=report.num_unused + report.num_message_passing_only,
-        tables=reports,
+    return OpenedTables(
+        source=_SampledSource(sampler, encoder, seeds),
+        made=MadeExamples(
+            num_seeds=report.num_seeds,
+            num_no_seeds=report.num_unused + report.num_message_passing_only,
+            tables=reports,
+        ),
+        problems=(*tables.problems, *report.problems),
     )
 
 
-def convert_in_memory(
+def make_in_memory(
     *,
     tables_dir: str,
     schema: GraphSchema,
     folder: str,
-    spec: GraphLevelExamples,
-    num_shards: int,
-    rules: RowRules,
-    access: TableAccess,
+    options: SubgraphExampleGenOptions,
     check_tables: Callable[[], None],
 ) -> MadeExamples:
-    """Converts every graph in the tables and writes the missing shards; for `check_tables` see `sample_in_memory`."""
-    converter, report = convert_graph_level_examples(tables_dir, schema, spec, rules=rules, access=access)
-    check_tables()
-    splits = tuple(report.num_graphs)
-    _write_missing_shards(folder, splits, _WholeSource(converter, splits), num_shards)
-    write_dead_letters(os.path.join(folder, DEAD_LETTERS_DIR), report.problems)
-    return MadeExamples(num_seeds=report.num_graphs, num_no_seeds=report.num_unused, tables=report.tables)
+    """Makes the examples of a plan, or of every graph, and writes the missing shards; see `open_tables`."""
+    opened = open_tables(tables_dir=tables_dir, schema=schema, options=options, check_tables=check_tables)
+    _write_missing_shards(folder, tuple(opened.made.num_seeds), opened.source, options.num_shards)
+    write_dead_letters(os.path.join(folder, DEAD_LETTERS_DIR), opened.problems)
+    return opened.made
 
 
 class _SampledSource:
@@ -155,7 +175,7 @@ class _WholeSource:
             yield batch.graphs, batch.records
 
 
-def _write_missing_shards(folder: str, splits: Iterable[str], source: _Source, num_shards: int) -> None:
+def _write_missing_shards(folder: str, splits: Iterable[str], source: ExampleSource, num_shards: int) -> None:
     log = ShardLog(folder)
     finished = log.read()
     shards = [

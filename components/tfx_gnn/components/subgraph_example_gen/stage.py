@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 import tfx_gnn
-from tfx_gnn.components.subgraph_example_gen.in_memory_examples import MadeExamples, convert_in_memory, sample_in_memory
+from tfx_gnn.components.subgraph_example_gen.in_memory_examples import MadeExamples, make_in_memory
 from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema import schema_io as graph_schema
@@ -142,6 +142,10 @@ def _make_examples(
     *,
     check_tables: Callable[[], None],
 ) -> MadeExamples:
+    if options.execution == "in_memory":
+        return make_in_memory(
+            tables_dir=tables_dir, schema=schema, folder=folder, options=options, check_tables=check_tables
+        )
     shared: dict[str, Any] = {
         "tables_dir": tables_dir,
         "folder": folder,
@@ -150,11 +154,6 @@ def _make_examples(
         "access": options.access,
         "check_tables": check_tables,
     }
-    if options.execution == "in_memory":
-        if options.graph_level_examples is not None:
-            return convert_in_memory(schema=schema, spec=options.graph_level_examples, **shared)
-        assert options.plan is not None
-        return sample_in_memory(schema=schema, plan=options.plan, sampling_seed=options.sampling_seed, **shared)
     # Importing Beam takes seconds.
     from tfx_gnn.components.subgraph_example_gen.beam_examples import convert_on_beam, sample_on_beam
     from tfx_gnn.sampling.beam.index.build import IndexOptions

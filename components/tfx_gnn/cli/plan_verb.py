@@ -1,0 +1,100 @@
+"""The command `plan`: tells what a pipeline costs before it is run."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from tfx_gnn.cli import arguments
+
+_PROJECT_HELP = (
+    "Folder with project.yaml, or such a file; package.module:ATTRIBUTE for a task in Python; the name of a bundled "
+    "task."
+)
+_DEFAULT_SECONDS = 30.0
+
+
+def plan(
+    project: Annotated[
+        str, typer.Argument(help=_PROJECT_HELP, metavar="PROJECT", show_default="the current folder")
+    ] = "",
+    *,
+    tables: Annotated[str, typer.Option(help="Folder of the tables.", show_default="the project's own")] = "",
+    options: Annotated[
+        str, typer.Option(help="YAML file that changes the project, as for `run`.", metavar="FILE", show_default=False)
+    ] = "",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="One option, as for `run`; repeatable.", metavar="NAME=VALUE", show_default=False),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(help="Time to measure in. A step that has begun ends; no other one begins then.")
+    ] = _DEFAULT_SECONDS,
+    resources: Annotated[
+        str,
+        typer.Option(
+            help="YAML file with the machines of each component, as for `run --runner kubeflow` or `vertex`.",
+            metavar="FILE",
+            show_default="this machine",
+        ),
+    ] = "",
+    prices: Annotated[
+        str,
+        typer.Option(
+            help="YAML file with your prices of an hour of these machines.", metavar="FILE", show_default=False
+        ),
+    ] = "",
+    against: Annotated[
+        str,
+        typer.Option(
+            help="Run to set beside the plan: ROOT of a pipeline for its latest run, or ROOT@N.",
+            metavar="RUN",
+            show_default=False,
+        ),
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
+) -> None:
+    """Tell what a pipeline costs before it is paid: examples, disk, steps, memory, time, machines and money.
+
+    Counts the examples in the tables, runs each step on a sample of them, and extrapolates. Nothing is kept. Exits with
+    1 if a step needs more memory than its machine has.
+    """
+    import dataclasses
+
+    from rich.console import Console
+
+    from tfx_gnn_pipelines.planning.machines import read_prices
+    from tfx_gnn_pipelines.planning.pipeline_plan import plan_pipeline
+    from tfx_gnn_pipelines.planning.plan_table import print_comparison, print_plan
+    from tfx_gnn_pipelines.planning.recorded_costs import read_actual_steps
+    from tfx_gnn_pipelines.project import read_config
+    from tfx_gnn_pipelines.resources import read_resources
+
+    config = read_config(
+        project,
+        is_remote=bool(resources),
+        options_file=options,
+        assignments=set_ or [],
+        shortcuts={"tables_dir": tables} if tables else {},
+    )
+    machines = read_resources(resources) if resources else None
+    their_prices = read_prices(prices) if prices else None
+    actual = read_actual_steps(against) if against else ()
+    with Console(stderr=True).status("measuring a sample") as status:
+        found = plan_pipeline(
+            config,
+            seconds=seconds,
+            resources=machines,
+            prices=their_prices,
+            say=lambda step: status.update(f"measuring a sample: {step}"),
+        )
+    if as_json:
+        typer.echo(json.dumps({**found.to_json(), "actual": [dataclasses.asdict(step) for step in actual]}, indent=2))
+    else:
+        if actual:
+            print_comparison(found, actual, against, arguments.console)
+        print_plan(found, arguments.console)
+    if found.objections:
+        raise typer.Exit(arguments.REFUSED_EXIT_CODE)

@@ -1,0 +1,1 @@
+"""The plan of a pipeline: what it will cost, before it is paid."""

@@ -1,0 +1,146 @@
+"""Prints a plan on 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from tfx_gnn.reports.number_texts import as_bytes, as_duration
+from tfx_gnn_pipelines.planning.pipeline_plan import PipelinePlan, TrainingPlan
+from tfx_gnn_pipelines.planning.quantities import Quantity
+from tfx_gnn_pipelines.planning.recorded_costs import ActualStep
+
+_WIDTH = 80
+_EXTRAPOLATED = "~"
+_UNKNOWN = "?"
+
+
+def print_plan(plan: PipelinePlan, console: Console) -> None:
+    """Prints the steps, the training, totals, notes and, as the last line, the verdict."""
+    counts = ", ".join(f"{count:,} {split}" for split, count in plan.num_examples.items())
+    tried = sum(plan.sample.values())
+    is_whole = plan.sample == plan.num_examples
+    console.print(f"{plan.name}: {sum(plan.num_examples.values()):,} examples ({counts}), counted", soft_wrap=True)
+    sample = "all of them" if is_whole else f"a sample of {tried:,}"
+    console.print(f"measured on {sample} in {as_duration(plan.seconds)}", style="dim", soft_wrap=True)
+    console.print(_table(plan), width=_WIDTH)
+    console.print(
+        f"{_EXTRAPOLATED} extrapolated from the sample, with its range; others measured",
+        style="dim",
+        soft_wrap=True,
+    )
+    for line in [*_training(plan.training), *_totals(plan)]:
+        console.print(line, soft_wrap=True)
+    for note in plan.notes:
+        console.print(note, style="yellow", width=_WIDTH)
+    for objection in plan.objections:
+        console.print(objection, style="red", soft_wrap=True)
+    verdict = "NOT enough memory" if plan.objections else "enough memory"
+    console.print(verdict, style="red" if plan.objections else "green")
+
+
+def _table(plan: PipelinePlan) -> Table:
+    has_money = plan.money is not None
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    for title in ("step", "examples", "time", "disk", "memory", *(("money",) if has_money else ())):
+        table.add_column(title, justify="left" if title == "step" else "right", no_wrap=True)
+    for step in plan.steps:
+        examples = "" if step.num_examples is None else f"{step.num_examples.value:,.0f}"
+        is_start = step.disk is None and step.memory is None and step.seconds is not None
+        row = [
+            step.step,
+            examples,
+            _cell(step.seconds, as_duration),
+            "" if is_start else _cell(step.disk, _bytes),
+            "" if is_start else _cell(step.memory, _bytes),
+        ]
+        table.add_row(
+            *row, *([_cell(step.money, _amount)] if has_money else []), style="red" if step.lacks_memory else ""
+        )
+    return table
+
+
+def _cell(quantity: Quantity | None, text: Callable[[float], str]) -> str:
+    """Formats a quantity; an extrapolated one with its range below."""
+    if quantity is None:
+        return _UNKNOWN
+    mark = _EXTRAPOLATED if quantity.origin == "extrapolated" else ""
+    low, high = text(quantity.low), text(quantity.high)
+    more = f"\n{_range(low, high)}" if quantity.origin == "extrapolated" and low != high else ""
+    return f"{mark}{text(quantity.value)}{more}"
+
+
+def _range(low: str, high: str) -> str:
+    """Joins two ends, whose common unit is written once."""
+    (number, _, unit), (_, _, other) = low.partition(" "), high.partition(" ")
+    return f"{number}-{high}" if unit == other else f"{low}-{high}"
+
+
+def _bytes(value: float) -> str:
+    return as_bytes(round(value))
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.2f}" if value >= 0.01 or not value else "<0.01"
+
+
+def _with_range(quantity: Quantity, text: Callable[[float], str]) -> str:
+    value, low, high = text(quantity.value), text(quantity.low), text(quantity.high)
+    return value if low == high else f"{value} ({_range(low, high)})"
+
+
+def _training(training: TrainingPlan | None) -> list[str]:
+    if training is None:
+        return []
+    batch = f", {as_bytes(training.batch_bytes)} a padded batch" if training.batch_bytes else ""
+    steps = _with_range(training.num_steps, _count)
+    each = f"{training.num_epochs.value:.0f} epochs of {_with_range(training.steps_per_epoch, _count)}"
+    milliseconds = 1000 * training.seconds_per_step.value
+    return [
+        f"training     {steps} steps: {each}",
+        f"             {milliseconds:,.1f} ms a step, {training.num_parameters:,} parameters{batch}",
+    ]
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _totals(plan: PipelinePlan) -> list[str]:
+    peak = plan.peak_memory
+    worst = max(plan.steps, key=lambda step: step.memory.value if step.memory is not None else 0.0)
+    limit = worst.machines.memory_bytes
+    of = f" of {as_bytes(limit)} on {worst.machines.name}" if limit is not None else ""
+    lines = [
+        f"time         {_with_range(plan.total_seconds, as_duration)}",
+        f"disk         {_with_range(plan.total_disk, _bytes)}",
+        f"peak memory  {_with_range(peak, _bytes)} in {worst.step}{of}",
+    ]
+    if plan.is_remote:
+        lines.append(f"machines     {_with_range(plan.machine_hours, lambda hours: f'{hours:,.2f}')} machine-hours")
+    if plan.money is not None:
+        lines.append(f"money        {_with_range(plan.money, _amount)} {plan.currency}")
+    return lines
+
+
+def print_comparison(plan: PipelinePlan, actual: Sequence[ActualStep], place: str, console: Console) -> None:
+    """Prints the planned seconds and bytes of each step beside those of a run."""
+    by_step = {step.step: step for step in plan.steps}
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table.add_column("step", no_wrap=True)
+    for title in ("planned", "actual", "planned", "actual"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for one in actual:
+        planned = by_step.get(one.step)
+        table.add_row(
+            one.step,
+            _cell(planned.seconds if planned else None, as_duration),
+            as_duration(one.seconds) if one.state == "complete" else one.state,
+            _cell(planned.disk if planned else None, _bytes),
+            _bytes(one.disk),
+        )
+    console.print(f"against {place}: time and disk", soft_wrap=True)
+    console.print(table, width=_WIDTH)
