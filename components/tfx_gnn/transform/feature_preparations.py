@@ -9,7 +9,6 @@ Imports no TensorFlow, so that options load fast.
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 from typing import ClassVar
 
@@ -20,7 +19,7 @@ CATEGORIES = ("int64", "string")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FeaturePreparation(abc.ABC):
+class FeaturePreparation:
     """How one column becomes a feature; in YAML the name of a kind is enough where it needs no fields."""
 
     dtypes: ClassVar[tuple[str, ...]] = ("int64", "float32", "string")

@@ -112,9 +112,9 @@ def transform_graphs(
 
     Raises:
         ValueError: if a split is missing or empty, a declared feature is unknown or of another type, a transformed
-            feature has a value that is NaN or infinite, the function's result does not match the graph or cannot be served, a statistic depends on the structure of
-            the sampled subgraphs, the tables lack a feature or change while they are read, or the analyzer cache does
-            not exist.
+            feature has a value that is NaN or infinite, the function's result does not match the graph or cannot be
+            served, a statistic depends on the structure of the sampled subgraphs, the tables lack a feature or change
+            while they are read, or the analyzer cache does not exist.
         TypeError: if the function does not return a GraphView of tensors.
     """
     if bool(tables_dir) != (options.analyze == TABLES):
