@@ -28,6 +28,7 @@ from tfx_gnn.io import options_json
 from tfx_gnn.io.package_paths import resolve_package_path
 from tfx_gnn.models import tasks
 from tfx_gnn_pipelines.option_changes import changed, merged, read_options
+from tfx_gnn_pipelines.ready_features import features_of_task
 from tfx_gnn_pipelines.task import PipelineTask
 
 _PIPELINE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,127}")
@@ -171,7 +172,7 @@ def quickstart(
         ),
         graph_schema_gen=GraphSchemaGenOptions(),
         graph_example_validator=_expectations(task),
-        graph_transform=GraphTransformOptions(preprocessing_fn=task.preprocessing_fn),
+        graph_transform=GraphTransformOptions(preprocessing_fn=task.preprocessing_fn, features=features_of_task(task)),
         size_constraint_learner=SizeConstraintLearnerOptions(
             batch_size=task.batch_size if batch_size is None else batch_size,
             label_feature=label_feature,

@@ -84,7 +84,10 @@ def portable_tables(config: PipelineConfig, resources: Resources) -> PipelineCon
     if is_uri(config.tables_dir):
         return config
     references = (config.graph_transform.preprocessing_fn, config.graph_trainer.model_fn)
-    packages = sorted({reference.partition(":")[0].partition(".")[0] for reference in references})
+    packages = sorted(
+        {reference.partition(":")[0].partition(".")[0] for reference in references if reference}
+        | _packages_around(config.tables_dir)
+    )
     for package in packages:
         folder = _package_folder(package)
         if folder is not None and Path(config.tables_dir).resolve().is_relative_to(folder):
@@ -99,6 +102,12 @@ def portable_tables(config: PipelineConfig, resources: Resources) -> PipelineCon
         f"outside of the packages {packages}. Copy it to gs://BUCKET/FOLDER and name that with --tables, or put it "
         "into one of these packages, which the image brings."
     )
+
+
+def _packages_around(folder: str) -> set[str]:
+    """Names the outermost Python package that a folder is in, for a project without functions of its own."""
+    around = [path for path in Path(folder).resolve().parents if (path / "__init__.py").is_file()]
+    return {around[-1].name} if around else set()
 
 
 def _fingerprint(config: PipelineConfig) -> str:

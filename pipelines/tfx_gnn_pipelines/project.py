@@ -5,9 +5,8 @@ A project file is a mapping such as
     name: web_shop
     tables_dir: web_shop/data
     plan: {seed_node_set: user, label_features: [interest], hops: [{edge_set: purchase, fan_out: 8}]}
-    preprocessing_fn: web_shop.preprocessing:preprocessing_fn
-    model_fn: web_shop.model:model_fn
-    prediction: {kind: node_classification, label_feature: interest, class_vocabulary: interest}
+    features: {nodes/product: {price: log1p_z_score}}
+    prediction: {kind: node_classification, label_feature: interest}
     graph_trainer:
       hyperparameters: {units: 64}
     graph_pusher:
@@ -46,6 +45,7 @@ OF_THE_TASK = {
     ("graph_evaluator", "task"): "prediction",
     ("graph_trainer", "model_fn"): "model_fn",
     ("graph_transform", "preprocessing_fn"): "preprocessing_fn",
+    ("graph_transform", "features"): "features",
     ("subgraph_example_gen", "plan"): "plan",
     ("subgraph_example_gen", "graph_level_examples"): "graph_level_examples",
 }

@@ -11,9 +11,13 @@ from typing import Any
 
 from tfx_gnn.models import tasks
 from tfx_gnn.sampling import GraphLevelExamples, SamplingPlan
+from tfx_gnn.transform.feature_preparations import Features
 
 TASKS_PACKAGE = "tfx_gnn_pipelines.tasks"
 TASK_ATTRIBUTE = "TASK"
+
+DEFAULT_MODEL_FN = "tfx_gnn.models.model_fns:mpnn"
+"""Network of tasks that name none: it takes all features, those of edges too."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,8 +31,12 @@ class PipelineTask:
         plan: how to sample subgraphs from the tables; None if `graph_level_examples` is given.
         graph_level_examples: how to split tables of many small graphs into examples, or to make pairs of them; None
             if `plan` is given.
-        preprocessing_fn: the feature transform, "package.module:function".
-        model_fn: the model, "package.module:function".
+        preprocessing_fn: the feature transform, "package.module:function"; empty: columns become features as
+            `features` declares, and the label as `prediction` says.
+        features: without a `preprocessing_fn`, how columns become features, by set ("nodes/user", "edges/purchase",
+            "context") and column, as in {nodes/user: {age: z_score, tags: {kind: vocabulary, top_k: 1000}}}. Other
+            numbers get a z-score, other texts a vocabulary; ids, times of `temporal` and labels are no features.
+        model_fn: the model, "package.module:function", of yours or one of `tfx_gnn.models.model_fns`.
         prediction: what the model predicts.
         num_epochs: number of passes over the training split.
         batch_size: graphs in a batch.
@@ -44,8 +52,9 @@ class PipelineTask:
     tables_dir: str
     plan: SamplingPlan | None = None
     graph_level_examples: GraphLevelExamples | None = None
-    preprocessing_fn: str
-    model_fn: str
+    preprocessing_fn: str = ""
+    features: Features = dataclasses.field(default_factory=dict)
+    model_fn: str = DEFAULT_MODEL_FN
     prediction: tasks.Task
     num_epochs: int = 10
     batch_size: int = 32

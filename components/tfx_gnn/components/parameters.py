@@ -96,13 +96,13 @@ def fill_spec(
 
     Output channels are created from the types that the spec declares, except for outputs given as None.
     `arguments` holds the input channels, the values of parameters that are not options, and those Nones. `code` names
-    the option that holds the user's function. `runtime_parameters` maps an option to the parameter that sets its value
-    when a compiled pipeline runs; only Kubeflow and Vertex have runtime parameters.
+    the option that holds the user's function, which may be empty. `runtime_parameters` maps an option to the parameter
+    that sets its value when a compiled pipeline runs; only Kubeflow and Vertex have runtime parameters.
     """
     values: dict[str, Any] = to_exec_properties(options)
     values[LIBRARY_VERSION] = tfx_gnn.__version__
     if code is not None:
-        values[CODE_FINGERPRINT] = fingerprint_function(getattr(options, code))
+        values[CODE_FINGERPRINT] = _fingerprint_code(getattr(options, code))
     overridable = {name: type(values[name]) for name in _scalar_options(type(options)) if name != code}
     overridable.update({name: str for name in arguments if name in spec_class.PARAMETERS})
     values.update(arguments)
@@ -120,13 +120,18 @@ def check_code_is_unchanged(reference: str, exec_properties: Mapping[str, Any]) 
 
     Results are cached under that code's fingerprint, so results of other code would be cached under the wrong key.
     """
-    expected, found = exec_properties[CODE_FINGERPRINT], fingerprint_function(reference)
+    expected, found = exec_properties[CODE_FINGERPRINT], _fingerprint_code(reference)
     if found != expected:
         raise ValueError(
             f"`{reference}` must be the code that the pipeline was built with, fingerprint {expected[:12]}; got "
             f"fingerprint {found[:12]}. If the file was edited during the run, start the run again; if this is a "
             "container, build its image and compile the pipeline from the same sources."
         )
+
+
+def _fingerprint_code(reference: str) -> str:
+    """Hashes the user's code; empty if there is none."""
+    return fingerprint_function(reference) if reference else ""
 
 
 def fingerprint_tables(*files: Iterable[str], runtime_parameters: Mapping[str, RuntimeParameter] | None = None) -> str:

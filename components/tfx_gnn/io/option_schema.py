@@ -231,13 +231,16 @@ def _defined(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_kinds(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
-    choices = []
+    choices: list[dict[str, Any]] = []
+    names: list[str] = []
     for name, known in _kinds(kind).items():
         choice = _of_dataclass(known, definitions)
+        # The name alone stands for a kind without required fields.
+        names += [] if choice["required"] else [name]
         choice["properties"] = {KIND: {"const": name}, **choice["properties"]}
         choice["required"] = [*([] if name == default_kind(kind) else [KIND]), *choice["required"]]
         choices.append(choice)
-    return {"anyOf": choices}
+    return {"anyOf": [*([{"enum": names}] if names else []), *choices]}
 
 
 def _of_dataclass(options_class: Any, definitions: dict[str, Any]) -> dict[str, Any]:

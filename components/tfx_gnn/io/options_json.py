@@ -14,6 +14,7 @@ import cattrs
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
 from tfx_gnn.io.option_kinds import KIND, abstract_classes, default_kind, kinds_of
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.io.text_files import parse_json
 
 _Options = TypeVar("_Options")
@@ -33,16 +34,24 @@ def _names_its_kind(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, abstract_classes())
 
 
-def _chosen_kind(kind: type, value: Mapping[str, Any]) -> type:
+def _chosen_kind(kind: type, value: Mapping[str, Any], *, path: tuple[str, ...] = (), place: str = "") -> type:
     name = value.get(KIND, default_kind(kind) or None)
     chosen: type | None = kinds_of(kind).get(name) if isinstance(name, str) else None
     if chosen is None or not issubclass(chosen, kind):
         allowed = sorted(name for name, known in kinds_of(kind).items() if issubclass(known, kind))
-        raise ValueError(f"`{KIND}` must be one of {allowed}; got {name!r}. Choose one of these.")
+        alike = did_you_mean(name, allowed)
+        advice = alike if alike.startswith("Did") else "Choose one of these."
+        raise ValueError(f"`{'.'.join((*path, KIND))}` must be one of {allowed}; got {name!r}{place}. {advice}")
     return chosen
 
 
+def _with_kind(value: Any) -> Any:
+    """Completes a value of an abstract class; the name of a kind alone stands for one without fields."""
+    return {KIND: value} if isinstance(value, str) else value
+
+
 def _structure_by_kind(value: Any, kind: type) -> Any:
+    value = _with_kind(value)
     chosen = _chosen_kind(kind, value)
     fields = {key: field for key, field in value.items() if key != KIND}
     return make_dict_structure_fn(chosen, _CONVERTER)(fields, chosen)
@@ -104,9 +113,11 @@ class _JsonCheck:
         """Checks the value at the keys `path`; types that are neither dataclasses nor plain types pass."""
         origin, arguments = typing.get_origin(kind), typing.get_args(kind)
         if origin is None and _names_its_kind(kind):
+            plain = _with_kind(plain)
             self._object(plain, f"an object with fields of a {kind.__name__}", path)
             fields = {key: value for key, value in plain.items() if key != KIND}
-            self._fields(fields, _chosen_kind(kind, plain), path)
+            place = f" in `{self._name}`" if path else ""
+            self._fields(fields, _chosen_kind(kind, plain, path=path, place=place), path)
         elif origin is None and dataclasses.is_dataclass(kind):
             self._object(plain, f"an object with fields of a {_name_of(kind)}", path)
             self._fields(plain, kind, path)

@@ -110,7 +110,7 @@ def _fingerprint(config: PipelineConfig, examples_dir: str) -> str:
             records.update(record)
     parts = [
         records.hexdigest(),
-        fingerprint_function(config.graph_transform.preprocessing_fn),
+        *map(fingerprint_function, filter(None, [config.graph_transform.preprocessing_fn])),
         options_json.to_json(config.graph_transform),
         options_json.to_json(config.size_constraint_learner),
     ]

@@ -57,7 +57,7 @@ def _fingerprint(config: PipelineConfig) -> str:
         )
         code = [
             fingerprint_function(reference)
-            for reference in (config.graph_transform.preprocessing_fn, config.graph_trainer.model_fn)
+            for reference in filter(None, (config.graph_transform.preprocessing_fn, config.graph_trainer.model_fn))
         ]
     except (ValueError, ImportError, SyntaxError, OSError, tf.errors.OpError):
         return ""

@@ -74,8 +74,8 @@ def check_pipeline(config: PipelineConfig) -> PipelineCheck:
     return check_project(lambda: config)
 
 
-def _references(config: PipelineConfig) -> tuple[str, str]:
-    return config.graph_transform.preprocessing_fn, config.graph_trainer.model_fn
+def _references(config: PipelineConfig) -> tuple[str, ...]:
+    return tuple(filter(None, (config.graph_transform.preprocessing_fn, config.graph_trainer.model_fn)))
 
 
 def _check(config: PipelineConfig, samples_dir: str, found: FindingsCollector) -> None:
@@ -86,7 +86,8 @@ def _check(config: PipelineConfig, samples_dir: str, found: FindingsCollector) -
     ):
         num_findings = len(found.findings)
         with found.caught(step, argument=argument, rule=_IMPORTED):
-            load_function(reference)
+            if reference:
+                load_function(reference)
         imports[argument] = len(found.findings) == num_findings
     found.files = list(dict.fromkeys([*found.files, *source_files(_references(config))]))
     with tempfile.TemporaryDirectory(prefix="tfx-gnn-check-") as folder, _quiet():

@@ -29,6 +29,7 @@ from tfx_gnn.transform.preprocessing import (
     check_statistics_of_items,
     tensor_preprocessing_fn,
 )
+from tfx_gnn.transform.ready_preprocessing import load_preprocessing_fn
 from tfx_gnn.transform.transform_layer import check_numeric_features
 from tfx_gnn_pipelines.checks.findings import FindingsCollector
 from tfx_gnn_pipelines.config import PipelineConfig
@@ -54,10 +55,12 @@ class TracedTransform:
 def check_transform(config: PipelineConfig, schema: GraphSchema, found: FindingsCollector) -> TracedTransform | None:
     """Traces the preprocessing function on the schema of the examples; None if it cannot be."""
     traced = None
-    function = load_function(config.graph_transform.preprocessing_fn)
-    with found.caught(_STEP, argument="preprocessing_fn", rule=RULE_OF_PREPROCESSING, function=function):
+    reference = config.graph_transform.preprocessing_fn
+    function = load_function(reference) if reference else None
+    argument = "preprocessing_fn" if reference else "features"
+    with found.caught(_STEP, argument=argument, rule=RULE_OF_PREPROCESSING, function=function):
         traced = _trace(config.graph_transform, schema)
-        found.looked_at.append("the preprocessing function, traced on the schema")
+        found.looked_at.append(f"{'the preprocessing function' if reference else 'the features'}, traced on the schema")
     if traced is not None:
         _check_task(config, traced, function, found)
     return traced
@@ -65,7 +68,7 @@ def check_transform(config: PipelineConfig, schema: GraphSchema, found: Findings
 
 def _trace(options: GraphTransformOptions, schema: GraphSchema) -> TracedTransform:
     layout = graph_layout(schema)
-    inner = tensor_preprocessing_fn(load_function(options.preprocessing_fn), layout)
+    inner = tensor_preprocessing_fn(load_preprocessing_fn(options.preprocessing_fn, options.features, layout), layout)
     outputs: dict[str, tf.RaggedTensor] = {}
     vocabularies: set[str] = set()
 
@@ -129,7 +132,7 @@ def _transformed_schema(
 
 
 def _check_task(
-    config: PipelineConfig, traced: TracedTransform, function: Callable[..., Any], found: FindingsCollector
+    config: PipelineConfig, traced: TracedTransform, function: Callable[..., Any] | None, found: FindingsCollector
 ) -> None:
     task = config.graph_trainer.task
     num_findings = len(found.findings)
@@ -147,7 +150,7 @@ def _check_task(
             check_numeric_features(traced.spec)
 
 
-def _place_of_label(task: Task, function: Callable[..., Any]) -> UserPlace | None:
+def _place_of_label(task: Task, function: Callable[..., Any] | None) -> UserPlace | None:
     """Finds where a preprocessing function makes the label; else the function itself."""
     place = place_of_function(function)
     label = next((getattr(part, "label_feature", "") for part in _parts(task)), "")

@@ -57,7 +57,8 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
     | output | post_transform_stats | ExampleStatistics | of the transformed features of the same items |
     | output | updated_analyzer_cache | TransformCache | statistics of these spans, for the next run; on request |
     | parameter | tables_dir | str | tables that the examples were sampled from, for analyze="tables"; else empty |
-    | parameter | preprocessing_fn | str | the user's function, "package.module:function" |
+    | parameter | preprocessing_fn | str | the user's function, "package.module:function"; empty: see `features` |
+    | parameter | features | JSON | how columns become features, without a `preprocessing_fn` |
     | parameter | analyze_splits | JSON | splits that statistics are computed from |
     | parameter | analyze | JSON | what statistics count: "unique_items", "tables" or "as_sampled" |
     | parameter | rules | JSON | what to do with rows of the tables that break a rule |

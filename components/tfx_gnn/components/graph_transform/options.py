@@ -8,6 +8,7 @@ from typing import Literal
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.transform.analyze_modes import ANALYZE_MODES, UNIQUE_ITEMS
+from tfx_gnn.transform.feature_preparations import Features
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -15,7 +16,11 @@ class GraphTransformOptions:
     """Options of the transform.
 
     Attributes:
-        preprocessing_fn: "package.module:function" of a function from a GraphView to a GraphView.
+        preprocessing_fn: "package.module:function" of a function from a GraphView to a GraphView; empty: features are
+            prepared as `features` declares.
+        features: without a `preprocessing_fn`, how columns become features, by set ("nodes/user", "edges/purchase",
+            "context") and column, as in {nodes/user: {age: z_score, tags: {kind: vocabulary, top_k: 1000}}}. Other
+            numbers get a z-score, other texts a vocabulary; ids are no features.
         analyze_splits: splits that statistics are computed from, at least one. The transform is applied to all splits.
         analyze: what statistics count. "unique_items": every node and edge of the examples once. "tables":
             every row of the tables that the examples were sampled from, including rows that no subgraph contains;
@@ -29,7 +34,8 @@ class GraphTransformOptions:
             NaN or infinite. Features of `_readout` and other auxiliary sets always may, because a label may be missing.
     """
 
-    preprocessing_fn: str
+    preprocessing_fn: str = ""
+    features: Features = dataclasses.field(default_factory=dict)
     analyze_splits: tuple[str, ...] = ("train",)
     analyze: Literal["unique_items", "tables", "as_sampled"] = UNIQUE_ITEMS
     rules: RowRules = dataclasses.field(default_factory=RowRules)
@@ -40,6 +46,11 @@ class GraphTransformOptions:
         if self.analyze not in ANALYZE_MODES:
             raise ValueError(
                 f"`analyze` must be one of {list(ANALYZE_MODES)}; got {self.analyze!r}. Choose one of them."
+            )
+        if self.preprocessing_fn and self.features:
+            raise ValueError(
+                f"`features` must be left out beside a `preprocessing_fn`, which prepares all of them; got both: "
+                f"{sorted(self.features)} and {self.preprocessing_fn!r}. Keep one of them."
             )
         if not self.analyze_splits:
             raise ValueError(

@@ -20,7 +20,6 @@ from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.graph.schema.context_labels import context_labels
 from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.io.fingerprint import fingerprint_folders
-from tfx_gnn.io.user_code import load_function
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.examples_folder import RecordFile, fingerprint_examples_folder, reading_progress, record_files
 from tfx_gnn.records.graph_layout import graph_layout
@@ -46,6 +45,7 @@ from tfx_gnn.transform.preprocessing import (
     keys_of_transformed,
     tensor_preprocessing_fn,
 )
+from tfx_gnn.transform.ready_preprocessing import load_preprocessing_fn
 from tfx_gnn.transform.shards import (
     SHARDS,
     SUMMARIES,
@@ -112,10 +112,10 @@ def transform_graphs(
         The schema of the transformed graphs.
 
     Raises:
-        ValueError: if a split is missing or empty, a transformed feature has a value that is NaN or infinite, the
-            function's result does not match the graph or cannot be served, a statistic depends on the structure of
-            the sampled subgraphs, the tables lack a feature or change while they are read, or the analyzer cache does
-            not exist.
+        ValueError: if a split is missing or empty, a declared feature is unknown or of another type, a transformed
+            feature has a value that is NaN or infinite, the function's result does not match the graph or cannot be
+            served, a statistic depends on the structure of the sampled subgraphs, the tables lack a feature or change
+            while they are read, or the analyzer cache does not exist.
         TypeError: if the function does not return a GraphView of tensors.
     """
     if bool(tables_dir) != (options.analyze == TABLES):
@@ -137,7 +137,9 @@ def transform_graphs(
     files = record_files(examples_dir)
     raw_schema = graph_schema_io.read_schema(examples_folder.graph_schema_path(graph_schema_dir))
     layout = graph_layout(raw_schema)
-    preprocessing_fn = tensor_preprocessing_fn(load_function(options.preprocessing_fn), layout)
+    preprocessing_fn = tensor_preprocessing_fn(
+        load_preprocessing_fn(options.preprocessing_fn, options.features, layout), layout
+    )
     raw_tfmd = make_tfmd_schema(layout)
     source = tfxio.TFExampleBeamRecord(physical_format="tfrecord", telemetry_descriptors=["tfx_gnn"], schema=raw_tfmd)
     type_specs = source.TensorAdapter().TypeSpecs()

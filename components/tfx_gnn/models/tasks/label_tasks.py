@@ -40,7 +40,9 @@ class _Classification(Task):
     def __post_init__(self) -> None:
         advice = f"Name the label of node set {READOUT_NODE_SET!r} and the vocabulary of its classes."
         check_feature_name("label_feature", self.label_feature, advice)
-        if not self.num_classes or self.class_vocabulary:
+        if not self.num_classes and not self.class_vocabulary:
+            object.__setattr__(self, "class_vocabulary", self.label_feature)
+        if self.class_vocabulary:
             check_feature_name("class_vocabulary", self.class_vocabulary, advice)
         if self.num_classes < 0 or (self.num_classes and self.class_vocabulary) or self.num_classes == 1:
             raise ValueError(
@@ -73,8 +75,9 @@ class NodeClassification(_Classification):
         label_feature: feature of `_readout`. In raw examples it is the class itself, string or
             integer; after the transform it is the class index, int64 in [0, number of classes).
         class_vocabulary: `vocab_filename` of the `tft.compute_and_apply_vocabulary` call that
-            makes the index; the served model uses the vocabulary to turn indices back into class names. Empty if
-            the label already is an integer in [0, num_classes).
+            makes the index; the served model uses the vocabulary to turn indices back into class names. Empty: the
+            name of the label; or none, if `num_classes` says that the label already is an integer in
+            [0, num_classes).
         num_classes: number of classes, at least 2; set only if there is no vocabulary.
         class_weights: "" for equal weights; "balanced" for n / (k * n_c), where n_c of the n training
             labels are of class c and k classes occur; or weights by class name, 1 for classes that are not named.

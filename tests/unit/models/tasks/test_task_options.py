@@ -17,8 +17,16 @@ SECTION = NodeClassification(label_feature="section", class_vocabulary="sections
 PRICE = NodeRegression(label_feature="price")
 
 
-@pytest.mark.parametrize("value", ["", "#size", None])
-@pytest.mark.parametrize("name", ["label_feature", "class_vocabulary"])
+def test_vocabulary_of_classes_has_the_name_of_the_label_unless_another_is_given() -> None:
+    assert NodeClassification(label_feature="section").class_vocabulary == "section"
+    assert NodeClassification(label_feature="section", class_vocabulary="names").class_vocabulary == "names"
+    assert NodeClassification(label_feature="section", num_classes=3).class_vocabulary == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("label_feature", ""), ("label_feature", None), ("label_feature", "#size"), ("class_vocabulary", "#size")],
+)
 def test_name_that_is_no_feature_is_refused(name: str, value: Any) -> None:
     arguments = {"label_feature": "section", "class_vocabulary": "sections", name: value}
 

@@ -1,0 +1,164 @@
+"""How columns become features without code: the declarations under `features` of a project file.
+
+    features:
+      nodes/user: {age: z_score, country: vocabulary, tags: {kind: vocabulary, top_k: 1000}}
+      edges/purchase: {amount: log1p_z_score, comment: drop}
+
+Imports no TensorFlow, so that options load fast.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from tfx_gnn.io.option_kinds import register_kinds
+
+NUMBERS = ("int64", "float32")
+CATEGORIES = ("int64", "string")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FeaturePreparation:
+    """How one column becomes a feature; in YAML the name of a kind is enough where it needs no fields."""
+
+    dtypes: ClassVar[tuple[str, ...]] = ("int64", "float32", "string")
+    """Types of the columns that it takes."""
+
+    takes_ragged: ClassVar[bool] = False
+    """Whether items may have different numbers of values."""
+
+    takes_vectors: ClassVar[bool] = True
+    """Whether items may have several values."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Keep(FeaturePreparation):
+    """Keeps a column as it is: for integers that are indices already, and for code of yours that reads texts."""
+
+    takes_ragged: ClassVar[bool] = True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Drop(FeaturePreparation):
+    """Leaves a column out."""
+
+    takes_ragged: ClassVar[bool] = True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Number(FeaturePreparation):
+    """Takes numbers as they are, as floats: for 0 and 1, and for values that are scaled already."""
+
+    dtypes: ClassVar[tuple[str, ...]] = NUMBERS
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ZScore(FeaturePreparation):
+    """Subtracts the mean and divides by the standard deviation, for vectors dimension by dimension."""
+
+    dtypes: ClassVar[tuple[str, ...]] = NUMBERS
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MinMax(FeaturePreparation):
+    """Maps the smallest value to 0 and the largest to 1, for vectors dimension by dimension."""
+
+    dtypes: ClassVar[tuple[str, ...]] = NUMBERS
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Log1pZScore(FeaturePreparation):
+    """Takes sign(x) * log(1 + |x|), and then `z_score`: for amounts that span orders of magnitude."""
+
+    dtypes: ClassVar[tuple[str, ...]] = NUMBERS
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bucketize(FeaturePreparation):
+    """Replaces a number by the index of its quantile, a category for the network to embed.
+
+    Attributes:
+        num_buckets: number of quantiles, at least 2.
+    """
+
+    dtypes: ClassVar[tuple[str, ...]] = NUMBERS
+    takes_vectors: ClassVar[bool] = False
+
+    num_buckets: int
+
+    def __post_init__(self) -> None:
+        if self.num_buckets < 2:
+            raise ValueError(f"`num_buckets` must be at least 2; got {self.num_buckets}. 10 is usual.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Vocabulary(FeaturePreparation):
+    """Replaces texts or integers by their rank in a vocabulary, the most frequent value first, for embeddings.
+
+    Attributes:
+        top_k: number of values to keep, the most frequent ones; 0: all.
+        frequency_threshold: values that occur fewer times are left out; 0: none.
+        num_oov_buckets: categories after the vocabulary that all other values share, by hash; 0: they get -1.
+        name: `vocab_filename` of the vocabulary; "": the key of the feature, such as "nodes.user.country".
+    """
+
+    dtypes: ClassVar[tuple[str, ...]] = CATEGORIES
+    takes_ragged: ClassVar[bool] = True
+
+    top_k: int = 0
+    frequency_threshold: int = 0
+    num_oov_buckets: int = 1
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        for field in ("top_k", "frequency_threshold", "num_oov_buckets"):
+            if getattr(self, field) < 0:
+                raise ValueError(f"`{field}` must be at least 0; got {getattr(self, field)}. Correct it.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Hash(FeaturePreparation):
+    """Replaces texts or integers by the number of a hash bucket, for values that are too many for a vocabulary.
+
+    Attributes:
+        num_buckets: number of buckets, at least 2.
+    """
+
+    dtypes: ClassVar[tuple[str, ...]] = CATEGORIES
+    takes_ragged: ClassVar[bool] = True
+
+    num_buckets: int
+
+    def __post_init__(self) -> None:
+        if self.num_buckets < 2:
+            raise ValueError(f"`num_buckets` must be at least 2; got {self.num_buckets}. 1000 is usual.")
+
+
+PREPARATION_KINDS: dict[str, type[FeaturePreparation]] = {
+    "bucketize": Bucketize,
+    "drop": Drop,
+    "hash": Hash,
+    "keep": Keep,
+    "log1p_z_score": Log1pZScore,
+    "min_max": MinMax,
+    "number": Number,
+    "vocabulary": Vocabulary,
+    "z_score": ZScore,
+}
+"""Every preparation by the name that YAML and JSON use for it."""
+
+register_kinds(FeaturePreparation, PREPARATION_KINDS)
+
+Features = dict[str, dict[str, FeaturePreparation]]
+"""Preparations by set ("nodes/user", "edges/purchase", "context") and column."""
+
+
+def kind_of(preparation: FeaturePreparation) -> str:
+    """Returns the name of a preparation's kind.
+
+    Example:
+        >>> kind_of(ZScore())
+        'z_score'
+    """
+    return next(name for name, kind in PREPARATION_KINDS.items() if kind is type(preparation))
