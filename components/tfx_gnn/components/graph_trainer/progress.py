@@ -1,20 +1,16 @@
-"""Progress of a training: a bar on a terminal or else one line per epoch, and input statistics for TensorBoard."""
+"""Progress of a training: a bar on a terminal, or else one line per epoch."""
 
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Sequence
 from typing import Any
 
-import tensorflow as tf
 import tf_keras
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from tfx_gnn.io.plain_console import PlainConsole
-from tfx_gnn.training.checkpoints.resumable_state import BestWeights
-from tfx_gnn.training.loop.training_loop import TrainingState
 
 
 def say(line: str) -> None:
@@ -104,56 +100,6 @@ class TrainingProgress(tf_keras.callbacks.Callback):
         """Ends the bar, also after an interruption; may be called twice."""
         self._progress.stop()
         logging.getLogger("tensorflow").removeFilter(_is_worth_reading)
-
-
-class InputScalars(tf_keras.callbacks.Callback):
-    """Writes input statistics of each epoch for TensorBoard.
-
-    The scalars are `input/graphs_per_batch`, `input/fill`, `input/padded_share`, `input/removed_share`,
-    `train/graphs_per_second`, `train/input_bound_share` and `train/learning_rate`, that of the last step. Their
-    step is the epoch. With early stopping, `train/best_epoch` is the best epoch so far, from 1, and
-    `train/best_<monitor>` its value, such as `train/best_val_loss`.
-
-    The scalars go to the folder `input` of `logs_dir`, as a separate run, because TensorBoard reads one file of a run
-    at a time.
-    """
-
-    def __init__(self, *, state: TrainingState, logs_dir: str, best: BestWeights | None = None) -> None:
-        super().__init__()
-        self._state = state
-        self._best = best
-        self._writer = tf.summary.create_file_writer(os.path.join(logs_dir, "input"))
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Writes the epoch's scalars."""
-        figures = self._state.inputs[epoch]
-        with self._writer.as_default(step=epoch):
-            tf.summary.scalar("input/graphs_per_batch", figures.graphs_per_batch)
-            tf.summary.scalar("input/fill", figures.fill)
-            tf.summary.scalar("input/padded_share", 1.0 - figures.fill)
-            tf.summary.scalar("input/removed_share", figures.removed_share)
-            tf.summary.scalar("train/graphs_per_second", figures.graphs_per_second)
-            tf.summary.scalar("train/input_bound_share", figures.input_bound_share)
-            rate = read_learning_rate(self.model.optimizer)
-            if rate is not None:
-                tf.summary.scalar("train/learning_rate", rate)
-            if self._best is not None:
-                tf.summary.scalar("train/best_epoch", self._best.best_epoch)
-                tf.summary.scalar(f"train/best_{self._best.monitor}", self._best.best)
-        self._writer.flush()
-
-    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Closes the file."""
-        self._writer.close()
-
-
-def read_learning_rate(optimizer: tf_keras.optimizers.Optimizer) -> float | None:
-    """Returns an optimizer's current learning rate; None if it has none, or several."""
-    rate: Any = getattr(optimizer, "learning_rate", None)
-    if callable(rate):
-        rate = rate(optimizer.iterations)
-    # Converted to a tensor first: variables kept on several replicas do not convert to a number.
-    return None if rate is None else float(tf.convert_to_tensor(rate))
 
 
 def _is_worth_reading(record: logging.LogRecord) -> bool:
