@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 
-import pytest
 import tensorflow as tf
 import tf_keras
 
@@ -62,7 +61,7 @@ def _train(folder, epochs, *, options, first=0, graphs=None):
 
     def model_graph():
         graphs.append("traced")
-        return tf.function(lambda x: model(x)).get_concrete_function(tf.TensorSpec([None, 3])).graph
+        return tf.function(model).get_concrete_function(tf.TensorSpec([None, 3])).graph
 
     logs = TensorBoardLogs(logs_dir=str(folder), state=state, options=options, model_graph=model_graph, best=best)
     logs.set_model(model)
