@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 import tensorflow as tf
 
+from tfx_gnn.io.whole_files import write_whole
 from tfx_gnn.reports import number_texts
 from tfx_gnn.reports.number_texts import as_percent
 
@@ -182,7 +183,6 @@ def render_page(template: str, **values: Any) -> str:
 
 
 def write_page(page: str, path: str) -> None:
-    """Writes a page to a file, replacing an existing one; creates its folder if necessary."""
+    """Writes a page atomically, replacing an existing one; creates its folder if necessary."""
     tf.io.gfile.makedirs(os.path.dirname(path) or os.curdir)
-    with tf.io.gfile.GFile(path, "w") as file:
-        file.write(page)
+    write_whole(path, page)

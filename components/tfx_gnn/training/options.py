@@ -264,6 +264,7 @@ class GraphTrainerOptions:
         monitor_mode: "min" if a smaller value of `monitor` is better, "max" if a larger one is; "auto" knows the
             direction of losses and of the tasks' metrics.
         hyperparameters: hyperparameters for `model_fn` by name, as plain JSON values.
+        histogram_every_epochs: epochs between histograms of the weights for TensorBoard; 0: none.
         batching: how examples become batches.
         optimization: how gradients change the weights.
         execution: how TensorFlow runs a step.
@@ -296,6 +297,7 @@ class GraphTrainerOptions:
     monitor: str = VALIDATION_LOSS
     monitor_mode: str = choice_option(MONITOR_AUTO, MONITOR_MODES)
     hyperparameters: dict[str, Any] = dataclasses.field(default_factory=dict)
+    histogram_every_epochs: int = 1
     batching: BatchingOptions = option_group(BatchingOptions)
     optimization: OptimizationOptions = option_group(OptimizationOptions)
     execution: ExecutionOptions = option_group(ExecutionOptions)
@@ -308,6 +310,7 @@ class GraphTrainerOptions:
         check_groups(self)
         _check_least("num_epochs", self.num_epochs, 1)
         _check_least("early_stopping_patience", self.early_stopping_patience, 0)
+        _check_least("histogram_every_epochs", self.histogram_every_epochs, 0)
         self._check_monitor()
         if not 0 <= self.training_seed < 2**31:
             raise ValueError(

@@ -62,6 +62,7 @@ class GraphTrainer(base_component.BaseComponent):
     | parameter | monitor | str | loss or metric that decides which epoch is the best, such as "val_accuracy" |
     | parameter | monitor_mode | str | "min", "max" or "auto": the direction in which `monitor` improves |
     | parameter | hyperparameters | JSON | for `model_fn`, by name |
+    | parameter | histogram_every_epochs | int | epochs between histograms of weights for TensorBoard; 0: none |
     | parameter | batching | str | "packed", "fit_or_skip", "tight" or "ego" batches |
     | parameter | batch_size | int | graphs per step over all replicas; 0: the learner's own batch size per replica |
     | parameter | success_ratio | float | which of the learned fit-or-skip budgets to use |

@@ -1,19 +1,15 @@
-"""Progress of a training: its steps, one line per epoch, and input statistics for TensorBoard."""
+"""Progress of a training: its steps, and one line per epoch."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
 from collections.abc import Sequence
 from typing import Any
 
-import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.io.progress import StageProgress, progress, say, shown_live
-from tfx_gnn.training.checkpoints.resumable_state import BestWeights
-from tfx_gnn.training.loop.training_loop import TrainingState
 
 
 class TrainingProgress(tf_keras.callbacks.Callback):
@@ -99,56 +95,6 @@ class TrainingProgress(tf_keras.callbacks.Callback):
     def _note(self, logs: dict[str, Any]) -> str:
         figures = (f"epoch {self._epoch + 1}/{self._num_epochs}", _figures(logs), self._validation_figures)
         return " ".join(filter(None, figures))
-
-
-class InputScalars(tf_keras.callbacks.Callback):
-    """Writes input statistics of each epoch for TensorBoard.
-
-    The scalars are `input/graphs_per_batch`, `input/fill`, `input/padded_share`, `input/removed_share`,
-    `train/graphs_per_second`, `train/input_bound_share` and `train/learning_rate`, that of the last step. Their
-    step is the epoch. With early stopping, `train/best_epoch` is the best epoch so far, from 1, and
-    `train/best_<monitor>` its value, such as `train/best_val_loss`.
-
-    The scalars go to the folder `input` of `logs_dir`, as a separate run, because TensorBoard reads one file of a run
-    at a time.
-    """
-
-    def __init__(self, *, state: TrainingState, logs_dir: str, best: BestWeights | None = None) -> None:
-        super().__init__()
-        self._state = state
-        self._best = best
-        self._writer = tf.summary.create_file_writer(os.path.join(logs_dir, "input"))
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Writes the epoch's scalars."""
-        figures = self._state.inputs[epoch]
-        with self._writer.as_default(step=epoch):
-            tf.summary.scalar("input/graphs_per_batch", figures.graphs_per_batch)
-            tf.summary.scalar("input/fill", figures.fill)
-            tf.summary.scalar("input/padded_share", 1.0 - figures.fill)
-            tf.summary.scalar("input/removed_share", figures.removed_share)
-            tf.summary.scalar("train/graphs_per_second", figures.graphs_per_second)
-            tf.summary.scalar("train/input_bound_share", figures.input_bound_share)
-            rate = read_learning_rate(self.model.optimizer)
-            if rate is not None:
-                tf.summary.scalar("train/learning_rate", rate)
-            if self._best is not None:
-                tf.summary.scalar("train/best_epoch", self._best.best_epoch)
-                tf.summary.scalar(f"train/best_{self._best.monitor}", self._best.best)
-        self._writer.flush()
-
-    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Closes the file."""
-        self._writer.close()
-
-
-def read_learning_rate(optimizer: tf_keras.optimizers.Optimizer) -> float | None:
-    """Returns an optimizer's current learning rate; None if it has none, or several."""
-    rate: Any = getattr(optimizer, "learning_rate", None)
-    if callable(rate):
-        rate = rate(optimizer.iterations)
-    # Converted to a tensor first: variables kept on several replicas do not convert to a number.
-    return None if rate is None else float(tf.convert_to_tensor(rate))
 
 
 def _is_worth_reading(record: logging.LogRecord) -> bool:

@@ -15,7 +15,8 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.components.graph_trainer.output_folders import LOGS_DIR, OutputSizes, check_outputs
-from tfx_gnn.components.graph_trainer.progress import InputScalars, TrainingProgress
+from tfx_gnn.components.graph_trainer.progress import TrainingProgress
+from tfx_gnn.components.graph_trainer.tensorboard_logs import TensorBoardLogs, trace_model
 from tfx_gnn.components.graph_trainer.training_report import write_training_report
 from tfx_gnn.distribution.cluster import ClusterRole
 from tfx_gnn.distribution.strategy_predicates import is_parameter_server_strategy
@@ -130,7 +131,15 @@ class Training:
             _check_room(model, model_dir, run_dir, checkpoint_dir)
         state = TrainingState()
         start = time.monotonic()
-        self._train(model, state, best=best, run_dir=run_dir, checkpoint_dir=checkpoint_dir, fingerprint=fingerprint)
+        self._train(
+            model,
+            state,
+            exported=exported,
+            best=best,
+            run_dir=run_dir,
+            checkpoint_dir=checkpoint_dir,
+            fingerprint=fingerprint,
+        )
         seconds = time.monotonic() - start
         weights = _save_weights(model, run_dir)
         if exported is not model:
@@ -174,6 +183,7 @@ class Training:
         model: tf_keras.Model,
         state: TrainingState,
         *,
+        exported: tf_keras.Model,
         best: BestWeights | None,
         run_dir: str,
         checkpoint_dir: str,
@@ -193,8 +203,14 @@ class Training:
         )
         callbacks = [progress]
         if self._role.is_chief:
-            board = tf_keras.callbacks.TensorBoard(logs_dir, write_graph=False)
-            callbacks = [InputScalars(state=state, best=best, logs_dir=logs_dir), board, *callbacks]
+            board = TensorBoardLogs(
+                logs_dir=logs_dir,
+                state=state,
+                options=options,
+                model_graph=lambda: trace_model(exported, self._setup.sample.graph),
+                best=best,
+            )
+            callbacks = [board, *callbacks]
         if best is not None:
             # First, because the scalars include the best value so far.
             callbacks = [best, *callbacks]

@@ -15,6 +15,7 @@ import tf_keras
 from tfx_gnn.components.graph_trainer.progress import TrainingProgress
 from tfx_gnn.components.graph_tuner.options import GraphTunerOptions
 from tfx_gnn.components.graph_tuner.search import SearchObserver, TrainedTrial, TuningProgress, best_trial, search
+from tfx_gnn.components.graph_tuner.trial_logs import LOGS_DIR, write_trial_logs
 from tfx_gnn.components.graph_tuner.trials import TrialFolder, TuningSummary, write_tuning_summary
 from tfx_gnn.components.graph_tuner.tuning_report import write_tuning_report
 from tfx_gnn.distribution.strategies import make_strategy
@@ -65,7 +66,7 @@ def tune_graph_model(
         size_constraints_dir: padding budgets (TF-GNN's size constraints), learned from the same examples; empty for
             batching "ego", which has none.
         best_hyperparameters_dir: absent or empty folder for `best_hyperparameters.json`, which GraphTrainer
-            reads, `trials.json` and `report.html`.
+            reads, `trials.json`, `report.html` and `logs/`, with a folder for each trial, for TensorBoard.
         blessing_dir: verdict of GraphExampleValidator on the raw examples, which must be a blessing; empty to
             train without one.
         options: what to search, and how.
@@ -116,6 +117,7 @@ def tune_graph_model(
             write_best_hyperparameters(summary.best_hyperparameters, partial)
             write_tuning_summary(summary, partial)
             write_tuning_report(summary, os.path.join(partial, REPORT_FILE))
+            write_trial_logs(summary, os.path.join(partial, LOGS_DIR))
             # Before the commit: once the output exists, no retry would remove the folder.
             if not options.search_dir:
                 folder.remove()

@@ -27,6 +27,7 @@ MAY_CHANGE = (
     "steps_per_execution",
     "checkpoint_every_steps",
     "checkpoint_dir",
+    "histogram_every_epochs",
     "verify_tpu",
     "tpu",
     "allow_unsafe_operations",

@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import json
 import os
+import re
 import shutil
 import socket
 import sys
@@ -347,11 +348,7 @@ def test_validation_loss_is_the_mean_over_all_examples(trained, serving_model, p
 def test_run_folder_holds_logs_and_checkpoints(trained):
     run = trained.folder / "run"
 
-    assert {path.parent.name for path in run.glob("logs/*/events.out.tfevents.*")} == {
-        "train",
-        "validation",
-        "input",
-    }
+    assert {path.parent.name for path in run.rglob("events.out.tfevents.*")} == {"logs", "train", "validation"}
     for saved, exported in zip(
         _trained_weights(trained.folder), _exported_weights(trained.saved_model_dir), strict=True
     ):
@@ -502,8 +499,26 @@ def test_training_that_is_ended_again_and_again_comes_to_the_same_weights(prepar
     for ours, expected in zip(*(_trained_weights(tmp_path / name) for name in ("whole", "ended")), strict=True):
         np.testing.assert_array_equal(ours, expected)
     assert sorted(os.listdir(tmp_path / "ended")) == ["model", "run"]
-    logs = (tmp_path / "ended" / "run").glob("logs/*/events.*")
-    assert {path.parent.name for path in logs} == {"train", "validation", "input"}
+    logs = {name: _logged(tmp_path / name / "run" / "logs") for name in ("whole", "ended")}
+    assert logs["ended"] == logs["whole"]
+    assert logs["ended"]["validation", "epoch_loss"] == [0, 1, 2]
+    assert logs["ended"]["train", "train/best_val_accuracy"] == [0, 1, 2]
+    assert logs["ended"]["train", "neighbor_mean/dense/kernel"] == [0, 1, 2]
+    assert logs["ended"]["logs", "_hparams_/session_start_info"] == [0]
+    assert logs["ended"]["logs", "_hparams_/session_end_info"] == [3]
+
+
+def _logged(folder):
+    """Steps of all events by run and tag."""
+    steps = {}
+    for path in sorted(folder.rglob("events.out.tfevents.*")):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            for value in event.summary.value:
+                # Keras numbers the layers of a process, so a resumed model in this one has other names.
+                steps.setdefault((path.parent.name, re.sub(r"_[0-9]+/", "/", value.tag)), []).append(event.step)
+            if event.graph_def:
+                steps.setdefault((path.parent.name, "graph"), []).append(event.step)
+    return steps
 
 
 def _interrupted_at(name, write):

@@ -81,6 +81,7 @@ def test_a_search_that_was_killed_goes_on_and_leaves_what_it_found(folders, tune
     assert [path.name for path in tmp_path.iterdir()] == ["2"]
     assert sorted(path.name for path in (tmp_path / "2").iterdir()) == [
         "best_hyperparameters.json",
+        "logs",
         "report.html",
         "trials.json",
     ]
