@@ -61,8 +61,8 @@ main() {
         run) in_root "$command" ;;
         lane)
             echo "newest: unit tests, $(in_root 'python --version')"
-            # Every case runs on lane 1; here every test runs, because it is the releases that differ. Not so the programs
-            # of these pages: they call what the unit tests call here, and lane 1 holds them to what they say.
+            # Every case runs on lane 1; here tests run with two, because it is the releases that differ. The programs of
+            # four pages run on lane 1 alone: they call what the unit tests call here.
             in_root "infra/ci/unit_parts.sh --few-cases $(printf -- ' --ignore=tests/unit/guide/%s' \
                 test_graphlearn_guide.py test_pyg_guide.py test_transform_guide.py test_tutorials.py)"
             echo "newest: quickstart pipeline"
