@@ -37,6 +37,14 @@ SPOILT = {
     "watched": {100: float("nan"), 102: 1e30},
 }
 FIRST_WATCHED = 100
+# What each strategy trains on. Every kind of data is met by one process and by several; the search for a batch of
+# replicas that train in step is the same whether they are devices or workers.
+SPOILT_FOR = {
+    "one_device": ("large", "watched"),
+    "mirrored": ("hidden",),
+    "multi_worker_mirrored": ("large", "watched"),
+    "parameter_server": ("large", "hidden", "watched"),
+}
 
 
 def example(number, spoilt):
@@ -117,13 +125,8 @@ if __name__ == "__main__":
     if "mirrored" in strategies.split(","):
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-    # Two workers evaluate on two replicas as well.
     found = {
-        strategy: {
-            spoilt: train(folder, outputs, strategy, spoilt)
-            for spoilt in SPOILT
-            if (strategy, spoilt) != ("mirrored", "watched")
-        }
+        strategy: {spoilt: train(folder, outputs, strategy, spoilt) for spoilt in SPOILT_FOR[strategy]}
         for strategy in strategies.split(",")
     }
     sys.stdout.write(json.dumps(found) + "\n")

