@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,10 +17,13 @@ import typer
 from rich.console import Console
 
 from tfx_gnn.io.plain_console import PlainConsole
+from tfx_gnn_pipelines.checks.check_summary import print_finding, print_verdict
+from tfx_gnn_pipelines.checks.findings import PipelineNotReadyError
 from tfx_gnn_pipelines.emulator.container_engine import EngineKind
 from tfx_gnn_pipelines.services import Service
 
 if TYPE_CHECKING:
+    from tfx_gnn_pipelines.checks.findings import PipelineCheck
     from tfx_gnn_pipelines.config import PipelineConfig
     from tfx_gnn_pipelines.emulator.launcher import ContainerEngine
     from tfx_gnn_pipelines.run_outcome import RunOutcome
@@ -63,6 +67,9 @@ _OPTIONS_HELP = "YAML file that changes the project: fields of the task, and opt
 _SET_HELP = "One such option, as in --set graph_trainer.hyperparameters.units=64; wins over the file; repeatable."
 _ROOT_HELP = "Folder or URI of all outputs; on Kubeflow, empty for the cluster's default."
 _BEAM_HELP = "Argument of every Beam pipeline, as in --beam-arg=--runner=DataflowRunner; repeatable."
+_CHECK_HELP = (
+    "Check the pipeline beside its first steps, as `tfx-gnn check` does, and stop at an error; for local and beam."
+)
 _PROJECTS_OWN = "the project's own"
 
 
@@ -108,6 +115,7 @@ def run(
     store: Annotated[str, typer.Option(help=_STORE_HELP, show_default="a folder of the root")] = "",
     beam_arg: Annotated[list[str] | None, typer.Option(help=_BEAM_HELP)] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every component anew.")] = False,
+    check: Annotated[bool, typer.Option("--check/--no-check", help=_CHECK_HELP)] = True,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the outcome as one JSON object, and progress to stderr.")
     ] = False,
@@ -169,7 +177,8 @@ def run(
         if project == "list":
             _list_tasks(console)
             return
-        from tfx_gnn_pipelines.project import read_config
+        from tfx_gnn_pipelines.checks.background_check import checked_beside
+        from tfx_gnn_pipelines.project import read_config, user_files
 
         shortcuts = {
             "tables_dir": tables or None,
@@ -196,10 +205,16 @@ def run(
             output = output or os.path.join("runs", f"{config.pipeline_name}_{runner.value}.json")
             _compile(config, runner, output, image=image, resources=resources, report_to=report_to, console=console)
             return
-        pushed = _run_here(config, runner, console, started_at=started_at, as_json=as_json, debug=debug)
+        checking = checked_beside(config, console, files=user_files(project)) if check else contextlib.nullcontext()
+        pushed = _run_here(
+            config, runner, console, started_at=started_at, checking=checking, as_json=as_json, debug=debug
+        )
     except KeyboardInterrupt as interruption:
         _print_how_to_go_on()
         raise typer.Exit(EXIT_INTERRUPTED) from interruption
+    except PipelineNotReadyError as error:
+        _print_not_ready(error.found, console, as_json=as_json)
+        raise typer.Exit(EXIT_FAILED) from error
     except Exception as error:
         if debug:
             raise
@@ -330,7 +345,14 @@ def _name_and_value(text: str) -> tuple[str, str]:
 
 
 def _run_here(
-    config: PipelineConfig, runner: Runner, console: Console, *, started_at: float, as_json: bool, debug: bool
+    config: PipelineConfig,
+    runner: Runner,
+    console: Console,
+    *,
+    started_at: float,
+    checking: AbstractContextManager[None],
+    as_json: bool,
+    debug: bool,
 ) -> bool:
     """Runs the pipeline in this process, and returns whether the model was pushed."""
     console.print(
@@ -341,7 +363,8 @@ def _run_here(
 
     outcome = find_finished_run(config)
     if outcome is None:
-        outcome = _run_steps(config, runner, console, as_json=as_json, debug=debug)
+        with checking:
+            outcome = _run_steps(config, runner, console, as_json=as_json, debug=debug)
     else:
         console.print(f"= {len(outcome.steps)} steps cached: nothing has changed since they ran", style="cyan")
     seconds = time.monotonic() - started_at
@@ -421,6 +444,21 @@ def _print_how_to_go_on() -> None:
         style="bold yellow",
         soft_wrap=True,
     )
+
+
+def _print_not_ready(found: PipelineCheck, console: Console, *, as_json: bool) -> None:
+    for finding in found.findings:
+        print_finding(console, finding)
+    print_verdict(console, found)
+    console.print(
+        "Correct this, and run the same command again: finished steps come from the cache. `tfx-gnn check` looks for "
+        "all that is wrong; --no-check runs without it.",
+        style="dim",
+        highlight=False,
+        soft_wrap=True,
+    )
+    if as_json:
+        typer.echo(json.dumps({"pushed": False, "check": found.to_json()}))
 
 
 def _print_error(error: Exception) -> None:

@@ -30,6 +30,7 @@ from typing import Any
 
 from tfx_gnn.io import options_json
 from tfx_gnn.io.package_paths import PACKAGE_SCHEME
+from tfx_gnn.io.user_errors import source_files
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri, quickstart, step_names
 from tfx_gnn_pipelines.option_changes import changed, merged, nested, read_options, with_dotted
 from tfx_gnn_pipelines.task import PipelineTask, load_task, task_names
@@ -227,6 +228,23 @@ def find_project_file(reference: str) -> str:
         f"`PROJECT` must be a folder with {PROJECT_FILE}, 'package.module:ATTRIBUTE', or one of {task_names()}; got "
         f"{reference!r}. {f'Did you mean {alike[0]!r}?' if alike else 'Check the spelling.'}"
     )
+
+
+def user_files(reference: str) -> list[str]:
+    """Lists the files in which a user may have made a mistake in a project itself, not in the code that it names.
+
+    Args:
+        reference: see `read_project`.
+
+    Returns:
+        The project file, or the Python files beside the module of a task.
+
+    Raises:
+        FileNotFoundError: as `find_project_file` does.
+        ValueError: as `find_project_file` does.
+    """
+    file = find_project_file(reference)
+    return [file] if file else source_files([reference] if ":" in reference else [])
 
 
 def _read_mapping(path: str, *, option: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from tfx_gnn.models import NodeClassification
 from tfx_gnn.sampling import GraphLevelExamples, SplitPlan
 from tfx_gnn_pipelines.checks.example_checks import check_examples
 from tfx_gnn_pipelines.checks.findings import Finding, FindingsCollector, PipelineCheck
-from tfx_gnn_pipelines.checks.passed_checks import check_before_run
+from tfx_gnn_pipelines.checks.passed_checks import has_passed, remember_passed
 from tfx_gnn_pipelines.checks.threshold_checks import check_thresholds
 from tfx_gnn_pipelines.config import quickstart
 from tfx_gnn_pipelines.task import load_task
@@ -90,18 +90,12 @@ def test_good_thresholds_pass(config, options):
     assert _of_thresholds(config, 100, **options) == []
 
 
-def test_run_checks_once_until_something_changes(config):
-    calls = []
-
-    def check(one):
-        calls.append(one)
-        return PipelineCheck(findings=())
-
-    assert check_before_run(config, check=check) is not None
-    assert check_before_run(config, check=check) is None
+def test_passed_pipeline_is_remembered_until_something_changes(config):
+    before = has_passed(config)
+    remember_passed(config, PipelineCheck(findings=()))
     changed = dataclasses.replace(config, graph_trainer=dataclasses.replace(config.graph_trainer, num_epochs=3))
-    assert check_before_run(changed, check=check) is not None
-    assert len(calls) == 2
+
+    assert (before, has_passed(config), has_passed(changed)) == (False, True, False)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +105,10 @@ def test_run_checks_once_until_something_changes(config):
         PipelineCheck(findings=(), not_checked=("rows",)),
     ],
 )
-def test_doubts_are_shown_before_each_run(config, found):
-    assert check_before_run(config, check=lambda _: found) is found
-    assert check_before_run(config, check=lambda _: found) is found
+def test_pipeline_with_doubts_is_checked_again(config, found):
+    remember_passed(config, found)
+
+    assert not has_passed(config)
 
 
 MOLECULES = """

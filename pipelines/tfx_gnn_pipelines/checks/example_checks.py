@@ -29,10 +29,10 @@ from tfx_gnn.sampling.plan.seed_splits import tables_with_splits
 from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema
 from tfx_gnn.tables.graph_tables import GraphTables, check_tables, list_table_files, read_tables, read_tables_schema
 from tfx_gnn.tables.row_rules import DANGLING_RULES, RowProblem, RowRules
-from tfx_gnn.tables.schema_layouts import layouts_of
-from tfx_gnn.tables.table_files import Table, read_table
+from tfx_gnn.tables.schema_layouts import layouts_of, try_layouts
+from tfx_gnn.tables.table_files import Table, list_units, read_table, read_unit
 from tfx_gnn_pipelines.checks.findings import FindingsCollector, Severity
-from tfx_gnn_pipelines.config import PipelineConfig
+from tfx_gnn_pipelines.config import PipelineConfig, is_uri
 
 MAX_TABLE_BYTES = 256 * 2**20
 """Tables of more bytes are not read: only their files, columns and names are checked."""
@@ -43,6 +43,8 @@ MAX_EXAMPLES = 256
 _MAX_CLASSES = 1024
 _SHOWN_ROWS = 3
 _STEP = "SubgraphExampleGen"
+_DROPPING = RowRules(invalid_rows="drop")
+"""Rules under which one wrong row does not hide the rest; the whole check names such rows."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,9 +68,7 @@ def check_examples(config: PipelineConfig, folder: str, found: FindingsCollector
     Returns None if the schema or the plan is wrong, so that the form of the examples is not known.
     """
     options = config.subgraph_example_gen
-    schema: GraphSchema | None = None
-    with found.caught(_STEP):
-        schema = read_tables_schema(config.tables_dir, access=options.access, check_files=False)
+    schema = _read_schema(config, found)
     if schema is None:
         return None
     reads = _reads_tables(config, found)
@@ -94,6 +94,28 @@ def check_examples(config: PipelineConfig, folder: str, found: FindingsCollector
     return CheckedExamples(
         schema=examples_schema, num_examples=num_examples, has_sample=bool(num_examples) and not found.has_errors
     )
+
+
+def check_heads(config: PipelineConfig, found: FindingsCollector) -> None:
+    """Checks the schema, the first rows of each local table, and the names in the plan and of its splits."""
+    options = config.subgraph_example_gen
+    schema = _read_schema(config, found)
+    if schema is None:
+        return
+    for _, layout in try_layouts(schema, config.tables_dir, options.access):
+        with found.caught(_STEP):
+            if isinstance(layout, ValueError):
+                raise layout
+            if not layout.bigquery and not is_uri(config.tables_dir):
+                next(read_unit(layout, list_units(layout)[0], _DROPPING), None)
+    _check_names(options, schema, found)
+    _check_split_names(config, found)
+
+
+def _read_schema(config: PipelineConfig, found: FindingsCollector) -> GraphSchema | None:
+    with found.caught(_STEP):
+        return read_tables_schema(config.tables_dir, access=config.subgraph_example_gen.access, check_files=False)
+    return None
 
 
 def _reads_tables(config: PipelineConfig, found: FindingsCollector) -> bool:

@@ -72,6 +72,18 @@ class PipelineCheck:
         return {"passed": self.passed, **dataclasses.asdict(self)}
 
 
+class PipelineNotReadyError(Exception):
+    """A check found an error in a pipeline that was about to run, or was running.
+
+    Attributes:
+        found: what the check found.
+    """
+
+    def __init__(self, found: PipelineCheck) -> None:
+        super().__init__("; ".join(finding.message for finding in found.errors))
+        self.found = found
+
+
 class FindingsCollector:
     """Collects findings of one check.
 

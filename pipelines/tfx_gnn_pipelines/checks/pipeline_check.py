@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tfx_gnn.io.user_code import load_function
 from tfx_gnn.io.user_errors import source_files
-from tfx_gnn_pipelines.checks.example_checks import check_examples
+from tfx_gnn_pipelines.checks.example_checks import check_examples, check_heads
 from tfx_gnn_pipelines.checks.findings import FindingsCollector, PipelineCheck
 from tfx_gnn_pipelines.checks.model_checks import check_batch_size, check_model, transform_sample
 from tfx_gnn_pipelines.checks.threshold_checks import check_thresholds
@@ -24,7 +24,6 @@ _IMPORTED = "be in a module that can be imported"
 def check_project(
     load: Callable[[], PipelineConfig],
     *,
-    references: Sequence[str] = (),
     files: Sequence[str] = (),
     samples_dir: str = "",
 ) -> PipelineCheck:
@@ -32,8 +31,7 @@ def check_project(
 
     Args:
         load: builds the config from the user's project.
-        references: names of the user's modules, such as "my_graph:TASK", to find the lines of wrong names in.
-        files: further files of the user to look for wrong names in, such as `project.yaml`.
+        files: files of the user to look for wrong names in beside the functions, such as `project.yaml`.
         samples_dir: folder in which a few transformed examples are kept, for a later check of the same tables and the
             same preprocessing function; empty to keep none.
 
@@ -41,22 +39,17 @@ def check_project(
         What was found.
     """
     started = time.monotonic()
-    found = FindingsCollector([*files, *source_files(references)])
+    found = FindingsCollector(files)
     config = None
     with found.caught("project", argument="project", rule="be loaded"):
         config = load()
     if config is not None:
-        found = FindingsCollector([*files, *source_files([*references, *_references(config)])])
+        found = FindingsCollector([*files, *source_files(_references(config))])
         _check(config, samples_dir, found)
-    return PipelineCheck(
-        findings=tuple(found.findings),
-        looked_at=tuple(found.looked_at),
-        not_checked=tuple(found.not_checked),
-        seconds=time.monotonic() - started,
-    )
+    return _finished(found, started)
 
 
-def check_pipeline(config: PipelineConfig) -> PipelineCheck:
+def check_pipeline(config: PipelineConfig, *, files: Sequence[str] = ()) -> PipelineCheck:
     """Checks a pipeline in seconds, without TFX and without training.
 
     In the order of the steps: the user's functions can be imported; schema and tables can be read; all names in plan,
@@ -67,18 +60,51 @@ def check_pipeline(config: PipelineConfig) -> PipelineCheck:
 
     Args:
         config: the pipeline.
+        files: files of the user to look for wrong names in, such as `project.yaml`.
 
     Returns:
         What was found; `passed` if a run can start.
     """
-    return check_project(lambda: config)
+    return check_project(lambda: config, files=files)
+
+
+def check_names(config: PipelineConfig, *, files: Sequence[str] = ()) -> PipelineCheck:
+    """Checks what needs neither the rows of the tables nor the transform: in a moment, once TensorFlow is imported.
+
+    The user's functions can be imported; the schema can be read, and the heads of the tables fit it; all names in plan
+    and options exist; thresholds can be met.
+
+    Args:
+        config: the pipeline.
+        files: files of the user to look for wrong names in, such as `project.yaml`.
+
+    Returns:
+        What was found.
+    """
+    started = time.monotonic()
+    found = FindingsCollector([*files, *source_files(_references(config))])
+    with _quiet():
+        _check_imports(config, found)
+        check_heads(config, found)
+        check_thresholds(config, {}, found)
+    return _finished(found, started)
+
+
+def _finished(found: FindingsCollector, started: float) -> PipelineCheck:
+    return PipelineCheck(
+        findings=tuple(found.findings),
+        looked_at=tuple(found.looked_at),
+        not_checked=tuple(found.not_checked),
+        seconds=time.monotonic() - started,
+    )
 
 
 def _references(config: PipelineConfig) -> tuple[str, ...]:
     return tuple(filter(None, (config.graph_transform.preprocessing_fn, config.graph_trainer.model_fn)))
 
 
-def _check(config: PipelineConfig, samples_dir: str, found: FindingsCollector) -> None:
+def _check_imports(config: PipelineConfig, found: FindingsCollector) -> dict[str, bool]:
+    """Imports the user's functions; tells by option whether that worked."""
     imports = {}
     for step, argument, reference in (
         ("GraphTransform", "preprocessing_fn", config.graph_transform.preprocessing_fn),
@@ -90,6 +116,11 @@ def _check(config: PipelineConfig, samples_dir: str, found: FindingsCollector) -
                 load_function(reference)
         imports[argument] = len(found.findings) == num_findings
     found.files = list(dict.fromkeys([*found.files, *source_files(_references(config))]))
+    return imports
+
+
+def _check(config: PipelineConfig, samples_dir: str, found: FindingsCollector) -> None:
+    imports = _check_imports(config, found)
     with tempfile.TemporaryDirectory(prefix="tfx-gnn-check-") as folder, _quiet():
         examples_dir = os.path.join(folder, "examples")
         examples = check_examples(config, examples_dir, found)

@@ -1,0 +1,181 @@
+"""Checks a pipeline beside its first steps: in a process of its own and of low priority, which can stop the run.
+
+The steps before training take longer than the check, and leave a processor idle while they import TFX. So a run starts
+at once, costs hardly more with a check than without one, and still ends before it trains what cannot work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+
+from tfx_gnn_pipelines.checks.check_summary import print_finding, print_verdict
+from tfx_gnn_pipelines.checks.findings import PipelineCheck, PipelineNotReadyError
+from tfx_gnn_pipelines.checks.passed_checks import has_passed, remember_passed
+from tfx_gnn_pipelines.config import PipelineConfig
+
+_NICENESS = 10
+_RUN_CHECK = "from tfx_gnn_pipelines.checks.background_check import run_check; run_check()"
+
+
+@contextlib.contextmanager
+def checked_beside(config: PipelineConfig, console: Console, *, files: Sequence[str] = ()) -> Iterator[None]:
+    """Checks a pipeline while its block runs it, unless the same pipeline passed before.
+
+    Names and the heads of tables are checked before the block starts. The rest is checked in another process, which
+    ends with the block, and with this process however that ends. If it finds an error, the block is interrupted as by
+    Ctrl-C. If it fails itself, a warning says so, and the block goes on. Call this from the main thread.
+
+    Args:
+        config: the pipeline.
+        console: where doubts, a passed check and the failure of a check are shown.
+        files: files of the user to look for wrong names in, such as `project.yaml`.
+
+    Raises:
+        PipelineNotReadyError: if an error was found while the block ran; not if the block ended first.
+    """
+    if has_passed(config):
+        yield
+        return
+    check = _BackgroundCheck(config, console, files)
+    try:
+        try:
+            _check_names(config, files)
+            yield
+        finally:
+            check.end()
+    except (Exception, KeyboardInterrupt) as error:
+        if check.found is not None and not check.found.passed:
+            raise PipelineNotReadyError(check.found) from error
+        raise
+
+
+def _check_names(config: PipelineConfig, files: Sequence[str]) -> None:
+    # Not above: it imports TensorFlow, which the process beside this one should begin with at once.
+    from tfx_gnn_pipelines.checks.pipeline_check import check_names
+
+    found = check_names(config, files=files)
+    if not found.passed:
+        raise PipelineNotReadyError(found)
+
+
+class _BackgroundCheck:
+    """A process that checks, and a thread that waits for what it finds.
+
+    Attributes:
+        found: what it found; None as long as that is not known.
+    """
+
+    def __init__(self, config: PipelineConfig, console: Console, files: Sequence[str]) -> None:
+        self.found: PipelineCheck | None = None
+        self._console = console
+        self._lock = threading.Lock()
+        self._has_ended = False
+        self._folder = tempfile.mkdtemp(prefix="tfx-gnn-check-")
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it.
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _RUN_CHECK],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            # Accelerators belong to the run, whose process would find them occupied.
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(sys.path),
+                "CUDA_VISIBLE_DEVICES": "-1",
+                "TMPDIR": self._folder,
+            },
+            # Ctrl-C in a terminal goes to this process alone, which ends the other one.
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # It failed at once, which the thread reports.
+            self._process.stdin.write(pickle.dumps((config, list(files), self._folder)))
+            self._process.stdin.flush()
+        self._waiting = threading.Thread(target=self._wait, daemon=True)
+        self._waiting.start()
+
+    def end(self) -> None:
+        """Ends the process if it is still running; nothing is interrupted afterwards."""
+        with self._lock:
+            self._has_ended = True
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._waiting.join()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        for pipe in (self._process.stdin, self._process.stdout, self._errors):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _wait(self) -> None:
+        assert self._process.stdout is not None
+        answer = self._process.stdout.read()
+        code = self._process.wait()
+        with self._lock:
+            if self._has_ended:
+                return
+            if code or not answer:
+                self._warn(code)
+                return
+            self.found = pickle.loads(answer)
+            assert self.found is not None
+            if not self.found.passed:
+                # Unlike `interrupt_main`, this also ends a wait for something else.
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                return
+        for finding in self.found.findings:
+            print_finding(self._console, finding)
+        print_verdict(self._console, self.found)
+
+    def _warn(self, code: int) -> None:
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        self._console.print(
+            f"warning  The check beside the run failed with exit code {code}: {lines[-1] if lines else 'no message'}. "
+            "The run goes on. See `tfx-gnn check --debug`, or leave the check out by --no-check.",
+            style="yellow",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def run_check() -> None:
+    """Checks the pipeline that comes through standard input, and writes what it finds to standard output.
+
+    Ends when standard input is closed, so that no check outlives its run.
+    """
+    os.nice(_NICENESS)
+    # What libraries and the user's code print goes elsewhere.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    from tfx_gnn.io.quiet_libraries import quiet_start
+
+    quiet_start()
+    config, files, folder = pickle.load(sys.stdin.buffer)
+    threading.Thread(target=_exit_at_end_of_input, args=[folder], daemon=True).start()
+    from tfx_gnn_pipelines.checks.pipeline_check import check_pipeline
+
+    found = check_pipeline(config, files=files)
+    remember_passed(config, found)
+    with answers:
+        pickle.dump(found, answers)
+
+
+def _exit_at_end_of_input(folder: str) -> None:
+    # Not through sys.stdin, whose lock would be held when the interpreter ends, which aborts it.
+    os.read(sys.stdin.fileno(), 1)
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(1)

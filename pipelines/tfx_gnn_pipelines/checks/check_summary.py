@@ -1,0 +1,40 @@
+"""Prints what a check looked at and found."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from tfx_gnn_pipelines.checks.findings import Finding, PipelineCheck
+
+
+def print_check(console: Console, found: PipelineCheck) -> None:
+    """Prints what a check looked at and found, and its verdict as the last line."""
+    for line in found.looked_at:
+        _print_line(console, f"checked      {line}", style="dim")
+    for line in found.not_checked:
+        _print_line(console, f"not checked  {line}", style="yellow")
+    for finding in found.findings:
+        print_finding(console, finding)
+    print_verdict(console, found)
+
+
+def print_finding(console: Console, finding: Finding) -> None:
+    """Prints one finding as a line."""
+    style = "red" if finding.severity == "error" else "yellow"
+    _print_line(console, f"{finding.severity:<8} {finding.step}: {finding.message}", style=style)
+
+
+def print_verdict(console: Console, found: PipelineCheck) -> None:
+    """Prints in a line whether a run can start."""
+    numbers = {"error": len(found.errors), "warning": len(found.findings) - len(found.errors)}
+    counts = [f"{number} {word}{'' if number == 1 else 's'}" for word, number in numbers.items() if number]
+    verdict = " and ".join(counts) or "nothing wrong"
+    _print_line(
+        console,
+        f"{'ready to run' if found.passed else 'NOT ready to run'}: {verdict}, {found.seconds:.1f} s",
+        style="green" if found.passed else "red",
+    )
+
+
+def _print_line(console: Console, line: str, *, style: str) -> None:
+    console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
