@@ -62,7 +62,7 @@ def test_schema_takes_the_starter_with_what_a_project_may_hold(validator, starte
 
 
 def test_project_is_whole_or_names_a_task(validator, starter):
-    del starter["model_fn"]
+    del starter["prediction"]
 
     assert not validator.is_valid(starter)
     assert validator.is_valid({**starter, "task": "a.b:TASK"})

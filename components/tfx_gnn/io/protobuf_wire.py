@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 Message = Mapping[int, "Field"]
 """Maps numbers of fields to values; a field that is None is left out."""
 
-Field = bool | int | float | str | bytes | Message | Sequence["Field"] | None  # type: ignore[misc]
+Field = bool | int | float | str | bytes | Message | Sequence["Field"] | None
 """An integer, enum or bool; a `double`; a text, bytes or message; or several of these for a repeated field."""
 
 _VARINT, _FIXED64, _LENGTH = 0, 1, 2

@@ -33,7 +33,7 @@ from tfx_gnn.transform.feature_preparations import (
     ZScore,
     kind_of,
 )
-from tfx_gnn.transform.graph_view import GraphView
+from tfx_gnn.transform.graph_view import ContextView, EdgeSetView, GraphView, NodeSetView
 from tfx_gnn.transform.preprocessing import GraphPreprocessingFn
 
 
@@ -72,7 +72,7 @@ def ready_preprocessing_fn(features: Features, layout: GraphLayout) -> GraphPrep
 
     def prepare(graph: GraphView) -> GraphView:
         """Applies the plan; features of sets that are not in it stay."""
-        views = {"context": graph.context}
+        views: dict[str, ContextView | NodeSetView | EdgeSetView] = {"context": graph.context}
         views |= {f"{const.NODES}/{name}": view for name, view in graph.node_sets.items()}
         views |= {f"{const.EDGES}/{name}": view for name, view in graph.edge_sets.items()}
         made = {

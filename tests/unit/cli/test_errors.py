@@ -129,7 +129,8 @@ def test_a_file_that_cannot_grow_is_one_line_with_its_name(tmp_path):
 
     (tmp_path / "users.csv").write_text("id," + ",".join(f"column{i}" for i in range(50)) + "\n")
     run = subprocess.run(
-        [sys.executable, "-m", "tfx_gnn.cli", "tables", "infer-schema", "--tables-dir", str(tmp_path),
+        # Without bytecode: Python would leave files cut off at the limit, which later processes could not read.
+        [sys.executable, "-B", "-m", "tfx_gnn.cli", "tables", "infer-schema", "--tables-dir", str(tmp_path),
          "--node", "user=users.csv"],
         capture_output=True, text=True, check=False, preexec_fn=limit,
     )  # fmt: skip

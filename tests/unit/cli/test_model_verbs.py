@@ -99,7 +99,8 @@ def test_evaluate_shows_each_task_and_its_slices(folders: dict[str, str], tmp_pa
             '{"kind": "multi_task", "tasks": []}',
             "`tasks` must be an object with values by name; got [] in `--task",
         ),
-        ('"graph_regression"', "`--task-json` must be an object with fields of a Task; got 'graph_regression'."),
+        ('"graph_regression"', "`label_feature` must be given for a GraphRegression; got [] in `--task-json`."),
+        ("3", "`--task-json` must be an object with fields of a Task; got 3."),
         ("graph_regression", "`--task-json` must be JSON that describes a Task; got 16 characters"),
     ],
 )

@@ -4,7 +4,6 @@ import dataclasses
 import importlib.util
 import json
 import os
-import re
 import shutil
 import socket
 import sys
@@ -474,7 +473,7 @@ def test_loss_that_is_not_finite_ends_training_and_its_batch_is_kept(prepared, t
     assert graph.node_sets["item"]["x"].shape.rank == 1
 
 
-def test_training_that_is_ended_again_and_again_comes_to_the_same_weights(prepared, tmp_path, monkeypatch):
+def test_training_that_is_ended_again_and_again_comes_to_the_same_weights(prepared, tmp_path, monkeypatch, logged):
     # With patience the best weights are part of the state; without, tests/e2e/test_training_faults.py goes on.
     options = {"num_epochs": 3, "checkpoint_every_steps": 2, "early_stopping_patience": 3, "monitor": "accuracy"}
     whole = prepared.train(tmp_path / "whole", **(options := {**options, "class_sampling": "balanced"}))
@@ -499,26 +498,13 @@ def test_training_that_is_ended_again_and_again_comes_to_the_same_weights(prepar
     for ours, expected in zip(*(_trained_weights(tmp_path / name) for name in ("whole", "ended")), strict=True):
         np.testing.assert_array_equal(ours, expected)
     assert sorted(os.listdir(tmp_path / "ended")) == ["model", "run"]
-    logs = {name: _logged(tmp_path / name / "run" / "logs") for name in ("whole", "ended")}
+    logs = {name: logged(tmp_path / name / "run" / "logs") for name in ("whole", "ended")}
     assert logs["ended"] == logs["whole"]
     assert logs["ended"]["validation", "epoch_loss"] == [0, 1, 2]
     assert logs["ended"]["train", "train/best_val_accuracy"] == [0, 1, 2]
     assert logs["ended"]["train", "neighbor_mean/dense/kernel"] == [0, 1, 2]
     assert logs["ended"]["logs", "_hparams_/session_start_info"] == [0]
     assert logs["ended"]["logs", "_hparams_/session_end_info"] == [3]
-
-
-def _logged(folder):
-    """Steps of all events by run and tag."""
-    steps = {}
-    for path in sorted(folder.rglob("events.out.tfevents.*")):
-        for event in tf.compat.v1.train.summary_iterator(str(path)):
-            for value in event.summary.value:
-                # Keras numbers the layers of a process, so a resumed model in this one has other names.
-                steps.setdefault((path.parent.name, re.sub(r"_[0-9]+/", "/", value.tag)), []).append(event.step)
-            if event.graph_def:
-                steps.setdefault((path.parent.name, "graph"), []).append(event.step)
-    return steps
 
 
 def _interrupted_at(name, write):

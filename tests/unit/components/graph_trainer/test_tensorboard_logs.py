@@ -53,7 +53,7 @@ def _train(folder, epochs, *, options, first=0, graphs=None):
     state = TrainingState()
     state.position = state.position.__class__(epoch=first)
     state.inputs = [INPUT] * first
-    model = tf_keras.Sequential([tf_keras.layers.Dense(1, kernel_initializer="ones", name="score")])
+    model = tf_keras.Sequential(name="network", layers=[tf_keras.layers.Dense(1, kernel_initializer="ones", name="score")])
     model.build([None, 3])
     model.compile(tf_keras.optimizers.SGD(0.5))
     best = BestWeights(patience=2)
@@ -98,7 +98,7 @@ def test_an_epoch_leaves_its_scalars_and_histograms_and_a_training_its_graph_onc
     assert validation == {"epoch_loss": [(0, 2.5), (1, 1.5)]}
     ((step, graph),) = root["graph"]
     assert (step, graphs) == (0, ["traced"])
-    assert "sequential/score/MatMul" in {node.name for node in tf.compat.v1.GraphDef.FromString(graph).node}
+    assert "network/score/MatMul" in {node.name for node in tf.compat.v1.GraphDef.FromString(graph).node}
 
 
 def test_a_resumed_training_writes_no_step_twice_and_no_graph_again(tmp_path):
