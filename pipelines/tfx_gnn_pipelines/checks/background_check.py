@@ -144,7 +144,7 @@ class _BackgroundCheck:
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
         self._console.print(
             f"warning  The check beside the run failed with exit code {code}: {lines[-1] if lines else 'no message'}. "
-            "The run goes on. See `tfx-gnn check --debug`, or leave the check out by --no-check.",
+            "The run goes on. See what `tfx-gnn check` says, or leave the check out by --no-check.",
             style="yellow",
             markup=False,
             highlight=False,

@@ -53,7 +53,8 @@ def _train(folder, epochs, *, options, first=0, graphs=None):
     state = TrainingState()
     state.position = state.position.__class__(epoch=first)
     state.inputs = [INPUT] * first
-    model = tf_keras.Sequential(name="network", layers=[tf_keras.layers.Dense(1, kernel_initializer="ones", name="score")])
+    score = tf_keras.layers.Dense(1, kernel_initializer="ones", name="score")
+    model = tf_keras.Sequential([score], name="network")
     model.build([None, 3])
     model.compile(tf_keras.optimizers.SGD(0.5))
     best = BestWeights(patience=2)
