@@ -33,7 +33,7 @@ def encode_message(message: Message) -> bytes:
 
     Example:
         >>> encode_message({1: 150, 2: "graph", 3: [{1: True}, {1: False}]}).hex()
-        '089601120567726170681a02080181a020800'
+        '089601120567726170681a0208011a020800'
     """
     return b"".join(part for number, value in message.items() for part in _field(number, value))
 
