@@ -6,12 +6,14 @@ import dataclasses
 import json
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from tfx_gnn.cli import app
 from tfx_gnn.components import GraphEvaluatorOptions
 from tfx_gnn.models import NodeClassification
 from tfx_gnn.sampling import GraphLevelExamples, SplitPlan
+from tfx_gnn_pipelines.checks.background_check import checked_beside
 from tfx_gnn_pipelines.checks.example_checks import check_examples
 from tfx_gnn_pipelines.checks.findings import Finding, FindingsCollector, PipelineCheck
 from tfx_gnn_pipelines.checks.passed_checks import has_passed, remember_passed
@@ -96,6 +98,15 @@ def test_passed_pipeline_is_remembered_until_something_changes(config):
     changed = dataclasses.replace(config, graph_trainer=dataclasses.replace(config.graph_trainer, num_epochs=3))
 
     assert (before, has_passed(config), has_passed(changed)) == (False, True, False)
+
+
+def test_pipeline_that_passed_before_starts_no_check_beside_its_run(config):
+    remember_passed(config, PipelineCheck(findings=()))
+
+    with checked_beside(config, Console(), command=("/there/is/no/such/program",)):
+        has_started = True
+
+    assert has_started
 
 
 @pytest.mark.parametrize(
