@@ -65,6 +65,26 @@ def test_wrong_usage_is_no_finding():
     assert "got 'debian_sektions'. Did you mean 'debian_sections'?" in result.output
 
 
+def test_debug_shows_the_traceback_of_wrong_usage():
+    result = CliRunner().invoke(app, ["check", "debian_sektions", "--debug"])
+
+    assert isinstance(result.exception, ValueError)
+
+
+@pytest.mark.parametrize("flags", [("check", "--debug"), ("--debug", "check"), ("check",)], ids=" ".join)
+def test_debug_shows_the_traceback_behind_a_finding(tmp_path, monkeypatch, capfd, flags):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "failing_task.py").write_text("TASK = 1 / 0\n")
+
+    with pytest.raises(SystemExit, match="1"):
+        app([*flags, "failing_task:TASK", "--json"])
+
+    shown = capfd.readouterr()
+    assert "ZeroDivisionError" in json.loads(shown.out)["findings"][0]["message"]
+    assert ("Traceback (most recent call last)" in shown.err) == ("--debug" in flags)
+
+
 def _of_thresholds(config, num, **options):
     found = FindingsCollector()
     evaluator = GraphEvaluatorOptions(task=TASK, **options)
