@@ -115,7 +115,7 @@ def run(
     store: Annotated[str, typer.Option(help=_STORE_HELP, show_default="a folder of the root")] = "",
     beam_arg: Annotated[list[str] | None, typer.Option(help=_BEAM_HELP)] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every component anew.")] = False,
-    check: Annotated[bool, typer.Option("--check/--no-check", help=_CHECK_HELP)] = True,
+    check: Annotated[bool | None, typer.Option("--check/--no-check", help=_CHECK_HELP, show_default="check")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the outcome as one JSON object, and progress to stderr.")
     ] = False,
@@ -153,7 +153,9 @@ def run(
     }
     if as_json and (runner is Runner.SPEC or compile_only):
         raise typer.BadParameter("--json only where the pipeline runs here, with --runner local or beam.")
-    _check_usage(runner, [name for name, value in remote_options.items() if value], compile_only=compile_only)
+    _check_usage(
+        runner, [name for name, value in remote_options.items() if value], compile_only=compile_only, check=check
+    )
     _check_spec_usage(
         project,
         runner,
@@ -205,7 +207,8 @@ def run(
             output = output or os.path.join("runs", f"{config.pipeline_name}_{runner.value}.json")
             _compile(config, runner, output, image=image, resources=resources, report_to=report_to, console=console)
             return
-        checking = checked_beside(config, console, files=user_files(project)) if check else contextlib.nullcontext()
+        beside = checked_beside(config, console, files=user_files(project))
+        checking = contextlib.nullcontext() if check is False else beside
         pushed = _run_here(
             config, runner, console, started_at=started_at, checking=checking, as_json=as_json, debug=debug
         )
@@ -224,7 +227,12 @@ def run(
         raise typer.Exit(EXIT_NOT_PUSHED)
 
 
-def _check_usage(runner: Runner, remote_options: list[str], *, compile_only: bool) -> None:
+def _check_usage(runner: Runner, remote_options: list[str], *, compile_only: bool, check: bool | None) -> None:
+    if check is not None and runner not in (Runner.LOCAL, Runner.BEAM):
+        raise typer.BadParameter(
+            f"--{'check' if check else 'no-check'} only where the pipeline runs here, with --runner local or beam. "
+            "`tfx-gnn check` checks a project before it is compiled."
+        )
     if runner in _SERVICES and not compile_only:
         raise typer.BadParameter(
             f"--runner {runner.value} only writes the file that {runner.value} runs. Add --compile-only, then start "

@@ -62,7 +62,9 @@ def project_schema() -> dict[str, Any]:
         definition = definitions.get(kind.__name__)
         assert definition is not None, kind
         definitions[kind.__name__] = _all_optional(step, definition)
-        properties[step] = {"$ref": f"#/$defs/{kind.__name__}"}
+        reference = {"$ref": f"#/$defs/{kind.__name__}"}
+        is_optional = config["properties"][step].get("default", ...) is None
+        properties[step] = {"anyOf": [reference, {"type": "null"}]} if is_optional else reference
     whole = [name for name in task["required"] if name in properties]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import os
 import pkgutil
+import re
 from typing import Any
 
 from tfx_gnn.models import tasks
@@ -15,6 +16,7 @@ from tfx_gnn.transform.feature_preparations import Features
 
 TASKS_PACKAGE = "tfx_gnn_pipelines.tasks"
 TASK_ATTRIBUTE = "TASK"
+_NAME = re.compile("[a-z][a-z0-9_]{0,127}")
 
 DEFAULT_MODEL_FN = "tfx_gnn.models.model_fns:mpnn"
 """Network of tasks that name none: it takes all features, those of edges too."""
@@ -62,10 +64,13 @@ class PipelineTask:
     step_options: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.name.isidentifier() or not self.name.islower():
+        if not _NAME.fullmatch(self.name):
             raise ValueError(
-                f"`name` must have lower-case letters, digits and underscores only; got {self.name!r}. Rename it."
+                "`name` must have lower-case letters from a to z, digits and underscores only, at most 128, and begin "
+                f"with a letter; got {self.name!r}. Rename it."
             )
+        if not self.tables_dir:
+            raise ValueError("`tables_dir` must name the folder of the tables; got ''. Write, for example, data.")
         if (self.plan is None) == (self.graph_level_examples is None):
             raise ValueError(
                 "`plan` or `graph_level_examples` must be given, and only one of them; got "

@@ -6,12 +6,14 @@ import dataclasses
 import json
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from tfx_gnn.cli import app
 from tfx_gnn.components import GraphEvaluatorOptions
 from tfx_gnn.models import NodeClassification
 from tfx_gnn.sampling import GraphLevelExamples, SplitPlan
+from tfx_gnn_pipelines.checks.background_check import checked_beside
 from tfx_gnn_pipelines.checks.example_checks import check_examples
 from tfx_gnn_pipelines.checks.findings import Finding, FindingsCollector, PipelineCheck
 from tfx_gnn_pipelines.checks.passed_checks import has_passed, remember_passed
@@ -63,6 +65,26 @@ def test_wrong_usage_is_no_finding():
     assert "got 'debian_sektions'. Did you mean 'debian_sections'?" in result.output
 
 
+def test_debug_shows_the_traceback_of_wrong_usage():
+    result = CliRunner().invoke(app, ["check", "debian_sektions", "--debug"])
+
+    assert isinstance(result.exception, ValueError)
+
+
+@pytest.mark.parametrize("flags", [("check", "--debug"), ("--debug", "check"), ("check",)], ids=" ".join)
+def test_debug_shows_the_traceback_behind_a_finding(tmp_path, monkeypatch, capfd, flags):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "failing_task.py").write_text("TASK = 1 / 0\n")
+
+    with pytest.raises(SystemExit, match="1"):
+        app([*flags, "failing_task:TASK", "--json"])
+
+    shown = capfd.readouterr()
+    assert "ZeroDivisionError" in json.loads(shown.out)["findings"][0]["message"]
+    assert ("Traceback (most recent call last)" in shown.err) == ("--debug" in flags)
+
+
 def _of_thresholds(config, num, **options):
     found = FindingsCollector()
     evaluator = GraphEvaluatorOptions(task=TASK, **options)
@@ -96,6 +118,15 @@ def test_passed_pipeline_is_remembered_until_something_changes(config):
     changed = dataclasses.replace(config, graph_trainer=dataclasses.replace(config.graph_trainer, num_epochs=3))
 
     assert (before, has_passed(config), has_passed(changed)) == (False, True, False)
+
+
+def test_pipeline_that_passed_before_starts_no_check_beside_its_run(config):
+    remember_passed(config, PipelineCheck(findings=()))
+
+    with checked_beside(config, Console(), command=("/there/is/no/such/program",)):
+        has_started = True
+
+    assert has_started
 
 
 @pytest.mark.parametrize(

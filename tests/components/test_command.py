@@ -34,6 +34,9 @@ def test_submission_is_refused_with_what_is_supported(runner):
         (("--output", "x.json"), "--output only for --runner kubeflow or vertex"),
         (("--image", "x", "--open-parameter", "A.b"), "--image and --open-parameter only for"),
         (("--runner", "airflow"), "'airflow' is not one of"),
+        (("--runner", "vertex", "--compile-only", "--no-check"), "--no-check only where the pipeline runs here"),
+        (("--runner", "kubeflow", "--compile-only", "--check"), "--check only where the pipeline runs here"),
+        (("--runner", "spec", "--no-check"), "--no-check only where the pipeline runs here, with --runner local or"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(arguments, message):

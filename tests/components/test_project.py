@@ -111,6 +111,15 @@ def test_mistake_is_named_with_its_place_and_the_remedy(task, tmp_path, assignme
         ("- num_epochs", r"`.*options.yaml` must hold options by name; got \['num_epochs'\]"),
         ("{", r"`.*options.yaml` must be YAML; got text that is not"),
         ("num_epochs: 2024-01-01", r"`.*options.yaml` must hold texts, numbers, lists and mappings; got another kind"),
+        (
+            "num_epochs: 3\nroot: x\nnum_epochs: 4",
+            r"`.*options.yaml` must have each key once; got `num_epochs` in line 3 and in line 1",
+        ),
+        ("root: x\nbeam_args: &a [*a]", r"`.*options.yaml` must hold values that end; got one .* itself in line 2"),
+        ("root: x\nplan: &a {hops: *a}", r"`.*options.yaml` must hold values that end; got one .* itself in line 2"),
+        ("num_epochs: 010", r"`.*options.yaml` must have numbers in base 10; got 010 in line 1, which .* in base 8"),
+        ("plan:\n  n: -1:30", r"`.*options.yaml` must have numbers in base 10; got -1:30 in line 2, which .* base 60"),
+        ("n: 1:30.5", r"`.*options.yaml` must have numbers in base 10; got 1:30.5 in line 1, which .* in base 60"),
     ],
 )
 def test_file_that_holds_no_options_is_refused(tmp_path, text, message):
@@ -119,6 +128,29 @@ def test_file_that_holds_no_options_is_refused(tmp_path, text, message):
 
     with pytest.raises(ValueError, match=message):
         read_given(str(path), [])
+
+
+@pytest.mark.parametrize(("encoding", "line"), [("latin-1", 2), ("utf-16", 1), ("utf-16-le", 1), ("cp1252", 2)])
+def test_file_in_another_encoding_is_refused(tmp_path, encoding, line):
+    path = tmp_path / "options.yaml"
+    path.write_bytes("num_epochs: 3\ndescription: läden\n".encode(encoding))
+
+    with pytest.raises(
+        ValueError, match=rf"`.*options.yaml` must be text in UTF-8; got other bytes in line {line}. Save"
+    ):
+        read_given(str(path), [])
+
+
+def test_yaml_may_repeat_values_and_change_a_merged_key(tmp_path):
+    path = tmp_path / "options.yaml"
+    text = "graph_trainer: &t {num_epochs: 3, training_seed: 7}\ngraph_tuner: {trainer: {<<: *t, num_epochs: 0x10}}\n"
+    path.write_bytes(text.encode("utf-8-sig"))
+
+    given = read_given(str(path), ["graph_trainer.training_seed=0", "description='1:30'"])
+
+    assert given["graph_trainer"] == {"num_epochs": 3, "training_seed": 0}
+    assert given["graph_tuner"] == {"trainer": {"num_epochs": 16, "training_seed": 7}}
+    assert given["description"] == "1:30"
 
 
 def test_missing_file_is_named():
@@ -267,6 +299,14 @@ def test_search_trains_as_the_pipeline_does_but_for_what_it_says(task, tmp_path)
         (
             PROJECT.replace("name: small", "name: Small-1"),
             r"`name` must have .* an option of .*project.yaml",
+        ),
+        (
+            PROJECT.replace("name: small", "name: läden"),
+            r"`name` must have .*; got 'läden'.* an option of .*project.yaml",
+        ),
+        (
+            PROJECT.replace("tables_dir: data", "tables_dir: ''"),
+            r"`tables_dir` must name the folder of the tables; got ''. .* an option of .*project.yaml",
         ),
         (PROJECT.replace("preprocessing_fn:", "preprocesing_fn:"), r"`preprocesing_fn` must be .* Did you mean 'prep"),
         (

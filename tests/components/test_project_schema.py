@@ -7,7 +7,10 @@ import jsonschema
 import pytest
 import yaml
 
+from tfx_gnn_pipelines.config import step_names
+from tfx_gnn_pipelines.project import PIPELINE_SETTINGS, Project, with_options
 from tfx_gnn_pipelines.project_schema import list_project_options, project_schema
+from tfx_gnn_pipelines.task import load_task
 
 STARTER = Path(__file__).parents[2] / "templates" / "starter"
 
@@ -59,6 +62,24 @@ def test_schema_takes_the_starter_with_what_a_project_may_hold(validator, starte
     errors = list(validator.iter_errors({**starter, **change}))
 
     assert [".".join(map(str, list(error.absolute_path)[:1])) for error in errors] == ([] if place is None else [place])
+
+
+def is_read(task, change):
+    try:
+        with_options(Project(task=task), change).configure()
+    except ValueError:
+        return False
+    return True
+
+
+def test_schema_and_reader_take_null_for_the_same_options(validator, starter):
+    task = load_task("debian_sections")
+    changes = [{name: None} for name in (*step_names(), *PIPELINE_SETTINGS)]
+
+    read = [change for change in changes if is_read(task, change)]
+
+    assert read == [change for change in changes if validator.is_valid({**starter, **change})]
+    assert {"graph_tuner": None} in read
 
 
 def test_project_is_whole_or_names_a_task(validator, starter):

@@ -120,7 +120,7 @@ def _global_options(
     ] = False,
 ) -> None:
     context.obj = {"debug": debug}
-    # `run` has this flag as well.
+    # `run` and `check` have this flag as well.
     if "--debug" not in sys.argv:
         quiet_start()
     # Options name functions as "package.module:function"; as with `python -m`, modules in the current folder count.

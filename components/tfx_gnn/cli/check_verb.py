@@ -20,6 +20,7 @@ _PROJECT_HELP = (
 
 
 def check(
+    context: typer.Context,
     project: Annotated[
         str, typer.Argument(help=_PROJECT_HELP, metavar="PROJECT", show_default="the current folder")
     ] = "",
@@ -33,6 +34,7 @@ def check(
         typer.Option("--set", help="One option, as for `run`; repeatable.", metavar="NAME=VALUE", show_default=False),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show warnings, and the traceback behind each error.")] = False,
 ) -> None:
     """Find in seconds what would stop a pipeline: names, tables, splits, transform, model and thresholds.
 
@@ -43,14 +45,17 @@ def check(
     from tfx_gnn_pipelines.checks.pipeline_check import check_project
     from tfx_gnn_pipelines.project import read_config, user_files
 
+    context.obj["debug"] = debug = debug or context.obj["debug"]
     files = user_files(project)
     shortcuts = {"tables_dir": tables} if tables else {}
-    quiet_first_compilation()
+    if not debug:
+        quiet_first_compilation()
     # What the user's code prints must not end up in the JSON.
     with contextlib.redirect_stdout(sys.stderr):
         found = check_project(
             functools.partial(read_config, project, options_file=options, assignments=set_ or [], shortcuts=shortcuts),
             files=files,
+            debug=debug,
         )
     if as_json:
         typer.echo(json.dumps(found.to_json(), indent=2))

@@ -16,6 +16,8 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Protocol
 
 from rich.console import Console
 
@@ -25,21 +27,44 @@ from tfx_gnn_pipelines.checks.passed_checks import has_passed, remember_passed
 from tfx_gnn_pipelines.config import PipelineConfig
 
 _NICENESS = 10
-_RUN_CHECK = "from tfx_gnn_pipelines.checks.background_check import run_check; run_check()"
+_RUN_CHECK = (sys.executable, "-c", "from tfx_gnn_pipelines.checks.background_check import run_check; run_check()")
+_STOP = signal.SIGUSR1
+"""Interrupts the run. Shells let background jobs ignore SIGINT, so that one would not do."""
+
+
+class _CheckNames(Protocol):
+    def __call__(self, config: PipelineConfig, *, files: Sequence[str]) -> PipelineCheck: ...
+
+
+def _check_names(config: PipelineConfig, *, files: Sequence[str]) -> PipelineCheck:
+    # Not above: it imports TensorFlow, which the process beside this one should begin with at once.
+    from tfx_gnn_pipelines.checks.pipeline_check import check_names
+
+    return check_names(config, files=files)
 
 
 @contextlib.contextmanager
-def checked_beside(config: PipelineConfig, console: Console, *, files: Sequence[str] = ()) -> Iterator[None]:
+def checked_beside(
+    config: PipelineConfig,
+    console: Console,
+    *,
+    files: Sequence[str] = (),
+    check_names: _CheckNames = _check_names,
+    command: Sequence[str] = _RUN_CHECK,
+) -> Iterator[None]:
     """Checks a pipeline while its block runs it, unless the same pipeline passed before.
 
     Names and the heads of tables are checked before the block starts. The rest is checked in another process, which
     ends with the block, and with this process however that ends. If it finds an error, the block is interrupted as by
-    Ctrl-C. If it fails itself, a warning says so, and the block goes on. Call this from the main thread.
+    Ctrl-C, even in a background job, which ignores that. If it fails itself, a warning says so, and the block goes on.
+    Call this from the main thread.
 
     Args:
         config: the pipeline.
         console: where doubts, a passed check and the failure of a check are shown.
         files: files of the user to look for wrong names in, such as `project.yaml`.
+        check_names: checks what the block does not start without.
+        command: the process beside the block, which does what `run_check` does.
 
     Raises:
         PipelineNotReadyError: if an error was found while the block ran; not if the block ended first.
@@ -47,10 +72,12 @@ def checked_beside(config: PipelineConfig, console: Console, *, files: Sequence[
     if has_passed(config):
         yield
         return
-    check = _BackgroundCheck(config, console, files)
+    check = _BackgroundCheck(config, console, files, command)
     try:
         try:
-            _check_names(config, files)
+            names = check_names(config, files=files)
+            if not names.passed:
+                raise PipelineNotReadyError(names)
             yield
         finally:
             check.end()
@@ -60,15 +87,6 @@ def checked_beside(config: PipelineConfig, console: Console, *, files: Sequence[
         raise
 
 
-def _check_names(config: PipelineConfig, files: Sequence[str]) -> None:
-    # Not above: it imports TensorFlow, which the process beside this one should begin with at once.
-    from tfx_gnn_pipelines.checks.pipeline_check import check_names
-
-    found = check_names(config, files=files)
-    if not found.passed:
-        raise PipelineNotReadyError(found)
-
-
 class _BackgroundCheck:
     """A process that checks, and a thread that waits for what it finds.
 
@@ -76,15 +94,14 @@ class _BackgroundCheck:
         found: what it found; None as long as that is not known.
     """
 
-    def __init__(self, config: PipelineConfig, console: Console, files: Sequence[str]) -> None:
+    def __init__(self, config: PipelineConfig, console: Console, files: Sequence[str], command: Sequence[str]) -> None:
         self.found: PipelineCheck | None = None
         self._console = console
-        self._lock = threading.Lock()
         self._has_ended = False
         self._folder = tempfile.mkdtemp(prefix="tfx-gnn-check-")
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it.
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _RUN_CHECK],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -102,16 +119,17 @@ class _BackgroundCheck:
         with contextlib.suppress(BrokenPipeError):  # It failed at once, which the thread reports.
             self._process.stdin.write(pickle.dumps((config, list(files), self._folder)))
             self._process.stdin.flush()
+        self._handler = signal.signal(_STOP, self._interrupt)
         self._waiting = threading.Thread(target=self._wait, daemon=True)
         self._waiting.start()
 
     def end(self) -> None:
         """Ends the process if it is still running; nothing is interrupted afterwards."""
-        with self._lock:
-            self._has_ended = True
+        self._has_ended = True
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._waiting.join()
+        signal.signal(_STOP, self._handler)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         for pipe in (self._process.stdin, self._process.stdout, self._errors):
@@ -123,21 +141,24 @@ class _BackgroundCheck:
         assert self._process.stdout is not None
         answer = self._process.stdout.read()
         code = self._process.wait()
-        with self._lock:
-            if self._has_ended:
-                return
-            if code or not answer:
-                self._warn(code)
-                return
-            self.found = pickle.loads(answer)
-            assert self.found is not None
-            if not self.found.passed:
-                # Unlike `interrupt_main`, this also ends a wait for something else.
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-                return
+        if self._has_ended:
+            return
+        if code or not answer:
+            self._warn(code)
+            return
+        self.found = pickle.loads(answer)
+        assert self.found is not None
+        if not self.found.passed:
+            # Unlike `interrupt_main`, this also ends a wait for something else.
+            signal.pthread_kill(threading.main_thread().ident or 0, _STOP)
+            return
         for finding in self.found.findings:
             print_finding(self._console, finding)
         print_verdict(self._console, self.found)
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        if not self._has_ended:
+            raise KeyboardInterrupt
 
     def _warn(self, code: int) -> None:
         self._errors.seek(0)

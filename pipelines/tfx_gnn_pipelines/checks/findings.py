@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
@@ -92,13 +93,15 @@ class FindingsCollector:
         looked_at: what was read and tried.
         not_checked: what was left out.
         files: files of the user's code, in which the places of wrong names are looked for.
+        debug: whether the traceback behind a finding is printed, to standard error.
     """
 
-    def __init__(self, files: Sequence[str] = ()) -> None:
+    def __init__(self, files: Sequence[str] = (), *, debug: bool = False) -> None:
         self.findings: list[Finding] = []
         self.looked_at: list[str] = []
         self.not_checked: list[str] = []
         self.files = list(files)
+        self.debug = debug
 
     @property
     def has_errors(self) -> bool:
@@ -145,6 +148,8 @@ class FindingsCollector:
 
         If nothing else says where it is, the place is the user's `function`.
         """
+        if self.debug:
+            traceback.print_exception(type(error), error, error.__traceback__)
         found = plain_message(error)
         if argument:
             # What loads a function does not know which option names it.

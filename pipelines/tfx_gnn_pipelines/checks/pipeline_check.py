@@ -26,6 +26,7 @@ def check_project(
     *,
     files: Sequence[str] = (),
     samples_dir: str = "",
+    debug: bool = False,
 ) -> PipelineCheck:
     """Loads a project and checks its pipeline; an error of the project's own code is a finding, too.
 
@@ -34,17 +35,18 @@ def check_project(
         files: files of the user to look for wrong names in beside the functions, such as `project.yaml`.
         samples_dir: folder in which a few transformed examples are kept, for a later check of the same tables and the
             same preprocessing function; empty to keep none.
+        debug: whether warnings of the stages, and the traceback behind each error, are shown on standard error.
 
     Returns:
         What was found.
     """
     started = time.monotonic()
-    found = FindingsCollector(files)
+    found = FindingsCollector(files, debug=debug)
     config = None
     with found.caught("project", argument="project", rule="be loaded"):
         config = load()
     if config is not None:
-        found = FindingsCollector([*files, *source_files(_references(config))])
+        found = FindingsCollector([*files, *source_files(_references(config))], debug=debug)
         _check(config, samples_dir, found)
     return _finished(found, started)
 
@@ -121,7 +123,8 @@ def _check_imports(config: PipelineConfig, found: FindingsCollector) -> dict[str
 
 def _check(config: PipelineConfig, samples_dir: str, found: FindingsCollector) -> None:
     imports = _check_imports(config, found)
-    with tempfile.TemporaryDirectory(prefix="tfx-gnn-check-") as folder, _quiet():
+    quiet = contextlib.nullcontext() if found.debug else _quiet()
+    with tempfile.TemporaryDirectory(prefix="tfx-gnn-check-") as folder, quiet:
         examples_dir = os.path.join(folder, "examples")
         examples = check_examples(config, examples_dir, found)
         num_examples = examples.num_examples if examples else {}
