@@ -1,4 +1,4 @@
-"""Figures of an evaluation that its page shows: the confusion matrix, calibration and metrics against the baseline."""
+"""Figures of an evaluation that its page shows: metrics against the baseline, confusions, calibration, residuals."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tfx_gnn.reports.number_texts import as_count, as_percent
 from tfx_gnn.reports.report_page import FAINT, SERIES_COLORS, draw_for_page
 
 if TYPE_CHECKING:
@@ -160,6 +161,38 @@ def calibration_words(calibration: Mapping[str, Any]) -> str:
         return f"Mean confidence {confidence:.3f} and accuracy {accuracy:.3f} agree within 0.02."
     direction = "overconfident" if gap > 0 else "underconfident"
     return f"Mean confidence is {confidence:.3f}, accuracy {accuracy:.3f}: the model is {direction} by {abs(gap):.3f}."
+
+
+def draw_residuals(bins: Sequence[Mapping[str, Any]], *, identity: str, title: str) -> str:
+    """Draws a histogram of residuals, with a dashed line at 0."""
+
+    def draw(axes: Axes) -> None:
+        from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+        axes.bar(
+            [one["low"] for one in bins],
+            [one["num_examples"] for one in bins],
+            width=[one["high"] - one["low"] for one in bins],
+            align="edge",
+            color=SERIES_COLORS[0],
+        )
+        axes.axvline(0.0, color=FAINT, linestyle="--", linewidth=1.0)
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
+        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+
+    return draw_for_page(draw, identity=identity, title=title, margins=(0.17, 0.97, 0.14, 0.95))
+
+
+def residual_words(bins: Sequence[Mapping[str, Any]]) -> str:
+    """Says on which side of the predictions the labels are."""
+    total = sum(one["num_examples"] for one in bins)
+    below = sum(one["num_examples"] for one in bins if one["low"] < 0)
+    return (
+        f"Of {as_count(total)} examples, the label is below the prediction in {as_percent(below / total)}, and equal "
+        "to it or above in the others."
+    )
 
 
 _LASTING_RISE = 1.02

@@ -21,7 +21,9 @@ from tfx_gnn.reports.evaluation_figures import (
     calibration_words,
     confusion_matrix,
     draw_reliability,
+    draw_residuals,
     metric_rows,
+    residual_words,
     training_remarks,
 )
 from tfx_gnn.reports.report_page import draw_curves, render_page
@@ -44,6 +46,7 @@ STEPS = (
 
 _DONE = ("complete", "cached", "unknown")
 _VALIDATION = "val_"
+_MAX_TARGETS = 12
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -76,6 +79,15 @@ class _Curve:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class _Residuals:
+    """The residuals of one target."""
+
+    target: int
+    words: str
+    drawing: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class _Evaluation:
     """What the page shows of one task."""
 
@@ -92,6 +104,9 @@ class _Evaluation:
     calibration_words: str
     reliability: str
     mistakes: Sequence[Mapping[str, Any]]
+    num_targets: int
+    residuals: list[_Residuals]
+    largest_residuals: Sequence[Mapping[str, Any]]
     slices: Sequence[Mapping[str, Any]]
     slice_metrics: list[str]
 
@@ -335,9 +350,27 @@ def _evaluation(name: str, task: Mapping[str, Any]) -> _Evaluation:
         calibration_words=calibration_words(calibration) if calibration else "",
         reliability=draw_reliability(calibration, identity=f"{identity}-reliability") if calibration else "",
         mistakes=task.get("confident_mistakes", []),
+        num_targets=len(task.get("residuals", [])),
+        residuals=_residuals(task, identity),
+        largest_residuals=task.get("largest_residuals", []),
         slices=slices,
         slice_metrics=list(slice_metrics),
     )
+
+
+def _residuals(task: Mapping[str, Any], identity: str) -> list[_Residuals]:
+    """Draws the residuals of the first targets that have a label."""
+    known = [one for one in task.get("residuals", []) if one["bins"]]
+    return [
+        _Residuals(
+            target=one["target"],
+            words=residual_words(one["bins"]),
+            drawing=draw_residuals(
+                one["bins"], identity=f"{identity}-residuals-{one['target']}", title="Examples by residual"
+            ),
+        )
+        for one in known[:_MAX_TARGETS]
+    ]
 
 
 def _skew_rows(contents: RunContents) -> list[Mapping[str, Any]]:
