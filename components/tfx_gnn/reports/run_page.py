@@ -20,9 +20,11 @@ from tfx_gnn.reports.evaluation_figures import (
     baseline_words,
     calibration_words,
     confusion_matrix,
+    draw_ranks,
     draw_reliability,
     draw_residuals,
     metric_rows,
+    rank_words,
     residual_words,
     training_remarks,
 )
@@ -107,6 +109,9 @@ class _Evaluation:
     num_targets: int
     residuals: list[_Residuals]
     largest_residuals: Sequence[Mapping[str, Any]]
+    rank_words: str
+    ranks: str
+    worst_ranks: Sequence[Mapping[str, Any]]
     slices: Sequence[Mapping[str, Any]]
     slice_metrics: list[str]
 
@@ -330,7 +335,7 @@ def number_or_nan(value: Any) -> float:
 
 def _evaluation(name: str, task: Mapping[str, Any]) -> _Evaluation:
     identity = "task-" + hashlib.sha256(name.encode()).hexdigest()[:8]
-    calibration = task.get("calibration", {})
+    calibration, ranks = task.get("calibration", {}), task.get("ranks", [])
     slices = task.get("slices", [])
     slice_metrics = dict.fromkeys(
         key for one in slices for key in one if key not in ("feature", "value", "num_examples", "baseline")
@@ -353,6 +358,9 @@ def _evaluation(name: str, task: Mapping[str, Any]) -> _Evaluation:
         num_targets=len(task.get("residuals", [])),
         residuals=_residuals(task, identity),
         largest_residuals=task.get("largest_residuals", []),
+        rank_words=rank_words(ranks) if ranks else "",
+        ranks=draw_ranks(ranks, identity=f"{identity}-ranks") if ranks else "",
+        worst_ranks=task.get("worst_ranks", []),
         slices=slices,
         slice_metrics=list(slice_metrics),
     )

@@ -163,6 +163,24 @@ def test_residuals_are_drawn_by_target_and_the_largest_are_listed(evaluation_pag
     assert "img" not in reader.tags
 
 
+def test_ranks_are_drawn_and_the_lowest_are_listed(evaluation_page, hostile):
+    bins = [
+        {"low": 1, "high": 1, "num_pairs": 3, "num_by_chance": 0.25},
+        {"low": 2, "high": 2, "num_pairs": 0, "num_by_chance": 0.25},
+        {"low": 3, "high": 4, "num_pairs": 1, "num_by_chance": 3.5},
+    ]
+    low = {"source": hostile, "target": "t", "rank": 2.5, "num_candidates": 1200, "score": -0.5, "best_score": 1.25}
+
+    page = evaluation_page(kind="link_prediction", mrr=0.5, ranks=bins, worst_ranks=[low])
+
+    reader = _Reader(page)
+    text = " ".join(" ".join(reader.texts).split())
+    assert "Of 4 true pairs, 3 rank first; in a random order 0.25 would on average." in text
+    assert f"source true target rank candidates score best score {hostile} t 2.5 1,200 -0.5 1.25 " in text
+    assert page.count("True pairs by rank</title>") == 1
+    assert "img" not in reader.tags
+
+
 def test_a_single_target_has_no_number(evaluation_page):
     page = evaluation_page(
         kind="regression", residuals=[{"target": 0, "bins": [{"low": 0.0, "high": 1.0, "num_examples": 4}]}]
