@@ -115,13 +115,13 @@ class ResidualCounts:
             worst = positions_of_worst(np.abs(residuals[rows, targets]))
             largest = [
                 Residual(
-                    id=ids[row],
-                    target=target,
+                    id=ids[int(row)],
+                    target=int(target),
                     label=float(truth[row, target]),
                     prediction=float(predicted[row, target]),
                     residual=float(residuals[row, target]),
                 )
-                for row, target in zip(rows[worst].tolist(), targets[worst].tolist(), strict=True)
+                for row, target in zip(rows[worst], targets[worst], strict=True)
             ]
         return cls(histograms=tuple(map(ResidualHistogram.of, by_target)), largest=keep_worst(largest))
 
