@@ -1,4 +1,4 @@
-"""Figures of an evaluation that its page shows: the confusion matrix, calibration and metrics against the baseline."""
+"""Figures of an evaluation on its page: metrics against the baseline, confusions, calibration, residuals and ranks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tfx_gnn.reports.number_texts import as_amount, as_count, as_percent
 from tfx_gnn.reports.report_page import FAINT, SERIES_COLORS, draw_for_page
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ OTHER_CLASSES = "all other classes"
 _BASELINES = ("majority_baseline", "mean_baseline", "random_baseline")
 _MAX_CLASSES = 60
 _MAX_CONFUSIONS = 12
+_MAX_TICKS = 8
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -160,6 +162,71 @@ def calibration_words(calibration: Mapping[str, Any]) -> str:
         return f"Mean confidence {confidence:.3f} and accuracy {accuracy:.3f} agree within 0.02."
     direction = "overconfident" if gap > 0 else "underconfident"
     return f"Mean confidence is {confidence:.3f}, accuracy {accuracy:.3f}: the model is {direction} by {abs(gap):.3f}."
+
+
+def draw_residuals(bins: Sequence[Mapping[str, Any]], *, identity: str, title: str) -> str:
+    """Draws a histogram of residuals, with a dashed line at 0."""
+
+    def draw(axes: Axes) -> None:
+        from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+        axes.bar(
+            [one["low"] for one in bins],
+            [one["num_examples"] for one in bins],
+            width=[one["high"] - one["low"] for one in bins],
+            align="edge",
+            color=SERIES_COLORS[0],
+        )
+        axes.axvline(0.0, color=FAINT, linestyle="--", linewidth=1.0)
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
+        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+
+    return draw_for_page(draw, identity=identity, title=title, margins=(0.17, 0.97, 0.14, 0.95))
+
+
+def residual_words(bins: Sequence[Mapping[str, Any]]) -> str:
+    """Says on which side of the predictions the labels are."""
+    total = sum(one["num_examples"] for one in bins)
+    below = sum(one["num_examples"] for one in bins if one["low"] < 0)
+    return (
+        f"Of {as_count(total)} examples, the label is below the prediction in {as_percent(below / total)}, and equal "
+        "to it or above in the others."
+    )
+
+
+def draw_ranks(bins: Sequence[Mapping[str, Any]], *, identity: str) -> str:
+    """Draws a histogram of ranks, with a line across each bar for a random order."""
+
+    def draw(axes: Axes) -> None:
+        from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+        positions = range(len(bins))
+        axes.bar(positions, [one["num_pairs"] for one in bins], width=0.8, color=SERIES_COLORS[0])
+        axes.hlines(
+            [one["num_by_chance"] for one in bins],
+            [position - 0.45 for position in positions],
+            [position + 0.45 for position in positions],
+            color=SERIES_COLORS[1],
+            linewidth=2.0,
+        )
+        shown = positions[:: max(1, math.ceil(len(bins) / _MAX_TICKS))]
+        axes.set_xticks(shown, [f"{bins[position]['low']:,}" for position in shown])
+        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+
+    return draw_for_page(draw, identity=identity, title="True pairs by rank", margins=(0.17, 0.97, 0.14, 0.95))
+
+
+def rank_words(bins: Sequence[Mapping[str, Any]]) -> str:
+    """Says how many true pairs come first, and how many would in a random order."""
+    total = sum(one["num_pairs"] for one in bins)
+    first = bins[0]
+    return (
+        f"Of {as_count(total)} true pairs, {as_count(first['num_pairs'])} rank first; in a random order "
+        f"{as_amount(first['num_by_chance'])} would on average."
+    )
 
 
 _LASTING_RISE = 1.02

@@ -20,8 +20,12 @@ from tfx_gnn.reports.evaluation_figures import (
     baseline_words,
     calibration_words,
     confusion_matrix,
+    draw_ranks,
     draw_reliability,
+    draw_residuals,
     metric_rows,
+    rank_words,
+    residual_words,
     training_remarks,
 )
 from tfx_gnn.reports.report_page import draw_curves, render_page
@@ -44,6 +48,7 @@ STEPS = (
 
 _DONE = ("complete", "cached", "unknown")
 _VALIDATION = "val_"
+_MAX_TARGETS = 12
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -76,6 +81,15 @@ class _Curve:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class _Residuals:
+    """The residuals of one target."""
+
+    target: int
+    words: str
+    drawing: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class _Evaluation:
     """What the page shows of one task."""
 
@@ -92,6 +106,12 @@ class _Evaluation:
     calibration_words: str
     reliability: str
     mistakes: Sequence[Mapping[str, Any]]
+    num_targets: int
+    residuals: list[_Residuals]
+    largest_residuals: Sequence[Mapping[str, Any]]
+    rank_words: str
+    ranks: str
+    worst_ranks: Sequence[Mapping[str, Any]]
     slices: Sequence[Mapping[str, Any]]
     slice_metrics: list[str]
 
@@ -315,7 +335,7 @@ def number_or_nan(value: Any) -> float:
 
 def _evaluation(name: str, task: Mapping[str, Any]) -> _Evaluation:
     identity = "task-" + hashlib.sha256(name.encode()).hexdigest()[:8]
-    calibration = task.get("calibration", {})
+    calibration, ranks = task.get("calibration", {}), task.get("ranks", [])
     slices = task.get("slices", [])
     slice_metrics = dict.fromkeys(
         key for one in slices for key in one if key not in ("feature", "value", "num_examples", "baseline")
@@ -335,9 +355,30 @@ def _evaluation(name: str, task: Mapping[str, Any]) -> _Evaluation:
         calibration_words=calibration_words(calibration) if calibration else "",
         reliability=draw_reliability(calibration, identity=f"{identity}-reliability") if calibration else "",
         mistakes=task.get("confident_mistakes", []),
+        num_targets=len(task.get("residuals", [])),
+        residuals=_residuals(task, identity),
+        largest_residuals=task.get("largest_residuals", []),
+        rank_words=rank_words(ranks) if ranks else "",
+        ranks=draw_ranks(ranks, identity=f"{identity}-ranks") if ranks else "",
+        worst_ranks=task.get("worst_ranks", []),
         slices=slices,
         slice_metrics=list(slice_metrics),
     )
+
+
+def _residuals(task: Mapping[str, Any], identity: str) -> list[_Residuals]:
+    """Draws the residuals of the first targets that have a label."""
+    known = [one for one in task.get("residuals", []) if one["bins"]]
+    return [
+        _Residuals(
+            target=one["target"],
+            words=residual_words(one["bins"]),
+            drawing=draw_residuals(
+                one["bins"], identity=f"{identity}-residuals-{one['target']}", title="Examples by residual"
+            ),
+        )
+        for one in known[:_MAX_TARGETS]
+    ]
 
 
 def _skew_rows(contents: RunContents) -> list[Mapping[str, Any]]:

@@ -7,6 +7,7 @@ from tfx_gnn.reports.evaluation_figures import (
     calibration_words,
     confusion_matrix,
     metric_rows,
+    residual_words,
     training_remarks,
 )
 
@@ -47,6 +48,12 @@ def test_calibration_is_put_into_words(confidence, words):
     bins = [{"num_examples": 4, "mean_confidence": confidence, "accuracy": 0.75}]
 
     assert words in calibration_words({"bins": bins})
+
+
+def test_labels_below_the_predictions_are_counted():
+    bins = [{"low": -0.5, "high": -0.25, "num_examples": 1}, {"low": 0.0, "high": 0.25, "num_examples": 3}]
+
+    assert residual_words(bins).startswith("Of 4 examples, the label is below the prediction in 25.0%")
 
 
 def _epochs(train, validation):

@@ -132,6 +132,65 @@ def test_a_run_without_any_artifact_has_a_page(make_run):
     assert "Failed in SubgraphExampleGen." in page
 
 
+@pytest.fixture
+def evaluation_page(tmp_path, make_run):
+    """Renders the page of a run that made nothing but an evaluation."""
+
+    def render(**task):
+        (tmp_path / "metrics.json").write_text(
+            json.dumps({"split": "test", "blessed": True, "reasons": [], "objections": [], "num_examples": 4, **task})
+        )
+        folders = {"GraphEvaluator": {"evaluation": str(tmp_path)}}
+        return render_run_page(make_run(folders), read_contents(folders))
+
+    return render
+
+
+def test_residuals_are_drawn_by_target_and_the_largest_are_listed(evaluation_page, hostile):
+    bins = [{"low": -0.5, "high": -0.25, "num_examples": 1}, {"low": 7.0, "high": 7.25, "num_examples": 3}]
+    page = evaluation_page(
+        kind="regression",
+        rmse=6.25,
+        residuals=[{"target": 0, "bins": []}, {"target": 1, "bins": bins}],
+        largest_residuals=[{"id": hostile, "target": 1, "label": 1234.5, "prediction": 1227.5, "residual": 7.0}],
+    )
+
+    reader = _Reader(page)
+    text = " ".join(" ".join(reader.texts).split())
+    assert "Shown are 1 of 2 targets. Target 1 Of 4 examples, the label is below the prediction in 25.0%" in text
+    assert f"Largest residuals id target label prediction residual {hostile} 1 1234.5 1227.5 7 " in text
+    assert page.count("Examples by residual") == 1
+    assert "img" not in reader.tags
+
+
+def test_ranks_are_drawn_and_the_lowest_are_listed(evaluation_page, hostile):
+    bins = [
+        {"low": 1, "high": 1, "num_pairs": 3, "num_by_chance": 0.25},
+        {"low": 2, "high": 2, "num_pairs": 0, "num_by_chance": 0.25},
+        {"low": 3, "high": 4, "num_pairs": 1, "num_by_chance": 3.5},
+    ]
+    low = {"source": hostile, "target": "t", "rank": 2.5, "num_candidates": 1200, "score": -0.5, "best_score": 1.25}
+
+    page = evaluation_page(kind="link_prediction", mrr=0.5, ranks=bins, worst_ranks=[low])
+
+    reader = _Reader(page)
+    text = " ".join(" ".join(reader.texts).split())
+    assert "Of 4 true pairs, 3 rank first; in a random order 0.25 would on average." in text
+    assert f"source true target rank candidates score best score {hostile} t 2.5 1,200 -0.5 1.25 " in text
+    assert page.count("True pairs by rank</title>") == 1
+    assert "img" not in reader.tags
+
+
+def test_a_single_target_has_no_number(evaluation_page):
+    page = evaluation_page(
+        kind="regression", residuals=[{"target": 0, "bins": [{"low": 0.0, "high": 1.0, "num_examples": 4}]}]
+    )
+
+    assert "Examples by residual" in page
+    assert "Target 0" not in page
+    assert "Largest residuals" not in page
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [("{", "must be a JSON file"), ("[]", "it must hold a JSON object"), ('{"split": "test"}', "'blessed', 'reasons'")],

@@ -6,18 +6,16 @@ Both merge across machines, in any order, and have a bounded size whatever they 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tfx_gnn.components.graph_evaluator.measures import Array
+from tfx_gnn.components.graph_evaluator.worst_examples import keep_worst
 
 NUM_BINS = 10
 """Bins of equal width that confidences from 0 to 1 are counted in."""
-
-NUM_MISTAKES = 20
-"""Mistakes that are kept."""
 
 # Sums of whole numbers do not depend on their order.
 _UNITS = 10**9
@@ -40,8 +38,8 @@ class Mistake:
     score: float
 
     @property
-    def rank(self) -> tuple[float, str, str, str]:
-        """Sort key: the most confident mistake comes first, ties in alphabetical order."""
+    def sort_key(self) -> tuple[float, str, str, str]:
+        """The most confident mistake comes first, ties in alphabetical order."""
         return (-self.score, self.id, self.true, self.predicted)
 
 
@@ -53,7 +51,7 @@ class ConfidenceCounts:
         num_examples: labelled examples in each bin; all 0 if the model returns no probability.
         num_correct: correct predictions among these.
         confidence: sum of the probabilities in each bin, in billionths.
-        mistakes: the most confident mistakes, in the order of their rank.
+        mistakes: the most confident mistakes, in the order of their sort key.
     """
 
     num_examples: tuple[int, ...] = (0,) * NUM_BINS
@@ -88,7 +86,7 @@ class ConfidenceCounts:
             num_examples=total(np.ones_like(units)),
             num_correct=total(is_correct.astype(np.int64)),
             confidence=total(units),
-            mistakes=_worst(mistakes),
+            mistakes=keep_worst(mistakes),
         )
 
     @classmethod
@@ -117,7 +115,7 @@ class ConfidenceCounts:
             num_examples=_added(self.num_examples, other.num_examples),
             num_correct=_added(self.num_correct, other.num_correct),
             confidence=_added(self.confidence, other.confidence),
-            mistakes=_worst([*self.mistakes, *other.mistakes]),
+            mistakes=keep_worst([*self.mistakes, *other.mistakes]),
         )
 
     def report(self) -> dict[str, Any]:
@@ -154,7 +152,3 @@ class ConfidenceCounts:
 
 def _added(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
     return tuple(one + other for one, other in zip(first, second, strict=True))
-
-
-def _worst(mistakes: Iterable[Mistake]) -> tuple[Mistake, ...]:
-    return tuple(sorted(mistakes, key=lambda mistake: mistake.rank)[:NUM_MISTAKES])

@@ -32,6 +32,7 @@ from tfx_gnn.components.graph_evaluator.measures import (
     model_output,
 )
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import PairedTerms, replicas_of_counts
+from tfx_gnn.components.graph_evaluator.ranked_pairs import RankCounts, RankedPairs
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.serving import model_interface
 from tfx_gnn.tables.row_rules import RowRules
@@ -151,6 +152,7 @@ class RankingSums(ExampleSums):
             `hits_at`.
         by_chance: float64 array of the same shape: the expected sums for random orders.
         scores: all pairs by score.
+        ranks: the ranked pairs by rank.
     """
 
     hits_at: tuple[int, ...]
@@ -159,16 +161,24 @@ class RankingSums(ExampleSums):
     ranked: npt.NDArray[np.float64]
     by_chance: npt.NDArray[np.float64]
     scores: ScoreCounts
+    ranks: RankCounts
 
     @classmethod
-    def of(cls, scores: npt.NDArray[Any], labels: npt.NDArray[Any], hits_at: tuple[int, ...] = HITS_AT) -> RankingSums:
+    def of(
+        cls,
+        scores: npt.NDArray[Any],
+        labels: npt.NDArray[Any],
+        hits_at: tuple[int, ...] = HITS_AT,
+        ids: Sequence[Array] = (),
+    ) -> RankingSums:
         """Ranks the pairs of examples.
 
         `scores` are floats [num_examples, max_pairs], finite where a pair is labelled. `labels` have the same
         shape: 1 for a true pair, 0 for a false one, NaN for padding, any other number for a pair that is
-        ignored.
+        ignored. `ids` are those of the sources and of the targets in the same shape, or none.
         """
-        rows, ranks, num_candidates = _ranked(scores, labels)
+        pairs = RankedPairs.of(scores, labels)
+        ranks, num_candidates = pairs.ranks, pairs.num_candidates
         is_positive = labels == 1
         counted = is_positive | (labels == 0)
         num_examples = int(counted.any(axis=1).sum())
@@ -177,7 +187,7 @@ class RankingSums(ExampleSums):
             num_examples=num_examples,
             num_without_label=len(labels) - num_examples,
             num_left_out=int(np.sum(~counted & ~np.isnan(labels))),
-            num_ranked=len(rows),
+            num_ranked=len(ranks),
             ranked=np.array([np.sum(1.0 / ranks), *(np.sum(ranks <= k) for k in hits_at)], np.float64),
             by_chance=np.array(
                 [
@@ -187,12 +197,13 @@ class RankingSums(ExampleSums):
                 np.float64,
             ),
             scores=ScoreCounts.of(scores[counted], is_positive[counted]),
+            ranks=RankCounts.of(pairs, ids),
         )
 
     @classmethod
     def from_json(cls, plain: Sequence[Any]) -> RankingSums:
         """Restores what `to_json` wrote."""
-        hits_at, num_examples, num_without_label, num_left_out, num_ranked, ranked, by_chance, *counts = plain
+        hits_at, num_examples, num_without_label, num_left_out, num_ranked, ranks, ranked, by_chance, *counts = plain
         levels, positives, negatives = (np.asarray(values, np.int64) for values in counts)
         return cls(
             hits_at=tuple(hits_at),
@@ -203,6 +214,7 @@ class RankingSums(ExampleSums):
             ranked=np.asarray(ranked, np.float64),
             by_chance=np.asarray(by_chance, np.float64),
             scores=ScoreCounts(levels=levels, positives=positives, negatives=negatives),
+            ranks=RankCounts.from_json(ranks),
         )
 
     def to_json(self) -> list[Any]:
@@ -211,7 +223,7 @@ class RankingSums(ExampleSums):
         arrays = (self.ranked, self.by_chance, *counts)
         counted = (self.num_examples, self.num_without_label, self.num_left_out, self.num_ranked)
         numbers = (list(self.hits_at), *counted)
-        return [*numbers, *(array.tolist() for array in arrays)]
+        return [*numbers, self.ranks.to_json(), *(array.tolist() for array in arrays)]
 
     def merged_with(self, other: RankingSums) -> RankingSums:
         """Adds the sums over other examples."""
@@ -224,6 +236,7 @@ class RankingSums(ExampleSums):
             ranked=self.ranked + other.ranked,
             by_chance=self.by_chance + other.by_chance,
             scores=self.scores.merged_with(other.scores),
+            ranks=self.ranks.merged_with(other.ranks),
         )
 
     def metrics(self) -> dict[str, float]:
@@ -247,19 +260,6 @@ class RankingSums(ExampleSums):
         means = (sums / self.num_ranked).tolist() if self.num_ranked else [None] * len(sums)
         values = zip(ranking_metrics(self.hits_at), (*means, roc_auc, average_precision), strict=True)
         return {name: value for name, value in values if value is not None}
-
-
-def _ranked(
-    scores: npt.NDArray[Any], labels: npt.NDArray[Any]
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64], npt.NDArray[np.intp]]:
-    """Ranks the true pairs that have false ones in their row: their rows, their ranks and the numbers of candidates."""
-    is_positive, is_negative = labels == 1, labels == 0
-    rows, columns = np.nonzero(is_positive & is_negative.any(axis=1, keepdims=True))
-    of_positive = scores[rows, columns][:, np.newaxis]
-    others = is_negative[rows]
-    num_higher = np.sum((scores[rows] > of_positive) & others, axis=1)
-    num_equal = np.sum((scores[rows] == of_positive) & others, axis=1)
-    return rows, 1.0 + num_higher + num_equal / 2.0, 1 + others.sum(axis=1)
 
 
 def _mean_reciprocals(num_candidates: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -314,11 +314,13 @@ class RankingMeasure(Measure):
     def sums(self, truth: Array, outputs: Mapping[str, Array], baseline: Any) -> RankingSums:
         """Ranks the true pairs."""
         scores, truth = self._scored(truth, outputs)
-        sums = RankingSums.of(scores, truth, self.hits_at)
+        ids = [outputs[name] for name in _IDS] if all(name in outputs for name in _IDS) else []
+        sums = RankingSums.of(scores, truth, self.hits_at, ids)
         ends = self._ends_to_group_by(truth, outputs)
         if not ends:
             return sums
-        of_groups = RankingSums.of(*_grouped(scores, truth, ends)[:2], self.hits_at)
+        scores, truth, positions = _grouped(scores, truth, ends)
+        of_groups = RankingSums.of(scores, truth, self.hits_at, [of_end[:, 0][positions] for of_end in ids])
         return dataclasses.replace(of_groups, num_examples=sums.num_examples, num_without_label=sums.num_without_label)
 
     def paired_terms(
@@ -328,12 +330,13 @@ class RankingMeasure(Measure):
         scores, truth = self._scored(truth, outputs)
         ends = self._ends_to_group_by(truth, outputs)
         if ends:
-            scores, truth, firsts = _grouped(scores, truth, ends)
-            hashes = hashes[firsts]
-        rows, ranks, num_candidates = _ranked(scores, truth)
+            scores, truth, positions = _grouped(scores, truth, ends)
+            hashes = hashes[positions[:, 0]]
+        pairs = RankedPairs.of(scores, truth)
+        by_chance = _mean_reciprocals(pairs.num_candidates)
         terms = np.zeros([len(truth), 3, 1])
-        for column, values in enumerate((np.ones(len(rows)), 1.0 / ranks, _mean_reciprocals(num_candidates))):
-            np.add.at(terms[:, column, 0], rows, values)
+        for column, values in enumerate((np.ones(len(pairs.rows)), 1.0 / pairs.ranks, by_chance)):
+            np.add.at(terms[:, column, 0], pairs.rows, values)
         return PairedTerms(hashes=hashes, terms=terms)
 
     def _scored(self, truth: Array, outputs: Mapping[str, Array]) -> tuple[Array, Array]:
@@ -374,7 +377,7 @@ class RankingMeasure(Measure):
         counts["num_unranked"] = counts["num_true_pairs"] - sums.num_ranked
         counts["num_false_pairs"] = int(sums.scores.negatives.sum())
         counts["num_left_out"] = sums.num_left_out
-        report = {**values, **counts, "random_baseline": by_chance}
+        report = {**values, **counts, "random_baseline": by_chance, **sums.ranks.report()}
         return Quality(metrics=values, baseline=by_chance, report=report)
 
 
@@ -382,7 +385,7 @@ def _grouped(scores: Array, truth: Array, ends: Sequence[Array]) -> tuple[Array,
     """Puts examples with one pair each into rows: a true pair and those that follow it and have an end of it.
 
     Scores and labels have the shape [num_pairs, 1], the ids of both ends [num_pairs]; the results, padded,
-    [num_groups, largest group]. The last result is the position of each group's first example, [num_groups].
+    [num_groups, largest group]. The last result has the positions of the examples in this shape, padded with -1.
     """
     is_true = truth[:, 0] == 1
     last_true = np.maximum.accumulate(np.where(is_true, np.arange(len(truth)), -1))
@@ -390,12 +393,10 @@ def _grouped(scores: Array, truth: Array, ends: Sequence[Array]) -> tuple[Array,
     keeps_an_end = np.any([of_end == of_end[last_true] for of_end in ends], axis=0) & (last_true >= 0)
     starts = is_true | ~keeps_an_end
     rows = np.cumsum(starts) - 1
-    firsts = np.flatnonzero(starts)
-    columns = np.arange(len(rows)) - firsts[rows]
-    shape = int(rows[-1]) + 1, int(columns.max()) + 1
-    grouped_scores, grouped_truth = np.zeros(shape, scores.dtype), np.full(shape, np.nan)
-    grouped_scores[rows, columns], grouped_truth[rows, columns] = scores[:, 0], truth[:, 0]
-    return grouped_scores, grouped_truth, firsts
+    columns = np.arange(len(rows)) - np.flatnonzero(starts)[rows]
+    positions = np.full([int(rows[-1]) + 1, int(columns.max()) + 1], -1)
+    positions[rows, columns] = np.arange(len(rows))
+    return scores[positions, 0], np.where(positions < 0, np.nan, truth[positions, 0]), positions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

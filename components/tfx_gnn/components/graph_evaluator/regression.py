@@ -17,11 +17,13 @@ from tfx_gnn.components.graph_evaluator.measures import (
     ExampleSums,
     Measure,
     Quality,
+    as_text,
     check_finite_output,
     feature_values,
     model_output,
 )
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import PairedTerms
+from tfx_gnn.components.graph_evaluator.residuals import ResidualCounts
 from tfx_gnn.serving import model_interface
 
 _Floats = npt.NDArray[np.float64]
@@ -39,6 +41,7 @@ class RegressionSums(ExampleSums):
         absolutes: sums of absolute errors.
         baseline_squares: sums of squared errors of the constant baseline.
         baseline_absolutes: sums of absolute errors of the constant baseline.
+        residuals: the same examples by residual.
     """
 
     counts: _Floats
@@ -48,6 +51,7 @@ class RegressionSums(ExampleSums):
     absolutes: _Floats
     baseline_squares: _Floats
     baseline_absolutes: _Floats
+    residuals: ResidualCounts = dataclasses.field(default_factory=ResidualCounts)
 
     @classmethod
     def of(cls, truth: npt.NDArray[Any], predicted: npt.NDArray[Any], constant: Sequence[float]) -> RegressionSums:
@@ -82,15 +86,19 @@ class RegressionSums(ExampleSums):
     @classmethod
     def from_json(cls, plain: Sequence[Any]) -> RegressionSums:
         """Restores what `to_json` wrote."""
-        num_examples, num_without_label, *arrays = plain
-        names = [field.name for field in dataclasses.fields(cls)][2:]
-        values = {name: np.asarray(array, np.float64) for name, array in zip(names, arrays, strict=True)}
-        return cls(num_examples=num_examples, num_without_label=num_without_label, **values)
+        num_examples, num_without_label, residuals, *arrays = plain
+        values = {name: np.asarray(array, np.float64) for name, array in zip(_sum_names(), arrays, strict=True)}
+        return cls(
+            num_examples=num_examples,
+            num_without_label=num_without_label,
+            residuals=ResidualCounts.from_json(residuals),
+            **values,
+        )
 
     def to_json(self) -> list[Any]:
         """Converts the sums to lists of numbers."""
-        names = [field.name for field in dataclasses.fields(self)][2:]
-        return [self.num_examples, self.num_without_label, *(getattr(self, name).tolist() for name in names)]
+        arrays = (getattr(self, name).tolist() for name in _sum_names())
+        return [self.num_examples, self.num_without_label, self.residuals.to_json(), *arrays]
 
     def merged_with(self, other: RegressionSums) -> RegressionSums:
         """Adds the sums over other examples."""
@@ -108,6 +116,7 @@ class RegressionSums(ExampleSums):
             absolutes=self.absolutes + other.absolutes,
             baseline_squares=self.baseline_squares + other.baseline_squares,
             baseline_absolutes=self.baseline_absolutes + other.baseline_absolutes,
+            residuals=self.residuals.merged_with(other.residuals),
         )
 
     def metrics(self) -> dict[str, float]:
@@ -136,6 +145,10 @@ class RegressionSums(ExampleSums):
             {"rmse": (square / count) ** 0.5, "mae": absolute / count, "r2": _r2(square, spread)} if count else {}
             for count, spread, square, absolute in rows
         ]
+
+
+def _sum_names() -> list[str]:
+    return [field.name for field in dataclasses.fields(RegressionSums)][2:-1]
 
 
 def _r2(square: float, spread: float) -> float:
@@ -198,7 +211,10 @@ class RegressionMeasure(Measure):
         name = self.output_prefix + model_interface.PREDICTION_OUTPUT
         predicted = np.asarray(model_output(outputs, name), np.float64).reshape(truth.shape)
         check_finite_output(predicted, name)
-        return RegressionSums.of(truth, predicted, _means(baseline, self.num_targets))
+        sums = RegressionSums.of(truth, predicted, _means(baseline, self.num_targets))
+        ids = outputs.get(model_interface.ID_OUTPUT)
+        texts = None if ids is None else [as_text(one) for one in ids.tolist()]
+        return dataclasses.replace(sums, residuals=ResidualCounts.of(texts, truth, predicted))
 
     def paired_terms(
         self, truth: Array, outputs: Mapping[str, Array], baseline: Any, hashes: npt.NDArray[np.uint64]
@@ -224,7 +240,7 @@ class RegressionMeasure(Measure):
         """Computes RMSE, MAE and R2 as means over targets."""
         values, of_mean = sums.metrics(), sums.baseline_metrics()
         mean_baseline = {"mean": _means(baseline, self.num_targets), "mean_from_split": split, **of_mean}
-        report: dict[str, Any] = {**values, "mean_baseline": mean_baseline}
+        report: dict[str, Any] = {**values, "mean_baseline": mean_baseline, **sums.residuals.report()}
         if self.num_targets > 1:
             report["per_target"] = sums.metrics_by_target()
         return Quality(metrics=values, baseline=of_mean, report=report)

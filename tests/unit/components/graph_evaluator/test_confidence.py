@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from tfx_gnn.components.graph_evaluator.confidence import NUM_MISTAKES, ConfidenceCounts
+from tfx_gnn.components.graph_evaluator.confidence import ConfidenceCounts
+from tfx_gnn.components.graph_evaluator.worst_examples import NUM_WORST
 
 
 def _counts(rows):
@@ -36,9 +37,9 @@ def test_merged_parts_equal_the_whole_in_any_order_and_keep_the_most_confident_m
         merged = merged.merged_with(ConfidenceCounts.from_json(json.loads(json.dumps(part.to_json()))))
 
     assert merged == _counts(rows)
-    assert len(merged.mistakes) == NUM_MISTAKES
+    assert len(merged.mistakes) == NUM_WORST
     wrong = sorted((score for _, true, predicted, score in rows if true != predicted), reverse=True)
-    assert [mistake.score for mistake in merged.mistakes] == wrong[:NUM_MISTAKES]
+    assert [mistake.score for mistake in merged.mistakes] == wrong[:NUM_WORST]
 
 
 def test_scores_outside_of_probabilities_are_clipped_and_nan_counts_as_zero():

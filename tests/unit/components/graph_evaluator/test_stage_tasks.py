@@ -124,6 +124,10 @@ def test_regression_is_measured_beside_the_mean(evaluate: Any) -> None:
         "mae": 1.25,
         "r2": pytest.approx(1 - 9 / spread),
     }
+    (residuals,) = report["residuals"]
+    assert [(one["low"], one["num_examples"]) for one in residuals["bins"]] == [(-2, 1), (-1, 1), (0, 1), (1, 1)]
+    # The model returns no ids.
+    assert "largest_residuals" not in report
     assert not evaluation.blessed
     assert list(evaluation.reasons) == [
         "RMSE 1.2247 is below the mean label's 1.5000 by more than 0",
