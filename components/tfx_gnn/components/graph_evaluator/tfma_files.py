@@ -21,9 +21,9 @@ from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 from tfx_gnn.components.graph_evaluator.thresholds import Thresholds, Verdict
 from tfx_gnn.io.protobuf_wire import Message, encode_message
 
-EVAL_CONFIG_FILE = "eval_config.json"
-METRICS_FILE = "metrics.tfrecord"
-VALIDATIONS_FILE = "validations.tfrecord"
+_EVAL_CONFIG_FILE = "eval_config.json"
+_METRICS_FILE = "metrics.tfrecord"
+_VALIDATIONS_FILE = "validations.tfrecord"
 
 _ALL_EXAMPLES = ("", "")
 _LOWER_IS_BETTER, _HIGHER_IS_BETTER = 1, 2
@@ -59,10 +59,10 @@ def write_tfma_files(
         "fileFormat": "tfrecords",
         "modelLocations": {"": model_dir},
     }
-    with tf.io.gfile.GFile(os.path.join(folder, EVAL_CONFIG_FILE), "w") as file:
+    with tf.io.gfile.GFile(os.path.join(folder, _EVAL_CONFIG_FILE), "w") as file:
         file.write(json.dumps(run, indent=2, allow_nan=False) + "\n")
-    _write_records(os.path.join(folder, METRICS_FILE), _metrics_for_slices(evaluation))
-    _write_records(os.path.join(folder, VALIDATIONS_FILE), [_validation_result(evaluation.blessed, verdicts)])
+    _write_records(os.path.join(folder, _METRICS_FILE), _metrics_for_slices(evaluation))
+    _write_records(os.path.join(folder, _VALIDATIONS_FILE), [_validation_result(evaluation.blessed, verdicts)])
 
 
 def _write_records(path: str, messages: Iterable[Message]) -> None:
