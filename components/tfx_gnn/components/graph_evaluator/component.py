@@ -37,7 +37,7 @@ class GraphEvaluator(base_beam_component.BaseBeamComponent):
     |---|---|---|---|
     | input | examples | Examples | raw graph tf.Examples with labels |
     | input | model | Model | the exported model |
-    | output | evaluation | ModelEvaluation | `metrics.json` |
+    | output | evaluation | ModelEvaluation | `metrics.json`, and files that TensorFlow Model Analysis loads |
     | output | blessing | ModelBlessing | `BLESSED` or `NOT_BLESSED`, with the reasons |
     | parameter | label_feature | str | label feature of the `_readout` node set, for node classification |
     | parameter | task | JSON | what the model was trained for; replaces the label feature |

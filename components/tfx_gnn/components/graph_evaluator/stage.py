@@ -21,6 +21,7 @@ from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 from tfx_gnn.components.graph_evaluator.ranking import KnownLinks
 from tfx_gnn.components.graph_evaluator.slices import check_slices_are_of_seeds
 from tfx_gnn.components.graph_evaluator.task_measures import task_measures
+from tfx_gnn.components.graph_evaluator.tfma_files import write_tfma_files
 from tfx_gnn.components.graph_evaluator.thresholds import Verdict, check_task_thresholds, check_thresholds_on_data
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.io.atomic_folder import atomic_folders
@@ -52,7 +53,8 @@ def evaluate_graph_model(
     Args:
         examples_dir: raw examples, with labels.
         model_dir: trained model, with `Format-Serving/`.
-        evaluation_dir: absent or empty folder for `metrics.json`.
+        evaluation_dir: absent or empty folder for `metrics.json`, and for the files that TensorFlow Model Analysis
+            loads.
         blessing_dir: absent or empty folder for `BLESSED` or `NOT_BLESSED`, and `reasons.json`.
         options: what to measure, and what a blessing requires.
         beam_args: command-line arguments of Apache Beam.
@@ -89,9 +91,17 @@ def evaluate_graph_model(
             scratch_file=os.path.join(evaluation_partial, _SUMS_FILE),
             beam_args=beam_args,
         )
-        evaluation = _evaluate(sums, measures, examples_dir, options)
+        evaluation, verdicts = _evaluate(sums, measures, examples_dir, options)
         with tf.io.gfile.GFile(os.path.join(evaluation_partial, METRICS_FILE), "w") as file:
             file.write(json.dumps(evaluation.report(), indent=2, allow_nan=False) + "\n")
+        write_tfma_files(
+            evaluation_partial,
+            evaluation,
+            verdicts,
+            options=options,
+            examples_dir=examples_dir,
+            model_dir=saved_model_dir,
+        )
         # If the model is refused, only the missed thresholds are listed.
         reasons = evaluation.reasons if evaluation.blessed else evaluation.objections
         write_blessing(
@@ -105,7 +115,7 @@ def evaluate_graph_model(
 
 def _evaluate(
     sums: EvaluationSums, measures: Mapping[str, Measure], examples_dir: str, options: GraphEvaluatorOptions
-) -> GraphEvaluation:
+) -> tuple[GraphEvaluation, list[Verdict]]:
     tasks: dict[str, TaskEvaluation] = {}
     verdicts: list[Verdict] = []
     warnings: list[str] = []
@@ -125,7 +135,7 @@ def _evaluate(
         )
         warnings += check_thresholds_on_data(name, measure, tasks[name], options)
         verdicts += check_task_thresholds(name, measure, tasks[name], slices=slices, options=options)
-    return GraphEvaluation(
+    evaluation = GraphEvaluation(
         split=options.split,
         tasks=tasks,
         blessed=all(verdict.passed for verdict in verdicts),
@@ -133,6 +143,7 @@ def _evaluate(
         objections=tuple(verdict.sentence for verdict in verdicts if not verdict.passed),
         warnings=tuple(warnings),
     )
+    return evaluation, verdicts
 
 
 def _check_labels(

@@ -42,10 +42,22 @@ class Verdict:
     Attributes:
         passed: whether the bound is met.
         sentence: the metric, its value and the bound in words.
+        metric: name of the metric within its task.
+        bounds: the bound by kind, "min", "max" or "gain"; all bounds of a metric that could not be computed.
+        value: the metric; None if it could not be computed.
+        baseline: the baseline's; None if it could not be computed.
+        task: name of the task; a single task has the name "".
+        slice_key: feature and value of the slice; both "" for all examples.
     """
 
     passed: bool
     sentence: str
+    metric: str
+    bounds: Mapping[str, float]
+    value: float | None
+    baseline: float | None
+    task: str
+    slice_key: tuple[str, str]
 
 
 def normalize_thresholds(
@@ -99,18 +111,36 @@ def check_thresholds(
     baseline: Mapping[str, float],
     *,
     baseline_name: str,
-    place: str = "",
+    task: str = SINGLE_TASK,
+    slice_key: tuple[str, str] = ("", ""),
 ) -> list[Verdict]:
     """Checks metrics against bounds in the form of `normalize_thresholds`.
 
-    A metric that could not be computed misses every bound. `place` names the slice in words; "" for all examples.
-    `evaluation_report.check_task_thresholds` adds the rule that the main metric must beat the baseline.
+    A metric that could not be computed misses every bound. `slice_key` is as in `Verdict`.
+    `check_task_thresholds` adds the rule that the main metric must beat the baseline.
     """
     verdicts = []
+    feature, of_feature = slice_key
+    place = ", ".join([*_words_of_task(task), *([f"{feature} = {of_feature!r}"] if feature else [])])
+
+    def add(sentence: str, *, passed: bool, metric: str, bounds: Mapping[str, float]) -> None:
+        verdicts.append(
+            Verdict(
+                passed=passed,
+                sentence=sentence,
+                metric=metric,
+                bounds=bounds,
+                value=values.get(metric),
+                baseline=baseline.get(metric),
+                task=task,
+                slice_key=slice_key,
+            )
+        )
+
     for name, bounds in thresholds.items():
         shown = f"{place}{place and ': '}{shown_metric(name)}"
         if name not in values:
-            verdicts.append(Verdict(passed=False, sentence=f"{shown} could not be computed from these examples"))
+            add(f"{shown} could not be computed from these examples", passed=False, metric=name, bounds=bounds)
             continue
         value = values[name]
         for kind, bound in bounds.items():
@@ -126,7 +156,7 @@ def check_thresholds(
                 words = (
                     f"{_IS_BETTER[name in ERRORS, passed]} {baseline_name}'s {of_baseline:.4f} by more than {bound:g}"
                 )
-            verdicts.append(Verdict(passed=passed, sentence=f"{shown} {value:.4f} {words}"))
+            add(f"{shown} {value:.4f} {words}", passed=passed, metric=name, bounds={kind: bound})
     return verdicts
 
 
@@ -146,20 +176,29 @@ def check_task_thresholds(
     """
     quality = evaluation.quality
     main = measure.main_metric(quality)
-    of_task = [f"task {task!r}"] if task != SINGLE_TASK else []
     bounds = _task_thresholds(task, measure, main, options)
     found = check_thresholds(
         bounds,
         quality.metrics,
         quality.baseline,
         baseline_name=evaluation.baseline_name,
-        place=", ".join(of_task),
+        task=task,
     )
     comparison = evaluation.comparison
     # A negative gain allows a model to be worse. If the metric is not even better, the sentence above says enough.
     if comparison is not None and bounds[main]["gain"] >= 0.0 and comparison.gain > 0.0:
-        sentence = ": ".join([*of_task, comparison.meaning])
-        found.append(Verdict(passed=comparison.is_better, sentence=sentence))
+        found.append(
+            Verdict(
+                passed=comparison.is_better,
+                sentence=": ".join([*_words_of_task(task), comparison.meaning]),
+                metric=main,
+                bounds={"gain": 0.0},
+                value=quality.metrics[main],
+                baseline=quality.baseline[main],
+                task=task,
+                slice_key=("", ""),
+            )
+        )
     slice_thresholds = _of_task(options.slice_thresholds, task, measure)
     for feature, by_value in slices.items():
         for value, one_slice in by_value.items():
@@ -169,7 +208,8 @@ def check_task_thresholds(
                     one_slice.quality.metrics,
                     one_slice.quality.baseline,
                     baseline_name=evaluation.baseline_name,
-                    place=", ".join([*of_task, f"{feature} = {value!r}"]),
+                    task=task,
+                    slice_key=(feature, value),
                 )
                 found += [verdict for verdict in of_slice if not verdict.passed]
     return found
@@ -236,6 +276,10 @@ def _task_thresholds(task: str, measure: Measure, main: str, options: GraphEvalu
     for name, of_metric in _of_task(options.thresholds, task, measure).items():
         add(name, of_metric)
     return bounds
+
+
+def _words_of_task(task: str) -> list[str]:
+    return [f"task {task!r}"] if task != SINGLE_TASK else []
 
 
 def _of_task(thresholds: Thresholds, task: str, measure: Measure) -> Thresholds:

@@ -70,7 +70,12 @@ def test_metrics_and_baseline_are_those_worked_out_by_hand(
         (2 * (0.7310586 - 0.5) + 2 * (1 - (0.9525741 + 0.9820138) / 2)) / 4, abs=1e-6
     )
     assert (report["format_version"], report["kind"], report["split"]) == (2, "classification", "test")
-    assert [path.name for path in (tmp_path / "evaluation").iterdir()] == ["metrics.json"]
+    assert sorted(path.name for path in (tmp_path / "evaluation").iterdir()) == [
+        "eval_config.json",
+        "metrics.json",
+        "metrics.tfrecord",
+        "validations.tfrecord",
+    ]
 
 
 def test_model_as_good_as_the_majority_is_not_blessed(

@@ -40,12 +40,27 @@ def test_sentences_name_metric_value_and_bound(
     assert (verdict.passed, verdict.sentence) == (passed, sentence)
 
 
-def test_place_is_named() -> None:
+def test_task_and_slice_are_named() -> None:
     (verdict,) = check_thresholds(
-        {"accuracy": {"min": 0.1}}, VALUES, BASELINE, baseline_name="chance", place="task 'kind'"
+        {"accuracy": {"min": 0.1}},
+        VALUES,
+        BASELINE,
+        baseline_name="chance",
+        task="kind",
+        slice_key=("context/year", "2001"),
     )
 
-    assert verdict.sentence == "task 'kind': accuracy 0.7500 is at least 0.1"
+    assert verdict.sentence == "task 'kind', context/year = '2001': accuracy 0.7500 is at least 0.1"
+    assert (verdict.task, verdict.slice_key, verdict.metric) == ("kind", ("context/year", "2001"), "accuracy")
+    assert (verdict.bounds, verdict.value, verdict.baseline) == ({"min": 0.1}, 0.75, 0.5)
+
+
+def test_metric_that_could_not_be_computed_has_all_its_bounds_and_no_value() -> None:
+    bounds = {"min": 0.5, "gain": 0.1}
+
+    (verdict,) = check_thresholds({"mrr": bounds}, VALUES, BASELINE, baseline_name="chance")
+
+    assert (verdict.bounds, verdict.value, verdict.baseline) == (bounds, None, None)
 
 
 @pytest.mark.parametrize(

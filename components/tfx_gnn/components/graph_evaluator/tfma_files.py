@@ -1,0 +1,206 @@
+"""Writes an evaluation as files that TensorFlow Model Analysis (TFMA) loads, without importing it.
+
+The protocol buffers are `MetricsForSlice`, `ValidationResult` and, as JSON, `EvalRun` of TFMA 0.47 to 0.52.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+import tfx_gnn
+from tfx_gnn.components.graph_evaluator.baseline_comparison import BaselineComparison
+from tfx_gnn.components.graph_evaluator.evaluation_report import GraphEvaluation
+from tfx_gnn.components.graph_evaluator.measures import Quality
+from tfx_gnn.components.graph_evaluator.metric_names import ERRORS, full_metric_name, metric_of_full_name
+from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
+from tfx_gnn.components.graph_evaluator.thresholds import Thresholds, Verdict
+from tfx_gnn.io.protobuf_wire import Message, encode_message
+
+_EVAL_CONFIG_FILE = "eval_config.json"
+_METRICS_FILE = "metrics.tfrecord"
+_VALIDATIONS_FILE = "validations.tfrecord"
+
+_ALL_EXAMPLES = ("", "")
+_LOWER_IS_BETTER, _HIGHER_IS_BETTER = 1, 2
+
+
+def write_tfma_files(
+    folder: str,
+    evaluation: GraphEvaluation,
+    verdicts: Sequence[Verdict],
+    *,
+    options: GraphEvaluatorOptions,
+    examples_dir: str,
+    model_dir: str,
+) -> None:
+    """Writes `eval_config.json`, `metrics.tfrecord` and `validations.tfrecord`.
+
+    The slices are those of `metrics.json`, and missed thresholds of any slice. The difference of a metric to the
+    baseline, model minus baseline, is the metric's "diff" in TFMA; that of the main metric has the bootstrap interval.
+    Tasks of a model with several are TFMA's outputs.
+
+    Args:
+        folder: existing folder to write to.
+        evaluation: what was measured.
+        verdicts: one for each bound on all examples, and the missed bounds on slices.
+        options: the evaluation's options.
+        examples_dir: where the examples are, for display.
+        model_dir: where the model is, for display.
+    """
+    run = {
+        "evalConfig": _eval_config(verdicts, options),
+        "version": f"tfx_gnn {tfx_gnn.__version__}",
+        "dataLocation": examples_dir,
+        "fileFormat": "tfrecords",
+        "modelLocations": {"": model_dir},
+    }
+    with tf.io.gfile.GFile(os.path.join(folder, _EVAL_CONFIG_FILE), "w") as file:
+        file.write(json.dumps(run, indent=2, allow_nan=False) + "\n")
+    _write_records(os.path.join(folder, _METRICS_FILE), _metrics_for_slices(evaluation))
+    _write_records(os.path.join(folder, _VALIDATIONS_FILE), [_validation_result(evaluation.blessed, verdicts)])
+
+
+def _write_records(path: str, messages: Iterable[Message]) -> None:
+    with tf.io.TFRecordWriter(path) as writer:
+        for message in messages:
+            writer.write(encode_message(message))
+
+
+def _metrics_for_slices(evaluation: GraphEvaluation) -> list[Message]:
+    """Lists a `MetricsForSlice` for all examples and for each slice, with the metrics of all tasks."""
+    by_slice: dict[tuple[str, str], list[Message]] = {_ALL_EXAMPLES: []}
+    for task, of_task in evaluation.tasks.items():
+        by_slice[_ALL_EXAMPLES] += _metrics(task, of_task.num_examples, of_task.quality, of_task.comparison)
+        for one in of_task.slices:
+            found = _metrics(task, one.num_examples, one.quality, None)
+            by_slice.setdefault((one.feature, one.value), []).extend(found)
+    return [{1: _slice_key(key), 51: metrics} for key, metrics in by_slice.items()]
+
+
+def _metrics(task: str, num_examples: int, quality: Quality, comparison: BaselineComparison | None) -> list[Message]:
+    metrics: list[Message] = [{1: _metric_key(task, "example_count"), 2: _metric_value(num_examples)}]
+    for name, value in quality.metrics.items():
+        interval = _interval(comparison) if comparison is not None and comparison.metric == name else None
+        metrics.append({1: _metric_key(task, name), 2: _metric_value(value)})
+        metrics.append(
+            {
+                1: _metric_key(task, name, is_diff=True),
+                2: _metric_value(value - quality.baseline[name]),
+                3: interval,
+            }
+        )
+    return metrics
+
+
+def _interval(comparison: BaselineComparison) -> Message | None:
+    """Returns the `ConfidenceInterval` of model minus baseline."""
+    ends = (comparison.lower, comparison.upper)
+    if ends[0] is None or ends[1] is None:
+        return None
+    lower, upper = sorted(0.0 - end if comparison.metric in ERRORS else end for end in ends if end is not None)
+    return {1: _metric_value(upper), 2: _metric_value(lower)}
+
+
+def _validation_result(blessed: bool, verdicts: Iterable[Verdict]) -> Message:  # noqa: FBT001 - a field of the message.
+    failures: dict[tuple[str, str], list[Message]] = {}
+    for verdict in verdicts:
+        if not verdict.passed:
+            failures.setdefault(verdict.slice_key, []).extend(_failures(verdict))
+    return {1: blessed, 2: [{2: _slice_key(key), 3: of_slice} for key, of_slice in failures.items()]}
+
+
+def _failures(verdict: Verdict) -> Iterator[Message]:
+    for kind, bound in verdict.bounds.items():
+        value, is_diff = verdict.value, kind == "gain"
+        if is_diff and value is not None and verdict.baseline is not None:
+            value -= verdict.baseline
+        yield {
+            1: _metric_key(verdict.task, verdict.metric, is_diff=is_diff),
+            2: _metric_threshold(verdict.metric, kind, bound),
+            3: None if value is None else _metric_value(value),
+            4: verdict.sentence,
+        }
+
+
+def _metric_key(task: str, name: str, *, is_diff: bool = False) -> Message:
+    return {1: name, 2: task or None, 5: is_diff or None}
+
+
+def _metric_value(value: float) -> Message:
+    return {1: _double_value(value)}
+
+
+def _double_value(value: float) -> Message:
+    return {1: float(value)}
+
+
+def _slice_key(key: tuple[str, str]) -> Message:
+    feature, value = key
+    return {1: {1: feature, 2: value}} if feature else {}
+
+
+def _metric_threshold(metric: str, kind: str, bound: float) -> Message:
+    if kind != "gain":
+        return {1: {1 if kind == "min" else 2: _double_value(bound)}}
+    direction = _LOWER_IS_BETTER if metric in ERRORS else _HIGHER_IS_BETTER
+    return {2: {1: _double_value(_least_change(metric, bound)), 3: direction}}
+
+
+def _least_change(metric: str, gain: float) -> float:
+    """Converts a gain, above 0 if the model is better, to model minus baseline."""
+    return 0.0 - gain if metric in ERRORS else gain
+
+
+def _eval_config(verdicts: Iterable[Verdict], options: GraphEvaluatorOptions) -> dict[str, Any]:
+    by_task: dict[str, dict[str, dict[str, float]]] = {}
+    for verdict in verdicts:
+        if verdict.slice_key == _ALL_EXAMPLES:
+            bounds = by_task.setdefault(verdict.task, {}).setdefault(verdict.metric, {})
+            # The first gain is the required one; the second says that it must be above 0 beyond chance.
+            bounds.update({kind: bound for kind, bound in verdict.bounds.items() if kind not in bounds})
+    features = [{"featureKeys": [feature]} for feature in options.slices]
+    config: dict[str, Any] = {
+        "modelSpecs": [{}],
+        "slicingSpecs": [{}, *features],
+        "metricsSpecs": [
+            {
+                **({"outputNames": [task]} if task else {}),
+                "thresholds": {name: _threshold_json(name, bounds) for name, bounds in thresholds.items()},
+                "perSliceThresholds": {
+                    name: {"thresholds": [{"slicingSpecs": features, "threshold": _threshold_json(name, bounds)}]}
+                    for name, bounds in _of_task(options.slice_thresholds, task).items()
+                },
+            }
+            for task, thresholds in by_task.items()
+        ],
+    }
+    if options.baseline_confidence:
+        config["options"] = {
+            "computeConfidenceIntervals": True,
+            "confidenceIntervals": {"method": "POISSON_BOOTSTRAP"},
+        }
+    return config
+
+
+def _of_task(thresholds: Thresholds, task: str) -> Thresholds:
+    return {
+        metric_of_full_name(name): bounds
+        for name, bounds in thresholds.items()
+        if name == full_metric_name(task, metric_of_full_name(name))
+    }
+
+
+def _threshold_json(metric: str, bounds: Mapping[str, float]) -> dict[str, Any]:
+    ends = {end: bounds[kind] for end, kind in (("lowerBound", "min"), ("upperBound", "max")) if kind in bounds}
+    threshold: dict[str, Any] = {"valueThreshold": ends} if ends else {}
+    if "gain" in bounds:
+        threshold["changeThreshold"] = {
+            "absolute": _least_change(metric, bounds["gain"]),
+            "direction": "LOWER_IS_BETTER" if metric in ERRORS else "HIGHER_IS_BETTER",
+        }
+    return threshold
