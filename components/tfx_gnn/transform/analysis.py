@@ -35,6 +35,7 @@ from tfx_gnn.transform.preprocessing import TensorPreprocessingFn
 from tfx_gnn.transform.tables import TableBatches, TableReading
 from tfx_gnn.transform.unique_items import EXAMPLES, IDENTITIES, UniqueItems
 
+_RECORDS_PER_BATCH = 128
 _IDENTITIES_DIR = "identities"
 
 
@@ -201,7 +202,7 @@ class _Reader:
                 self.identities[number] = unique[IDENTITIES]
                 known.append(unique[IDENTITIES])
                 self._summarized = unique if summarizes else None
-            self.batches[number] = records | f"{label}Batches" >> self.source.BeamSource()
+            self.batches[number] = records | f"{label}Batches" >> record_batches(self.source)
 
     def summarized(self) -> Any:
         """The items of the last span with their summaries, if requested."""
@@ -216,6 +217,16 @@ class _Reader:
                 as_sampled=self.data.as_sampled,
             )
         return self._summarized
+
+
+def record_batches(source: tfxio.TFExampleBeamRecord) -> beam.PTransform:
+    """Maps a PCollection of tf.Examples to one of pa.RecordBatch.
+
+    All batches have the same number of records, because the last bits of sums of floats depend on how rows are batched.
+    By default Beam chooses the number by how long each batch takes, so equal examples would give other statistics on
+    another day.
+    """
+    return source.BeamSource(_RECORDS_PER_BATCH)
 
 
 def _records(file: RecordFile) -> Iterator[bytes]:

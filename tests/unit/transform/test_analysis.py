@@ -8,15 +8,18 @@ import dataclasses
 import os
 import shutil
 
+import apache_beam as beam
 import numpy as np
 import pytest
+import tensorflow as tf
 import tensorflow_transform as tft
+from apache_beam.testing.util import assert_that, equal_to
 from tfx_bsl.public.tfxio import TFExampleBeamRecord
 
 from tfx_gnn.components.graph_transform.options import GraphTransformOptions
 from tfx_gnn.components.graph_transform.stage import transform_graphs
 from tfx_gnn.graph.proto import graph_schema_pb2
-from tfx_gnn.graph.schema.schema_io import read_schema
+from tfx_gnn.graph.schema.schema_io import parse_schema, read_schema
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.examples_folder import record_files
 from tfx_gnn.records.graph_layout import graph_layout
@@ -24,7 +27,7 @@ from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema
 from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.row_rules import RowRules
-from tfx_gnn.transform.analysis import CacheFolders, datasets_to_read, span_keys, tables_key
+from tfx_gnn.transform.analysis import CacheFolders, datasets_to_read, record_batches, span_keys, tables_key
 from tfx_gnn.transform.preprocessing import tensor_preprocessing_fn
 from tfx_gnn.transform.tables import plan_table_reading
 
@@ -204,6 +207,20 @@ def test_tables_are_one_dataset_named_after_their_content(tmp_path):
     assert key(duplicate_nodes="keep_first") != before
     (tmp_path / "a.csv").write_text("id,x\n1,12\n")
     assert key() != before
+
+
+def test_batches_do_not_depend_on_how_long_each_takes(star_graph):
+    layout = graph_layout(parse_schema(star_graph.SCHEMA))
+    source = TFExampleBeamRecord(physical_format="tfrecord", telemetry_descriptors=[], schema=make_tfmd_schema(layout))
+    with make_pipeline() as pipeline:
+        sizes = (
+            pipeline
+            | beam.Create([300])
+            | beam.FlatMap(lambda number: [tf.train.Example().SerializeToString()] * number)
+            | record_batches(source)
+            | beam.Map(lambda batch: batch.num_rows)
+        )
+        assert_that(sizes, equal_to([128, 128, 44]))
 
 
 def test_a_folder_is_named_once(spans, tmp_path):
