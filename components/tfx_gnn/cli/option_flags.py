@@ -10,7 +10,7 @@ import json
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
 
 import typer
 
@@ -113,7 +113,7 @@ def _options_of(options_class: type) -> list[_Option]:
         default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
         default = inspect.Parameter.empty if default is dataclasses.MISSING else default
         meaning = attribute_texts(holder).get(path[-1], "")
-        choices = get_args(kind) if get_origin(kind) is Literal else choices_of(field)
+        choices = choices_of(field, kind)
         found.append(_Option(name, kind, default, meaning, choices))
     return found
 

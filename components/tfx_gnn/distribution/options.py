@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tfx_gnn.io.option_groups import choice_option
+from tfx_gnn.io.option_groups import check_choices, choice_option
 
 DEFAULT, ONE_DEVICE, MIRRORED = "default", "one_device", "mirrored"
 MULTI_WORKER_MIRRORED, PARAMETER_SERVER, TPU = "multi_worker_mirrored", "parameter_server", "tpu"
@@ -40,11 +40,7 @@ class StrategyOptions:
     num_parameter_partitions: int = 0
 
     def __post_init__(self) -> None:
-        if self.kind not in STRATEGIES:
-            raise ValueError(
-                f"`strategy` must be one of {list(STRATEGIES)}; got {self.kind!r}. For one machine with several GPUs "
-                f"that is {MIRRORED!r}."
-            )
+        check_choices(self)
         if self.devices and self.kind not in (ONE_DEVICE, MIRRORED):
             raise ValueError(
                 f"`devices` must be empty for strategy {self.kind!r}; got {self.devices}. Only {ONE_DEVICE!r} and "

@@ -82,7 +82,8 @@ class _CodePlaces:
     def _follow(self, name: str, place: Path) -> None:
         for source in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
             tree = ast.parse(source.read_bytes(), filename=str(source))
-            package = ".".join([name, *source.relative_to(place).parent.parts]) if place.is_dir() else ""
+            inside = [name, *source.relative_to(place).parent.parts]
+            package = ".".join(inside) if place.is_dir() else name.rpartition(".")[0]
             texts = {
                 node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
             }

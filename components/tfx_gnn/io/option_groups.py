@@ -8,9 +8,12 @@ Flags and TFX parameters have no groups. So each option has one flat name: the n
 from __future__ import annotations
 
 import dataclasses
+import functools
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
+
+from tfx_gnn.io.suggestions import did_you_mean
 
 _FLAT_NAME = "flat_name"
 _IS_GROUP = "is_group"
@@ -32,7 +35,7 @@ def grouped_option(default: _Options, *, flat_name: str) -> _Options:
 
 
 def choice_option(default: str, choices: Sequence[str], *, flat_name: str = "") -> str:
-    """Declares an option that is one of several texts, which its class still has to check.
+    """Declares an option that is one of several texts which are computed; others are declared by `Literal`.
 
     `flat_name` is given where `grouped_option` would be.
     """
@@ -41,9 +44,23 @@ def choice_option(default: str, choices: Sequence[str], *, flat_name: str = "") 
     return typing.cast(str, field)
 
 
-def choices_of(field: dataclasses.Field[Any]) -> tuple[str, ...]:
-    """Returns the texts that an option may be; empty if it has no choices."""
-    return tuple(field.metadata.get(_CHOICES, ()))
+def choices_of(field: dataclasses.Field[Any], kind: Any) -> tuple[str, ...]:
+    """Returns the texts that an option of this type may be; empty if it has no choices."""
+    return typing.get_args(kind) if typing.get_origin(kind) is Literal else tuple(field.metadata.get(_CHOICES, ()))
+
+
+def check_choices(options: object, *, place: str = "") -> None:
+    """Refuses a value that is not one of its option's choices; call it in `__post_init__`.
+
+    `place` tells which of several objects it is, as in " in `negatives`".
+    """
+    for field, kind in _fields(type(options)):
+        choices, value = choices_of(field, kind), getattr(options, field.name)
+        if choices and value not in choices:
+            raise ValueError(
+                f"`{_flat_name(field)}` must be one of {list(choices)}; got {value!r}{place}. "
+                f"{did_you_mean(value, choices, otherwise='Choose one of these.')}"
+            )
 
 
 def flat_options(options_class: type) -> dict[str, Any]:
@@ -101,6 +118,7 @@ def option_paths(options_class: type) -> list[tuple[tuple[str, ...], str, Any]]:
     return paths
 
 
+@functools.cache
 def _fields(options_class: Any) -> list[tuple[dataclasses.Field[Any], Any]]:
     hints = typing.get_type_hints(options_class)
     return [(field, hints[field.name]) for field in dataclasses.fields(options_class)]

@@ -126,7 +126,7 @@ def _entries(options_class: type, prefix: str, holders: frozenset[type]) -> Iter
         if not is_group:
             yield OptionEntry(
                 name=name,
-                kind=_quoted(choices_of(field)) or kind_text(kind),
+                kind=_quoted(choices_of(field, kind)) or kind_text(kind),
                 default=_default_text(field),
                 meaning=meanings.get(field.name, ""),
             )
@@ -251,7 +251,7 @@ def _of_dataclass(options_class: Any, definitions: dict[str, Any]) -> dict[str, 
         default = _default_text(field)
         properties[field.name] = {
             **({"description": meanings[field.name]} if field.name in meanings else {}),
-            **({"enum": list(choices_of(field))} if choices_of(field) else _schema(kind, definitions)),
+            **({"enum": list(choices)} if (choices := choices_of(field, kind)) else _schema(kind, definitions)),
             **({"default": json.loads(default)} if default else {}),
         }
         if not default:

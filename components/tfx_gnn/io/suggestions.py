@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Iterable
 
 
-def did_you_mean(name: object, known: Iterable[object]) -> str:
-    """Returns the advice for an unknown name: the known name that is most alike, if there is one.
+def did_you_mean(name: object, known: Iterable[object], *, otherwise: str = "Check the spelling.") -> str:
+    """Returns the advice for an unknown name: the known name that is most alike, or what to say `otherwise`.
 
     Example:
         >>> did_you_mean("agee", ["age", "newsletter"])
@@ -16,4 +16,4 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
         'Check the spelling.'
     """
     alike = difflib.get_close_matches(str(name), [str(one) for one in known], n=1)
-    return f"Did you mean {alike[0]!r}?" if alike else "Check the spelling."
+    return f"Did you mean {alike[0]!r}?" if alike else otherwise

@@ -9,6 +9,8 @@ import urllib.parse
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
+from tfx_gnn.io.option_groups import check_choices
+
 CELLS = "cells"
 """A record has as many cells as the header, or, without a header, can be parsed."""
 ENCODING = "encoding"
@@ -74,16 +76,7 @@ class RowRules:
     max_dropped_share: float | None = None
 
     def __post_init__(self) -> None:
-        for name, choices in (
-            ("invalid_rows", ("refuse", "drop")),
-            ("duplicate_nodes", ("refuse", "keep_first")),
-            ("duplicate_edges", ("keep", "refuse", "keep_first")),
-            ("dangling_edges", ("refuse", "drop")),
-        ):
-            if getattr(self, name) not in choices:
-                raise ValueError(
-                    f"`{name}` must be one of {list(choices)}; got {getattr(self, name)!r}. Choose one of them."
-                )
+        check_choices(self)
         if not 0.0 <= self.most_dropped <= 1.0:
             raise ValueError(
                 f"`max_dropped_share` must be a fraction in [0, 1]; got {self.max_dropped_share}. "

@@ -8,7 +8,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfx_gnn.distribution.options import AUTO, MULTI_WORKER_MIRRORED, PARAMETER_SERVER, SHARDINGS, TPU, StrategyOptions
-from tfx_gnn.io.option_groups import check_groups, choice_option, flat_values, from_flat, grouped_option, option_group
+from tfx_gnn.io.option_groups import (
+    check_choices,
+    check_groups,
+    choice_option,
+    flat_values,
+    from_flat,
+    grouped_option,
+    option_group,
+)
 from tfx_gnn.models.tasks import GraphClassification, NodeClassification, Task
 from tfx_gnn.training.data.batching_names import BALANCED, BUDGET_BATCHINGS, EGO
 from tfx_gnn.training.metric_directions import is_better_if_large
@@ -66,17 +74,13 @@ class BatchingOptions:
     examples_per_class: int = 0
 
     def __post_init__(self) -> None:
-        if self.kind not in (*BUDGET_BATCHINGS, EGO):
-            raise ValueError(
-                f"`batching` must be one of {sorted((*BUDGET_BATCHINGS, EGO))}; got {self.kind!r}. Packed wastes least."
-            )
+        check_choices(self)
         _check_least("batch_size", self.batch_size, 1 if self.kind == EGO else 0)
         if not 0.0 < self.success_ratio <= 1.0:
             raise ValueError(
                 f"`success_ratio` must lie in (0, 1]; got {self.success_ratio}. Name one that budgets were learned for."
             )
         _check_least("shuffle_buffer_size", self.shuffle_buffer_size, 1)
-        _check_choice("sharding", self.sharding, SHARDINGS)
         self._check_class_sampling()
         _check_least("examples_per_class", self.examples_per_class, 0)
         if self.examples_per_class and self.class_sampling:
@@ -137,9 +141,7 @@ class OptimizationOptions:
     gradient_clip_norm: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.optimizer:
-            _check_choice("optimizer", self.optimizer, OPTIMIZERS)
-        _check_choice("learning_rate_schedule", self.schedule, SCHEDULES)
+        check_choices(self)
         for name in ("learning_rate", "weight_decay", "l2", "gradient_clip_norm"):
             if not 0.0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"`{name}` must be at least 0 and finite; got {getattr(self, name)}. 0 turns it off.")
@@ -198,7 +200,7 @@ class ExecutionOptions:
     deterministic: bool = False
 
     def __post_init__(self) -> None:
-        _check_choice("precision", self.precision, PRECISIONS)
+        check_choices(self)
         _check_least("steps_per_execution", self.steps_per_execution, 1)
 
 
@@ -308,6 +310,7 @@ class GraphTrainerOptions:
 
     def __post_init__(self) -> None:
         check_groups(self)
+        check_choices(self)
         _check_least("num_epochs", self.num_epochs, 1)
         _check_least("early_stopping_patience", self.early_stopping_patience, 0)
         _check_least("histogram_every_epochs", self.histogram_every_epochs, 0)
@@ -325,7 +328,6 @@ class GraphTrainerOptions:
             self._check_classes_of_task("class_sampling", self.batching.class_sampling)
         if self.batching.examples_per_class:
             self._check_classes_of_task("examples_per_class", self.batching.examples_per_class)
-        _check_choice("verify_tpu", self.verify_tpu, VERIFY_TPU)
         if self.execution.deterministic and self.strategy.kind == PARAMETER_SERVER:
             raise ValueError(
                 f"`deterministic` must be False for strategy {PARAMETER_SERVER!r}; got True. Its workers are not "
@@ -333,7 +335,6 @@ class GraphTrainerOptions:
             )
 
     def _check_monitor(self) -> None:
-        _check_choice("monitor_mode", self.monitor_mode, MONITOR_MODES)
         if not self.monitor.removeprefix(_VALIDATION):
             raise ValueError(
                 f"`monitor` must name a loss or metric; got {self.monitor!r}. The default is {VALIDATION_LOSS!r}."
@@ -413,8 +414,3 @@ def _default_of(option: str) -> Any:
 def _check_least(name: str, value: int, least: int) -> None:
     if value < least:
         raise ValueError(f"`{name}` must be at least {least}; got {value}. Give a larger number.")
-
-
-def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ValueError(f"`{name}` must be one of {list(known)}; got {value!r}. Choose one of these.")

@@ -1,4 +1,4 @@
-"""What statistics of the transform count."""
+"""What statistics of the transform count: choices of `GraphTransformOptions.analyze`."""
 
 from __future__ import annotations
 
@@ -7,5 +7,3 @@ from typing import Final
 UNIQUE_ITEMS: Final = "unique_items"
 TABLES: Final = "tables"
 AS_SAMPLED: Final = "as_sampled"
-ANALYZE_MODES = (UNIQUE_ITEMS, TABLES, AS_SAMPLED)
-"""Choices of `GraphTransformOptions.analyze`."""

@@ -23,6 +23,9 @@ FILES = {
     "data/model.txt": "1",
     "mycompany/mypart/__init__.py": "",
     "mycompany/other/__init__.py": "",
+    "mycompany/single.py": "from . import limits\nfrom .floors import FLOOR\n",
+    "mycompany/limits.py": "",
+    "mycompany/floors.py": "FLOOR = 1\n",
 }
 
 
@@ -59,6 +62,14 @@ def test_module_beside_others_leads_to_what_it_names_alone(folder):
 
 def test_folder_without_init_is_passed_through(folder):
     assert found_in(folder, ["mycompany.mypart.model"]) == ["mycompany/mypart"]
+
+
+def test_relative_imports_are_followed_in_a_folder_without_init(folder):
+    assert found_in(folder, ["mycompany.single"]) == [
+        "mycompany/floors.py",
+        "mycompany/limits.py",
+        "mycompany/single.py",
+    ]
 
 
 def test_packages_left_out_are_not_followed(folder):

@@ -1,10 +1,20 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Literal
 
 import pytest
 
-from tfx_gnn.io.option_groups import check_groups, flat_options, flat_values, from_flat, grouped_option, option_group
+from tfx_gnn.io.option_groups import (
+    check_choices,
+    check_groups,
+    choice_option,
+    flat_options,
+    flat_values,
+    from_flat,
+    grouped_option,
+    option_group,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,3 +66,33 @@ def test_option_without_a_default_must_be_given():
 def test_bare_value_in_place_of_a_group_is_refused():
     with pytest.raises(TypeError, match=r"`lid` must be a Lid; got 'domed'. Write Lid\(...\) .* \['kind', 'is_open'\]"):
         Box(width=2, lid="domed")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Parcel:
+    size: Literal["small", "large"] = "small"
+    service: str = choice_option("post", ["post", "courier"], flat_name="parcel_service")
+
+    def __post_init__(self) -> None:
+        check_choices(self, place=" in a parcel")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (
+            {"size": "larg"},
+            r"`size` must be one of \['small', 'large'\]; got 'larg' in a parcel\. Did you mean 'large'\?",
+        ),
+        (
+            {"service": "ship"},
+            r"`parcel_service` must be one of \['post', 'courier'\]; got 'ship' in a parcel\. Choose one of these\.",
+        ),
+        ({"size": ["small"]}, r"`size` must be one of .*; got \['small'\] in a parcel"),
+    ],
+)
+def test_value_that_is_no_choice_is_refused(wrong, message):
+    Parcel(size="large", service="courier")
+
+    with pytest.raises(ValueError, match=message):
+        Parcel(**wrong)

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import Literal
 
-PUBLISHING = ("auto", "rename", "copy")
+from tfx_gnn.io.option_groups import check_choices
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,10 +36,7 @@ class GraphPusherOptions:
     publishing: Literal["auto", "rename", "copy"] = "auto"
 
     def __post_init__(self) -> None:
-        if self.publishing not in PUBLISHING:
-            raise ValueError(
-                f"`publishing` must be one of {list(PUBLISHING)}; got {self.publishing!r}. Choose one of them."
-            )
+        check_choices(self)
         if self.num_verification_threads < 0 or self.num_verification_threads == 1:
             raise ValueError(
                 f"`num_verification_threads` must be at least 2, or 0; got {self.num_verification_threads}. One "

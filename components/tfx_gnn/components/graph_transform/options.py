@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from tfx_gnn.io.option_groups import check_choices
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.transform.analyze_modes import ANALYZE_MODES, UNIQUE_ITEMS
+from tfx_gnn.transform.analyze_modes import UNIQUE_ITEMS
 from tfx_gnn.transform.feature_preparations import Features
 
 
@@ -43,10 +44,7 @@ class GraphTransformOptions:
     nonfinite_features: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.analyze not in ANALYZE_MODES:
-            raise ValueError(
-                f"`analyze` must be one of {list(ANALYZE_MODES)}; got {self.analyze!r}. Choose one of them."
-            )
+        check_choices(self)
         if self.preprocessing_fn and self.features:
             raise ValueError(
                 f"`features` must be left out beside a `preprocessing_fn`, which prepares all of them; got both: "

@@ -7,7 +7,7 @@ import math
 
 from tfx_gnn.components.graph_tuner.search_space import SearchRange, check_is_json
 from tfx_gnn.distribution.options import STRATEGIES_OF_ONE_PROCESS
-from tfx_gnn.io.option_groups import choice_option
+from tfx_gnn.io.option_groups import check_choices, choice_option
 from tfx_gnn.training.metric_directions import is_better_if_large
 from tfx_gnn.training.options import GraphTrainerOptions
 
@@ -61,11 +61,7 @@ class GraphTunerOptions:
         for name, least in {"num_trials": 1, "num_startup_trials": 1, "max_failed_trials": 0}.items():
             if getattr(self, name) < least:
                 raise ValueError(f"`{name}` must be at least {least}; got {getattr(self, name)}. Give a larger number.")
-        for name, known in {"sampler": SAMPLERS, "pruner": PRUNERS, "direction": DIRECTIONS}.items():
-            if getattr(self, name) not in known:
-                raise ValueError(
-                    f"`{name}` must be one of {list(known)}; got {getattr(self, name)!r}. Choose one of these."
-                )
+        check_choices(self)
         if not 0 <= self.search_seed < 2**31:
             raise ValueError(f"`search_seed` must lie in [0, 2**31); got {self.search_seed}. Choose another number.")
         if self.trainer.strategy.kind not in STRATEGIES_OF_ONE_PROCESS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from tfx_gnn.io.option_groups import check_choices
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.tables.row_rules import RowRules
@@ -62,10 +63,7 @@ class SubgraphExampleGenOptions:
             raise ValueError(
                 f"`num_shards` must be in [1, {_MAX_SHARDS}]; got {self.num_shards}. Use 1 for a single file per split."
             )
-        if self.execution not in ("in_memory", "beam"):
-            raise ValueError(
-                f"`execution` must be one of ['in_memory', 'beam']; got {self.execution!r}. Choose one of them."
-            )
+        check_choices(self)
         if self.num_partitions < 0 or self.num_partitions & (self.num_partitions - 1):
             raise ValueError(
                 f"`num_partitions` must be a power of two, or 0; got {self.num_partitions}. "

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from tfx_gnn.io.option_groups import check_choices
+
 Combiner = Literal["mean", "sum"]
 
 COMBINERS = ("mean", "sum")
@@ -73,10 +75,7 @@ class EmbeddingOptions:
         for name in ("rows", "oov_rows", "units", "max_values"):
             if getattr(self, name) < 0:
                 raise ValueError(f"`{name}` must be at least 0; got {getattr(self, name)}. Correct it.")
-        if self.combiner not in COMBINERS:
-            raise ValueError(
-                f"`combiner` must be one of {list(COMBINERS)}; got {self.combiner!r}. Choose one of these."
-            )
+        check_choices(self)
         if self.hashed and self.rows == 0:
             raise ValueError("`rows` must be at least 1 if `hashed` is set; got 0. Set it to the number of buckets.")
 

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Literal
 
+from tfx_gnn.io.option_groups import check_choices
+
 SEED = "seed"
 """Name of the root of a node plan: the seed node itself."""
 
@@ -20,11 +22,8 @@ INDUCED_PREFIX = "induced/"
 
 _MAX_FAN_OUT = 2**31 - 1  # compared with int64 edge counts, and multiplied by numbers of requests
 _MAX_DRAWS = 2**15 - 1  # draws are numbered in int16
-_DIRECTIONS = ("forward", "backward")
 _WITH_REPLACEMENT = ("uniform_with_replacement", "weighted_with_replacement", "in_degree_with_replacement")
 _DEGREE_STRATEGIES = ("in_degree", "in_degree_with_replacement")
-_STRATEGIES = ("uniform", "weighted", "top_k", "in_degree", *_WITH_REPLACEMENT, "full")
-_PADDINGS = ("circular", "replicate")
 _WEIGHTED_STRATEGIES = ("weighted", "weighted_with_replacement", "top_k")
 
 
@@ -97,9 +96,7 @@ class Hop:
                 f"`edge_set` must name an edge set; got {self.edge_set!r}. Use a name of the graph schema."
             )
         place = f" in the hop along {self.edge_set!r}"
-        _check_choice("direction", self.direction, _DIRECTIONS, place)
-        _check_choice("strategy", self.strategy, _STRATEGIES, place)
-        _check_choice("padding", self.padding, _PADDINGS, place)
+        check_choices(self, place=place)
         self._check_fan_out(place)
         if isinstance(self.inputs, str) or not self.inputs or not all(isinstance(name, str) for name in self.inputs):
             raise ValueError(
@@ -177,8 +174,3 @@ def name_hops(hops: Iterable[Hop]) -> tuple[Hop, ...]:
             taken.add(name)
         named.append(dataclasses.replace(hop, name=name))
     return tuple(named)
-
-
-def _check_choice(field: str, value: str, choices: tuple[str, ...], place: str) -> None:
-    if value not in choices:
-        raise ValueError(f"`{field}` must be one of {list(choices)}; got {value!r}{place}. Choose one of them.")

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from tfx_gnn.io.option_groups import check_choices
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET
 
 SHARE_TOLERANCE = 1e-6
@@ -13,8 +14,6 @@ SHARE_TOLERANCE = 1e-6
 
 _MAX_DRAWS = 2**15 - 1  # draws are numbered in int16
 _NODE_WEIGHT = "node_weight"
-_DISTRIBUTIONS = ("uniform", "in_degree", _NODE_WEIGHT)
-_SIDES = (ROOT_TARGET, ROOT_SOURCE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,12 +70,7 @@ class Negatives:
                 raise ValueError(
                     f"`{field}` must be True or False; got {getattr(self, field)!r} in `negatives`. Write one of them."
                 )
-        for field, choices in (("side", _SIDES), ("distribution", _DISTRIBUTIONS)):
-            if getattr(self, field) not in choices:
-                raise ValueError(
-                    f"`{field}` must be one of {list(choices)}; got {getattr(self, field)!r} in `negatives`. "
-                    "Choose one of them."
-                )
+        check_choices(self, place=" in `negatives`")
         if bool(self.weight_feature) != (self.distribution == _NODE_WEIGHT):
             raise ValueError(
                 f"`weight_feature` must name a feature for distribution {_NODE_WEIGHT!r}, and be empty for others; got "
