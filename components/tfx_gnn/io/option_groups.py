@@ -118,10 +118,14 @@ def option_paths(options_class: type) -> list[tuple[tuple[str, ...], str, Any]]:
     return paths
 
 
-@functools.cache
 def _fields(options_class: Any) -> list[tuple[dataclasses.Field[Any], Any]]:
-    hints = typing.get_type_hints(options_class)
+    hints = _type_hints(options_class)
     return [(field, hints[field.name]) for field in dataclasses.fields(options_class)]
+
+
+@functools.cache
+def _type_hints(options_class: Any) -> dict[str, Any]:
+    return typing.get_type_hints(options_class)
 
 
 def _flat_name(field: dataclasses.Field[Any]) -> str:
