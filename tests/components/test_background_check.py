@@ -175,8 +175,15 @@ def test_check_that_crashes_gives_one_warning_and_the_block_goes_on(beside, scre
     assert rest == ["the block ends"]
 
 
-@pytest.mark.parametrize("end", [None, KeyboardInterrupt, ValueError])
-def test_end_of_the_block_ends_the_check(beside, screen, tmp_path, end):
+@pytest.mark.parametrize(
+    ("end", "shown"),
+    [
+        (None, "The run ended before its check, which the next run makes again.\n"),
+        (KeyboardInterrupt, ""),
+        (ValueError, ""),
+    ],
+)
+def test_end_of_the_block_ends_the_check(beside, screen, tmp_path, end, shown):
     program, told = lasting(tmp_path)
 
     with pytest.raises(end) if end else contextlib.nullcontext(), beside(program):
@@ -187,4 +194,4 @@ def test_end_of_the_block_ends_the_check(beside, screen, tmp_path, end):
 
     assert was_there == (True, True)
     assert (is_running(int(pid)), Path(folder).exists()) == (False, False)
-    assert screen.getvalue() == ""
+    assert screen.getvalue() == shown
