@@ -17,7 +17,7 @@ from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.io.user_code import load_function
-from tfx_gnn.io.user_errors import UserPlace, place_of_function, place_of_value
+from tfx_gnn.io.user_errors import UserPlace, place_of_result
 from tfx_gnn.models.tasks import MultiTask, Task
 from tfx_gnn.records.graph_layout import GraphLayout, graph_layout, schema_features
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema
@@ -32,6 +32,7 @@ from tfx_gnn.transform.preprocessing import (
 from tfx_gnn.transform.ready_preprocessing import load_preprocessing_fn
 from tfx_gnn.transform.transform_layer import check_numeric_features
 from tfx_gnn_pipelines.checks.findings import FindingsCollector
+from tfx_gnn_pipelines.checks.places import place_of_message
 from tfx_gnn_pipelines.config import PipelineConfig
 
 _STEP = "GraphTransform"
@@ -151,10 +152,10 @@ def _check_task(
 
 
 def _place_of_label(task: Task, function: Callable[..., Any] | None) -> UserPlace | None:
-    """Finds where a preprocessing function makes the label; else the function itself."""
-    place = place_of_function(function)
+    """Finds where a preprocessing function makes the label; else where it makes all that it returns."""
+    place = place_of_result(function)
     label = next((getattr(part, "label_feature", "") for part in _parts(task)), "")
-    made = place_of_value(f"'nodes/{READOUT_NODE_SET}.{label}'", [place.path]) if place else None
+    made = place_of_message(f"'nodes/{READOUT_NODE_SET}.{label}'", [place.path]) if place else None
     return made or place
 
 
