@@ -116,6 +116,7 @@ MISTAKES = (
     _in(_MODEL, "NaN in the network", "(num_classes)(seed_state)", "(num_classes)((seed_state - 9.0) ** 0.5)"),
     _in(_MODEL, "`Concatenate` of unequal shapes", _NUMBERS, 'parts = [node_set["numbers"][:, 0]]'),
     _in(_MODEL, "typo in a feature, in `model_fn`", 'node_set["category"]', 'node_set["categry"]'),
+    _in(_MODEL, "typo in a vocabulary, in `model_fn`", 'by_name("category")', 'by_name("categry")'),
     _in(_PROJECT, "batch larger than the training split", "batch_size: 32", "batch_size: 100000"),
     _in(
         _PROJECT, "too little data for a threshold", _PATIENCE, f"{_PATIENCE}\ngraph_evaluator: {{min_accuracy: 0.995}}"
@@ -177,6 +178,7 @@ RATED = {
     "NaN in the network": (114, 2, "first from layer 'tf.math.pow'"),
     "`Concatenate` of unequal shapes": (78, 1, "input_shape=[(None,), (None, 32)]"),
     "typo in a feature, in `model_fn`": (183, 1, "`node_set` has ['category', 'numbers']"),
+    "typo in a vocabulary, in `model_fn`": (None, None, "among ['category', 'interest']"),
     "batch larger than the training split": (163, 3, "280; got 100000"),
     "too little data for a threshold": (None, None, "one error gives 0.9833"),
     "threshold that no model meets": (None, None, "the metric is at least 0 and at most 1"),
@@ -185,7 +187,8 @@ RATED = {
 }
 """By mistake: seconds until a message and its rating, before there was a check; and what a message must say there is.
 
-The messages of before were made once, by `tfx-gnn run` as it was then, and rated by eye. A threshold could not be set.
+The messages of before were made once, by `tfx-gnn run` as it was then, and rated by eye. None: it was not tried, or
+could not be, as a threshold.
 """
 
 PLACES = {
@@ -338,6 +341,34 @@ def test_check_says_what_where_and_what_to_do(mistake, samples_dir, tmp_path):
     assert rating(mistake, found, tmp_path / NAME, changed) == int(expected_rating)
     assert Path(found.errors[0].file).is_file()
     assert found.errors[0].line > 0
+
+
+_FUNCTIONS = "preprocessing_fn: shop.preprocessing:preprocessing_fn\nmodel_fn: shop.model:model_fn\n"
+
+
+@pytest.mark.parametrize(
+    ("features", "edit", "line", "told"),
+    [
+        ("nodes/product: {category: keep}", ("name", "name"), 34, "`features` must turn every feature into numbers"),
+        (
+            "nodes/user: {age: z_score}",
+            ("label_feature: i", "label_feature: j"),
+            39,
+            "`label_feature` must be a feature",
+        ),
+        ("nodes/user: {age: z_score}", ("class_vocabulary: interest", "num_classes: 4"), 37, "by a `class_vocabulary`"),
+    ],
+    ids=["text", "label", "number of classes"],
+)
+def test_messages_of_a_project_without_python_speak_of_what_it_has(tmp_path, features, edit, line, told):
+    edits = ((_PROJECT, _FUNCTIONS, f"features: {{{features}}}\n"), (_PROJECT, *edit))
+    make_project(tmp_path / NAME, Mistake("without Python", edits))
+
+    (error,) = check(tmp_path / NAME).errors
+
+    assert told in error.message
+    assert "`preprocessing_fn` must" not in error.message
+    assert error.line == line
 
 
 def write_page() -> None:

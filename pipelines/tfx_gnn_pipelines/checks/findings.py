@@ -124,14 +124,14 @@ class FindingsCollector:
         """Adds a finding, unless it is there already.
 
         Without a place, it looks for the wrong name in the user's files, for what the message says of the user's
-        `function`, and for where `argument`, or else the option that the message begins with, is set.
+        `function`, and for where the option that the message begins with, or else `argument`, is set.
         """
         place = (
             place
             or place_of_message(message, self.files)
             or place_in_function(function, message, self.files)
-            or place_of_argument(argument, self.files)
             or place_of_argument(argument_of(message), self.files, message=message)
+            or place_of_argument(argument, self.files)
         )
         message = with_place(" ".join(message.split()), place)
         finding = Finding(

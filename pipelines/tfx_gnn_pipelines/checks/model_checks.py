@@ -64,7 +64,8 @@ def transform_sample(
     # may be taken as the options say was checked when the function was traced.
     options = dataclasses.replace(config.graph_transform, analyze=AS_SAMPLED)
     has_failed = True
-    with found.caught("GraphTransform", argument="preprocessing_fn", rule=RULE_OF_PREPROCESSING):
+    argument = "preprocessing_fn" if config.graph_transform.preprocessing_fn else "features"
+    with found.caught("GraphTransform", argument=argument, rule=RULE_OF_PREPROCESSING):
         if not os.path.isdir(folders.of("transform_graph")):
             transform_graphs(
                 examples_dir=examples_dir,
