@@ -41,7 +41,7 @@ class TransformResults(tft.TFTransformOutput):
     def vocabulary_names(self) -> list[str]:
         """Lists the `vocab_filename`s of all vocabularies, sorted."""
         assets = os.path.join(self.transform_savedmodel_dir, tf.saved_model.ASSETS_DIRECTORY)
-        files = tf.io.gfile.listdir(assets) if tf.io.gfile.isdir(assets) else []
+        files: list[str] = tf.io.gfile.listdir(assets) if tf.io.gfile.isdir(assets) else []
         path = os.path.join(self._transformed_metadata_dir, self.ASSET_MAP)
         named: dict[str, str] = {}
         if tf.io.gfile.exists(path):
