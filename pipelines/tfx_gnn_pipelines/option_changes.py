@@ -33,7 +33,9 @@ def read_options(plain: Any, kind: type[_Options], *, place: str) -> _Options:
         return options_json.from_json(json.dumps(plain), kind, name=place)
     except ValueError as error:
         # The checks of a value do not know whose it is.
-        raise error if place in str(error) else ValueError(f"{error} This is an option of {place}.") from error
+        if place in str(error):
+            raise
+        raise ValueError(f"{error} This is an option of {place}.") from error
 
 
 def merged(old: Any, new: Any) -> Any:

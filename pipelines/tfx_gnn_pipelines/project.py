@@ -30,6 +30,7 @@ from typing import Any
 
 from tfx_gnn.io import options_json
 from tfx_gnn.io.package_paths import PACKAGE_SCHEME
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.io.user_errors import source_files
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri, quickstart, step_names
 from tfx_gnn_pipelines.option_changes import changed, merged, nested, read_options, with_dotted
@@ -293,9 +294,11 @@ def _check_keys(given: Mapping[str, Any], *, place: str) -> None:
     allowed = {*task_fields(), *step_names(), *PIPELINE_SETTINGS}
     for name, value in given.items():
         if name not in allowed:
-            alike = difflib.get_close_matches(str(name), allowed, n=1)
-            advice = f"Did you mean {alike[0]!r}?" if alike else "Check the spelling."
-            raise ValueError(f"`{name}` must be an option among {sorted(allowed)}; got it{place}. {advice}")
+            advice = did_you_mean(name, allowed)
+            among = f"the {len(allowed)}" if advice.startswith("Did") else f"{sorted(allowed)},"
+            raise ValueError(
+                f"`{name}` must be an option among {among} that `tfx-gnn options` lists; got it{place}. {advice}"
+            )
         for inner in value if isinstance(value, dict) else ():
             of_task = OF_THE_TASK.get((name, inner))
             if of_task:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import functools
 import importlib
 import linecache
@@ -15,7 +16,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,7 @@ MISTAKES = (
     _in(_MODEL, "NaN in the network", "(num_classes)(seed_state)", "(num_classes)((seed_state - 9.0) ** 0.5)"),
     _in(_MODEL, "`Concatenate` of unequal shapes", _NUMBERS, 'parts = [node_set["numbers"][:, 0]]'),
     _in(_MODEL, "typo in a feature, in `model_fn`", 'node_set["category"]', 'node_set["categry"]'),
+    _in(_MODEL, "typo in a vocabulary, in `model_fn`", 'by_name("category")', 'by_name("categry")'),
     _in(_PROJECT, "batch larger than the training split", "batch_size: 32", "batch_size: 100000"),
     _in(
         _PROJECT, "too little data for a threshold", _PATIENCE, f"{_PATIENCE}\ngraph_evaluator: {{min_accuracy: 0.995}}"
@@ -130,18 +132,105 @@ MISTAKES = (
 )
 """Each mistake alone, by the steps that it would stop."""
 
+_HAS, _NODE_SETS, _COLUMNS = (
+    "It has ['#id', 'age',",
+    "The graph has ['_readout', 'product', 'user']",
+    "among ['user_id', ",
+)
+_UNKNOWN_VALUES = "Values are not known yet"
+RATED = {
+    "typo in a feature, in `preprocessing_fn`": (87, 2, _HAS),
+    "typo in a node set, in `preprocessing_fn`": (53, 2, _NODE_SETS),
+    "typo in the label, in the plan": (35, 3, "one of ['age', 'interest', 'newsletter']"),
+    "typo in the label, in the task": (29, 3, "among ['interest']"),
+    "typo in the class vocabulary": (33, 2, "among ['category', 'interest']"),
+    "typo in the split column": (44, 4, _COLUMNS),
+    "unknown edge set of a hop": (45, 3, "one of ['purchase']"),
+    "node set in place of an edge set": (9, 4, "before which there are ['product', 'seed']"),
+    "unknown direction of a hop": (8, 4, "one of ['forward', 'backward']"),
+    "wrong direction of a hop": (21, 3, "which ends in 'product'"),
+    "name of a hop removed": (8, 4, "before which there are ['purchase', 'purchase_reverse', 'seed']"),
+    "unknown input of a hop": (14, 4, "before which there are ['purchase', 'seed']"),
+    "column missing in a table": (8, 4, _COLUMNS),
+    "wrong type in the schema": (8, 4, "a finite number (float); got 'clothing'"),
+    "float in an integer column": (8, 4, "int64; got '62.5'"),
+    "text in a numeric column": (8, 4, "a finite number (float); got 'cheap'"),
+    "edge to a node that does not exist": (8, 4, "got 'p99'"),
+    "id twice": (8, 4, "got 'u003' again"),
+    "table missing": (8, 4, "got 'products.csv' for node set 'product'"),
+    "empty label": (8, 4, "got an empty cell"),
+    "label not transformed": (13, 3, "int64 with one value per readout; got string"),
+    "label as a string": (13, 3, "int64 with one value per readout; got string"),
+    "label of another type": (13, 3, "int64 with one value per readout; got float32"),
+    "no row in a split": (18, 3, "there are {'train': 340, 'test': 60}"),
+    "syntax error": (8, 3, "got SyntaxError: invalid syntax"),
+    "wrong module of `preprocessing_fn`": (8, 3, "Did you mean 'preprocessing'"),
+    "wrong attribute of `model_fn`": (18, 2, "Did you mean 'model_fn'"),
+    "`preprocessing_fn` returns a dict": (9, 2, "a GraphView; got dict"),
+    "`KeyError` of one's own dict": (10, 1, "`columns` has ['age']"),
+    "NumPy on a symbolic tensor": (10, 1, _UNKNOWN_VALUES),
+    "`.numpy()` of a symbolic tensor": (10, 1, _UNKNOWN_VALUES),
+    "minus infinity from a logarithm": (18, 3, "232 -inf of 11285 values"),
+    "string feature into the network": (69, 2, "got strings in ['nodes/product.category']"),
+    "logits of another number of classes": (103, 3, "[rows, 4] for this batch; got shape [33, 2]"),
+    "loss of a regression, for classes": (187, 0, "got MeanSquaredError"),
+    "loss for probabilities, on logits": (171, 0, "got SparseCategoricalCrossentropy(from_logits=False)"),
+    "NaN in the network": (114, 2, "first from layer 'tf.math.pow'"),
+    "`Concatenate` of unequal shapes": (78, 1, "input_shape=[(None,), (None, 32)]"),
+    "typo in a feature, in `model_fn`": (183, 1, "`node_set` has ['category', 'numbers']"),
+    "typo in a vocabulary, in `model_fn`": (None, None, "among ['category', 'interest']"),
+    "batch larger than the training split": (163, 3, "280; got 100000"),
+    "too little data for a threshold": (None, None, "one error gives 0.9833"),
+    "threshold that no model meets": (None, None, "the metric is at least 0 and at most 1"),
+    "typo in a key of the project": (22, 2, "Did you mean 'batch_size'"),
+    "text in place of a number": (15, 1, "an integer; got 'twenty'"),
+}
+"""By mistake: seconds until a message and its rating, before there was a check; and what a message must say there is.
 
-def make_project(folder: Path, mistake: Mistake | None = None) -> None:
-    """Writes the starter project, with a mistake."""
+The messages of before were made once, by `tfx-gnn run` as it was then, and rated by eye. None: it was not tried, or
+could not be, as a threshold.
+"""
+
+PLACES = {
+    "wrong type in the schema": "clothing",
+    "table missing": 'filename: "products.csv"',
+    "label not transformed": "return graph.replace_features(",
+    "no row in a split": "splits: {column: split}",
+    "minus infinity from a logarithm": '"product": {"numbers"',
+}
+"""What is in the line that a message should name, where that is not a line that was changed: it is not there any more,
+or the change shows there first, and the message tells how it came about."""
+
+_ADVICE = re.compile(
+    "[.:] (add|change|check|choose|clip|correct|did you mean|fill|fix|give|install|keep|make|map|put|read|remove"
+    "|return|use|write)\\b",
+    re.IGNORECASE,
+)
+
+
+def make_project(folder: Path, mistake: Mistake | None = None) -> set[tuple[str, int]]:
+    """Writes the starter project, with a mistake; returns the files and lines that differ from the right project."""
     create_project(str(folder), name=NAME)
+    originals: dict[Path, str] = {}
     for name, old, new in mistake.edits if mistake else ():
         path = folder / NAME / name
+        text = path.read_text(encoding="utf-8")
+        originals.setdefault(path, text)
         if not old:
             path.unlink()
             continue
-        text = path.read_text(encoding="utf-8")
         assert old in text, f"{old!r} is not in {name}"
         path.write_text(text.replace(old, new), encoding="utf-8")
+    return {
+        (os.path.realpath(path), line + 1)
+        for path, text in originals.items()
+        for line in _changed_lines(text.splitlines(), path.read_text("utf-8").splitlines() if path.exists() else [])
+    }
+
+
+def _changed_lines(old: list[str], new: list[str]) -> Iterator[int]:
+    for kind, _, _, start, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        yield from range(start, end) if kind != "equal" else ()
 
 
 @contextlib.contextmanager
@@ -180,6 +269,24 @@ def shown(found: PipelineCheck, folder: Path) -> str:
     return message.replace("|", "\\|")
 
 
+def rating(mistake: Mistake, found: PipelineCheck, folder: Path, changed: set[tuple[str, int]]) -> int:
+    """Counts what a message says: what is wrong, where, what there is instead, what to do, before the first step."""
+    error = found.errors[0]
+    rule, _, rest = error.message.partition("; got ")
+    line = linecache.getline(error.file, error.line)
+    place = f"{os.path.relpath(error.file, folder)}:{error.line}" if error.file else "no such place"
+    is_named = place in error.message or f"{error.file}, line {error.line}." in error.message
+    is_right = (os.path.realpath(error.file), error.line) in changed or PLACES.get(mistake.what, "no such line") in line
+    points = (
+        re.match("`.+` must .", rule),
+        is_named and is_right,
+        rest and RATED[mistake.what][2] in error.message,
+        _ADVICE.search(rest),
+        not (folder / "runs").exists(),
+    )
+    return sum(map(bool, points))
+
+
 @pytest.fixture(scope="module")
 def samples_dir(tmp_path_factory):
     """Examples that the starter project's own transform made, which mistakes behind it are tried on."""
@@ -198,15 +305,32 @@ def rows():
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[1:]]
 
 
+def before(what: str) -> tuple[str, ...]:
+    """Shows seconds and rating of the message before there was a check."""
+    return tuple("-" if value is None else str(value) for value in RATED[what][:2])
+
+
+def means(rows: Sequence[Sequence[str]]) -> str:
+    """Shows the mean ratings of rows."""
+    now = [int(row[3]) for row in rows]
+    then = [int(row[5]) for row in rows if row[5] != "-"]
+    return f"{sum(now) / len(now):.2f} on average, {sum(then) / len(then):.1f} before"
+
+
 def test_the_page_has_each_mistake_once():
-    assert [what for what, _, _ in rows()] == [mistake.what for mistake in MISTAKES]
+    assert [row[0] for row in rows()] == [mistake.what for mistake in MISTAKES]
     assert len(MISTAKES) >= 34
+
+
+def test_the_page_has_the_ratings_of_before_and_both_means():
+    assert [tuple(row[4:]) for row in rows()] == [before(mistake.what) for mistake in MISTAKES]
+    assert means(rows()) in " ".join(PAGE.read_text(encoding="utf-8").split())
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.what)
 def test_check_says_what_where_and_what_to_do(mistake, samples_dir, tmp_path):
-    expected = {what: message for what, message, _ in rows()}[mistake.what]
-    make_project(tmp_path / NAME, mistake)
+    _, expected, _, expected_rating, *_ = next(row for row in rows() if row[0] == mistake.what)
+    changed = make_project(tmp_path / NAME, mistake)
 
     found = check(tmp_path / NAME, samples_dir=samples_dir)
 
@@ -214,25 +338,58 @@ def test_check_says_what_where_and_what_to_do(mistake, samples_dir, tmp_path):
     message = shown(found, tmp_path / NAME)
     assert re.search(".*".join(re.escape(part.strip()) for part in expected.split("…")), message), message
     assert re.match(r"`.+` must .+; got .+\. .+", message), "rule, finding, advice"
-    file, line = found.errors[0].file, found.errors[0].line
-    assert bool(file) == bool(line)
-    assert not file or f"{os.path.relpath(file, tmp_path / NAME)}:{line}" in message
+    assert rating(mistake, found, tmp_path / NAME, changed) == int(expected_rating)
+    assert Path(found.errors[0].file).is_file()
+    assert found.errors[0].line > 0
+
+
+_FUNCTIONS = "preprocessing_fn: shop.preprocessing:preprocessing_fn\nmodel_fn: shop.model:model_fn\n"
+
+
+@pytest.mark.parametrize(
+    ("features", "edit", "line", "told"),
+    [
+        ("nodes/product: {category: keep}", ("name", "name"), 34, "`features` must turn every feature into numbers"),
+        (
+            "nodes/user: {age: z_score}",
+            ("label_feature: i", "label_feature: j"),
+            39,
+            "`label_feature` must be a feature",
+        ),
+        ("nodes/user: {age: z_score}", ("class_vocabulary: interest", "num_classes: 4"), 37, "by a `class_vocabulary`"),
+    ],
+    ids=["text", "label", "number of classes"],
+)
+def test_messages_of_a_project_without_python_speak_of_what_it_has(tmp_path, features, edit, line, told):
+    edits = ((_PROJECT, _FUNCTIONS, f"features: {{{features}}}\n"), (_PROJECT, *edit))
+    make_project(tmp_path / NAME, Mistake("without Python", edits))
+
+    (error,) = check(tmp_path / NAME).errors
+
+    assert told in error.message
+    assert "`preprocessing_fn` must" not in error.message
+    assert error.line == line
 
 
 def write_page() -> None:
     """Writes docs/mistakes.md anew, with the seconds that each message takes on this machine."""
     with tempfile.TemporaryDirectory() as name:
         samples = Path(name) / "samples"
-        lines = []
+        made = []
         for number, mistake in enumerate((None, *MISTAKES)):
             folder = Path(name) / str(number)
-            make_project(folder, mistake)
+            changed = make_project(folder, mistake)
             started = time.monotonic()
             found = check(folder, samples_dir=samples)
+            seconds = time.monotonic() - started
             if mistake is not None:
-                lines.append(f"| {mistake.what} | {shown(found, folder)} | {time.monotonic() - started:.1f} |\n")
-    head = PAGE.read_text(encoding="utf-8").partition("|---|---|---|\n")
-    PAGE.write_text(f"{head[0]}{head[1]}{''.join(lines)}", encoding="utf-8")
+                points = rating(mistake, found, folder, changed)
+                cells = (mistake.what, shown(found, folder), f"{seconds:.1f}", str(points), *before(mistake.what))
+                made.append(cells)
+    head = PAGE.read_text(encoding="utf-8").partition("|---|---|---|---|---|---|\n")
+    text = re.sub(r"\d\.\d+\s+on\s+average,\s+\d\.\d\s+before", means(made), head[0])
+    table = "".join(f"| {' | '.join(cells)} |\n" for cells in made)
+    PAGE.write_text(f"{text}{head[1]}{table}", encoding="utf-8")
 
 
 if __name__ == "__main__":

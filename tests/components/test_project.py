@@ -333,3 +333,10 @@ def test_what_is_no_project_is_refused(tmp_path):
         read_project("none.yaml")
     with pytest.raises(ValueError, match=r"got 'debian_section'. Did you mean 'debian_sections'\?"):
         read_project("debian_section")
+
+
+def test_error_of_a_nested_option_is_not_its_own_cause():
+    with pytest.raises(ValueError, match="rules") as refusal:
+        with_options(read_project("debian_sections"), {"subgraph_example_gen": {"rules": {"x": 1}}}).configure()
+
+    assert refusal.value.__cause__ is not refusal.value

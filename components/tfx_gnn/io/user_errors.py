@@ -37,10 +37,6 @@ _SHOWN = 400
 _IN_A_MESSAGE = re.compile(r'File "([^"]+)", line (\d+)')
 _LAST_ERROR = re.compile(r"^\s*\w+(?:Error|Exception): (.+(?:\n(?!\s*$).*)*)", re.MULTILINE)
 _ENCOUNTERED = re.compile(r"Exception encountered when calling layer .*")
-_GOT = re.compile(r"got (?:class_vocabulary=)?'([^']+)'")
-_HOP = re.compile(r" in hop '([^']+)'")
-_FEATURE = re.compile(r"'(?:nodes|edges)/([^'.]+)\.([^']+)'")
-_COLUMN = re.compile(r"^`([^`]+)` must be one column")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -117,7 +113,9 @@ def explain(error: BaseException, argument: str, rule: str) -> str:
 
 def with_place(message: str, place: UserPlace | None) -> str:
     """Appends a place to a message, unless it is named there already."""
-    return message if place is None or str(place) in message else f"{message} See {place.words}."
+    if place is None or str(place) in message or f"{place.path}, line {place.line}" in message:
+        return message
+    return f"{message} See {place.words}."
 
 
 def plain_message(error: BaseException) -> str:
@@ -149,36 +147,34 @@ def place_of_function(function: Callable[..., Any] | None) -> UserPlace | None:
     return UserPlace(path=code.co_filename, line=code.co_firstlineno)
 
 
-def place_of_value(message: str, files: Iterable[str]) -> UserPlace | None:
-    """Finds the line of the user's code that holds what a message of this library quotes as wrong.
+def place_of_result(function: Callable[..., Any] | None) -> UserPlace | None:
+    """Finds the last line of a function of the user that makes what it returns.
 
-    That is the hop that it names, the feature of a set as "nodes/SET.FEATURE", or the text in "got 'TEXT'", if only one
-    line has it.
-
-    Args:
-        message: the message.
-        files: Python and YAML files to look into.
+    That is its last return, or the assignment of the name in it; its head if nothing is returned. None for functions of
+    others.
     """
-    readers = list(map(_UserFile, files))
-    searches: tuple[tuple[re.Pattern[str], Callable[[_UserFile, re.Match[str]], list[int]]], ...] = (
-        (_HOP, lambda file, match: file.keywords("name", match[1])),
-        (_FEATURE, lambda file, match: file.features(match[1], match[2])),
-        (_COLUMN, lambda file, match: file.keywords("column", match[1])),
-        (_GOT, lambda file, match: file.texts(match[1])),
-    )
-    for pattern, find in searches:
-        match = pattern.search(message)
-        lines = {(file.path, line) for file in readers for line in find(file, match)} if match else set()
-        if len(lines) == 1:
-            ((path, line),) = lines
-            return UserPlace(path=path, line=line)
-    return None
-
-
-def place_of_argument(name: str, files: Iterable[str]) -> UserPlace | None:
-    """Finds the only line of the user's code that sets an argument, or a key of YAML, of this name."""
-    lines = {(path, line) for path in files for line in _UserFile(path).keywords(name)}
-    return UserPlace(path=next(iter(lines))[0], line=next(iter(lines))[1]) if len(lines) == 1 else None
+    head = place_of_function(function)
+    if function is None or head is None:
+        return None
+    name = inspect.unwrap(function).__name__
+    try:
+        tree = ast.parse(Path(head.path).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return head  # The file has been changed or removed since the function was imported.
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name]
+    # The first below the head, which is the line of a decorator if there is one.
+    first = min((node for node in found if node.lineno >= head.line), key=lambda node: node.lineno, default=None)
+    nodes = list(_own_nodes(first)) if first else []
+    results = [node for node in nodes if isinstance(node, ast.Return)]
+    if not results:
+        return head
+    value = results[-1].value
+    made = [
+        node.lineno
+        for node in nodes
+        if isinstance(node, ast.Assign) and isinstance(value, ast.Name) and value.id in map(_name, node.targets)
+    ]
+    return UserPlace(path=head.path, line=max(made, default=results[-1].lineno))
 
 
 def source_files(references: Iterable[str]) -> list[str]:
@@ -273,48 +269,16 @@ def _mapping_without(key: object, frame: FrameType) -> tuple[str, list[object]] 
     return best[-1] if best else None  # the variable that was set last
 
 
-class _UserFile:
-    """A file of the user, in which names are looked for."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._nodes: list[ast.AST] = []
-        self._lines: list[str] = []
-        try:
-            source = Path(path).read_text(encoding="utf-8")
-            if path.endswith(".py"):
-                self._nodes = list(ast.walk(ast.parse(source)))
-            else:
-                self._lines = source.splitlines()
-        except (OSError, SyntaxError, UnicodeDecodeError):
-            pass  # nothing can be found in it
-
-    def texts(self, text: str) -> list[int]:
-        """Lines with this text, as a whole string or a whole word of YAML."""
-        word = re.compile(rf"(?<![\w.]){re.escape(text)}(?![\w.])")
-        lines = [number for number, line in enumerate(self._lines, 1) if word.search(line)]
-        return lines + [node.lineno for node in self._nodes if isinstance(node, ast.Constant) and node.value == text]
-
-    def keywords(self, name: str, text: str | None = None) -> list[int]:
-        """Lines of arguments of this name, with this text if one is given."""
-        value = rf"['\"]?{re.escape(text)}['\"]?\s*(#|$)" if text is not None else ""
-        word = re.compile(rf"^\s*-?\s*{re.escape(name)}:\s*{value}")
-        lines = [number for number, line in enumerate(self._lines, 1) if word.search(line)]
-        found = [node for node in self._nodes if isinstance(node, ast.keyword) and node.arg == name]
-        return lines + [node.value.lineno for node in found if text is None or _text(node.value) == text]
-
-    def features(self, set_name: str, feature: str) -> list[int]:
-        """Lines of a feature in a mapping of the features of a set."""
-        found = []
-        for node in self._nodes:
-            for key, value in zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ():
-                if key is not None and _text(key) == set_name and isinstance(value, ast.Dict):
-                    found += [inner.lineno for inner in value.keys if inner is not None and _text(inner) == feature]
-        return found
+def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """Yields the nodes of a function in their order, but for those of functions in it."""
+    for node in ast.iter_child_nodes(function):
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            yield node
+            yield from _own_nodes(node)
 
 
-def _text(node: ast.AST) -> object:
-    return node.value if isinstance(node, ast.Constant) else None
+def _name(target: ast.expr) -> str:
+    return target.id if isinstance(target, ast.Name) else ""
 
 
 def _shortened(text: str) -> str:

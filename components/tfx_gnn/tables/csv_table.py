@@ -74,6 +74,10 @@ class CsvFormat(TableFormat):
             _check_header_encoding(path)
         return header
 
+    def place_of_names(self, path: str) -> str:
+        """Describes the place of the header line; see `TableFormat`."""
+        return self.place(path, 0, -_HEADER_RECORDS)
+
     def read_raw_blocks(self, path: str, unit: int, column_names: Sequence[str]) -> Iterator[RawBlock]:
         """Reads a file; see `TableFormat`."""
         header = self.column_names(path)

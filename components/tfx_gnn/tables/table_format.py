@@ -100,6 +100,10 @@ class TableFormat(abc.ABC):
         """Describes the place of a row of a unit, as in "/data/nodes.csv, line 12"."""
         return f"{path}, {self.row_word} {self.locate(path, unit, [row])[0]}"
 
+    def place_of_names(self, path: str) -> str:
+        """Describes where a file names its columns, as in "/data/nodes.csv, line 1"; by default the file."""
+        return path
+
     def resolve_column(self, path: str, column: TableColumn) -> str:
         """Finds the name in a file of a column that no decoder makes; it must be in the file exactly once."""
         names = list(self.column_names(path))
@@ -112,7 +116,7 @@ class TableFormat(abc.ABC):
         declared = {name for known in self.layout.columns.values() for name in (known.name, *known.alternatives)}
         raise ValueError(
             f"`{column.name}` must be one column of the table; got {count} among "
-            f"{show_columns(names, declared | set(self.layout.decoders))} in {path}. "
+            f"{show_columns(names, declared | set(self.layout.decoders))} in {self.place_of_names(path)}. "
             f"Correct the names in the file, or in the graph schema.{_alike(column.name, names, declared)}"
         )
 

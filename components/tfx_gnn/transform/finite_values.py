@@ -160,10 +160,12 @@ def check_finite(
     *,
     allowed: Collection[str],
     made_of: Callable[[str], Collection[str]],
+    is_declared: bool = False,
 ) -> None:
     """Refuses transformed features with NaN or infinite values, and logs those that are allowed.
 
     `made_of` returns the raw keys that a transformed feature depends on, so that the message can name the cause.
+    `is_declared` tells that the option `features` declares them, without a preprocessing function.
     """
     nonfinite = {key: counts for key, counts in sorted(transformed.items()) if counts.num_nonfinite}
     for key in set(nonfinite) & set(allowed):
@@ -173,9 +175,14 @@ def check_finite(
         return
     described = [_described(key, counts, raw, made_of) for key, counts in list(wrong.items())[:_MOST]]
     described += [f"and {len(wrong) - _MOST} features more"] if len(wrong) > _MOST else []
+    option, advice = (
+        "preprocessing_fn",
+        ("Clip what is out of the domain, as tf.math.log1p(tf.maximum(x, 0.0)) does, or replace NaN with tf.where"),
+    )
+    if is_declared:
+        option, advice = "features", "Choose another preparation or `drop` for it, or correct the tables"
     raise ValueError(
-        f"`preprocessing_fn` must give finite numbers; got {'; '.join(described)}. Clip what is out of the domain, as "
-        "tf.math.log1p(tf.maximum(x, 0.0)) does, or replace NaN with tf.where; or name the feature in "
+        f"`{option}` must give finite numbers; got {'; '.join(described)}. {advice}; or name the feature in "
         "`nonfinite_features` (--nonfinite-feature), if the model handles such values."
     )
 

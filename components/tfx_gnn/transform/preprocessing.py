@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from tfx_gnn.distribution.distributed_datasets import PYTHON_OPS
-from tfx_gnn.io.user_errors import UserCodeError, place_of_function, user_errors_explained, with_place
+from tfx_gnn.io.user_errors import UserCodeError, place_of_result, user_errors_explained, with_place
 from tfx_gnn.records.graph_layout import GraphLayout
 from tfx_gnn.transform.graph_view import GraphView, graph_view_from_ragged, ragged_from_graph_view
 
@@ -56,7 +56,7 @@ def tensor_preprocessing_fn(preprocessing_fn: GraphPreprocessingFn, layout: Grap
                 f"`preprocessing_fn` must return a GraphView; got {type(graph).__name__}. "
                 "Return graph.replace_features(...)."
             )
-            raise TypeError(with_place(message, place_of_function(preprocessing_fn)))
+            raise TypeError(with_place(message, place_of_result(preprocessing_fn)))
         outputs = ragged_from_graph_view(graph)
         replaced = sorted(layout.index_keys & set(outputs))
         if replaced:

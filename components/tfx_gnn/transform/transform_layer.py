@@ -22,18 +22,29 @@ from tfx_gnn.records import examples_folder
 from tfx_gnn.transform.application import TRANSFORMED_METADATA_DIR, SavedGraphTransform, transform_merged_features
 
 
-def check_numeric_features(spec: GraphTensorSpec) -> None:
-    """Refuses a spec of transformed graphs with strings, except in features whose names begin with `#`."""
+def check_numeric_features(spec: GraphTensorSpec, *, is_declared: bool = False) -> None:
+    """Refuses a spec of transformed graphs with strings, except in features whose names begin with `#`.
+
+    Args:
+        spec: the spec.
+        is_declared: whether the features are declared by the option `features`, without a preprocessing function.
+
+    Raises:
+        ValueError: if there are strings.
+    """
     strings = []
     for kind, sets in (("nodes", spec.node_sets_spec), ("edges", spec.edge_sets_spec)):
         for set_name, set_spec in sets.items():
             strings += [f"{kind}/{set_name}.{name}" for name in _strings(set_spec.features_spec)]
     strings += [f"context/{name}" for name in _strings(spec.context_spec.features_spec)]
     if strings:
-        raise ValueError(
-            f"`preprocessing_fn` must turn every feature into numbers; got strings in {sorted(strings)}. Map them to "
-            "numbers, for example with tft.compute_and_apply_vocabulary, or leave them out."
+        option, advice = (
+            "preprocessing_fn",
+            ("Map them to numbers, for example with tft.compute_and_apply_vocabulary, or leave them out."),
         )
+        if is_declared:
+            option, advice = "features", "Choose `vocabulary`, `hash` or `drop` for them."
+        raise ValueError(f"`{option}` must turn every feature into numbers; got strings in {sorted(strings)}. {advice}")
 
 
 def without_reserved_features(graph: GraphTensor) -> GraphTensor:

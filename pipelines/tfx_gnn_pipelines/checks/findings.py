@@ -12,12 +12,15 @@ from tfx_gnn.io.user_errors import (
     UserPlace,
     explain,
     is_house_message,
-    place_of_argument,
     place_of_error,
-    place_of_function,
-    place_of_value,
     plain_message,
     with_place,
+)
+from tfx_gnn_pipelines.checks.places import (
+    argument_of,
+    place_in_function,
+    place_of_argument,
+    place_of_message,
 )
 
 Severity = Literal["error", "warning"]
@@ -116,14 +119,20 @@ class FindingsCollector:
         severity: Severity = "error",
         place: UserPlace | None = None,
         argument: str = "",
+        function: Callable[..., Any] | None = None,
     ) -> None:
         """Adds a finding, unless it is there already.
 
-        Without a place, it looks in the user's code for the wrong name, or for where `argument` is set.
+        Without a place, it looks for the wrong name in the user's files, for what the message says of the user's
+        `function`, and for where the option that the message begins with, or else `argument`, is set.
         """
-        place = place or place_of_value(message, self.files)
-        if place is None and argument:
-            place = place_of_argument(argument, self.files)
+        place = (
+            place
+            or place_of_message(message, self.files)
+            or place_in_function(function, message, self.files)
+            or place_of_argument(argument_of(message), self.files, message=message)
+            or place_of_argument(argument, self.files)
+        )
         message = with_place(" ".join(message.split()), place)
         finding = Finding(
             severity=severity,
@@ -144,10 +153,7 @@ class FindingsCollector:
         rule: str = "",
         function: Callable[..., Any] | None = None,
     ) -> None:
-        """Adds an error; one without a message of this library is explained by the rule that `argument` broke.
-
-        If nothing else says where it is, the place is the user's `function`.
-        """
+        """Adds an error; one without a message of this library is explained by the rule that `argument` broke."""
         if self.debug:
             traceback.print_exception(type(error), error, error.__traceback__)
         found = plain_message(error)
@@ -157,11 +163,9 @@ class FindingsCollector:
         if not is_house_message(found):
             found = explain(error, argument or step, rule or "run")
         # The line that is wrong rather than the call that found it.
-        place = place_of_value(found, self.files) if is_house_message(plain_message(error)) else None
+        place = place_of_message(found, self.files) if is_house_message(plain_message(error)) else None
         place = place or place_of_error(error)
-        if place is None and " compile a loss " in found:
-            place = place_of_argument("loss", self.files)
-        self.add(step, found, place=place or place_of_function(function), argument=argument)
+        self.add(step, found, place=place, argument=argument, function=function)
 
     @contextlib.contextmanager
     def caught(

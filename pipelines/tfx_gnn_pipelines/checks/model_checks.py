@@ -17,7 +17,6 @@ from tfx_gnn.components.size_constraint_learner.stage import check_batch_sizes, 
 from tfx_gnn.io import options_json
 from tfx_gnn.io.fingerprint import fingerprint_text
 from tfx_gnn.io.user_code import fingerprint_function, load_function
-from tfx_gnn.io.user_errors import place_of_function
 from tfx_gnn.records.examples_folder import read_records, record_files
 from tfx_gnn.records.size_constraints_file import TIGHT
 from tfx_gnn.training.data.batching_names import EGO
@@ -65,7 +64,8 @@ def transform_sample(
     # may be taken as the options say was checked when the function was traced.
     options = dataclasses.replace(config.graph_transform, analyze=AS_SAMPLED)
     has_failed = True
-    with found.caught("GraphTransform", argument="preprocessing_fn", rule=RULE_OF_PREPROCESSING):
+    argument = "preprocessing_fn" if config.graph_transform.preprocessing_fn else "features"
+    with found.caught("GraphTransform", argument=argument, rule=RULE_OF_PREPROCESSING):
         if not os.path.isdir(folders.of("transform_graph")):
             transform_graphs(
                 examples_dir=examples_dir,
@@ -165,7 +165,7 @@ def _train(config: PipelineConfig, setup: TrainingSetup, model: tf_keras.Model, 
     losses = [float(tf.reduce_sum(concrete().get("loss", 0.0))) for _ in range(_NUM_STEPS)]
     if not np.isfinite(losses).all() or not all(_is_finite(weight) for weight in model.trainable_variables):
         model.set_weights(before)
-        found.add(_STEP, _why_not_finite(model, sample.graph, losses, reference), place=place_of_function(function))
+        found.add(_STEP, _why_not_finite(model, sample.graph, losses, reference), function=function)
         return
     found.looked_at.append(f"{_NUM_STEPS} training steps of {setup.budgets.evaluation.batch_size} graphs")
     _check_memory(config, concrete.graph, setup.budgets.evaluation.batch_size, found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 from tfx_gnn_pipelines.checks.findings import FindingsCollector
@@ -23,9 +23,10 @@ def check_thresholds(config: PipelineConfig, num_examples: Mapping[str, int], fo
     """
     options = config.graph_evaluator
     num = num_examples.get(options.split, 0)
-    for name, bound in _all_thresholds(options).items():
-        if num and "min" in bound:
-            _check_resolution(name, bound["min"], num, options.split, found)
+    for option, name, least in _least_values(options) if num else ():
+        message = _too_fine(name, least, num, options.split)
+        if message:
+            found.add(_STEP, f"`{option}` must be {message}")
     if options.slice_thresholds and not options.slices:
         found.add(
             _STEP,
@@ -47,26 +48,22 @@ def check_thresholds(config: PipelineConfig, num_examples: Mapping[str, int], fo
         )
 
 
-def _all_thresholds(options: GraphEvaluatorOptions) -> dict[str, dict[str, float]]:
-    bounds = {name: dict(bound) for name, bound in options.thresholds.items()}
-    for option, metric, kind in (
-        ("min_accuracy", "accuracy", "min"),
-        ("min_macro_f1", "macro_f1", "min"),
-        ("min_accuracy_over_majority", "accuracy", "gain"),
-    ):
-        value = getattr(options, option)
-        if value:
-            bounds.setdefault(metric, {})[kind] = value
-    return bounds
+def _least_values(options: GraphEvaluatorOptions) -> Iterator[tuple[str, str, float]]:
+    """Finds option, metric and value of each lower bound."""
+    for name, bound in options.thresholds.items():
+        if "min" in bound:
+            yield "thresholds", name, bound["min"]
+    for option, name in (("min_accuracy", "accuracy"), ("min_macro_f1", "macro_f1")):
+        if getattr(options, option):
+            yield option, name, getattr(options, option)
 
 
-def _check_resolution(name: str, value: float, num: int, split: str, found: FindingsCollector) -> None:
-    """Finds an accuracy that a model with a single error misses."""
-    if name.rpartition(".")[2] == "accuracy" and 1.0 - 1.0 / num < value < 1.0:
-        found.add(
-            _STEP,
-            f"`thresholds` must be possible to tell on {num} examples; got min {value:g} for {name!r} on split "
-            f"{split!r}, where one error gives {1.0 - 1.0 / num:.4f}. Give that split at least "
-            f"{math.ceil(1.0 / (1.0 - value))} examples, or lower the bound.",
-            argument="thresholds",
-        )
+def _too_fine(metric: str, least: float, num: int, split: str) -> str:
+    """Says why a bound is one that a model with a single error misses; empty if it is not."""
+    if metric.rpartition(".")[2] != "accuracy" or not 1.0 - 1.0 / num < least < 1.0:
+        return ""
+    return (
+        f"possible to tell on {num} examples; got at least {least:g} for {metric!r} on split {split!r}, where one "
+        f"error gives {1.0 - 1.0 / num:.4f}. Give that split at least {math.ceil(1.0 / (1.0 - least))} examples, or "
+        "lower the bound."
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -17,7 +17,7 @@ from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.io.user_code import load_function
-from tfx_gnn.io.user_errors import UserPlace, place_of_function, place_of_value
+from tfx_gnn.io.user_errors import UserPlace, place_of_result
 from tfx_gnn.models.tasks import MultiTask, Task
 from tfx_gnn.records.graph_layout import GraphLayout, graph_layout, schema_features
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema
@@ -32,9 +32,11 @@ from tfx_gnn.transform.preprocessing import (
 from tfx_gnn.transform.ready_preprocessing import load_preprocessing_fn
 from tfx_gnn.transform.transform_layer import check_numeric_features
 from tfx_gnn_pipelines.checks.findings import FindingsCollector
+from tfx_gnn_pipelines.checks.places import place_of_message
 from tfx_gnn_pipelines.config import PipelineConfig
 
 _STEP = "GraphTransform"
+_OF_THE_PLAN = " The plan's `label_features` go there."
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,6 +60,8 @@ def check_transform(config: PipelineConfig, schema: GraphSchema, found: Findings
     reference = config.graph_transform.preprocessing_fn
     function = load_function(reference) if reference else None
     argument = "preprocessing_fn" if reference else "features"
+    if not reference and not _check_declared_labels(config.graph_trainer.task, schema, found):
+        return None
     with found.caught(_STEP, argument=argument, rule=RULE_OF_PREPROCESSING, function=function):
         traced = _trace(config.graph_transform, schema)
         found.looked_at.append(f"{'the preprocessing function' if reference else 'the features'}, traced on the schema")
@@ -142,19 +146,20 @@ def _check_task(
             # The names of classes are known only after the analysis; here they are of no matter.
             task.objective(lambda _: [b"0", b"1"]).check_spec(traced.spec)
         except ValueError as error:
-            found.add("GraphTrainer", str(error), place=_place_of_label(task, function))
+            place = _place_of_label(task, function)
+            found.add("GraphTrainer", str(error), place=place, argument="" if function else "prediction")
     if len(found.findings) == num_findings:
         _check_vocabularies(task, traced, found)
     if len(found.findings) == num_findings:
         with found.caught(_STEP, function=function):
-            check_numeric_features(traced.spec)
+            check_numeric_features(traced.spec, is_declared=function is None)
 
 
 def _place_of_label(task: Task, function: Callable[..., Any] | None) -> UserPlace | None:
-    """Finds where a preprocessing function makes the label; else the function itself."""
-    place = place_of_function(function)
+    """Finds where a preprocessing function makes the label; else where it makes all that it returns."""
+    place = place_of_result(function)
     label = next((getattr(part, "label_feature", "") for part in _parts(task)), "")
-    made = place_of_value(f"'nodes/{READOUT_NODE_SET}.{label}'", [place.path]) if place else None
+    made = place_of_message(f"'nodes/{READOUT_NODE_SET}.{label}'", [place.path]) if place else None
     return made or place
 
 
@@ -162,14 +167,35 @@ def _parts(task: Task) -> Sequence[Task]:
     return list(task.tasks.values()) if isinstance(task, MultiTask) else [task]
 
 
-def _check_label_names(task: Task, traced: TracedTransform, found: FindingsCollector) -> None:
-    node_sets = traced.spec.node_sets_spec
+def _check_declared_labels(task: Task, schema: GraphSchema, found: FindingsCollector) -> bool:
+    """Checks that labels are in the examples, where no preprocessing function can make them; tells if all are."""
+    is_right = True
+    for part, label, known, place in _labels(task, create_graph_spec_from_schema_pb(schema)):
+        if label not in known:
+            is_right = False
+            found.add(
+                "GraphTrainer",
+                f"`label_feature` must be a feature of {place}, among {sorted(known)}; got {label!r}. "
+                f"{did_you_mean(label, known)}{'' if part.reads_context else _OF_THE_PLAN}",
+            )
+    return is_right
+
+
+def _labels(task: Task, spec: GraphTensorSpec) -> Iterator[tuple[Task, str, set[str], str]]:
+    """Yields each part of a task with a label, that label, the features it may be, and where they are."""
+    node_sets = spec.node_sets_spec
     readout = set(node_sets[READOUT_NODE_SET].features_spec) if READOUT_NODE_SET in node_sets else set()
-    context = set(traced.spec.context_spec.features_spec)
+    context = set(spec.context_spec.features_spec)
     for part in _parts(task):
         label = getattr(part, "label_feature", "")
         known, place = (context, "the context") if part.reads_context else (readout, f"node set {READOUT_NODE_SET!r}")
-        if label and label not in known:
+        if label:
+            yield part, label, {name for name in known if not name.startswith("#")}, place
+
+
+def _check_label_names(task: Task, traced: TracedTransform, found: FindingsCollector) -> None:
+    for _, label, known, place in _labels(task, traced.spec):
+        if label not in known:
             found.add(
                 "GraphTrainer",
                 f"`label_feature` must be a feature of {place} after `preprocessing_fn`, among "

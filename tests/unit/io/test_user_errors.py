@@ -9,10 +9,9 @@ from tfx_gnn.io.user_errors import (
     UserCodeError,
     explain,
     is_user_file,
-    place_of_argument,
     place_of_error,
     place_of_function,
-    place_of_value,
+    place_of_result,
     source_files,
     user_errors_explained,
 )
@@ -27,14 +26,6 @@ def by_key(columns):
 def by_type(value):
     return float(value) + None
 
-
-PLAN = dict(
-    column="splitt",
-    hops=[dict(name="first", edge_set="buys"),
-          dict(name="second", edge_set="bys")],
-    features={"user": {"numbers": 1},
-              "item": {"numbers": 2}},
-)
 '''
 
 
@@ -94,33 +85,44 @@ def test_syntax_error_names_its_line(tmp_path, monkeypatch):
     assert "at bad.py:2 (`b = = 2`). Correct that line" in explain(raised.value, "f", "be imported")
 
 
-@pytest.mark.parametrize(
-    ("message", "line"),
-    [
-        ("`column` must be one of ['split']; got 'splitt'. Mend it.", 13),
-        ("`splitt` must be one column of the table; got none among ['split']. Mend it.", 13),
-        ("`inputs` must end in 'user'; got 'buys', in hop 'second'. Mend it.", 15),
-        ("`edge_set` must be one of ['buys']; got 'bys'. Mend it.", 15),
-        ("`preprocessing_fn` must give numbers; got 'nodes/item.numbers' with 1 NaN. Mend it.", 17),
-    ],
-)
-def test_place_of_a_wrong_name_is_found_in_the_code(mine, message, line):
-    assert place_of_value(message, [mine.__file__]).line == line
+RETURNS = """import functools
+
+def shown(function):
+    return functools.wraps(function)(lambda *values: function(*values))
+
+@shown
+def by_name(graph):
+    def inner():
+        return None
+    result = graph
+    result = dict(graph)
+    return result
+
+def directly(graph):
+    return dict(
+        graph)
+
+def never(graph):
+    pass
+"""
 
 
-@pytest.mark.parametrize("message", ["`x` must be y; got 'numbers'. Mend it.", "`x` must be y; got 'absent'. Mend it."])
-def test_name_in_several_lines_or_none_has_no_place(mine, message):
-    assert place_of_value(message, [mine.__file__]) is None
+@pytest.mark.parametrize(("name", "line"), [("by_name", 11), ("directly", 15), ("never", 18)])
+def test_place_of_a_result_is_where_it_is_made(tmp_path, name, line):
+    path = tmp_path / "returns.py"
+    path.write_text(RETURNS)
+    spec = importlib.util.spec_from_file_location("returns", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    assert place_of_result(getattr(module, name)).line == line
 
 
-def test_yaml_and_arguments_have_places(tmp_path, mine):
-    path = tmp_path / "project.yaml"
-    path.write_text("name: mine\ngraph_evaluator:\n  min_accuracy: 0.9\nlabel: intrest\n")
+def test_place_of_a_result_is_the_head_where_the_file_is_gone_and_none_in_a_library(mine, tmp_path):
+    (tmp_path / "mine.py").unlink()
 
-    assert place_of_argument("min_accuracy", [str(path)]).line == 3
-    assert place_of_value("`label` must be known; got 'intrest'. Mend it.", [str(path)]).line == 4
-    assert place_of_argument("column", [mine.__file__]).line == 13
-    assert place_of_argument("name", [mine.__file__]) is None  # two hops have one
+    assert place_of_result(mine.by_key) == place_of_function(mine.by_key)
+    assert place_of_result(explain) is None
 
 
 def test_files_of_python_and_of_packages_are_not_the_users(mine):

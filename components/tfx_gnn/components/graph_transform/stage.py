@@ -210,6 +210,7 @@ def transform_graphs(
             shards.raw,
             allowed=options.nonfinite_features,
             made_of=lambda key: keys_of_transformed(preprocessing_fn, type_specs, key),
+            is_declared=not options.preprocessing_fn,
         )
         _check_vocabularies(transform_partial)
         schema = rewrite_transformed_metadata(transform_partial, raw_schema)

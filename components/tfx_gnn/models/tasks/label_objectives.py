@@ -75,7 +75,7 @@ class ClassObjective(LabelObjective):
             raise ValueError(
                 f"`task` must name a class index, int64 with one value per readout; got {label.dtype.name} of shape "
                 f"{shape_in_words(label.shape)} in {self._place.label_feature!r}. Make it with "
-                "tft.compute_and_apply_vocabulary."
+                "tft.compute_and_apply_vocabulary, or without a `preprocessing_fn` by a `class_vocabulary`."
             )
 
     def split_off_labels(self, graph: GraphTensor) -> tuple[GraphTensor, tf.Tensor]:

@@ -36,6 +36,7 @@ from tfx_gnn.training.data.precomputed_batches import read_manifest
 from tfx_gnn.training.options import GraphTrainerOptions
 from tfx_gnn.transform.application import check_transformed_by, read_transform_record
 from tfx_gnn.transform.transform_layer import check_numeric_features
+from tfx_gnn.transform.transform_results import TransformResults
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -134,7 +135,7 @@ def read_inputs(folders: TrainerFolders, options: GraphTrainerOptions) -> Traine
     other_labels = context_labels(raw_schema) - _labels_in_context(options.task)
     transformed_schema = _schema(folders.transformed_graph_schema_dir)
     graph_spec = without_context_features(create_graph_spec_from_schema_pb(transformed_schema), other_labels)
-    tft_output = tft.TFTransformOutput(folders.transform_graph_dir)
+    tft_output = TransformResults(folders.transform_graph_dir)
     objective = options.task.objective(tft_output.vocabulary_by_name)
     objective.check_spec(graph_spec)
     graph_spec = without_other_readout_features(graph_spec, _readout_features(objective, graph_spec))
