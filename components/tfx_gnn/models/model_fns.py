@@ -238,7 +238,8 @@ def _model(
             f"`batching` must not be 'ego' for {network.__name__}, which would take missing neighbors for nodes. "
             "Choose 'packed', or one of the models ego_sage, ego_gat and ego_gin."
         )
-    # Graph-level tasks, SEAL and `pooling` read all nodes. Other tasks only use the last states of nodes that are read out.
+    # Graph-level tasks, SEAL and `pooling` pool all nodes. Other tasks only use the last states of nodes that are read
+    # out.
     reads_nodes_only = not any(part.task.reads_context or part.pools_nodes for part in objective.parts.values())
     arguments = {
         **_DEFAULTS,
