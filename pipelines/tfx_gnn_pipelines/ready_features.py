@@ -27,10 +27,13 @@ def features_of_task(task: PipelineTask) -> Features:
         GraphTransform then refuses.
 
     Raises:
-        ValueError: if `features` names the label, or the prediction says that the label is scaled already.
+        ValueError: if the prediction is of graphs where a plan samples around seeds, or of nodes where there are no
+            seeds, if `features` names the label, or the prediction says that the label is scaled already.
     """
     if task.preprocessing_fn:
         return task.features
+    for part in _parts(task.prediction):
+        _check_place(part, task.plan)
     features = {prefix: dict(of_set) for prefix, of_set in task.features.items()}
     for prefix, label, preparation in _labels(task.prediction):
         for place in (prefix, *_label_columns(task.plan, label)):
@@ -45,9 +48,30 @@ def features_of_task(task: PipelineTask) -> Features:
     return features
 
 
+def _parts(prediction: tasks.Task) -> list[tasks.Task]:
+    return list(prediction.tasks.values()) if isinstance(prediction, tasks.MultiTask) else [prediction]
+
+
+def _check_place(part: tasks.Task, plan: SamplingPlan | None) -> None:
+    """Checks that a label is where the examples have it: at the seeds of a plan, else in the context."""
+    if part.reads_context == (plan is None):
+        return
+    got = next(kind for kind, of_kind in tasks.TASK_KINDS.items() if of_kind is type(part))
+    if plan is None:
+        raise ValueError(
+            f"`prediction` must be of graphs where `graph_level_examples` says that each is an example; got {got!r}. "
+            "Write graph_classification or graph_regression, or give a `plan` that samples around nodes or edges."
+        )
+    raise ValueError(
+        f"`prediction` must be of seeds where `plan` samples a subgraph around each, which has the label; got {got!r}. "
+        "Write node_classification or node_regression, with `pooling: mean` to read it from all nodes of the subgraph; "
+        "or, for tables of many graphs, write `graph_level_examples` instead of `plan`."
+    )
+
+
 def _labels(prediction: tasks.Task) -> Iterator[tuple[str, str, FeaturePreparation]]:
     """Finds set, name and preparation of each label."""
-    for part in prediction.tasks.values() if isinstance(prediction, tasks.MultiTask) else [prediction]:
+    for part in _parts(prediction):
         prefix = "context" if part.reads_context else _READOUT
         if isinstance(part, (tasks.NodeClassification, tasks.GraphClassification)):
             # A class that the training split lacks is no class.

@@ -105,6 +105,28 @@ def test_mistake_is_named_with_its_place_and_the_remedy(task, tmp_path, assignme
 
 
 @pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            ["prediction={kind: graph_classification, label_feature: topic}"],
+            r"`prediction` must be of seeds where `plan` .*; got 'graph_classification'. .* `pooling: mean`",
+        ),
+        (
+            ["plan=null", "graph_level_examples={}"],
+            r"`prediction` must be of graphs where `graph_level_examples` .*; got 'node_classification'",
+        ),
+        (
+            ["plan=null", "graph_level_examples={}", "prediction={kind: link_prediction}"],
+            r"`prediction` must be of graphs where `graph_level_examples` .*; got 'link_prediction'",
+        ),
+    ],
+)
+def test_label_where_the_examples_have_none_is_refused_without_preprocessing(task, tmp_path, changes, message):
+    with pytest.raises(ValueError, match=message):
+        configured(task, read_given("", ["preprocessing_fn=''", *changes]), tmp_path)
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("graph_trainr: {}", r"`graph_trainr` must be .* got it in '.*options.yaml'. Did you mean 'graph_trainer'\?"),

@@ -14,7 +14,7 @@ task's loss and metrics.
   and GAT do;
 - "l2" (default 0) is the factor of the sum of squares of all matrices that is added to the loss;
 - "sort_edges" (default true) says whether `SortEdgesInTraining` comes first;
-- "read_nodes_only" defaults to true unless a task is graph-level or scores links by "seal";
+- "read_nodes_only" defaults to true unless a task is graph-level, scores links by "seal" or has `pooling`;
 - "shared_node_sets" holds groups of node sets, such as [["s", "t"]], that share all weights: the encoder and the
   network see them as one node set (`JoinSharedSets`), as graphs to be compared should be;
 - "learning_rate" is accepted, but used by the trainer only.
@@ -238,7 +238,8 @@ def _model(
             f"`batching` must not be 'ego' for {network.__name__}, which would take missing neighbors for nodes. "
             "Choose 'packed', or one of the models ego_sage, ego_gat and ego_gin."
         )
-    # Graph-level tasks and SEAL pool all nodes. Other tasks only use the last states of nodes that are read out.
+    # Graph-level tasks, SEAL and `pooling` pool all nodes. Other tasks only use the last states of nodes that are read
+    # out.
     reads_nodes_only = not any(part.task.reads_context or part.pools_nodes for part in objective.parts.values())
     arguments = {
         **_DEFAULTS,

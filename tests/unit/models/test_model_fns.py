@@ -132,6 +132,7 @@ def test_several_tasks_share_a_network(graph):
     ("task", "states_are_left_out"),
     [
         (CLASSES, True),
+        (NodeRegression(label_feature="price", pooling="max"), False),
         (GraphRegression(label_feature="energy"), False),
         (MultiTask(tasks={"topic": CLASSES, "energy": GraphRegression(label_feature="energy")}), False),
     ],

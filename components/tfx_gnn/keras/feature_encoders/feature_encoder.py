@@ -37,8 +37,10 @@ class FeatureEncoder(tf_keras.layers.Layer):
     The state consists of the numbers, then the embeddings of categories, each in the order of feature names.
     Options add a layer that mixes them, and dropout. If an item has several categories, ragged or not, their
     embeddings are combined by mean or sum. A value that is not a category of its table gets the row for unknown
-    values; an item without values gets zeros. A set without features, or with only features of width 0, gets a
-    `LearnedState`: one learned vector for all its items, as wide as the mixing layer or, without one, as an embedding.
+    values; an item without values gets zeros. Embeddings start at random with a mean square length of 1, as those of
+    TensorFlow's `embedding_column`, so that categories weigh as much as standardized numbers. A set without features,
+    or with only features of width 0, gets a `LearnedState`: one learned vector for all its items, as wide as the mixing
+    layer or, without one, as an embedding.
     The result is finite on every device, for padding too.
 
     Edge sets and the context get a hidden state only if the options say so; otherwise they stay unchanged, as
@@ -94,6 +96,9 @@ class FeatureEncoder(tf_keras.layers.Layer):
             self._plan.tables,
             fuse=options.fuse,
             max_dense_gradient_elements=options.max_dense_gradient_elements,
+            # Of length 1, as a standardized number. Those of Keras' default have a ninth of that at 16 units: numbers
+            # would drown the categories until the embeddings have grown.
+            embeddings_initializer=tf_keras.initializers.VarianceScaling(mode="fan_out"),
             dtype=self.dtype_policy,
             name="tables",
         )

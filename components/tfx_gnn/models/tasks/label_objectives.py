@@ -37,6 +37,8 @@ class LabelObjective(Objective):
         self.task = task
         self._place = place
         self.readout_key = place.readout_key
+        self.reads_seeds = place.reads_seeds
+        self.pools_nodes = place.pools_nodes
 
     def check_budget(self, budget: SizeConstraints, spec: GraphTensorSpec) -> None:
         """Runs the check of the label's place; see `Objective`."""

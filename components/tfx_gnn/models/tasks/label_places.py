@@ -100,15 +100,41 @@ class GraphReadout(tf_keras.layers.Layer):
         }
 
 
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class SubgraphReadout(GraphReadout):
+    """Pools the states of all nodes of each example, once for each of its `_readout` nodes.
+
+    Shapes: a scalar graph in; out float [num_readouts, width]: for each `_readout` node, the vector that
+    `GraphReadout` makes of its component.
+
+    Args:
+        pooling: as for `GraphReadout`.
+        **kwargs: arguments of `GraphReadout`.
+    """
+
+    def call(self, graph: GraphTensor) -> tf.Tensor:
+        """Pools; see the class for shapes.
+
+        Args:
+            graph: scalar graph with `_readout`.
+        """
+        vectors: Any = super().call(graph)
+        return tf.gather(vectors, readout_components(graph))
+
+
 class LabelPlace(abc.ABC):
     """Where a label feature is stored.
 
     Attributes:
         label_feature: name of the feature.
         readout_key: equal for places that read out the same values.
+        reads_seeds: as in `Objective`.
+        pools_nodes: as in `Objective`.
     """
 
     readout_key: str
+    reads_seeds: bool = False
+    pools_nodes: bool = False
 
     def __init__(self, label_feature: str) -> None:
         self.label_feature = label_feature
@@ -170,10 +196,17 @@ class ReadoutLabels(LabelPlace):
     """Labels of node set `_readout`.
 
     The budget check and the readout layer expect one node per example, connected to the seed by
-    `_readout/seed`; the objective of links replaces both.
+    `_readout/seed`; the objective of links replaces both. With `pooling`, predictions are read from all nodes of the
+    example instead of the seed.
     """
 
-    readout_key = "seed"
+    reads_seeds = True
+
+    def __init__(self, label_feature: str, *, pooling: str = "") -> None:
+        super().__init__(label_feature)
+        self._pooling = pooling
+        self.pools_nodes = bool(pooling)
+        self.readout_key = f"subgraph by {pooling}" if pooling else "seed"
 
     @property
     def description(self) -> str:
@@ -232,7 +265,9 @@ class ReadoutLabels(LabelPlace):
         return tf.gather(values, readout_components(graph))
 
     def readout_layer(self, name: str) -> Callable[[GraphTensor], tf.Tensor]:
-        """Makes the layer that reads the states of the seeds."""
+        """Makes the layer that reads the states of the seeds, or pools those of all nodes."""
+        if self._pooling:
+            return SubgraphReadout(self._pooling, name=name)
         layer: Callable[[GraphTensor], tf.Tensor] = StructuredReadout("seed", name=name)
         return layer
 

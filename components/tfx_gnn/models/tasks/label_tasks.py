@@ -82,6 +82,8 @@ class NodeClassification(_Classification):
         class_weights: "" for equal weights; "balanced" for n / (k * n_c), where n_c of the n training
             labels are of class c and k classes occur; or weights by class name, 1 for classes that are not named.
         label_smoothing: fraction of the target that is spread evenly over all classes, in [0, 1).
+        pooling: what a prediction is read from. Empty: the state of the seed. "mean", "sum", "max", or several of them
+            joined by "|": the pooled states of all nodes of the subgraph, which is then classified as a whole.
 
     Example:
         >>> task = NodeClassification(label_feature="topic", class_vocabulary="topics", class_weights={"law": 3.0})
@@ -94,6 +96,13 @@ class NodeClassification(_Classification):
         ['accuracy', 'macro_f1']
     """
 
+    pooling: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pooling:
+            check_pooling(self.pooling)
+
     def objective(
         self,
         vocabulary: Vocabulary | None = None,
@@ -103,7 +112,8 @@ class NodeClassification(_Classification):
         from tfx_gnn.models.tasks.label_objectives import ClassObjective
         from tfx_gnn.models.tasks.label_places import ReadoutLabels
 
-        return ClassObjective(self, ReadoutLabels(self.label_feature), vocabulary=vocabulary, summary=summary)
+        place = ReadoutLabels(self.label_feature, pooling=self.pooling)
+        return ClassObjective(self, place, vocabulary=vocabulary, summary=summary)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -213,6 +223,7 @@ class NodeRegression(_Regression):
         missing_values: numbers that mark a missing label in tables and raw examples, which cannot hold NaN.
             Evaluation ignores these labels. So does training, unless `mean` and `std` say that the label was scaled:
             then `preprocessing_fn` must have replaced them by NaN.
+        pooling: as for NodeClassification.
 
     Example:
         >>> from tfx_gnn.models.tasks import LabelSummary
@@ -223,6 +234,13 @@ class NodeRegression(_Regression):
         ((30.0,), (5.0,), 'huber')
     """
 
+    pooling: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pooling:
+            check_pooling(self.pooling)
+
     def objective(
         self,
         vocabulary: Vocabulary | None = None,
@@ -232,7 +250,8 @@ class NodeRegression(_Regression):
         from tfx_gnn.models.tasks.label_objectives import RegressionObjective
         from tfx_gnn.models.tasks.label_places import ReadoutLabels
 
-        return RegressionObjective(self, ReadoutLabels(self.label_feature), summary=summary)
+        place = ReadoutLabels(self.label_feature, pooling=self.pooling)
+        return RegressionObjective(self, place, summary=summary)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -40,6 +40,7 @@ class LinkObjective(LabelObjective):
         super().__init__(task, ReadoutLabels(task.label_feature))
         self._task = task
         self.readout_key = "links"
+        self.reads_seeds = False
         self.reads_pairs = True
         self.num_classes = 2
         self.input_features = (task.relation_feature,) if task.relation_feature else ()

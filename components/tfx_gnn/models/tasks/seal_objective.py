@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import tensorflow as tf
 import tf_keras
@@ -14,7 +13,7 @@ from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.metrics import CandidateAuc
 from tfx_gnn.models.pair_scoring import SubgraphScore
-from tfx_gnn.models.tasks.label_places import GraphReadout, readout_components
+from tfx_gnn.models.tasks.label_places import SubgraphReadout
 from tfx_gnn.models.tasks.link_objective import LinkObjective
 from tfx_gnn.models.tasks.output_layers import OutputLayers
 from tfx_gnn.models.tasks.pair_tasks import LinkPrediction
@@ -71,25 +70,3 @@ class SealObjective(LinkObjective):
         # In eager mode the check has been made.
         with tf.control_dependencies([] if check is None else [check]):
             return super().served_outputs(tf.identity(output), graph)
-
-
-@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class SubgraphReadout(GraphReadout):
-    """Pools the states of all nodes of each example, for each of its candidate pairs.
-
-    Shapes: a scalar graph in; out float [num_readouts, width]: for each `_readout` node, the vector that
-    `GraphReadout` makes of its component.
-
-    Args:
-        pooling: as for `GraphReadout`.
-        **kwargs: arguments of `GraphReadout`.
-    """
-
-    def call(self, graph: GraphTensor) -> tf.Tensor:
-        """Pools; see the class for shapes.
-
-        Args:
-            graph: scalar graph with `_readout`.
-        """
-        vectors: Any = super().call(graph)
-        return tf.gather(vectors, readout_components(graph))

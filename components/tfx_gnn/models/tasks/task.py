@@ -114,6 +114,7 @@ class Objective(abc.ABC):
         num_classes: number of classes; 2 (false and true) for links, 0 if no class is predicted.
         input_features: features of `_readout` that the output is computed from, so requests must have them.
         readout_key: equal for single tasks that read the same values from a graph.
+        reads_seeds: whether each prediction is for the seed of an example, which then has a single `_readout` node.
         reads_pairs: whether each `_readout` node is a pair of nodes.
         pools_nodes: whether the output depends on the states of all nodes of an example with `_readout`, which then
             has a single `_readout` node.
@@ -137,6 +138,7 @@ class Objective(abc.ABC):
     num_classes: int = 0
     input_features: tuple[str, ...] = ()
     readout_key: str = ""
+    reads_seeds: bool = False
     reads_pairs: bool = False
     pools_nodes: bool = False
 

@@ -97,9 +97,7 @@ class LabelReader:
     def __init__(self, graph_spec: GraphTensorSpec, objective: Objective) -> None:
         """Prepares to read; `graph_spec` is that of one transformed graph with labels, checked by `objective`."""
         self._objective = objective
-        self._needs_one_readout = any(
-            part.readout_key == "seed" or part.pools_nodes for part in objective.parts.values()
-        )
+        self._needs_one_readout = any(part.reads_seeds or part.pools_nodes for part in objective.parts.values())
         self._look = _make_look(objective.labels_only(graph_spec), objective)
 
     def summarize(self, files: Sequence[RecordFile]) -> tuple[dict[str, LabelSummary], int]:

@@ -154,10 +154,9 @@ def finite_checks(graph: GraphTensor, allowed: Collection[str]) -> list[tf.Opera
 
 
 def _roots(objective: Objective) -> tuple[str, ...]:
-    keys = {part.readout_key for part in objective.parts.values()}
     if any(part.reads_pairs for part in objective.parts.values()):
         return _SOURCE, _TARGET
-    return (_SEED,) if _SEED in keys else ()
+    return (_SEED,) if any(part.reads_seeds for part in objective.parts.values()) else ()
 
 
 def _ids(raw: GraphTensor, root: str) -> tf.Tensor | None:

@@ -287,7 +287,8 @@ def _trees(schema: GraphSchema, graph_spec: GraphTensorSpec, objective: Objectiv
     names = sorted(type(part.task).__name__ for part in objective.parts.values() if part.readout_key != SEED)
     if names:
         raise ValueError(
-            f"`task` must be about the seeds of examples with batching {EGO!r}; got {names}. Choose 'packed'."
+            f"`task` must be about the seeds of examples, without pooling, with batching {EGO!r}; got {names}. Choose "
+            "'packed'."
         )
     others = {
         set_key: names

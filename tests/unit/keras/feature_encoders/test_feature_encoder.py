@@ -348,3 +348,15 @@ def test_no_width_and_batches_of_graphs_are_refused():
         LearnedState(0)
     with pytest.raises(ValueError, match=r"`graph_piece` must be of a scalar graph; got one of shape \(1,\)"):
         LearnedState(2)(batched)
+
+
+@pytest.mark.parametrize("units", [4, 16])
+def test_embeddings_begin_as_long_as_a_standardized_number(units):
+    graph = tfx_gnn.homogeneous(
+        source=tf.constant([0]), target=tf.constant([1]), node_features={"color": tf.range(2000, dtype=tf.int64)}
+    )
+    encode = FeatureEncoder(graph.spec, {"embeddings": {"nodes.color": {"rows": 2000}}, "units": units})
+
+    states = encode(graph).node_sets["nodes"]["hidden_state"].numpy()
+
+    assert np.square(states).sum(axis=1).mean() == pytest.approx(1.0, rel=0.05)

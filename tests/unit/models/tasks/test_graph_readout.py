@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tfx_gnn.graph.tensor.pieces import NodeSet
+from tfx_gnn.models.tasks import NodeRegression
 from tfx_gnn.models.tasks.label_places import GraphReadout
 
 
@@ -20,6 +21,19 @@ def test_node_sets_are_pooled_one_beside_the_other(library_graph, pooling, expec
     layer = GraphReadout.from_config(GraphReadout(pooling).get_config())
 
     np.testing.assert_allclose(layer(library_graph), expected, rtol=1e-6)
+
+
+def test_a_task_about_nodes_may_read_all_nodes_of_the_subgraph(seeds):
+    task = NodeRegression(label_feature="price", pooling="mean|max")
+    objective = task.objective()
+
+    embeddings = objective.output_layers().readout(seeds).numpy()
+
+    states = np.split(seeds.node_sets["item"]["hidden_state"].numpy(), [2, 6])
+    np.testing.assert_allclose(embeddings, [[*one.mean(axis=0), *one.max(axis=0)] for one in states], rtol=1e-5)
+    assert (objective.reads_seeds, objective.pools_nodes) == (True, True)
+    alone = NodeRegression(label_feature="price").objective()
+    assert (alone.reads_seeds, alone.pools_nodes) == (True, False)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "sum", "max"])

@@ -25,6 +25,10 @@ LINKS = LinkPrediction(scoring="hadamard", hidden_units=(3,))
 CASES = {
     "color": ("seeds", COLOR),
     "price": ("seeds", PRICE),
+    "pooled color": (
+        "seeds",
+        NodeClassification(label_feature="color", num_classes=3, pooling="mean|max"),
+    ),
     "kind": ("seeds", KIND),
     "energy": ("seeds", ENERGY),
     "dot": ("pairs", LinkPrediction(loss="softmax")),

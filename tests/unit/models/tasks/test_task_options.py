@@ -53,6 +53,8 @@ def test_name_that_is_no_feature_is_refused(name: str, value: Any) -> None:
         (NodeRegression, {"mean": (1.0,), "std": (0.0,)}, "must be finite, and `std` positive"),
         (GraphRegression, {"mean": (1.0,), "std": (2.0,), "standardize": True}, "`standardize` must be False if"),
         (GraphRegression, {"pooling": "min"}, "`pooling` must be one of"),
+        (NodeClassification, {"num_classes": 2, "pooling": "mean|mean"}, "`pooling` must be one of .* got 'mean.mean'"),
+        (NodeRegression, {"pooling": "min"}, "`pooling` must be one of"),
         (LinkPrediction, {"scoring": "cosine"}, "`scoring` must be one of"),
         (LinkPrediction, {"loss": "mse"}, "`loss` must be one of"),
         (LinkPrediction, {"relation_feature": "r", "num_relations": 2}, "must be empty unless scoring='distmult'"),
