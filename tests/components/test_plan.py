@@ -12,7 +12,7 @@ from tfx_gnn_pipelines.planning.machines import MachinePrice, Prices, StepMachin
 from tfx_gnn_pipelines.planning.measurements import SAMPLE, STEPS, with_upstream
 from tfx_gnn_pipelines.planning.pipeline_plan import PipelinePlan, StepPlan, TrainingPlan
 from tfx_gnn_pipelines.planning.plan_table import print_comparison, print_plan
-from tfx_gnn_pipelines.planning.planner import plan_pipeline
+from tfx_gnn_pipelines.planning.planner import describe_load, plan_pipeline
 from tfx_gnn_pipelines.planning.quantities import (
     Point,
     Quantity,
@@ -246,6 +246,11 @@ def test_the_steps_are_those_of_the_pipeline(tiny_config):
     without_tuner = tuple(step for step in STEPS if step != "GraphTuner")
 
     assert component_ids(tiny_config) == without_tuner
+
+
+def test_a_busy_machine_is_named():
+    assert describe_load(2.0, 2) == ""
+    assert "(load 9.8 on 2 processors), so measured times are longer" in describe_load(9.79, 2)
 
 
 def test_a_step_needs_all_that_is_upstream_of_it():

@@ -25,11 +25,10 @@ def print_plan(plan: PipelinePlan, console: Console) -> None:
     for line in _sources(plan):
         console.print(line, style="dim", soft_wrap=True)
     console.print(_table(plan), width=_WIDTH)
-    console.print(
-        f"{_EXTRAPOLATED} extrapolated, with its range; others measured",
-        style="dim",
-        soft_wrap=True,
-    )
+    if any(
+        cell.origin == "extrapolated" for step in plan.steps for cell in (step.seconds, step.disk, step.memory) if cell
+    ):
+        console.print(f"{_EXTRAPOLATED} extrapolated, with its range; others measured", style="dim", soft_wrap=True)
     for line in [*_training(plan.training), *_totals(plan)]:
         console.print(line, soft_wrap=True)
     for note in plan.notes:

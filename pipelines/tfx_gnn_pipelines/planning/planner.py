@@ -78,7 +78,7 @@ def plan_pipeline(
         raise ValueError(f"`seconds` must be above 0 and finite; got {seconds}. 30 is the default.")
     if prices is not None and resources is None:
         raise ValueError("`--prices` must be given with --resources, which says what machines there are; got it alone.")
-    started = time.monotonic()
+    started, (load, *_) = time.monotonic(), os.getloadavg()
     names = [step for step in STEPS if step != "GraphTuner" or config.graph_tuner is not None]
     machines = dict.fromkeys([START, *names], this_machine())
     if resources is not None:
@@ -111,7 +111,7 @@ def plan_pipeline(
         training=training,
         currency=prices.currency if prices is not None else "",
         is_remote=resources is not None,
-        notes=tuple(_notes(config, sample, training.num_epochs.value, is_remote=resources is not None)),
+        notes=tuple(_notes(config, sample, training.num_epochs.value, load=load, is_remote=resources is not None)),
         seconds=time.monotonic() - started,
     )
 
@@ -365,14 +365,32 @@ def _training_plan(config: PipelineConfig, counts: Mapping[str, int], measured: 
     )
 
 
+def describe_load(load: float, num_processors: int) -> str:
+    """Says in a sentence that other processes make a machine slow; empty if they do not.
+
+    Args:
+        load: processes that ran or waited for a processor on average, before the measurements.
+        num_processors: processors of the machine.
+    """
+    if load <= num_processors:
+        return ""
+    return (
+        f"Other processes keep this machine busy (load {load:.1f} on {num_processors} processors), so measured "
+        "times are longer than alone."
+    )
+
+
 def _notes(
-    config: PipelineConfig, sample: SampleMeasurements | None, num_epochs: float, *, is_remote: bool
+    config: PipelineConfig, sample: SampleMeasurements | None, num_epochs: float, *, load: float, is_remote: bool
 ) -> list[str]:
     notes = []
     if sample is None:
         notes.append("Imports before the first step take some seconds, which runs do not measure and the totals lack.")
     elif not sample.is_repeated:
         notes.append("Not every step was measured at two sizes, so ranges are wide: give more --seconds.")
+    busy = describe_load(load, os.cpu_count() or 1)
+    if sample is not None and busy:
+        notes.append(busy)
     if config.graph_trainer.early_stopping_patience:
         notes.append(
             f"Training may stop early: the times are those of {num_epochs:.0f} epochs, the ranges begin at the "
