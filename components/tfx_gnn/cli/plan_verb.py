@@ -31,7 +31,7 @@ def plan(
     ] = None,
     seconds: Annotated[
         float,
-        typer.Option(help="Time to measure in. Every step runs once on a sample; then no step is measured again."),
+        typer.Option(help="Time to measure steps at other sizes in, after each has run once on a sample."),
     ] = _DEFAULT_SECONDS,
     resources: Annotated[
         str,

@@ -39,9 +39,7 @@ _OPTIONS = {
     "GraphSkewValidator": "graph_skew_validator",
     "GraphPusher": "graph_pusher",
 }
-_SAME_COST = frozenset(
-    {"num_epochs", "early_stopping_patience", "training_seed", "sampling_seed", "search_seed", "learning_rate"}
-)
+_SAME_COST = frozenset({"num_epochs", "early_stopping_patience", "training_seed", "search_seed", "learning_rate"})
 """Options that change no measurement of a step: an epoch costs the same, however many there are."""
 _MOST_RUNS = 20
 
@@ -105,8 +103,9 @@ def find_measured_runs(config: PipelineConfig) -> list[MeasuredRun]:
     """Finds the newest runs in a pipeline's root that measured steps as they are now, newest first.
 
     A step is still the same if the version of this library, the options and the user's code are those of the run, in
-    the step itself and upstream of it; numbers of epochs and seeds may differ. Runs whose steps overlapped in time
-    measured nothing, nor do runs on Beam's workers, whose arguments are not recorded.
+    the step itself and upstream of it. Numbers of epochs, the patience of early stopping, the learning rate and the
+    seeds of training and search may differ. Runs whose steps overlapped in time measured nothing, nor do runs on Beam's
+    workers, whose arguments are not recorded.
 
     Args:
         config: the pipeline.

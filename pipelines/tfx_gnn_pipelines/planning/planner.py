@@ -65,7 +65,7 @@ def plan_pipeline(
 
     Args:
         config: the pipeline.
-        seconds: time after which no step is measured at another size; above 0.
+        seconds: time to measure steps at other sizes in, after each has run once; above 0.
         resources: machines of a service; None: this machine.
         prices: what they cost; needs `resources`.
         uses_runs: whether runs in the pipeline's root count as measurements of the steps that have not changed.

@@ -131,7 +131,7 @@ def measure_sample(
     Args:
         config: the pipeline.
         folder: where the steps write; the caller removes it.
-        seconds: time after which no step is repeated.
+        seconds: time for steps to be repeated in, after all have run once; a step that has begun ends.
         steps: what to measure; steps upstream of these run, too. GraphTuner is measured as GraphTrainer.
         note: called with the name of each step that begins.
     """
@@ -148,11 +148,10 @@ def measure_sample(
     batch_size = max(*config.size_constraint_learner.batch_sizes, config.graph_trainer.batching.batch_size)
     sample = choose_sample(counted, train_split=config.graph_trainer.train_split, batch_size=batch_size)
     larger = {split: min(counted[split], _LARGER * count) for split, count in sample.items()}
-    until = begun + seconds
     wanted = {"GraphTrainer" if step == "GraphTuner" else step for step in steps}
     trial = _Trial(config, opened.source, schema, meter)
     trial.run_once(os.path.join(folder, "first"), sample, with_upstream(wanted))
-    is_repeated = True
+    until, is_repeated = time.monotonic() + seconds, True
     for name, splits in (("larger", larger), ("again", sample)) if larger != sample else ():
         again = with_upstream(wanted & _REPEATED.keys(), _REPEATED)
         is_repeated = trial.repeat(os.path.join(folder, name), splits, again, until=until) and is_repeated
