@@ -62,22 +62,23 @@ def test_two_sizes_part_what_happens_once_from_what_an_example_costs():
 
 
 def test_one_size_gives_a_range_from_nothing_to_its_whole_share():
+    # Most likely, what happens once took as long as 5,000 examples.
     found = extrapolate_seconds(_point(100, 2.0), [], 200)
 
-    assert (found.low, found.value, found.high) == pytest.approx((1.7, 8**0.5, 4.6))
+    assert (found.low, found.value, found.high) == pytest.approx((1.7, 2 + 100 * 2 / 5100, 4.6))
 
 
 def test_one_size_costs_less_for_fewer_examples_too():
     found = extrapolate_seconds(_point(200, 4.0), [], 100)
 
-    assert (found.low, found.value, found.high) == pytest.approx((1.7, 8**0.5, 4.6))
+    assert (found.low, found.value, found.high) == pytest.approx((1.7, 4 - 100 * 4 / 5200, 4.6))
 
 
-def test_bytes_of_one_size_are_in_proportion():
+def test_bytes_of_one_size_stay_or_grow_in_proportion():
     more, fewer = (extrapolate_bytes([_point(100, 1000)], count) for count in (200, 50))
 
-    assert (more.low, more.value, more.high) == (1000, 2000, 2000)
-    assert (fewer.low, fewer.value, fewer.high) == (500, 500, 1000)
+    assert (more.low, more.value, more.high) == pytest.approx((1000, 2e6**0.5, 2000))
+    assert (fewer.low, fewer.value, fewer.high) == pytest.approx((500, 5e5**0.5, 1000))
 
 
 def test_bytes_follow_the_line_through_two_sizes():

@@ -176,7 +176,7 @@ def test_more_examples_cost_between_nothing_and_their_share(config, make_run):
 
     transform = found["GraphTransform"]
     assert (transform.seconds.low, transform.seconds.high) == pytest.approx((20 * 0.85, 40 * 1.15))
-    assert transform.seconds.value == pytest.approx((20 * 40) ** 0.5)
+    assert transform.seconds.value == pytest.approx(20 + 300 * 20 / 5300)
     assert (transform.memory.value, transform.memory.high) == (506 * MIB, 2 * 506 * MIB)
 
 

@@ -333,9 +333,12 @@ def _training_plan(config: PipelineConfig, counts: Mapping[str, int], measured: 
     expected_steps = (
         training.steps_per_epoch if is_whole else math.ceil(num_trained / max(training.graphs_per_batch, 1.0))
     )
+    # A budget that was learned from a sample may hold fewer graphs than that of all examples.
+    batch_size = options.batching.batch_size or max(config.size_constraint_learner.batch_sizes)
+    fewest_steps = math.ceil(num_trained / batch_size)
     steps = Quantity(
         value=expected_steps,
-        low=expected_steps if is_whole else math.floor(expected_steps * 0.95),
+        low=expected_steps if is_whole else min(math.floor(expected_steps * 0.95), fewest_steps),
         high=expected_steps if is_whole else math.ceil(expected_steps * 1.05),
         origin="measured" if is_whole else "extrapolated",
     )

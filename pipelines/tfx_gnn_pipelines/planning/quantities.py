@@ -14,6 +14,8 @@ NOISE = 0.15
 MEMORY_NOISE = 16 * 2**20
 """Bytes by which the peak memory of the same work differs between runs."""
 
+_EXAMPLES_OF_START = 5000
+"""Examples that take a step as long as its imports and tracing, by a comparison of samples with runs."""
 _MOST_GROWTH = 2.0
 """By what factor memory may grow where nothing was measured: most of it is libraries and the model."""
 
@@ -85,8 +87,7 @@ def extrapolate_seconds(first: Point, later: Sequence[Point], num_examples: int)
 
     The first measurement has all that happens once, such as imports and tracing. The later ones do not: with two sizes
     among them, their difference is the cost of an example, up to `NOISE` of the larger one. With fewer, an example
-    costs between nothing and its share of the whole measurement, and the value is the geometric mean of both ends:
-    right up to the same factor, whichever is true.
+    costs between nothing and its share of the whole measurement, most likely what `_EXAMPLES_OF_START` implies.
     """
     more = num_examples - first.num_examples
     if not more:
@@ -94,11 +95,11 @@ def extrapolate_seconds(first: Point, later: Sequence[Point], num_examples: int)
     if len({point.num_examples for point in later}) < 2:
         # Later measurements lack what happens once, so they are closer to what an example costs.
         large = max(later or [first], key=_num_examples)
-        ends = sorted((first.cost, max(first.cost + large.cost / max(large.num_examples, 1) * more, 0.0)))
+        scaled = max(first.cost + large.cost / max(large.num_examples, 1) * more, 0.0)
         return Quantity(
-            value=math.sqrt(ends[0] * ends[1]),
-            low=ends[0] * (1 - NOISE),
-            high=ends[1] * (1 + NOISE),
+            value=first.cost + large.cost / (_EXAMPLES_OF_START + large.num_examples) * more,
+            low=min(first.cost, scaled) * (1 - NOISE),
+            high=max(first.cost, scaled) * (1 + NOISE),
             origin="extrapolated",
         )
     value, low, high = _seconds_per_example(later)
@@ -124,14 +125,13 @@ def extrapolate_bytes(points: Sequence[Point], num_examples: int) -> Quantity:
     """Extrapolates bytes on disk from one or two numbers of examples.
 
     Vocabularies and the like grow more slowly than the examples, so the upper end of the range is a line through the
-    points; with one point, through 0.
+    points; with one point, through 0. Then bytes may as well not grow at all, as those of schemas do not.
     """
     small, large = min(points, key=_num_examples), max(points, key=_num_examples)
     if num_examples == small.num_examples:
         return exactly(small.cost, "measured")
     if small.num_examples == large.num_examples:
-        scaled = large.cost * num_examples / max(large.num_examples, 1)
-        return Quantity(value=scaled, low=min(scaled, large.cost), high=max(scaled, large.cost), origin="extrapolated")
+        return _between(large.cost, large.cost * num_examples / max(large.num_examples, 1))
     more = num_examples - large.num_examples
     slope = max(large.cost - small.cost, 0.0) / (large.num_examples - small.num_examples)
     growth = slope * max(more, 0)
@@ -141,6 +141,11 @@ def extrapolate_bytes(points: Sequence[Point], num_examples: int) -> Quantity:
         high=large.cost + growth,
         origin="extrapolated",
     )
+
+
+def _between(one: float, other: float) -> Quantity:
+    """Estimates what lies between two ends: their geometric mean is wrong by the same factor, whichever is true."""
+    return Quantity(value=math.sqrt(one * other), low=min(one, other), high=max(one, other), origin="extrapolated")
 
 
 def _num_examples(point: Point) -> int:
