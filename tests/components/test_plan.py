@@ -12,7 +12,7 @@ from tfx_gnn_pipelines.planning.machines import MachinePrice, Prices, StepMachin
 from tfx_gnn_pipelines.planning.measurements import SAMPLE, STEPS, with_upstream
 from tfx_gnn_pipelines.planning.pipeline_plan import PipelinePlan, StepPlan, TrainingPlan
 from tfx_gnn_pipelines.planning.plan_table import print_comparison, print_plan
-from tfx_gnn_pipelines.planning.planner import describe_load, plan_pipeline
+from tfx_gnn_pipelines.planning.planner import describe_load, measure_in_child, plan_pipeline
 from tfx_gnn_pipelines.planning.quantities import (
     Point,
     Quantity,
@@ -281,8 +281,11 @@ def test_a_sample_runs_every_step_and_counts_every_example(tiny_config, tmp_path
     assert all(step.peak_bytes > 0 for step in measured.steps)
 
 
-def test_a_sample_runs_no_more_than_what_is_asked_for(tiny_config, tmp_path):
-    found = measure_sample(tiny_config, str(tmp_path), seconds=60.0, steps=["GraphSchemaGen"])
+def test_a_sample_in_a_process_of_its_own_runs_no_more_than_what_is_asked_for(tiny_config):
+    seen = []
 
+    found = measure_in_child(tiny_config, seconds=60.0, steps=["GraphSchemaGen"], say=seen.append)
+
+    assert "importing TFX" in seen
     assert [step.step for step in found.measured.steps] == ["reading tables", "SubgraphExampleGen", "GraphSchemaGen"]
     assert found.measured.training is None
