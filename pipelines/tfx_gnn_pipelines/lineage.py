@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ml_metadata import metadata_store
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from tfx_gnn.components.graph_pusher.stage import forget_push
 from tfx_gnn.io.leftovers import remove_output
-from tfx_gnn_pipelines.recorded_run import ERROR_PROPERTY, RUN_CONTEXT, component_id, plain_value
+from tfx_gnn_pipelines.recorded_run import ERROR_PROPERTY, PEAKS_PROPERTY, RUN_CONTEXT, component_id, plain_value
 
 _MAX_ERROR = 4000
 """Characters of an error's message that are kept."""
@@ -106,6 +107,30 @@ def record_error(metadata_path: str, error: BaseException, *, since: float) -> N
         execution.custom_properties[ERROR_PROPERTY].string_value = text[:_MAX_ERROR]
     if failed:
         store.put_executions(failed)
+
+
+def record_peak_memory(metadata_path: str, peak_between: Callable[[float, float], int]) -> None:
+    """Writes down how much memory each component of the latest run took, for those who plan the next one.
+
+    Args:
+        metadata_path: the database.
+        peak_between: returns the largest resident memory in bytes between two times, in seconds since 1970.
+    """
+    store = _open(metadata_path)
+    runs = store.get_contexts_by_type(RUN_CONTEXT) if store is not None else []
+    if store is None or not runs:
+        return
+    run = max(runs, key=lambda context: context.id)
+    peaks = {
+        execution.id: peak_between(
+            execution.create_time_since_epoch / 1000, execution.last_update_time_since_epoch / 1000
+        )
+        for execution in store.get_executions_by_context(run.id)
+        if execution.last_known_state == mlmd.Execution.COMPLETE
+    }
+    # At the run, because a change of an execution would change the time of its end.
+    run.custom_properties[PEAKS_PROPERTY].string_value = json.dumps(peaks)
+    store.put_contexts([run])
 
 
 def _open(metadata_path: str) -> metadata_store.MetadataStore | None:

@@ -14,7 +14,8 @@ from tfx_gnn.io.process_lock import process_lock
 from tfx_gnn_pipelines.assembly import build_pipeline
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
 from tfx_gnn_pipelines.finished_run import fingerprint_run, forget_finished_run, remember_finished_run
-from tfx_gnn_pipelines.lineage import close_abandoned_executions, read_latest_run, record_error
+from tfx_gnn_pipelines.lineage import close_abandoned_executions, read_latest_run, record_error, record_peak_memory
+from tfx_gnn_pipelines.process_memory import MemoryWatch
 from tfx_gnn_pipelines.run_outcome import RunOutcome, read_outcome
 
 _LOCK_FILE = ".lock"
@@ -31,9 +32,10 @@ def run_on_beam(config: PipelineConfig) -> RunOutcome:
 
 
 def _run(config: PipelineConfig, runner: LocalDagRunner | BeamDagRunner) -> RunOutcome:
-    with locked_root(config):
+    with locked_root(config), MemoryWatch() as memory:
         fingerprint = fingerprint_run(config)
         runner.run(build_pipeline(config, sqlite_metadata=True))
+        record_peak_memory(config.metadata_path, memory.peak_between)
         outcome = read_outcome(config, read_latest_run(config.metadata_path))
         remember_finished_run(config, fingerprint, outcome)
     return outcome

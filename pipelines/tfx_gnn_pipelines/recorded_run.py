@@ -17,6 +17,8 @@ METADATA_FILE = "metadata.sqlite"
 ARTIFACTS_FOLDER = "artifacts"
 ERROR_PROPERTY = "tfx_gnn_error"
 """Custom property of a failed execution with the message of its error."""
+PEAKS_PROPERTY = "tfx_gnn_peak_memory"
+"""Custom property of a run with the peak memory of its executions: JSON, bytes by number of the execution."""
 
 PIPELINE_CONTEXT = "pipeline"
 RUN_CONTEXT = "pipeline_run"
@@ -140,16 +142,17 @@ class _Database:
     def _run(self, number: int) -> RecordedRun:
         context = self._runs[number - 1]
         executions = sorted(self._store.get_executions_by_context(context.id), key=lambda execution: execution.id)
+        peaks: dict[str, int] = json.loads(context.custom_properties[PEAKS_PROPERTY].string_value or "{}")
         return RecordedRun(
             root=self._root,
             pipeline=self._pipeline,
             name=context.name,
             number=number,
             num_runs=len(self._runs),
-            steps=tuple(self._step(execution) for execution in executions),
+            steps=tuple(self._step(execution, peaks.get(str(execution.id), 0)) for execution in executions),
         )
 
-    def _step(self, execution: mlmd.Execution) -> RecordedStep:
+    def _step(self, execution: mlmd.Execution, peak_bytes: int) -> RecordedStep:
         events = self._store.get_events_by_execution_ids([execution.id])
         artifacts = {
             artifact.id: artifact
@@ -176,7 +179,7 @@ class _Database:
             )
             (inputs if event.type == mlmd.Event.INPUT else outputs).append(record)
         options = {
-            key: _parsed(plain_value(value))
+            key: parsed_value(plain_value(value))
             for key, value in sorted(execution.custom_properties.items())
             if key not in (ERROR_PROPERTY, _RESULT_PROPERTY)
         }
@@ -191,6 +194,7 @@ class _Database:
             inputs=tuple(inputs),
             outputs=tuple(outputs),
             error=_error_of(execution),
+            peak_bytes=peak_bytes,
         )
 
 
@@ -198,12 +202,12 @@ def _error_of(execution: mlmd.Execution) -> str:
     if ERROR_PROPERTY in execution.custom_properties:
         return str(execution.custom_properties[ERROR_PROPERTY].string_value)
     result = execution.custom_properties.get(_RESULT_PROPERTY)
-    parsed = _parsed(result.string_value) if result is not None else {}
+    parsed = parsed_value(result.string_value) if result is not None else {}
     return str(parsed.get("resultMessage", "")) if isinstance(parsed, dict) else ""
 
 
-def _parsed(value: str | float) -> Any:
-    """Parses options that were written as JSON; other text stays as it is."""
+def parsed_value(value: str | float) -> Any:
+    """Parses an option that was written as JSON; other text stays as it is."""
     if isinstance(value, str) and value[:1] in ("{", "[", '"', "n", "t", "f"):
         try:
             return json.loads(value)

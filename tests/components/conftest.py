@@ -6,8 +6,9 @@ import contextlib
 import dataclasses
 import os
 import shutil
+import sqlite3
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,86 @@ class FinishedTask:
 
     uris: Mapping[str, Path]
     metadata: Mapping[str, Mapping[str, Any]]
+
+
+class RunDatabase:
+    """Writes what TFX writes about runs."""
+
+    def __init__(self, root: Path) -> None:
+        from ml_metadata import metadata_store
+        from ml_metadata.proto import metadata_store_pb2 as mlmd
+
+        root.mkdir(parents=True, exist_ok=True)
+        config = mlmd.ConnectionConfig()
+        config.sqlite.filename_uri = str(root / "metadata.sqlite")
+        config.sqlite.connection_mode = mlmd.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
+        self.root, self._mlmd, self._store = root, mlmd, metadata_store.MetadataStore(config)
+        types = ("pipeline", "pipeline_run", "node")
+        self._types = {name: self._store.put_context_type(mlmd.ContextType(name=name)) for name in types}
+        self._execution_type = self._store.put_execution_type(mlmd.ExecutionType(name="step"))
+        self._artifact_type = self._store.put_artifact_type(mlmd.ArtifactType(name="Examples"))
+        self._context("pipeline", "my-pipeline")
+
+    def step(
+        self,
+        run: str,
+        component: str,
+        state: str,
+        *,
+        inputs: Sequence[int] = (),
+        outputs: Mapping[str, Path | str] | None = None,
+        properties: Mapping[str, str | float] | None = None,
+        pushed: Path | str = "",
+        times: tuple[float, float] | None = None,
+    ) -> list[int]:
+        """Writes an execution: its state, artifacts, options, and when it began and ended; returns its outputs."""
+        mlmd = self._mlmd
+        execution = mlmd.Execution(
+            type_id=self._execution_type, last_known_state=mlmd.Execution.State.Value(state.upper())
+        )
+        for name, value in (properties or {}).items():
+            kind = {int: "int_value", float: "double_value"}.get(type(value), "string_value")
+            setattr(execution.custom_properties[name], kind, value)
+        events = [self._event(artifact, "examples", mlmd.Event.INPUT) for artifact in inputs]
+        made = []
+        for name, folder in (outputs or {}).items():
+            artifact = mlmd.Artifact(type_id=self._artifact_type, uri=str(folder))
+            artifact.custom_properties["pushed_destination"].string_value = str(pushed)
+            made += self._store.put_artifacts([artifact])
+            events.append(self._event(made[-1], name, mlmd.Event.OUTPUT))
+        (number,) = self._store.put_executions([execution])
+        for event in events:
+            event.execution_id = number
+        if events:
+            self._store.put_events(events)
+        contexts = (self._context("pipeline_run", run), self._context("node", f"my-pipeline.{component}"))
+        self._store.put_attributions_and_associations(
+            [], [mlmd.Association(execution_id=number, context_id=context) for context in contexts]
+        )
+        if times is not None:
+            # The store knows no other time than now.
+            with contextlib.closing(sqlite3.connect(self.root / "metadata.sqlite")) as database, database:
+                database.execute(
+                    "UPDATE Execution SET create_time_since_epoch = ?, last_update_time_since_epoch = ? WHERE id = ?",
+                    (*(round(1000 * time) for time in times), number),
+                )
+        return made
+
+    def _context(self, kind: str, name: str) -> int:
+        found = self._store.get_context_by_type_and_name(kind, name)
+        context = self._mlmd.Context(type_id=self._types[kind], name=name)
+        return int(found.id if found else self._store.put_contexts([context])[0])
+
+    def _event(self, artifact: int, name: str, kind: int) -> Any:
+        event = self._mlmd.Event(artifact_id=artifact, type=kind)
+        event.path.steps.add(key=name)
+        return event
+
+
+@pytest.fixture(scope="session")
+def run_database() -> type[RunDatabase]:
+    """The class `RunDatabase`."""
+    return RunDatabase
 
 
 @pytest.fixture(scope="session")

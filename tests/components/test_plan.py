@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import pytest
-from typer.testing import CliRunner
 
-from tfx_gnn.cli import app
 from tfx_gnn.io.plain_console import PlainConsole
+from tfx_gnn_pipelines.planning.earlier_runs import ActualStep
 from tfx_gnn_pipelines.planning.machines import MachinePrice, Prices, StepMachines, machines_of, read_prices
-from tfx_gnn_pipelines.planning.pipeline_plan import STEPS, PipelinePlan, StepPlan, plan_pipeline
+from tfx_gnn_pipelines.planning.measurements import SAMPLE, STEPS, with_upstream
+from tfx_gnn_pipelines.planning.pipeline_plan import PipelinePlan, StepPlan, TrainingPlan
 from tfx_gnn_pipelines.planning.plan_table import print_comparison, print_plan
+from tfx_gnn_pipelines.planning.planner import describe_load, measure_in_child, plan_pipeline
 from tfx_gnn_pipelines.planning.quantities import (
     Point,
     Quantity,
@@ -23,7 +23,6 @@ from tfx_gnn_pipelines.planning.quantities import (
     largest,
     total,
 )
-from tfx_gnn_pipelines.planning.recorded_costs import ActualStep
 from tfx_gnn_pipelines.planning.sample_run import choose_sample, measure_sample
 from tfx_gnn_pipelines.resources import Accelerator, ComponentResources, CustomJob, Resources
 
@@ -63,9 +62,23 @@ def test_two_sizes_part_what_happens_once_from_what_an_example_costs():
 
 
 def test_one_size_gives_a_range_from_nothing_to_its_whole_share():
+    # Most likely, what happens once took as long as 5,000 examples.
     found = extrapolate_seconds(_point(100, 2.0), [], 200)
 
-    assert (found.low, found.value, found.high) == pytest.approx((1.7, 3.0, 4.3))
+    assert (found.low, found.value, found.high) == pytest.approx((1.7, 2 + 100 * 2 / 5100, 4.6))
+
+
+def test_one_size_costs_less_for_fewer_examples_too():
+    found = extrapolate_seconds(_point(200, 4.0), [], 100)
+
+    assert (found.low, found.value, found.high) == pytest.approx((1.7, 4 - 100 * 4 / 5200, 4.6))
+
+
+def test_bytes_of_one_size_stay_or_grow_in_proportion():
+    more, fewer = (extrapolate_bytes([_point(100, 1000)], count) for count in (200, 50))
+
+    assert (more.low, more.value, more.high) == pytest.approx((1000, 2e6**0.5, 2000))
+    assert (fewer.low, fewer.value, fewer.high) == pytest.approx((500, 5e5**0.5, 1000))
 
 
 def test_bytes_follow_the_line_through_two_sizes():
@@ -75,11 +88,15 @@ def test_bytes_follow_the_line_through_two_sizes():
 
 
 def test_memory_that_does_not_grow_stays_and_memory_that_grows_is_extrapolated():
-    flat = extrapolate_memory(500 * MIB, [_point(400, 101 * MIB), _point(100, 100 * MIB)], 1000)
-    growing = extrapolate_memory(500 * MIB, [_point(400, 400 * MIB), _point(100, 100 * MIB)], 1000)
+    first = _point(100, 500 * MIB)
+
+    flat = extrapolate_memory(first, [_point(400, 101 * MIB), _point(100, 100 * MIB)], 1000)
+    growing = extrapolate_memory(first, [_point(400, 400 * MIB), _point(100, 100 * MIB)], 1000)
+    unknown = extrapolate_memory(first, [], 1000)
 
     assert (flat.value, flat.high) == (500 * MIB, 503 * MIB)
     assert growing.value == 1400 * MIB
+    assert (unknown.value, unknown.high) == (500 * MIB, 1000 * MIB)
 
 
 def test_the_sample_is_all_of_little_data_and_a_few_batches_of_much():
@@ -147,18 +164,31 @@ def _plan(memory_gb):
             disk=exactly(2048, "measured"),
             memory=memory,
             machines=machines,
+            source="runs/shop@2",
         ),
-        StepPlan(step="GraphPusher", num_examples=None, seconds=None, disk=None, memory=None, machines=machines),
+        StepPlan(
+            step="GraphPusher",
+            num_examples=None,
+            seconds=exactly(0.0, "measured"),
+            disk=exactly(0, "measured"),
+            memory=exactly(0, "measured"),
+            machines=machines,
+            source=SAMPLE,
+        ),
     ]
+    one = exactly(1.0, "measured")
+    training = TrainingPlan(
+        num_epochs=one, steps_per_epoch=one, num_steps=one, seconds_per_step=one, batch_bytes=0, num_parameters=7
+    )
     return PipelinePlan(
         name="shop",
         num_examples={"train": 900, "val": 100},
         sample={"train": 90, "val": 10},
         steps=tuple(steps),
-        training=None,
+        training=training,
         currency="EUR",
         is_remote=True,
-        notes=("No time was left for GraphPusher.",),
+        notes=("Beam's steps were measured in one process.",),
         seconds=12.0,
     )
 
@@ -172,7 +202,8 @@ def test_a_plan_prints_ranges_machine_hours_and_money_on_80_columns(capsys):
         "4.00 (2.00-6.00) machine-hours",
         "2.00 (1.00-3.00) EUR",
         "8 GiB (8-9 GiB)",
-        "?",
+        "measured by the run runs/shop@2: GraphTrainer",
+        "measured on a sample of 100 in 12 s: GraphPusher",
         "1,000",
     ):
         assert part in text
@@ -192,7 +223,7 @@ def test_a_step_that_needs_more_memory_than_its_machine_has_fails_the_plan(capsy
 
 
 def test_a_run_stands_beside_the_plan(capsys):
-    actual = [ActualStep(step="GraphTrainer", state="complete", seconds=90.0, disk=4096)]
+    actual = [ActualStep(step="GraphTrainer", state="complete", seconds=90.0, disk=4096, memory=2**30)]
 
     print_comparison(_plan(16), actual, "runs/shop", PlainConsole(width=80))
 
@@ -200,6 +231,8 @@ def test_a_run_stands_beside_the_plan(capsys):
     assert "against runs/shop" in text
     assert "1 min 30 s" in text
     assert "4 KiB" in text
+    assert "1 GiB" in text
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_the_largest_memory_keeps_the_largest_ends():
@@ -216,6 +249,16 @@ def test_the_steps_are_those_of_the_pipeline(tiny_config):
     assert component_ids(tiny_config) == without_tuner
 
 
+def test_a_busy_machine_is_named():
+    assert describe_load(2.0, 2) == ""
+    assert "(load 9.8 on 2 processors), so measured times are longer" in describe_load(9.79, 2)
+
+
+def test_a_step_needs_all_that_is_upstream_of_it():
+    assert with_upstream({"GraphSchemaGen"}) == {"SubgraphExampleGen", "GraphSchemaGen"}
+    assert "GraphExampleValidator" not in with_upstream({"GraphPusher"})
+
+
 def test_remote_tables_are_refused_with_what_to_give(tiny_config):
     config = dataclasses.replace(tiny_config, tables_dir="gs://bucket/tables")
 
@@ -230,17 +273,19 @@ def test_a_sample_runs_every_step_and_counts_every_example(tiny_config, tmp_path
 
     found = measure_sample(config, str(tmp_path), seconds=60.0)
 
-    assert {step.step for step in found.steps} >= set(STEPS) - {"GraphTuner"}
-    assert found.sample == found.num_examples
-    assert found.training is not None
-    assert found.training.steps_per_epoch >= 1
-    assert all(step.peak_bytes > 0 for step in found.steps)
+    measured = found.measured
+    assert {step.step for step in measured.steps} >= set(STEPS) - {"GraphTuner"}
+    assert measured.num_examples == found.counted
+    assert measured.training is not None
+    assert measured.training.steps_per_epoch >= 1
+    assert all(step.peak_bytes > 0 for step in measured.steps)
 
 
-def test_the_command_says_what_it_had_no_time_for(tiny_project):
-    result = CliRunner().invoke(app, ["plan", "tiny_project.task:TASK", "--seconds", "0.001", "--json"])
+def test_a_sample_in_a_process_of_its_own_runs_no_more_than_what_is_asked_for(tiny_config):
+    seen = []
 
-    plan = json.loads(result.stdout)
-    assert result.exit_code == 0
-    assert sum(plan["num_examples"].values()) > 0
-    assert "No time was left for SubgraphExampleGen" in plan["notes"][0]
+    found = measure_in_child(tiny_config, seconds=60.0, steps=["GraphSchemaGen"], say=seen.append)
+
+    assert "importing TFX" in seen
+    assert [step.step for step in found.measured.steps] == ["reading tables", "SubgraphExampleGen", "GraphSchemaGen"]
+    assert found.measured.training is None

@@ -5,73 +5,30 @@ import shutil
 import time
 
 import pytest
-from ml_metadata import metadata_store
-from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from tfx_gnn_pipelines.lineage import record_error
 from tfx_gnn_pipelines.recorded_run import METADATA_FILE, newest_root, read_run
 
 
-class _Metadata:
-    """Writes what TFX writes about runs."""
-
-    def __init__(self, root):
-        root.mkdir(parents=True, exist_ok=True)
-        config = mlmd.ConnectionConfig()
-        config.sqlite.filename_uri = str(root / METADATA_FILE)
-        config.sqlite.connection_mode = mlmd.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
-        self.root, self.store = root, metadata_store.MetadataStore(config)
-        types = ("pipeline", "pipeline_run", "node")
-        self.types = {name: self.store.put_context_type(mlmd.ContextType(name=name)) for name in types}
-        self.execution_type = self.store.put_execution_type(mlmd.ExecutionType(name="step"))
-        self.artifact_type = self.store.put_artifact_type(mlmd.ArtifactType(name="Examples"))
-        self.context("pipeline", "my-pipeline")
-
-    def context(self, kind, name):
-        found = self.store.get_context_by_type_and_name(kind, name)
-        return found.id if found else self.store.put_contexts([mlmd.Context(type_id=self.types[kind], name=name)])[0]
-
-    def step(self, run, component, state, *, inputs=(), output="", properties=()):
-        execution = mlmd.Execution(type_id=self.execution_type, last_known_state=state)
-        for name, value in dict(properties).items():
-            execution.custom_properties[name].string_value = value
-        events = [self._event(artifact, "examples", mlmd.Event.INPUT) for artifact in inputs]
-        made = 0
-        if output:
-            artifact = mlmd.Artifact(type_id=self.artifact_type, uri=output)
-            artifact.custom_properties["pushed_destination"].string_value = f"{self.root}/serving/4"
-            (made,) = self.store.put_artifacts([artifact])
-            events.append(self._event(made, "examples", mlmd.Event.OUTPUT))
-        (number,) = self.store.put_executions([execution])
-        for event in events:
-            event.execution_id = number
-        if events:
-            self.store.put_events(events)
-        contexts = (self.context("pipeline_run", run), self.context("node", f"my-pipeline.{component}"))
-        self.store.put_attributions_and_associations(
-            [], [mlmd.Association(execution_id=number, context_id=context) for context in contexts]
-        )
-        return made
-
-    @staticmethod
-    def _event(artifact, name, kind):
-        event = mlmd.Event(artifact_id=artifact, type=kind)
-        event.path.steps.add(key=name)
-        return event
-
-
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
+def root(tmp_path_factory, run_database):
     """A root with two runs: one that pushed, and one that failed."""
     root = tmp_path_factory.mktemp("runs") / "task"
-    metadata = _Metadata(root)
+    metadata = run_database(root)
     folder = root / "artifacts" / "Gen" / "examples" / "1"
     folder.mkdir(parents=True)
     options = {"plan": json.dumps({"hops": [1, 2]}), "name": "none of JSON", "flag": "true"}
-    made = metadata.step("first", "Gen", mlmd.Execution.COMPLETE, output=str(folder), properties=options)
-    metadata.step("first", "Pusher", mlmd.Execution.COMPLETE, inputs=[made], output=str(root / "elsewhere"))
-    metadata.step("second", "Gen", mlmd.Execution.CACHED)
-    metadata.step("second", "Pusher", mlmd.Execution.FAILED, inputs=[made])
+    made = metadata.step("first", "Gen", "complete", outputs={"examples": folder}, properties=options)
+    metadata.step(
+        "first",
+        "Pusher",
+        "complete",
+        inputs=made,
+        outputs={"examples": root / "elsewhere"},
+        pushed=root / "serving" / "4",
+    )
+    metadata.step("second", "Gen", "cached")
+    metadata.step("second", "Pusher", "failed", inputs=made)
     record_error(str(root / METADATA_FILE), ValueError("of a later run"), since=time.time() + 60)
     record_error(str(root / METADATA_FILE), ValueError("too bad"), since=0.0)
     return root
@@ -147,8 +104,8 @@ def test_mistakes_name_what_is_there(root, tmp_path):
         read_run(str(tmp_path))
 
 
-def test_an_empty_database_has_no_run(tmp_path):
-    _Metadata(tmp_path)
+def test_an_empty_database_has_no_run(tmp_path, run_database):
+    run_database(tmp_path)
 
     with pytest.raises(FileNotFoundError, match=r"where none has started"):
         read_run(str(tmp_path))

@@ -10,8 +10,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tfx_gnn_pipelines.config import PipelineConfig
 
 # tf_keras draws seeds from a range of floats; TFX 1.21 calls what protobuf 6 renamed.
 pytestmark = pytest.mark.filterwarnings(
@@ -37,11 +41,9 @@ class TinyPipeline:
         self.root = folder / "root"
         shutil.copytree(TINY_PROJECT, self.package)
 
-    def run(self, runner: str = "local") -> dict[str, str]:
-        """Runs the pipeline; gives the state of each component in this run."""
+    def config(self) -> PipelineConfig:
+        """Reads the project as it is now."""
         from tfx_gnn_pipelines.config import quickstart
-        from tfx_gnn_pipelines.lineage import read_latest_run
-        from tfx_gnn_pipelines.local_runs import run_locally, run_on_beam
         from tfx_gnn_pipelines.task import load_task
 
         # As in a new process, nothing of an earlier version of the user's code is left.
@@ -51,7 +53,14 @@ class TinyPipeline:
         config = quickstart(load_task("tiny_project.task:TASK"), root=str(self.root))
         # Six examples in the test split do not show that a model is better than the baseline.
         evaluator = dataclasses.replace(config.graph_evaluator, baseline_confidence=0.0)
-        config = dataclasses.replace(config, graph_evaluator=evaluator)
+        return dataclasses.replace(config, graph_evaluator=evaluator)
+
+    def run(self, runner: str = "local") -> dict[str, str]:
+        """Runs the pipeline; gives the state of each component in this run."""
+        from tfx_gnn_pipelines.lineage import read_latest_run
+        from tfx_gnn_pipelines.local_runs import run_locally, run_on_beam
+
+        config = self.config()
         {"local": run_locally, "beam": run_on_beam}[runner](config)
         return {run.component: run.state for run in read_latest_run(config.metadata_path)}
 
@@ -85,6 +94,16 @@ def pipeline(finished):
 
 def cached(states):
     return [component for component, state in states.items() if state == "cached"]
+
+
+def test_a_plan_after_the_run_knows_every_step_from_it(pipeline):
+    from tfx_gnn_pipelines.planning.earlier_runs import find_measured_runs
+
+    (run,) = find_measured_runs(pipeline.config())
+
+    assert run.has_same_tables
+    assert len({step.step for step in run.measured.steps}) == 9
+    assert all(step.seconds > 0 and step.peak_bytes > 2**26 for step in run.measured.steps)
 
 
 @pytest.mark.parametrize("runner", ["local", "beam"])

@@ -30,7 +30,8 @@ def plan(
         typer.Option("--set", help="One option, as for `run`; repeatable.", metavar="NAME=VALUE", show_default=False),
     ] = None,
     seconds: Annotated[
-        float, typer.Option(help="Time to measure in. A step that has begun ends; no other one begins then.")
+        float,
+        typer.Option(help="Time to measure steps at other sizes in, after each has run once on a sample."),
     ] = _DEFAULT_SECONDS,
     resources: Annotated[
         str,
@@ -49,26 +50,35 @@ def plan(
     against: Annotated[
         str,
         typer.Option(
-            help="Run to set beside the plan: ROOT of a pipeline for its latest run, or ROOT@N.",
+            help="Run to set beside the plan, which then ignores all runs: ROOT of a pipeline for its latest run, or "
+            "ROOT@N.",
             metavar="RUN",
             show_default=False,
         ),
     ] = "",
+    root: Annotated[
+        str,
+        typer.Option(help="Folder of the pipeline's runs, which are measurements, too.", show_default="runs/TASK"),
+    ] = "",
+    ignore_runs: Annotated[
+        bool, typer.Option("--ignore-runs", help="Measure every step anew, even those that a run has measured.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Tell what a pipeline costs before it is paid: examples, disk, steps, memory, time, machines and money.
 
-    Counts the examples in the tables, runs each step on a sample of them, and extrapolates. Nothing is kept. Exits with
-    1 if a step needs more memory than its machine has.
+    Counts the examples in the tables, and extrapolates the cost of each step from the newest run in the root that
+    executed the same step, or else from running it on a sample. Nothing is kept. Exits with 1 if a step needs more
+    memory than its machine has.
     """
     import dataclasses
 
     from rich.console import Console
 
+    from tfx_gnn_pipelines.planning.earlier_runs import read_actual_steps
     from tfx_gnn_pipelines.planning.machines import read_prices
-    from tfx_gnn_pipelines.planning.pipeline_plan import plan_pipeline
     from tfx_gnn_pipelines.planning.plan_table import print_comparison, print_plan
-    from tfx_gnn_pipelines.planning.recorded_costs import read_actual_steps
+    from tfx_gnn_pipelines.planning.planner import plan_pipeline
     from tfx_gnn_pipelines.project import read_config
     from tfx_gnn_pipelines.resources import read_resources
 
@@ -77,17 +87,18 @@ def plan(
         is_remote=bool(resources),
         options_file=options,
         assignments=set_ or [],
-        shortcuts={"tables_dir": tables} if tables else {},
+        shortcuts={name: value for name, value in {"tables_dir": tables, "root": root}.items() if value},
     )
     machines = read_resources(resources) if resources else None
     their_prices = read_prices(prices) if prices else None
     actual = read_actual_steps(against) if against else ()
-    with Console(stderr=True).status("measuring a sample") as status:
+    with Console(stderr=True).status("reading earlier runs") as status:
         found = plan_pipeline(
             config,
             seconds=seconds,
             resources=machines,
             prices=their_prices,
+            uses_runs=not ignore_runs and not against,
             say=lambda step: status.update(f"measuring a sample: {step}"),
         )
     if as_json:

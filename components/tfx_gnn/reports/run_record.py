@@ -44,6 +44,7 @@ class RecordedStep:
         inputs: artifacts that it read.
         outputs: artifacts that it made; for a cached step, those that it reused.
         error: why it failed; empty if it did not, or if nobody wrote it down.
+        peak_bytes: largest resident memory of its process; 0 if nobody wrote it down.
     """
 
     component: str
@@ -55,6 +56,7 @@ class RecordedStep:
     inputs: tuple[RecordedArtifact, ...]
     outputs: tuple[RecordedArtifact, ...]
     error: str
+    peak_bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

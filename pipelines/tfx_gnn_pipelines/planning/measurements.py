@@ -1,10 +1,63 @@
-"""What a sample run measures of each step, of the training, and in all."""
+"""What a sample, or an earlier run, measured of each step, of the training, and in all."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Mapping
+
+from tfx_gnn_pipelines.config import PipelineConfig
 
 READING = "reading tables"
+SAMPLE = "a sample"
+"""What measured, if it was no run."""
+
+UPSTREAM: Mapping[str, tuple[str, ...]] = {
+    "SubgraphExampleGen": (),
+    "GraphSchemaGen": ("SubgraphExampleGen",),
+    "GraphExampleValidator": ("GraphSchemaGen",),
+    "GraphTransform": ("GraphSchemaGen",),
+    "SizeConstraintLearner": ("GraphTransform",),
+    "GraphTuner": ("SizeConstraintLearner",),
+    "GraphTrainer": ("SizeConstraintLearner",),
+    "GraphEvaluator": ("GraphTrainer",),
+    "GraphSkewValidator": ("GraphTrainer",),
+    "GraphPusher": ("GraphTrainer",),
+}
+"""All components in the order in which they run, and whose outputs decide what they work on."""
+STEPS = tuple(UPSTREAM)
+"""Their ids; TFX, which knows them too, takes long to import."""
+
+
+def examples_of_step(step: str, config: PipelineConfig, num_examples: Mapping[str, int]) -> int:
+    """Counts the examples that a step works on; 0 for GraphPusher.
+
+    Args:
+        step: its component's id.
+        config: the pipeline.
+        num_examples: examples of the pipeline, by split.
+    """
+    trainer, evaluator, skew = config.graph_trainer, config.graph_evaluator, config.graph_skew_validator
+    if step == "GraphPusher":
+        return 0
+    if step in ("GraphTuner", "GraphTrainer"):
+        return num_examples.get(trainer.train_split, 0) + num_examples.get(trainer.eval_split, 0)
+    if step == "GraphEvaluator":
+        return sum(num_examples.get(split, 0) for split in {evaluator.split, evaluator.baseline_split})
+    if step == "GraphSkewValidator":
+        return sum(min(num_examples.get(split, 0), skew.max_examples) for split in skew.splits or num_examples)
+    return sum(num_examples.values())
+
+
+def with_upstream(steps: Collection[str], upstream: Mapping[str, tuple[str, ...]] = UPSTREAM) -> frozenset[str]:
+    """Returns steps and all those without which they cannot run."""
+    found: set[str] = set()
+    waiting = list(steps)
+    while waiting:
+        step = waiting.pop()
+        if step not in found:
+            found.add(step)
+            waiting += upstream[step]
+    return frozenset(found)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -15,7 +68,6 @@ class StepMeasurement:
         step: the component's id, or `READING` for the part of SubgraphExampleGen that always reads all tables.
         num_examples: examples that the step worked on.
         seconds: duration.
-        cpu_seconds: time of processors, over all threads.
         peak_bytes: largest resident memory of the process, without those that it starts.
         growth_bytes: how much more that is than the memory at the start of the step.
         output_bytes: bytes of the files that it wrote.
@@ -24,7 +76,6 @@ class StepMeasurement:
     step: str
     num_examples: int
     seconds: float
-    cpu_seconds: float
     peak_bytes: int
     growth_bytes: int
     output_bytes: int
@@ -32,10 +83,11 @@ class StepMeasurement:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingMeasurement:
-    """What was seen of the training of a sample.
+    """What was seen of a training.
 
     Attributes:
-        num_epochs: epochs of the sample's training.
+        num_epochs: its epochs.
+        stopped_early: whether it ended before its last epoch.
         seconds_per_step: duration of a step after the first epoch.
         seconds_per_epoch: duration of an epoch after the first one, with evaluation and checkpoint.
         steps_per_epoch: steps of such an epoch.
@@ -47,6 +99,7 @@ class TrainingMeasurement:
     """
 
     num_epochs: int
+    stopped_early: bool
     seconds_per_step: float
     seconds_per_epoch: float
     steps_per_epoch: int
@@ -58,26 +111,40 @@ class TrainingMeasurement:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Measurements:
+    """What a sample, or an earlier run, found.
+
+    Attributes:
+        source: `SAMPLE`, or the run, such as "runs/shop@2".
+        num_examples: by split, examples of the first pass over the steps.
+        steps: executions of steps in their order; the first one of each step has all that happens once.
+        training: the training; None if the trainer did not run.
+        record_bytes: mean size of a transformed example in memory; 0 without `training`.
+        tfx_bytes: memory that TFX takes in addition to `StepMeasurement.peak_bytes`.
+    """
+
+    source: str
+    num_examples: dict[str, int]
+    steps: tuple[StepMeasurement, ...]
+    training: TrainingMeasurement | None
+    record_bytes: float
+    tfx_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class SampleMeasurements:
     """What a sample run found.
 
     Attributes:
-        num_examples: by split, examples of the whole pipeline, counted in the tables.
-        sample: by split, examples of the first pass over the steps.
-        steps: executions of steps in their order; the first one of each step has all that happens once. Steps for which
-            no time was left are not among them.
-        training: the training; None if no time was left for it.
-        record_bytes: mean size of a transformed example in memory; 0 without `training`.
+        counted: by split, examples of the whole pipeline, counted in the tables.
+        measured: the measurements.
         start_seconds: time before and between the steps, which is that of imports.
-        tfx_bytes: memory that importing TFX takes; None if no time was left for it.
+        is_repeated: whether time was left to measure every step at two sizes.
         seconds: duration of the run.
     """
 
-    num_examples: dict[str, int]
-    sample: dict[str, int]
-    steps: tuple[StepMeasurement, ...]
-    training: TrainingMeasurement | None
-    record_bytes: float
+    counted: dict[str, int]
+    measured: Measurements
     start_seconds: float
-    tfx_bytes: int | None
+    is_repeated: bool
     seconds: float

@@ -9,29 +9,26 @@ from rich.console import Console
 from rich.table import Table
 
 from tfx_gnn.reports.number_texts import as_bytes, as_duration
-from tfx_gnn_pipelines.planning.pipeline_plan import PipelinePlan, TrainingPlan
+from tfx_gnn_pipelines.planning.earlier_runs import ActualStep
+from tfx_gnn_pipelines.planning.measurements import SAMPLE
+from tfx_gnn_pipelines.planning.pipeline_plan import START, PipelinePlan, TrainingPlan
 from tfx_gnn_pipelines.planning.quantities import Quantity
-from tfx_gnn_pipelines.planning.recorded_costs import ActualStep
 
 _WIDTH = 80
 _EXTRAPOLATED = "~"
-_UNKNOWN = "?"
 
 
 def print_plan(plan: PipelinePlan, console: Console) -> None:
-    """Prints the steps, the training, totals, notes and, as the last line, the verdict."""
+    """Prints the steps, what measured them, the training, totals, notes and, as the last line, the verdict."""
     counts = ", ".join(f"{count:,} {split}" for split, count in plan.num_examples.items())
-    tried = sum(plan.sample.values())
-    is_whole = plan.sample == plan.num_examples
     console.print(f"{plan.name}: {sum(plan.num_examples.values()):,} examples ({counts}), counted", soft_wrap=True)
-    sample = "all of them" if is_whole else f"a sample of {tried:,}"
-    console.print(f"measured on {sample} in {as_duration(plan.seconds)}", style="dim", soft_wrap=True)
+    for line in _sources(plan):
+        console.print(line, style="dim", soft_wrap=True)
     console.print(_table(plan), width=_WIDTH)
-    console.print(
-        f"{_EXTRAPOLATED} extrapolated from the sample, with its range; others measured",
-        style="dim",
-        soft_wrap=True,
-    )
+    if any(
+        cell.origin == "extrapolated" for step in plan.steps for cell in (step.seconds, step.disk, step.memory) if cell
+    ):
+        console.print(f"{_EXTRAPOLATED} extrapolated, with its range; others measured", style="dim", soft_wrap=True)
     for line in [*_training(plan.training), *_totals(plan)]:
         console.print(line, soft_wrap=True)
     for note in plan.notes:
@@ -42,6 +39,24 @@ def print_plan(plan: PipelinePlan, console: Console) -> None:
     console.print(verdict, style="red" if plan.objections else "green")
 
 
+def _sources(plan: PipelinePlan) -> list[str]:
+    """Says what measured which steps; without names if one measured all."""
+    by_source: dict[str, list[str]] = {}
+    for step in plan.steps:
+        if step.step != START:
+            by_source.setdefault(step.source, []).append(step.step)
+    lines = []
+    for source, names in by_source.items():
+        what = f"the run {source}"
+        if source == SAMPLE:
+            is_whole = plan.sample == plan.num_examples
+            what = "all examples" if is_whole else f"a sample of {sum(plan.sample.values()):,}"
+            what += f" in {as_duration(plan.seconds)}"
+        measured = f"measured {'on' if source == SAMPLE else 'by'} {what}"
+        lines.append(measured if len(by_source) == 1 else f"{measured}: {', '.join(names)}")
+    return lines
+
+
 def _table(plan: PipelinePlan) -> Table:
     has_money = plan.money is not None
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
@@ -49,13 +64,12 @@ def _table(plan: PipelinePlan) -> Table:
         table.add_column(title, justify="left" if title == "step" else "right", no_wrap=True)
     for step in plan.steps:
         examples = "" if step.num_examples is None else f"{step.num_examples.value:,.0f}"
-        is_start = step.disk is None and step.memory is None and step.seconds is not None
         row = [
             step.step,
             examples,
             _cell(step.seconds, as_duration),
-            "" if is_start else _cell(step.disk, _bytes),
-            "" if is_start else _cell(step.memory, _bytes),
+            _cell(step.disk, _bytes),
+            _cell(step.memory, _bytes),
         ]
         table.add_row(
             *row, *([_cell(step.money, _amount)] if has_money else []), style="red" if step.lacks_memory else ""
@@ -66,7 +80,7 @@ def _table(plan: PipelinePlan) -> Table:
 def _cell(quantity: Quantity | None, text: Callable[[float], str]) -> str:
     """Formats a quantity; an extrapolated one with its range below."""
     if quantity is None:
-        return _UNKNOWN
+        return ""
     mark = _EXTRAPOLATED if quantity.origin == "extrapolated" else ""
     low, high = text(quantity.low), text(quantity.high)
     more = f"\n{_range(low, high)}" if quantity.origin == "extrapolated" and low != high else ""
@@ -92,9 +106,7 @@ def _with_range(quantity: Quantity, text: Callable[[float], str]) -> str:
     return value if low == high else f"{value} ({_range(low, high)})"
 
 
-def _training(training: TrainingPlan | None) -> list[str]:
-    if training is None:
-        return []
+def _training(training: TrainingPlan) -> list[str]:
     batch = f", {as_bytes(training.batch_bytes)} a padded batch" if training.batch_bytes else ""
     steps = _with_range(training.num_steps, _count)
     each = f"{training.num_epochs.value:.0f} epochs of {_with_range(training.steps_per_epoch, _count)}"
@@ -127,11 +139,11 @@ def _totals(plan: PipelinePlan) -> list[str]:
 
 
 def print_comparison(plan: PipelinePlan, actual: Sequence[ActualStep], place: str, console: Console) -> None:
-    """Prints the planned seconds and bytes of each step beside those of a run."""
+    """Prints the planned seconds, bytes and memory of each step beside those of a run."""
     by_step = {step.step: step for step in plan.steps}
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     table.add_column("step", no_wrap=True)
-    for title in ("planned", "actual", "planned", "actual"):
+    for title in ("planned", "actual") * 3:
         table.add_column(title, justify="right", no_wrap=True)
     for one in actual:
         planned = by_step.get(one.step)
@@ -141,6 +153,8 @@ def print_comparison(plan: PipelinePlan, actual: Sequence[ActualStep], place: st
             as_duration(one.seconds) if one.state == "complete" else one.state,
             _cell(planned.disk if planned else None, _bytes),
             _bytes(one.disk),
+            _cell(planned.memory if planned else None, _bytes),
+            _bytes(one.memory) if one.memory else "",
         )
-    console.print(f"against {place}: time and disk", soft_wrap=True)
+    console.print(f"against {place}: time, disk and peak memory", soft_wrap=True)
     console.print(table, width=_WIDTH)

@@ -14,6 +14,11 @@ NOISE = 0.15
 MEMORY_NOISE = 16 * 2**20
 """Bytes by which the peak memory of the same work differs between runs."""
 
+_EXAMPLES_OF_START = 5000
+"""Examples that take a step as long as its imports and tracing, by a comparison of samples with runs."""
+_MOST_GROWTH = 2.0
+"""By what factor memory may grow where nothing was measured: most of it is libraries and the model."""
+
 _CERTAINTY: tuple[Origin, ...] = ("counted", "measured", "extrapolated")
 
 
@@ -82,12 +87,22 @@ def extrapolate_seconds(first: Point, later: Sequence[Point], num_examples: int)
 
     The first measurement has all that happens once, such as imports and tracing. The later ones do not: with two sizes
     among them, their difference is the cost of an example, up to `NOISE` of the larger one. With fewer, an example
-    costs between nothing and its share of the whole measurement.
+    costs between nothing and its share of the whole measurement, most likely what `_EXAMPLES_OF_START` implies.
     """
-    if num_examples <= first.num_examples:
-        return with_noise(first.cost, "measured")
-    value, low, high = _seconds_per_example(first, later)
     more = num_examples - first.num_examples
+    if not more:
+        return with_noise(first.cost, "measured")
+    if len({point.num_examples for point in later}) < 2:
+        # Later measurements lack what happens once, so they are closer to what an example costs.
+        large = max(later or [first], key=_num_examples)
+        scaled = max(first.cost + large.cost / max(large.num_examples, 1) * more, 0.0)
+        return Quantity(
+            value=first.cost + large.cost / (_EXAMPLES_OF_START + large.num_examples) * more,
+            low=min(first.cost, scaled) * (1 - NOISE),
+            high=max(first.cost, scaled) * (1 + NOISE),
+            origin="extrapolated",
+        )
+    value, low, high = _seconds_per_example(later)
     return Quantity(
         value=first.cost + value * more,
         low=first.cost * (1 - NOISE) + low * more,
@@ -96,13 +111,10 @@ def extrapolate_seconds(first: Point, later: Sequence[Point], num_examples: int)
     )
 
 
-def _seconds_per_example(first: Point, later: Sequence[Point]) -> tuple[float, float, float]:
-    large = max([first, *later], key=lambda point: point.num_examples)
-    small = min(later, key=lambda point: point.num_examples, default=large)
+def _seconds_per_example(points: Sequence[Point]) -> tuple[float, float, float]:
+    small, large = min(points, key=_num_examples), max(points, key=_num_examples)
     most = large.cost / max(large.num_examples, 1)
     more = large.num_examples - small.num_examples
-    if not more:
-        return most / 2, 0.0, most
     slope = max(large.cost - small.cost, 0.0) / more
     doubt = NOISE * large.cost / more
     high = max(min(slope + doubt, most), slope)
@@ -113,41 +125,53 @@ def extrapolate_bytes(points: Sequence[Point], num_examples: int) -> Quantity:
     """Extrapolates bytes on disk from one or two numbers of examples.
 
     Vocabularies and the like grow more slowly than the examples, so the upper end of the range is a line through the
-    points; with one point, through 0.
+    points; with one point, through 0. Then bytes may as well not grow at all, as those of schemas do not.
     """
     small, large = min(points, key=_num_examples), max(points, key=_num_examples)
-    if num_examples <= small.num_examples:
+    if num_examples == small.num_examples:
         return exactly(small.cost, "measured")
-    more = num_examples - large.num_examples
     if small.num_examples == large.num_examples:
-        return _grown(large.cost, large.cost / max(large.num_examples, 1) * more)
+        return _between(large.cost, large.cost * num_examples / max(large.num_examples, 1))
+    more = num_examples - large.num_examples
     slope = max(large.cost - small.cost, 0.0) / (large.num_examples - small.num_examples)
-    return _grown(large.cost, slope * max(more, 0))
+    growth = slope * max(more, 0)
+    return Quantity(
+        value=large.cost + growth,
+        low=large.cost + growth * (1 - NOISE),
+        high=large.cost + growth,
+        origin="extrapolated",
+    )
+
+
+def _between(one: float, other: float) -> Quantity:
+    """Estimates what lies between two ends: their geometric mean is wrong by the same factor, whichever is true."""
+    return Quantity(value=math.sqrt(one * other), low=min(one, other), high=max(one, other), origin="extrapolated")
 
 
 def _num_examples(point: Point) -> int:
     return point.num_examples
 
 
-def _grown(start: float, growth: float) -> Quantity:
-    return Quantity(value=start + growth, low=start + growth * (1 - NOISE), high=start + growth, origin="extrapolated")
-
-
-def extrapolate_memory(peak: float, growths: Sequence[Point], num_examples: int) -> Quantity:
+def extrapolate_memory(first: Point, growths: Sequence[Point], num_examples: int) -> Quantity:
     """Extrapolates the peak memory of a step.
 
     Args:
-        peak: bytes of the process at the first measurement.
+        first: bytes of the process at the first measurement.
         growths: by number of examples, how many bytes the process grew at later measurements.
         num_examples: examples of the step.
 
     Returns:
-        The peak. A difference between two sizes that is below `MEMORY_NOISE` counts in the upper end only.
+        The peak. A difference between two sizes that is below `MEMORY_NOISE` counts in the upper end only. With one
+        size, that end grows with the examples, up to `_MOST_GROWTH`.
     """
+    peak = first.cost
     small = min(growths, key=_num_examples, default=None)
     large = max(growths, key=_num_examples, default=None)
-    if small is None or large is None or small.num_examples == large.num_examples:
+    if num_examples <= first.num_examples:
         return exactly(peak, "measured")
+    if small is None or large is None or small.num_examples == large.num_examples:
+        growth = min(num_examples / max(first.num_examples, 1), _MOST_GROWTH)
+        return Quantity(value=peak, low=peak, high=peak * growth, origin="extrapolated")
     difference = max(large.cost - small.cost, 0.0)
     slope = difference / (large.num_examples - small.num_examples)
     growth = slope * max(num_examples - small.num_examples, 0)

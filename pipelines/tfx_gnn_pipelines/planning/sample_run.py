@@ -10,19 +10,31 @@ import itertools
 import json
 import os
 import pickle
-import resource
+import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tfx_gnn.io import options_json
 from tfx_gnn_pipelines.config import PipelineConfig
-from tfx_gnn_pipelines.planning.measurements import READING, SampleMeasurements, StepMeasurement, TrainingMeasurement
+from tfx_gnn_pipelines.planning.measurements import (
+    READING,
+    SAMPLE,
+    STEPS,
+    Measurements,
+    SampleMeasurements,
+    StepMeasurement,
+    TrainingMeasurement,
+    examples_of_step,
+    with_upstream,
+)
+from tfx_gnn_pipelines.process_memory import forget_peak, peak_bytes, resident_bytes
 
 if TYPE_CHECKING:
     from tfx_gnn.components.subgraph_example_gen.in_memory_examples import ExampleSource
     from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+    from tfx_gnn.training.loop.summary import TrainingSummary
 
 RESULT_FILE, PROGRESS_FILE, JOB_FILE = "measurements.json", "progress", "job"
 """Files in the folder of a sample run: what it measured, the step that runs, and what it was asked for."""
@@ -37,6 +49,16 @@ _LARGER = 4
 _NUM_EPOCHS = 3
 _READ_PER_FILE = 64
 _STARTED = time.monotonic()
+_REPEATED = {
+    "SubgraphExampleGen": (),
+    "GraphSchemaGen": ("SubgraphExampleGen",),
+    "GraphExampleValidator": ("GraphSchemaGen",),
+    "GraphTransform": ("GraphSchemaGen",),
+    "SizeConstraintLearner": ("GraphTransform",),
+    # With the model of the first pass.
+    "GraphEvaluator": ("SubgraphExampleGen",),
+}
+"""Steps whose cost grows with the examples, and what must be repeated for them."""
 
 
 def choose_sample(num_examples: Mapping[str, int], *, train_split: str, batch_size: int) -> dict[str, int]:
@@ -64,18 +86,16 @@ class _Meter:
     @contextlib.contextmanager
     def step(self, name: str, num_examples: int, *outputs: str) -> Iterator[None]:
         self._note(name)
-        _forget_peak()
-        memory = _memory("VmRSS")
-        started, cpu = time.perf_counter(), time.process_time()
+        forget_peak()
+        memory = resident_bytes()
+        started = time.perf_counter()
         yield
-        seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu
-        peak = _memory("VmHWM")
+        seconds, peak = time.perf_counter() - started, peak_bytes()
         self.measurements.append(
             StepMeasurement(
                 step=name,
                 num_examples=num_examples,
                 seconds=seconds,
-                cpu_seconds=cpu_seconds,
                 peak_bytes=peak,
                 growth_bytes=max(peak - memory, 0),
                 output_bytes=sum(map(folder_bytes, outputs)),
@@ -88,30 +108,31 @@ def folder_bytes(folder: str) -> int:
     return sum(os.path.getsize(os.path.join(path, name)) for path, _, names in os.walk(folder) for name in names)
 
 
-def _forget_peak() -> None:
-    # Systems without it report the largest memory so far.
-    with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
-        file.write("5")
+def count_examples(config: PipelineConfig) -> dict[str, int]:
+    """Counts the examples of each split in the tables."""
+    from tfx_gnn.components.subgraph_example_gen.in_memory_examples import open_tables
+    from tfx_gnn.tables.graph_tables import read_tables_schema
 
-
-def _memory(field: str) -> int:
-    try:
-        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
-            lines = dict(line.split(":", 1) for line in file if ":" in line)
-        return int(lines[field].split()[0]) * 1024
-    except (OSError, KeyError):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    options = config.subgraph_example_gen
+    schema = read_tables_schema(config.tables_dir, access=options.access)
+    return dict(open_tables(tables_dir=config.tables_dir, schema=schema, options=options).made.num_seeds)
 
 
 def measure_sample(
-    config: PipelineConfig, folder: str, *, seconds: float, note: Callable[[str], None] = lambda _: None
+    config: PipelineConfig,
+    folder: str,
+    *,
+    seconds: float,
+    steps: Collection[str] = STEPS,
+    note: Callable[[str], None] = lambda _: None,
 ) -> SampleMeasurements:
-    """Runs every step on a sample, then most of them on a larger one and on the same one again, while time remains.
+    """Runs steps once on a sample, then most of them on a larger one and on the same one again, while time remains.
 
     Args:
         config: the pipeline.
         folder: where the steps write; the caller removes it.
-        seconds: time after which no further step begins.
+        seconds: time for steps to be repeated in, after all have run once; a step that has begun ends.
+        steps: what to measure; steps upstream of these run, too. GraphTuner is measured as GraphTrainer.
         note: called with the name of each step that begins.
     """
     from tfx_gnn.components.subgraph_example_gen.in_memory_examples import open_tables
@@ -127,32 +148,36 @@ def measure_sample(
     batch_size = max(*config.size_constraint_learner.batch_sizes, config.graph_trainer.batching.batch_size)
     sample = choose_sample(counted, train_split=config.graph_trainer.train_split, batch_size=batch_size)
     larger = {split: min(counted[split], _LARGER * count) for split, count in sample.items()}
-    until = begun + seconds
-    steps = _Steps(config, opened.source, schema, meter)
-    steps.run_all(os.path.join(folder, "first"), sample, until=until)
+    wanted = {"GraphTrainer" if step == "GraphTuner" else step for step in steps}
+    trial = _Trial(config, opened.source, schema, meter)
+    trial.run_once(os.path.join(folder, "first"), sample, with_upstream(wanted))
+    until, is_repeated = time.monotonic() + seconds, True
     for name, splits in (("larger", larger), ("again", sample)) if larger != sample else ():
-        steps.repeat(os.path.join(folder, name), splits, until=until)
+        again = with_upstream(wanted & _REPEATED.keys(), _REPEATED)
+        is_repeated = trial.repeat(os.path.join(folder, name), splits, again, until=until) and is_repeated
     measured = tuple(meter.measurements)
-    tfx_bytes = None
-    if time.monotonic() < until:
-        note("importing TFX")
-        before = _memory("VmRSS")
-        importlib.import_module("tfx_gnn_pipelines.local_runs")
-        tfx_bytes = max(_memory("VmRSS") - before, 0)
+    note("importing TFX")
+    before = resident_bytes()
+    importlib.import_module("tfx_gnn_pipelines.local_runs")
+    tfx_bytes = max(resident_bytes() - before, 0)
     ended = time.monotonic()
     return SampleMeasurements(
-        num_examples=counted,
-        sample=sample,
-        steps=measured,
-        training=steps.training,
-        record_bytes=steps.record_bytes,
+        counted=counted,
+        measured=Measurements(
+            source=SAMPLE,
+            num_examples=sample,
+            steps=measured,
+            training=trial.training,
+            record_bytes=trial.record_bytes,
+            tfx_bytes=tfx_bytes,
+        ),
         start_seconds=ended - _STARTED - sum(step.seconds for step in measured),
-        tfx_bytes=tfx_bytes,
+        is_repeated=is_repeated,
         seconds=ended - begun,
     )
 
 
-class _Steps:
+class _Trial:
     """The steps of a pipeline on some of its examples."""
 
     def __init__(self, config: PipelineConfig, source: ExampleSource, schema: GraphSchema, meter: _Meter) -> None:
@@ -161,26 +186,31 @@ class _Steps:
         self.training: TrainingMeasurement | None = None
         self.record_bytes = 0.0
 
-    def run_all(self, folder: str, splits: Mapping[str, int], *, until: float) -> None:
-        """Runs all steps once, as long as time remains."""
+    def run_once(self, folder: str, splits: Mapping[str, int], names: Collection[str]) -> None:
+        """Runs steps once."""
         self._model_dir, self._model_run_dir = os.path.join(folder, "model"), os.path.join(folder, "model_run")
-        _run(
-            [
-                *self._data_steps(folder, splits),
-                lambda: self._train(folder, splits),
-                *self._model_steps(folder, splits, compares=True),
-                lambda: self._push(folder),
-            ],
-            until,
-        )
+        for name, run in self._steps(folder, splits).items():
+            if name in names:
+                run()
 
-    def repeat(self, folder: str, splits: Mapping[str, int], *, until: float) -> None:
-        """Runs the steps whose cost grows with the examples once more, as long as time remains."""
-        # The examples went through another transform than the model's, so the two cannot be compared.
-        evaluation = self._model_steps(folder, splits, compares=False) if self.training is not None else []
-        _run([*self._data_steps(folder, splits), *evaluation], until)
+    def repeat(self, folder: str, splits: Mapping[str, int], names: Collection[str], *, until: float) -> bool:
+        """Runs steps once more, as long as time remains; returns whether it did."""
+        for name, run in self._steps(folder, splits).items():
+            if name in names:
+                if time.monotonic() >= until:
+                    return False
+                run()
+        return True
 
-    def _data_steps(self, folder: str, splits: Mapping[str, int]) -> list[Callable[[], None]]:
+    def _steps(self, folder: str, splits: Mapping[str, int]) -> dict[str, Callable[[], None]]:
+        return {
+            **self._data_steps(folder, splits),
+            "GraphTrainer": lambda: self._train(folder, splits),
+            **self._model_steps(folder, splits),
+            "GraphPusher": lambda: self._push(folder),
+        }
+
+    def _data_steps(self, folder: str, splits: Mapping[str, int]) -> dict[str, Callable[[], None]]:
         from tfx_gnn.components.graph_example_validator.stage import validate_graph_examples
         from tfx_gnn.components.graph_schema_gen.stage import generate_graph_schema
         from tfx_gnn.components.graph_transform.stage import transform_graphs
@@ -236,7 +266,13 @@ class _Steps:
                     options=sizes,
                 )
 
-        return [make_examples, make_schema, validate, transform_examples, learn_sizes]
+        return {
+            "SubgraphExampleGen": make_examples,
+            "GraphSchemaGen": make_schema,
+            "GraphExampleValidator": validate,
+            "GraphTransform": transform_examples,
+            "SizeConstraintLearner": learn_sizes,
+        }
 
     def _write_examples(self, folder: str, splits: Mapping[str, int]) -> None:
         from tfx_gnn.graph.schema import schema_io
@@ -271,8 +307,8 @@ class _Steps:
             checkpoints=dataclasses.replace(options.checkpoints, directory=""),
             verify_tpu="never",
         )
-        num_trained, num_watched = splits[options.train_split], splits[options.eval_split]
-        with self._meter.step("GraphTrainer", num_trained + num_watched, self._model_dir, self._model_run_dir):
+        num_examples = examples_of_step("GraphTrainer", self._config, splits)
+        with self._meter.step("GraphTrainer", num_examples, self._model_dir, self._model_run_dir):
             summary = train_graph_model(
                 transformed_examples_dir=place.transformed_examples,
                 transform_graph_dir=place.of("transform_graph"),
@@ -284,27 +320,10 @@ class _Steps:
                 examples_dir=place.examples,
                 options=options,
             )
-        epoch = summary.epoch_inputs[-1]
-        per_step = min(
-            one.num_graphs / one.graphs_per_second / max(one.num_steps, 1) for one in summary.epoch_inputs[1:]
-        )
-        ends = _ends_of_epochs(os.path.join(self._model_run_dir, "logs"))
-        self.record_bytes = _mean_record_bytes(place.transformed_examples)
-        self.training = TrainingMeasurement(
-            num_epochs=_NUM_EPOCHS,
-            seconds_per_step=per_step,
-            seconds_per_epoch=min(later - earlier for earlier, later in itertools.pairwise(ends)),
-            steps_per_epoch=epoch.num_steps,
-            graphs_per_batch=float(summary.budget["graphs_per_batch"])
-            if "graphs_per_batch" in summary.budget
-            else epoch.graphs_per_batch,
-            trained_share=epoch.num_graphs / num_trained,
-            batch_bytes=int(summary.budget.get("bytes_per_batch", 0)),
-            num_parameters=summary.num_parameters,
-            num_classes=summary.num_classes,
-        )
+        self.record_bytes = mean_record_bytes(place.transformed_examples)
+        self.training = describe_training(summary, self._model_run_dir, num_trained=splits[options.train_split])
 
-    def _model_steps(self, folder: str, splits: Mapping[str, int], *, compares: bool) -> list[Callable[[], None]]:
+    def _model_steps(self, folder: str, splits: Mapping[str, int]) -> dict[str, Callable[[], None]]:
         from tfx_gnn.components.graph_evaluator.stage import evaluate_graph_model
         from tfx_gnn.components.graph_skew_validator.stage import validate_skew
 
@@ -313,14 +332,16 @@ class _Steps:
 
         def evaluate() -> None:
             outputs = {"evaluation_dir": place.of("evaluation"), "blessing_dir": place.of("model_blessing")}
-            with self._meter.step("GraphEvaluator", evaluated_examples(config, splits), *outputs.values()):
+            num_examples = examples_of_step("GraphEvaluator", config, splits)
+            with self._meter.step("GraphEvaluator", num_examples, *outputs.values()):
                 evaluate_graph_model(
                     examples_dir=place.examples, model_dir=self._model_dir, options=evaluator, **outputs
                 )
 
         def compare() -> None:
             outputs = {"skew_dir": place.of("skew"), "infra_blessing_dir": place.of("infra_blessing")}
-            with self._meter.step("GraphSkewValidator", compared_examples(config, splits), *outputs.values()):
+            num_examples = examples_of_step("GraphSkewValidator", config, splits)
+            with self._meter.step("GraphSkewValidator", num_examples, *outputs.values()):
                 validate_skew(
                     examples_dir=place.examples,
                     transformed_examples_dir=place.transformed_examples,
@@ -330,7 +351,7 @@ class _Steps:
                     **outputs,
                 )
 
-        return [evaluate, compare] if compares else [evaluate]
+        return {"GraphEvaluator": evaluate, "GraphSkewValidator": compare}
 
     def _push(self, folder: str) -> None:
         from tfx_gnn.components.graph_pusher.stage import push_graph_model
@@ -349,13 +370,6 @@ class _Steps:
                 pushed_model_dir=place.of("pushed"),
                 options=self._config.graph_pusher,
             )
-
-
-def _run(steps: Sequence[Callable[[], None]], until: float) -> None:
-    for step in steps:
-        if time.monotonic() >= until:
-            return
-        step()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -380,20 +394,37 @@ class _Places:
         return os.path.join(self.folder, name)
 
 
-def evaluated_examples(config: PipelineConfig, num_examples: Mapping[str, int]) -> int:
-    """Counts the examples that GraphEvaluator reads."""
-    splits = {config.graph_evaluator.split, config.graph_evaluator.baseline_split}
-    return sum(num_examples.get(split, 0) for split in splits)
+def describe_training(summary: TrainingSummary, model_run_dir: str, *, num_trained: int) -> TrainingMeasurement:
+    """Measures a training of at least two epochs by what it wrote.
+
+    Args:
+        summary: its summary.
+        model_run_dir: its folder of logs and checkpoints.
+        num_trained: examples of its training split.
+    """
+    epoch = summary.epoch_inputs[-1]
+    later = summary.epoch_inputs[1:]
+    ends = _ends_of_epochs(os.path.join(model_run_dir, "logs"))
+    return TrainingMeasurement(
+        num_epochs=len(summary.epoch_inputs),
+        stopped_early=summary.stopped_early,
+        seconds_per_step=statistics.median(
+            one.num_graphs / one.graphs_per_second / max(one.num_steps, 1) for one in later
+        ),
+        seconds_per_epoch=statistics.median(after - before for before, after in itertools.pairwise(ends)),
+        steps_per_epoch=epoch.num_steps,
+        graphs_per_batch=float(summary.budget["graphs_per_batch"])
+        if "graphs_per_batch" in summary.budget
+        else epoch.graphs_per_batch,
+        trained_share=epoch.num_graphs / num_trained,
+        batch_bytes=int(summary.budget.get("bytes_per_batch", 0)),
+        num_parameters=summary.num_parameters,
+        num_classes=summary.num_classes,
+    )
 
 
-def compared_examples(config: PipelineConfig, num_examples: Mapping[str, int]) -> int:
-    """Counts the examples that GraphSkewValidator compares."""
-    options = config.graph_skew_validator
-    splits = options.splits or tuple(num_examples)
-    return sum(min(num_examples.get(split, 0), options.max_examples) for split in splits)
-
-
-def _mean_record_bytes(examples_dir: str) -> float:
+def mean_record_bytes(examples_dir: str) -> float:
+    """Returns the mean size of examples in memory, in bytes."""
     from tfx_gnn.records.examples_folder import read_records, record_files
 
     sizes = []
@@ -428,11 +459,11 @@ def main(folder: str) -> None:
 
     quiet_start()
     with open(os.path.join(folder, JOB_FILE), "rb") as file:
-        config, seconds = pickle.load(file)
+        config, seconds, steps = pickle.load(file)
     note("start")
     try:
         quiet_first_compilation()
-        found = options_json.to_json(measure_sample(config, folder, seconds=seconds, note=note))
+        found = options_json.to_json(measure_sample(config, folder, seconds=seconds, steps=steps, note=note))
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is what the parent reports.
         found = json.dumps({ERROR: f"{type(error).__name__}: {plain_message(error)}"})
     with open(os.path.join(folder, RESULT_FILE), "w", encoding="utf-8") as result:
