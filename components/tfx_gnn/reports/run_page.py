@@ -191,7 +191,8 @@ def outcome_of(run: RecordedRun, contents: RunContents) -> Outcome:
             mood="plain" if is_gone else "good", title=title, text=f"{path} is gone since." if is_gone else path
         )
     if push:
-        return Outcome(mood="bad", title="Not pushed.", text=str(push.get("reason", "")))
+        reason = str(push["reason"])
+        return Outcome(mood="bad", title="Not pushed.", text=reason[:1].upper() + reason[1:])
     return Outcome(mood="plain", title="Nothing was pushed.", text="GraphPusher did not run.")
 
 
