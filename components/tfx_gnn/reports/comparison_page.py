@@ -264,7 +264,7 @@ def _sizes(contents: RunContents) -> dict[tuple[str, ...], float]:
     ):
         if name in training:
             found[(label,)] = float(training[name])
-    budget = training.get("budget", {})
+    budget = training.get("budget") or {}
     for name, label in (("total_num_nodes", "nodes of a padded batch"), ("total_num_edges", "edges of a padded batch")):
         if name in budget:
             found[(label,)] = float(sum(budget[name].values()))

@@ -47,6 +47,7 @@ STEPS = (
 """The usual steps of a pipeline, in their order."""
 
 _DONE = ("complete", "cached", "unknown")
+_NOT_RUN = ("skipped", "did not start")
 _VALIDATION = "val_"
 _MAX_TARGETS = 12
 
@@ -172,7 +173,7 @@ def outcome_of(run: RecordedRun, contents: RunContents) -> Outcome:
         step = failed[0]
         reason = step.error or "Nobody wrote down why; the log of the run has the error."
         return Outcome(mood="bad", title=f"Failed in {step.component}.", text=reason)
-    going = [step for step in run.steps if step.state not in _DONE]
+    going = [step for step in run.steps if step.state not in (*_DONE, *_NOT_RUN)]
     if going:
         return Outcome(
             mood="plain",

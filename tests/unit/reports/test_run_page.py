@@ -193,7 +193,11 @@ def test_a_single_target_has_no_number(evaluation_page):
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [("{", "must be a JSON file"), ("[]", "it must hold a JSON object"), ('{"split": "test"}', "'blessed', 'reasons'")],
+    [
+        ("{", "must be a JSON file"),
+        ("[]", "must be an object; got a list"),
+        ('{"split": "test"}', "`blessed` must be there"),
+    ],
 )
 def test_damaged_files_are_named(tmp_path, write_artifacts, content, problem):
     folders = write_artifacts(tmp_path)
@@ -203,7 +207,8 @@ def test_damaged_files_are_named(tmp_path, write_artifacts, content, problem):
     contents = read_contents(folders)
 
     (found,) = contents.problems
-    assert found.startswith(f"{path} cannot be read: ")
+    assert str(path) in found
+    assert "\n" not in found
     assert problem in found
 
 
