@@ -15,6 +15,7 @@ from tfx_gnn.io.option_groups import flat_values
 from tfx_gnn.training.checkpoints.resumable_state import BestWeights
 from tfx_gnn.training.loop.event_files import (
     remove_events_from,
+    write_histograms,
     write_scalars,
     write_session_end,
     write_session_start,
@@ -166,8 +167,11 @@ def _scalars_by_run(logs: Mapping[str, float]) -> tuple[dict[str, float], dict[s
 
 def _write_histograms(model: tf_keras.Model, step: int) -> None:
     seen: collections.Counter[str] = collections.Counter()
+    values = {}
     for weight in model.trainable_weights:
         name = weight.name.split(":")[0]
         seen[name] += 1
         tag = name if seen[name] == 1 else f"{name}_{seen[name]}"
-        tf.summary.histogram(tag, tf.convert_to_tensor(weight), step=step)
+        # Converted to a tensor first: variables kept on several replicas have no array.
+        values[tag] = tf.convert_to_tensor(weight).numpy()
+    write_histograms(values, step)
