@@ -12,6 +12,7 @@ from ml_metadata import errors, metadata_store
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from tfx_gnn.reports.run_record import RecordedArtifact, RecordedRun, RecordedStep
+from tfx_gnn_pipelines.recorded_trial import RUNS_FOLDER, read_trial, trial_folders
 
 METADATA_FILE = "metadata.sqlite"
 ARTIFACTS_FOLDER = "artifacts"
@@ -39,8 +40,9 @@ def newest_root(folder: str = "runs") -> str:
     if os.path.isdir(folder):
         for entry in os.scandir(folder):
             path = os.path.join(entry.path, METADATA_FILE)
+            trials = os.path.join(entry.path, RUNS_FOLDER) if trial_folders(entry.path) else ""
             artifacts = os.path.join(entry.path, ARTIFACTS_FOLDER)
-            found = path if os.path.isfile(path) else artifacts
+            found = path if os.path.isfile(path) else trials or artifacts
             if os.path.exists(found):
                 roots.append((os.stat(found).st_mtime, entry.path))
     if not roots:
@@ -55,8 +57,8 @@ def read_run(place: str) -> RecordedRun:
     """Reads one run.
 
     Args:
-        place: root of a pipeline for its latest run, "ROOT@N" for its run N, or the folder of a pushed version for the
-            run that pushed it.
+        place: root of a pipeline or of its trial runs, for the latest run; "ROOT@N" for its run N; or the folder of a
+            pushed version for the run that pushed it.
 
     Raises:
         FileNotFoundError: if there is no run.
@@ -73,12 +75,14 @@ def read_run(place: str) -> RecordedRun:
         raise FileNotFoundError(f"`RUN` must be a folder; got {root!r}, which does not exist. Name a pipeline's root.")
     if os.path.isfile(os.path.join(root, METADATA_FILE)):
         return _Database(root).read(number, version)
+    if trial_folders(root):
+        return read_trial(root, number, version)
     if not os.path.isdir(os.path.join(root, ARTIFACTS_FOLDER)):
         inside = sorted(entry.path for entry in os.scandir(root) if _is_root(entry.path))
         remedy = f"it holds {', '.join(inside[:5])}" if inside else "as in runs/debian_sections"
         raise FileNotFoundError(
-            f"`RUN` must hold {METADATA_FILE} or a folder {ARTIFACTS_FOLDER}; got {root!r} with neither. Name the root "
-            f"of a pipeline: {remedy}."
+            f"`RUN` must hold {METADATA_FILE}, trial runs or a folder {ARTIFACTS_FOLDER}; got {root!r} without. Name "
+            f"the root of a pipeline: {remedy}."
         )
     return _read_folders(root)
 
@@ -227,7 +231,8 @@ def _present_folder(root: str, uri: str) -> str:
 
 
 def _is_root(folder: str) -> bool:
-    return any(os.path.exists(os.path.join(folder, name)) for name in (METADATA_FILE, ARTIFACTS_FOLDER))
+    names = (METADATA_FILE, ARTIFACTS_FOLDER)
+    return any(os.path.exists(os.path.join(folder, name)) for name in names) or bool(trial_folders(folder))
 
 
 def _root_above(folder: str) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from tfx_gnn.io.json_shapes import read_shaped_json
 
 if TYPE_CHECKING:
     from tfx_gnn_pipelines.config import PipelineConfig
@@ -107,7 +108,7 @@ def read_outcome(config: PipelineConfig, runs: Sequence[ComponentRun]) -> RunOut
             )
             for run in runs
         ),
-        metrics=_read_json(metrics_file),
+        metrics=read_shaped_json(metrics_file, {}),
         pushed_model=pushed_model,
         objections=() if pushed_model else _objections(verdicts),
         places={
@@ -134,7 +135,7 @@ def _search(outputs: Mapping[str, Mapping[str, ArtifactRecord]]) -> tuple[str, s
     if "GraphTuner" not in outputs:
         return "", ""
     folder = outputs["GraphTuner"]["best_hyperparameters"].uri
-    best = _read_json(os.path.join(folder, BEST_HYPERPARAMETERS_FILE))
+    best = read_shaped_json(os.path.join(folder, BEST_HYPERPARAMETERS_FILE), {})
     return ", ".join(f"{name}={value}" for name, value in best.items()), os.path.join(folder, REPORT_FILE)
 
 
@@ -143,9 +144,3 @@ def _objections(verdicts: Mapping[str, str]) -> tuple[str, ...]:
 
     withheld = [folder for prefix, folder in verdicts.items() if not is_blessed(folder, prefix=prefix)]
     return tuple(reason for folder in withheld for reason in read_reasons(folder))
-
-
-def _read_json(path: str) -> dict[str, Any]:
-    with open(path, encoding="utf-8") as file:
-        found: dict[str, Any] = json.load(file)
-    return found

@@ -211,6 +211,15 @@ def test_a_plan_prints_ranges_machine_hours_and_money_on_80_columns(capsys):
     assert text.splitlines()[-1] == "enough memory"
 
 
+def test_a_narrow_terminal_cuts_no_figure(capsys):
+    print_plan(_plan(16), PlainConsole(width=66))
+
+    table = capsys.readouterr().out.partition("measured on")[2].partition("others measured")[0]
+    assert "\u2026" not in table
+    assert "1-3 h 0 min" in table
+    assert max(map(len, table.splitlines())) <= 66
+
+
 def test_a_step_that_needs_more_memory_than_its_machine_has_fails_the_plan(capsys):
     plan = _plan(4)
 

@@ -95,7 +95,7 @@ def test_mistakes_name_what_is_there(root, tmp_path):
         read_run(f"{root}@3")
     with pytest.raises(FileNotFoundError, match=r"must be a folder; got .* which does not exist"):
         read_run(str(tmp_path / "nowhere"))
-    with pytest.raises(FileNotFoundError, match=r"must hold metadata.sqlite or a folder artifacts"):
+    with pytest.raises(FileNotFoundError, match=r"must hold metadata.sqlite, trial runs or a folder artifacts"):
         read_run(str(tmp_path))
     with pytest.raises(FileNotFoundError, match=r"Name the root of a pipeline: it holds .*/task\."):
         read_run(str(root.parent))

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import tensorflow as tf
 
-from tfx_gnn.io.text_files import read_json
+from tfx_gnn.io.json_shapes import read_shaped_json
 
 BLESSED_FILE = "BLESSED"
 NOT_BLESSED_FILE = "NOT_BLESSED"
@@ -103,5 +103,4 @@ def check_blessing_subject(folder: str, subject: BlessingSubject, *, argument: s
 def _read(folder: str) -> dict[str, Any]:
     """Reads the details of a verdict; empty if another tool wrote the verdict without them."""
     path = os.path.join(folder, REASONS_FILE)
-    found = read_json(path) if tf.io.gfile.exists(path) else {}
-    return found if isinstance(found, dict) else {}
+    return read_shaped_json(path, {}) if tf.io.gfile.exists(path) else {}

@@ -264,7 +264,7 @@ def _sizes(contents: RunContents) -> dict[tuple[str, ...], float]:
     ):
         if name in training:
             found[(label,)] = float(training[name])
-    budget = training.get("budget", {})
+    budget = training.get("budget") or {}
     for name, label in (("total_num_nodes", "nodes of a padded batch"), ("total_num_edges", "edges of a padded batch")):
         if name in budget:
             found[(label,)] = float(sum(budget[name].values()))
@@ -281,7 +281,10 @@ def _seconds(run: RecordedRun) -> dict[tuple[str, ...], float]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Curve:
+    """A figure by epoch, of the runs at these positions."""
+
     name: str
+    runs: tuple[int, ...]
     drawing: str
 
 
@@ -297,7 +300,8 @@ def _curves(runs: Sequence[ComparedRun]) -> list[_Curve]:
         }
         drawing = draw_curves(series, identity=f"curve-{position}", title=f"{name} by epoch, one curve for each run")
         shown = f"validation {name.removeprefix('val_')}" if name.startswith("val_") else f"training {name}"
-        curves.append(_Curve(name=shown, drawing=drawing))
+        known = tuple(i for i, of_run in enumerate(epochs) if any(name in logs for logs in of_run))
+        curves.append(_Curve(name=shown, runs=known, drawing=drawing))
     return curves
 
 

@@ -11,6 +11,7 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 from tfx_gnn.graph.proto.graph_schema_pb2 import Feature, GraphSchema
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.schema.schema_spec import declared_dtype, dtype_name
+from tfx_gnn.reports.number_bins import number_shares
 from tfx_gnn.reports.run_contents import SplitStatistics
 
 _DEGREES = {"out_degree": "out-degree", "in_degree": "in-degree"}
@@ -185,9 +186,13 @@ def label_tables(statistics: SplitStatistics, sizes: Mapping[str, int]) -> list[
 
 
 def _label_table(key: str, by_split: Mapping[str, _Feature], splits: list[str]) -> LabelTable:
-    shares = {split: _shares(by_split[split]) for split in splits if split in by_split}
-    values = dict.fromkeys(value for of_split in shares.values() for value in of_split)
     is_text = any(feature.WhichOneof("stats") == "string_stats" for feature in by_split.values())
+    shares = (
+        {split: _text_shares(by_split[split]) for split in splits if split in by_split}
+        if is_text
+        else number_shares(by_split)
+    )
+    values = dict.fromkeys(value for of_split in shares.values() for value in of_split)
     ordered = sorted(values, key=lambda value: -shares[next(iter(shares))].get(value, 0.0)) if is_text else list(values)
     rows = [(value, tuple(shares.get(split, {}).get(value, 0.0) for split in splits)) for value in ordered]
     return LabelTable(
@@ -199,22 +204,9 @@ def _label_table(key: str, by_split: Mapping[str, _Feature], splits: list[str]) 
     )
 
 
-def _shares(feature: _Feature) -> dict[str, float]:
-    """Share of each value; numbers are in the buckets of their histogram."""
-    if feature.WhichOneof("stats") == "string_stats":
-        counts = {bucket.label: bucket.sample_count for bucket in feature.string_stats.rank_histogram.buckets}
-        total = feature.string_stats.common_stats.tot_num_values or sum(counts.values()) or 1.0
-        return {value: count / total for value, count in counts.items()}
-    counts = {}
-    for histogram in feature.num_stats.histograms:
-        if histogram.type == statistics_pb2.Histogram.STANDARD:
-            counts = {
-                f"{bucket.low_value:.4g}"
-                if bucket.low_value == bucket.high_value
-                else f"{bucket.low_value:.4g} to {bucket.high_value:.4g}": bucket.sample_count
-                for bucket in histogram.buckets
-            }
-    total = sum(counts.values()) or 1.0
+def _text_shares(feature: _Feature) -> dict[str, float]:
+    counts = {bucket.label: bucket.sample_count for bucket in feature.string_stats.rank_histogram.buckets}
+    total = feature.string_stats.common_stats.tot_num_values or sum(counts.values()) or 1.0
     return {value: count / total for value, count in counts.items()}
 
 

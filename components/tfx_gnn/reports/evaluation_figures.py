@@ -164,8 +164,25 @@ def calibration_words(calibration: Mapping[str, Any]) -> str:
     return f"Mean confidence is {confidence:.3f}, accuracy {accuracy:.3f}: the model is {direction} by {abs(gap):.3f}."
 
 
+def wider_residual_bins(bins: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Joins neighbouring bins in pairs until there are few enough for the number of examples.
+
+    By Rice's rule, twice the cube root of the number of examples; at least 10. Bins of equal width that begin at a
+    multiple of it stay so.
+    """
+    wider = [dict(one) for one in bins]
+    limit = max(10.0, 2.0 * sum(one["num_examples"] for one in bins) ** (1 / 3))
+    while (width := wider[0]["high"] - wider[0]["low"]) * limit < wider[-1]["high"] - wider[0]["low"]:
+        counts: Counter[float] = Counter()
+        for one in wider:
+            counts[math.floor(one["low"] / (2 * width)) * 2 * width] += one["num_examples"]
+        wider = [{"low": low, "high": low + 2 * width, "num_examples": count} for low, count in sorted(counts.items())]
+    return wider
+
+
 def draw_residuals(bins: Sequence[Mapping[str, Any]], *, identity: str, title: str) -> str:
     """Draws a histogram of residuals, with a dashed line at 0."""
+    bins = wider_residual_bins(bins)
 
     def draw(axes: Axes) -> None:
         from matplotlib.ticker import FuncFormatter, MaxNLocator

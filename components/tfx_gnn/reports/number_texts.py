@@ -1,9 +1,13 @@
-"""Formats numbers for readers of reports and tables."""
+"""Formats numbers and names for readers of reports and tables."""
 
 from __future__ import annotations
 
+import datetime as dt
 import math
+import re
 from typing import Any
+
+_NAME_PARTS = re.compile(r"(?<=[_./:@])(?=\w)|(?<=[a-z])(?=[A-Z])")
 
 
 def as_count(number: float) -> str:
@@ -56,6 +60,25 @@ def as_option(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value)) or "none"
     return str(value) if value not in ("", {}) else "none"
+
+
+def as_aligned(number: float, largest: float) -> str:
+    """Formats a number of a column with the decimals that give the column's largest one four significant digits."""
+    decimals = 3 - math.floor(math.log10(abs(largest))) if largest else 0
+    return f"{number:,.{min(max(0, decimals), 9)}f}"
+
+
+def as_time(text: str) -> str:
+    """Formats a time in ISO 8601 to the second, as in "2026-11-27 08:33:56"; another text stays as it is."""
+    try:
+        return dt.datetime.fromisoformat(text).strftime("%Y-%m-%d %H:%M:%S")
+    except ValueError:
+        return text
+
+
+def name_parts(name: str) -> list[str]:
+    """Splits a long name where a line may break, as into "balanced_" and "accuracy"."""
+    return _NAME_PARTS.split(name)
 
 
 def shorten(text: str, length: int) -> str:

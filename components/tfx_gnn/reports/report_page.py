@@ -174,10 +174,13 @@ def render_page(template: str, **values: Any) -> str:
         "bytes": number_texts.as_bytes,
         "count": number_texts.as_count,
         "duration": number_texts.as_duration,
+        "aligned": number_texts.as_aligned,
         "figure": number_texts.as_figure,
+        "name_parts": number_texts.name_parts,
         "option": number_texts.as_option,
         "percent": number_texts.as_percent,
         "shorten": number_texts.shorten,
+        "time": number_texts.as_time,
     }
     return environment.get_template(template).render(num_colors=NUM_SERIES_COLORS, **values)
 

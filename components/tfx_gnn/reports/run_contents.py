@@ -15,7 +15,7 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema import schema_io
 from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
-from tfx_gnn.io.text_files import read_json
+from tfx_gnn.io.json_shapes import Shape, read_shaped_json
 from tfx_gnn.reports.subgraph_view import read_viewed_examples
 
 _SPLIT = "Split-"
@@ -31,24 +31,91 @@ _FILES = {
     "push": ("GraphPusher", "pushed_model", "pushed_version.json"),
 }
 
-_REQUIRED = {
-    "sampling": ("statistics",),
-    "anomalies": ("anomalies",),
-    "examples_verdict": ("reasons",),
-    "budgets": ("budgets",),
-    "training": (
-        "model_fn",
-        "num_parameters",
-        "num_train_examples",
-        "epochs",
-        "exported_epoch",
-        "stopped_early",
-        "seconds",
-    ),
-    "evaluation": ("split", "blessed", "reasons", "objections"),
-    "verdict": ("reasons",),
-    "skew": ("blessed", "reasons", "num_compared", "features", "outputs"),
-    "push": ("pushed", "reason", "destination", "version", "path"),
+_NUMBERS: Shape = {"*": float}
+_SET_SIZES: Shape = {"*": {"mean?": float, "max?": float}}
+_TASK: dict[str, Shape] = {
+    "kind?": str,
+    "num_examples?": int,
+    "num_examples_without_label?": int,
+    "per_class?": {"*": {"precision": float, "recall": float, "f1": float, "support": int}},
+    "confusion?": [{"true": str, "predicted": str, "count": int}],
+    "calibration?": {
+        "expected_calibration_error": float,
+        "bins": [
+            {"low": float, "high": float, "num_examples": int, "mean_confidence": float, "accuracy": float},
+        ],
+    },
+    "confident_mistakes?": [{"id": str, "true": str, "predicted": str, "score": float}],
+    "residuals?": [{"target": int, "bins": [{"low": float, "high": float, "num_examples": int}]}],
+    "largest_residuals?": [{"id": str, "target": int, "label": float, "prediction": float, "residual": float}],
+    "ranks?": [{"low": int, "high": int, "num_pairs": int, "num_by_chance": float}],
+    "worst_ranks?": [
+        {"source": str, "target": str, "rank": float, "num_candidates": int, "score": float, "best_score": float}
+    ],
+    "slices?": [{"feature": str, "value": str, "num_examples": int}],
+}
+_DIFFERENCE: Shape = {"key": str, "num_values": int, "num_differing": int, "largest_difference": float}
+_SHAPES: dict[str, dict[str, Shape]] = {
+    "sampling": {
+        "statistics": {"num_subgraphs?": _NUMBERS, "node_sets?": _SET_SIZES, "edge_sets?": _SET_SIZES},
+    },
+    "anomalies": {
+        "anomalies": [
+            {"check": str, "severity": str, "split": str, "about": str, "description": str, "places": [str]},
+        ]
+    },
+    "examples_verdict": {"reasons": [str]},
+    "budgets": {
+        "budgets": {
+            "*": {
+                "fill?": float,
+                "graphs_per_batch?": float,
+                "total_num_nodes?": _NUMBERS,
+                "total_num_edges?": _NUMBERS,
+                "bytes_per_batch?": float,
+            }
+        },
+        "warnings?": [str],
+    },
+    "training": {
+        "model_fn": str,
+        "num_parameters": int,
+        "num_train_examples": int,
+        "num_steps?": int,
+        "budget?": ({"total_num_nodes?": _NUMBERS, "total_num_edges?": _NUMBERS, "bytes_per_batch?": float},),
+        "epochs": [dict],
+        "exported_epoch": int,
+        "stopped_early": bool,
+        "seconds": float,
+    },
+    "evaluation": {
+        "split": str,
+        "blessed": bool,
+        "reasons": [str],
+        "objections": [str],
+        "tasks?": {"*": _TASK},
+        **_TASK,
+    },
+    "verdict": {"reasons": [str]},
+    "skew": {
+        "blessed": bool,
+        "reasons": [str],
+        "num_compared": int,
+        "features": [_DIFFERENCE],
+        "outputs": [_DIFFERENCE],
+        "rounding?": (_DIFFERENCE,),
+    },
+    "push": {
+        "pushed": bool,
+        "reason": str,
+        "destination": str,
+        "version": (int,),
+        "path": str,
+        "model_fingerprint?": str,
+        "verification_requests?": [str],
+        "out_of_domain?": list,
+        "warnings?": [str],
+    },
 }
 
 SplitStatistics = Mapping[str, statistics_pb2.DatasetFeatureStatistics]
@@ -110,11 +177,7 @@ def read_contents(folders: Mapping[str, Mapping[str, str]]) -> RunContents:
             problems.append(f"{component} has no {file}: {path} is missing.")
             continue
         with _noting(problems, path):
-            found = read_json(path)
-            missing = [key for key in _REQUIRED[name] if not isinstance(found, dict) or key not in found]
-            if missing:
-                raise ValueError(f"it must hold a JSON object with {missing}. Another version may have written it.")
-            files[name] = found
+            files[name] = read_shaped_json(path, _SHAPES[name])
     examples_dir = folders.get("SubgraphExampleGen", {}).get("examples", "")
     reports = {}
     for component, output in (("SizeConstraintLearner", "size_constraints"), ("GraphTrainer", "model_run")):
@@ -169,4 +232,5 @@ def _noting(problems: list[str], path: str) -> Any:
         yield
     except (OSError, ValueError, DecodeError, tf.errors.OpError) as error:
         text = " ".join(str(error).split())
-        problems.append(f"{path} cannot be read: {text[:300]}")
+        # An error of ours names the file.
+        problems.append(text[:300] if path in text else f"{path} cannot be read: {text[:300]}")

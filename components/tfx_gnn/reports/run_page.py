@@ -47,6 +47,7 @@ STEPS = (
 """The usual steps of a pipeline, in their order."""
 
 _DONE = ("complete", "cached", "unknown")
+_NOT_RUN = ("skipped", "did not start")
 _VALIDATION = "val_"
 _MAX_TARGETS = 12
 
@@ -172,7 +173,7 @@ def outcome_of(run: RecordedRun, contents: RunContents) -> Outcome:
         step = failed[0]
         reason = step.error or "Nobody wrote down why; the log of the run has the error."
         return Outcome(mood="bad", title=f"Failed in {step.component}.", text=reason)
-    going = [step for step in run.steps if step.state not in _DONE]
+    going = [step for step in run.steps if step.state not in (*_DONE, *_NOT_RUN)]
     if going:
         return Outcome(
             mood="plain",
@@ -191,7 +192,8 @@ def outcome_of(run: RecordedRun, contents: RunContents) -> Outcome:
             mood="plain" if is_gone else "good", title=title, text=f"{path} is gone since." if is_gone else path
         )
     if push:
-        return Outcome(mood="bad", title="Not pushed.", text=str(push.get("reason", "")))
+        reason = str(push["reason"])
+        return Outcome(mood="bad", title="Not pushed.", text=reason[:1].upper() + reason[1:])
     return Outcome(mood="plain", title="Nothing was pushed.", text="GraphPusher did not run.")
 
 

@@ -36,8 +36,8 @@ class RecordedStep:
     Attributes:
         component: its id.
         execution: number of its execution.
-        state: "complete", "cached", "failed", "running" or another state of ML Metadata in lower case; "unknown" if
-            only folders are known.
+        state: "complete", "cached", "failed", "running" or another state of ML Metadata in lower case; of a trial run
+            also "skipped" or "did not start"; "unknown" if only folders are known.
         started: seconds since 1970; 0 if unknown.
         seconds: from its registration to the last change of its state.
         options: its parameters; those that were written as JSON are parsed.

@@ -14,6 +14,7 @@ _WIDTH, _HEIGHT = 760, 440
 _CENTER = _WIDTH / 2, _HEIGHT / 2
 _RADIUS_X, _RADIUS_Y = 250, 145
 _BOX_WIDTH, _BOX_HEIGHT = 132, 34
+_NARROW = 424
 _LINE = 15
 _MAX_NAME = 18
 _MAX_LINES = 6
@@ -36,7 +37,10 @@ def draw_schema(schema: GraphSchema) -> str:
         edge_set = schema.edge_sets[name]
         if edge_set.source in places and edge_set.target in places:
             groups.setdefault((edge_set.source, edge_set.target), []).append(name)
-    arrows = [_arrow(places[source], places[target], edges) for (source, target), edges in groups.items()]
+    # One or two node sets leave the sides empty, which a phone would show first.
+    width = _NARROW if len(names) <= 2 else _WIDTH
+    left = (_WIDTH - width) / 2
+    arrows = [_arrow(places[source], places[target], edges, left) for (source, target), edges in groups.items()]
     boxes = [_box(name, places[name], i % NUM_SERIES_COLORS) for i, name in enumerate(names)]
     title = f"{len(names)} node sets: {', '.join(names)}; {sum(map(len, groups.values()))} edge sets"
     marker = (
@@ -44,7 +48,7 @@ def draw_schema(schema: GraphSchema) -> str:
         'orient="auto-start-reverse"><path d="M0 0L8 4L0 8z" class="head"/></marker></defs>'
     )
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" role="img" '
+        f'<svg viewBox="{left:g} 0 {width} {_HEIGHT}" width="{width}" height="{_HEIGHT}" role="img" '
         f'aria-labelledby="schema-title" class="schema"><title id="schema-title">{html.escape(title)}</title>'
         f"{marker}{''.join(arrows)}{''.join(boxes)}</svg>"
     )
@@ -66,9 +70,9 @@ def _box(name: str, place: tuple[float, float], color: int) -> str:
     )
 
 
-def _arrow(source: tuple[float, float], target: tuple[float, float], names: list[str]) -> str:
+def _arrow(source: tuple[float, float], target: tuple[float, float], names: list[str], left: float) -> str:
     if source == target:
-        return _loop(source, names)
+        return _loop(source, names, left)
     # Bent to its left, so that the arrow back, if there is one, takes the other side.
     dx, dy = target[0] - source[0], target[1] - source[1]
     middle = (source[0] + target[0]) / 2 + 0.16 * dy, (source[1] + target[1]) / 2 - 0.16 * dx
@@ -78,7 +82,7 @@ def _arrow(source: tuple[float, float], target: tuple[float, float], names: list
     return f'<path d="{path}" class="edge" marker-end="url(#schema-head)"/>{_label(label, names, "middle")}'
 
 
-def _loop(place: tuple[float, float], names: list[str]) -> str:
+def _loop(place: tuple[float, float], names: list[str], left: float) -> str:
     # Away from the centre, where other arrows are.
     x, y = place
     side = 1 if x >= _CENTER[0] - 1 else -1
@@ -86,7 +90,7 @@ def _loop(place: tuple[float, float], names: list[str]) -> str:
     path = f"M{edge:.1f} {y - 9:.1f}c{side * 44} -30 {side * 44} 48 0 18"
     anchor = "start" if side > 0 else "end"
     # Above or below the box if there is no room beside it.
-    room = _WIDTH - edge - 40 if side > 0 else edge - 40
+    room = (_WIDTH - edge if side > 0 else edge) - left - 40
     widest = max(len(shorten(name, _MAX_NAME)) for name in names) * 7
     if room < widest:
         lines = min(len(names), _MAX_LINES + 1)

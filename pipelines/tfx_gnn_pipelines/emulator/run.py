@@ -33,6 +33,7 @@ from tfx_gnn_pipelines.emulator.launcher import (
     append,
 )
 from tfx_gnn_pipelines.emulator.task_graph import check_tasks, in_order, is_exit_handler, upstream
+from tfx_gnn_pipelines.recorded_trial import RUN_FILE, RUN_ID_FORMAT, RUNS_FOLDER, STORE_FOLDER
 from tfx_gnn_pipelines.services import Service
 
 SUCCEEDED = ("done", "cached")
@@ -48,8 +49,8 @@ class TaskResult:
 
     Attributes:
         task: its name.
-        state: "done", "cached", "waiting" for a retry, "failed", "skipped" by its condition, or "not run", because a
-            task before it did not succeed.
+        state: "running", "done", "cached", "waiting" for a retry, "failed", "skipped" by its condition, or "not run",
+            because a task before it did not succeed.
         seconds: of all attempts; of the wait before a retry.
         attempts: how often its command was started.
         reason: the last line of the log of a failed task; the condition of a skipped one.
@@ -128,6 +129,7 @@ def run_compiled(
                 results[name] = TaskResult(task=name, state="not run")
             else:
                 report(name, None)
+                run.write_state({**results, name: TaskResult(task=name, state="running")})
                 results[name] = run.run_task(name, run.tasks[name], results)
             report(name, results[name])
             run.write_state(results)
@@ -162,8 +164,8 @@ class _Run:
         self.tasks = {name: task for name, task in pipeline.tasks.items() if name not in self.exit_tasks}
         self._folder = folder
         self._cache = folder / "cache" / service.value / pipeline.name
-        self._run_id = dt.datetime.now(dt.timezone.utc).strftime("%Y%m%dT%H%M%S%f")
-        self._logs = folder / "runs" / self._run_id
+        self._run_id = dt.datetime.now(dt.timezone.utc).strftime(RUN_ID_FORMAT)
+        self._logs = folder / RUNS_FOLDER / self._run_id
         if service is Service.KUBEFLOW:
             if root:
                 raise ValueError(
@@ -182,7 +184,7 @@ class _Run:
         self._launcher = Launcher(
             service=service,
             pods=folder / _PODS,
-            store=S3Store(store, root=root) if store else FolderStore(folder / "store"),
+            store=S3Store(store, root=root) if store else FolderStore(folder / STORE_FOLDER),
             engine=engine,
             custom_jobs=lambda: custom_jobs.start(logs=self._logs, folder=folder / _PODS),
             run=f"{pipeline.name}-{self._run_id}",
@@ -282,7 +284,7 @@ class _Run:
             "parameters": dict(self._parameters),
             "tasks": [dataclasses.asdict(result) for result in results.values()],
         }
-        _write(self._logs / "run.json", state)
+        _write(self._logs / RUN_FILE, state)
 
     def _attempt(
         self, name: str, container: Mapping[str, Any], message: Mapping[str, Any], log: Path

@@ -61,7 +61,9 @@ def _table(plan: PipelinePlan) -> Table:
     has_money = plan.money is not None
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     for title in ("step", "examples", "time", "disk", "memory", *(("money",) if has_money else ())):
-        table.add_column(title, justify="left" if title == "step" else "right", no_wrap=True)
+        # On a narrow terminal, names of steps are folded before a figure is cut.
+        is_name = title == "step"
+        table.add_column(title, justify="left" if is_name else "right", no_wrap=not is_name, overflow="fold")
     for step in plan.steps:
         examples = "" if step.num_examples is None else f"{step.num_examples.value:,.0f}"
         row = [
@@ -142,7 +144,7 @@ def print_comparison(plan: PipelinePlan, actual: Sequence[ActualStep], place: st
     """Prints the planned seconds, bytes and memory of each step beside those of a run."""
     by_step = {step.step: step for step in plan.steps}
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    table.add_column("step", no_wrap=True)
+    table.add_column("step", overflow="fold")
     for title in ("planned", "actual") * 3:
         table.add_column(title, justify="right", no_wrap=True)
     for one in actual:

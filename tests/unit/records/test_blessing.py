@@ -89,3 +89,11 @@ def test_folder_with_both_verdicts_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="`folder` must hold one verdict"):
         is_blessed(str(tmp_path))
+
+
+def test_reasons_that_are_no_object_are_refused_and_not_taken_for_those_of_another_tool(tmp_path):
+    write_blessing(str(tmp_path), blessed=True, reasons=[])
+    (tmp_path / "reasons.json").write_text("[]")
+
+    with pytest.raises(ValueError, match=r"reasons\.json` must be an object; got a list"):
+        read_reasons(str(tmp_path))

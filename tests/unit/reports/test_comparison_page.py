@@ -61,7 +61,7 @@ def test_the_page_shows_both_runs_and_hostile_names_stay_text(pair, hostile):
     assert page.count("<script") == 1
     assert "<img" not in page
     assert "\u22120.2500" in page
-    assert "nested.rate" in page
+    assert "nested.<wbr>rate" in page
     assert "one standard error of the accuracy is 0.217" in page
 
 
@@ -79,3 +79,6 @@ def test_a_run_that_failed_early_can_be_compared(folders, make_run):
     page = render_comparison_page(runs)
 
     assert "Failed in SubgraphExampleGen." in page
+    curves = page.partition('id="curves"')[2].partition("</section>")[0]
+    assert "b</bdi>" in curves
+    assert "task</bdi>" not in curves

@@ -9,6 +9,7 @@ from tfx_gnn.reports.evaluation_figures import (
     metric_rows,
     residual_words,
     training_remarks,
+    wider_residual_bins,
 )
 
 _TRIPLES = [
@@ -82,3 +83,17 @@ def test_a_wide_gap_between_training_and_validation_is_named():
 
     assert "accuracy is 0.950 in training and 0.700 in validation" in remark
     assert not training_remarks([{"accuracy": 0.75, "val_accuracy": 0.7}], 1)
+
+
+def test_residuals_of_few_examples_are_drawn_in_few_bins():
+    bins = [{"low": low, "high": low + 2.0, "num_examples": 1} for low in (-26.0, -2.0, 0.0, 2.0, 38.0)]
+
+    wider = wider_residual_bins(bins)
+
+    assert wider == [
+        {"low": -32.0, "high": -24.0, "num_examples": 1},
+        {"low": -8.0, "high": 0.0, "num_examples": 1},
+        {"low": 0.0, "high": 8.0, "num_examples": 2},
+        {"low": 32.0, "high": 40.0, "num_examples": 1},
+    ]
+    assert wider_residual_bins(bins[1:4]) == bins[1:4]

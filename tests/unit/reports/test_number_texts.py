@@ -2,7 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from tfx_gnn.reports.number_texts import as_amount, as_bytes, as_duration, as_figure, as_option, as_percent
+from tfx_gnn.reports.number_texts import (
+    as_aligned,
+    as_amount,
+    as_bytes,
+    as_duration,
+    as_figure,
+    as_option,
+    as_percent,
+    as_time,
+    name_parts,
+)
 
 
 @pytest.mark.parametrize(
@@ -62,3 +72,22 @@ def test_options_that_are_empty_are_none():
         "False",
         "a, 1",
     ]
+
+
+def test_numbers_of_a_column_are_aligned_by_the_largest():
+    assert [as_aligned(number, 38.0269) for number in (80.0, 41.9731, -0.5)] == ["80.00", "41.97", "-0.50"]
+    assert as_aligned(12345.678, 25000.0) == "12,346"
+    assert as_aligned(1e-20, 1e-20) == "0.000000000"
+    assert as_aligned(3.0, 0.0) == "3"
+
+
+def test_times_have_no_fractions_of_seconds_and_other_texts_stay():
+    assert as_time("2026-11-27T08:33:56.244716") == "2026-11-27 08:33:56"
+    assert as_time("my-run") == "my-run"
+
+
+def test_names_break_at_their_parts():
+    assert name_parts("balanced_accuracy") == ["balanced_", "accuracy"]
+    assert name_parts("SubgraphExampleGen") == ["Subgraph", "Example", "Gen"]
+    assert name_parts("nodes/a.b@1") == ["nodes/", "a.", "b@", "1"]
+    assert name_parts("") == [""]

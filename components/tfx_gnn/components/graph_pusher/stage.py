@@ -14,6 +14,7 @@ import tensorflow as tf
 from tfx_gnn.components.graph_pusher.options import GraphPusherOptions
 from tfx_gnn.io.atomic_folder import atomic_folder
 from tfx_gnn.io.fingerprint import fingerprint_folders
+from tfx_gnn.io.json_shapes import read_shaped_json
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.io.progress import progress
 from tfx_gnn.io.whole_files import copy_files
@@ -165,8 +166,7 @@ def forget_push(pushed_model_dir: str) -> None:
     path = os.path.join(pushed_model_dir, PUSHED_VERSION_FILE)
     if not tf.io.gfile.exists(path):
         return
-    with tf.io.gfile.GFile(path) as file:
-        pushed = json.loads(file.read())
+    pushed = read_shaped_json(path, {"path": str, "version": (int,), "model_fingerprint?": str})
     # Records written by earlier releases have no fingerprint.
     model = pushed.get("model_fingerprint", "")
     if not model or not tf.io.gfile.isdir(pushed["path"]):

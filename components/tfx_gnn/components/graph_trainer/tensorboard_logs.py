@@ -15,12 +15,13 @@ from tfx_gnn.io.option_groups import flat_values
 from tfx_gnn.training.checkpoints.resumable_state import BestWeights
 from tfx_gnn.training.loop.event_files import (
     remove_events_from,
+    write_histograms,
     write_scalars,
     write_session_end,
     write_session_start,
 )
 from tfx_gnn.training.loop.training_loop import TrainingState
-from tfx_gnn.training.options import GraphTrainerOptions
+from tfx_gnn.training.options import CONSTANT, GraphTrainerOptions
 
 _VALIDATION = "val_"
 
@@ -73,7 +74,7 @@ class TensorBoardLogs(tf_keras.callbacks.Callback):
         }
         if not epoch:
             with self._writers[""].as_default(step=0):
-                write_session_start(logged_hyperparameters(self._options))
+                write_session_start(logged_hyperparameters(self._options, self.model.optimizer))
                 tf.summary.graph(self._model_graph())
             self._writers[""].flush()
 
@@ -125,12 +126,22 @@ def trace_model(model: tf_keras.Model, sample: GraphTensor) -> tf.Graph:
     return tf.function(predict).get_concrete_function(sample).graph
 
 
-def logged_hyperparameters(options: GraphTrainerOptions) -> dict[str, Any]:
-    """Returns what the HParams tab compares: the model's hyperparameters, and options of optimizer and batches."""
+def logged_hyperparameters(options: GraphTrainerOptions, optimizer: tf_keras.optimizers.Optimizer) -> dict[str, Any]:
+    """Returns what the HParams tab compares: the model's hyperparameters, and options of optimizer and batches.
+
+    Options that leave a choice to the network or to the padding budget are left out, because their 0 would be drawn as
+    a number. A constant learning rate that the network chose is that of its optimizer.
+    """
+    chosen = {**flat_values(options.optimization), "batch_size": options.batching.batch_size}
+    for name in ("learning_rate", "optimizer", "batch_size"):
+        if not chosen[name]:
+            del chosen[name]
+    rate = read_learning_rate(optimizer)
+    if rate is not None and options.optimization.schedule == CONSTANT:
+        chosen.setdefault("learning_rate", rate)
     return {
-        **flat_values(options.optimization),
+        **chosen,
         "batching": options.batching.kind,
-        "batch_size": options.batching.batch_size,
         "num_epochs": options.num_epochs,
         "training_seed": options.training_seed,
         **options.hyperparameters,
@@ -156,8 +167,11 @@ def _scalars_by_run(logs: Mapping[str, float]) -> tuple[dict[str, float], dict[s
 
 def _write_histograms(model: tf_keras.Model, step: int) -> None:
     seen: collections.Counter[str] = collections.Counter()
+    values = {}
     for weight in model.trainable_weights:
         name = weight.name.split(":")[0]
         seen[name] += 1
         tag = name if seen[name] == 1 else f"{name}_{seen[name]}"
-        tf.summary.histogram(tag, tf.convert_to_tensor(weight), step=step)
+        # Converted to a tensor first: variables kept on several replicas have no array.
+        values[tag] = tf.convert_to_tensor(weight).numpy()
+    write_histograms(values, step)

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tfx_gnn
 from tfx_gnn.components.graph_tuner.search_space import SearchRange
 from tfx_gnn.io import options_json
-from tfx_gnn.io.text_files import read_json
+from tfx_gnn.io.json_shapes import read_shaped_json
 from tfx_gnn.io.whole_files import write_whole
 
 COMPLETE, PRUNED, FAILED = "complete", "pruned", "failed"
@@ -65,7 +65,7 @@ class TrialFolder:
             tf.io.gfile.makedirs(path)
             write_whole(place, json.dumps(dict(fingerprint), indent=2, sort_keys=True) + "\n")
             return
-        found = read_json(place)
+        found = read_shaped_json(place, {"*": str})
         differing = sorted(
             name for name in found.keys() | fingerprint.keys() if found.get(name) != fingerprint.get(name)
         )

@@ -200,7 +200,7 @@
     const node = nodes[i], set = example.sets[node.set];
     details.append(make("h4", nameOf(i) + (node.isSeed ? " (seed)" : "")));
     const list = document.createElement("dl");
-    if (node.isSeed) for (const [name, text] of example.labels) list.append(make("dt", `label ${name}`), make("dd", text));
+    if (node.isSeed) for (const [name, text] of example.labels) list.append(make("dt", name === "label" ? name : `label ${name}`), make("dd", text));
     for (const [name, texts] of Object.entries(set.features)) list.append(make("dt", name), make("dd", texts[node.index]));
     details.append(list);
     const near = neighbours[i];

@@ -8,12 +8,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from tfx_gnn.io.protobuf_wire import Message, encode_message
 
 _EVENT_FILES = "events.out.tfevents."
 _PLUGIN = "hparams"
+_HISTOGRAMS, _TENSOR_CLASS, _NUM_BINS = "histograms", 2, 30
 _EXPERIMENT, _SESSION_START, _SESSION_END = 2, 3, 4
 _SUCCESS, _FAILURE = 1, 2
 
@@ -22,6 +25,26 @@ def write_scalars(scalars: Mapping[str, float], step: int) -> None:
     """Writes scalars by tag with the default writer."""
     for tag, value in scalars.items():
         tf.summary.scalar(tag, value, step=step)
+
+
+def write_histograms(values: Mapping[str, NDArray[np.floating[Any]]], step: int) -> None:
+    """Writes a histogram of each array's finite values by tag with the default writer.
+
+    NumPy counts, and one event holds them all: `tf.summary.histogram` runs dozens of TensorFlow operations for each
+    tag, which took a tenth of the time of a small training.
+
+    Args:
+        values: arrays of any shape, by tag.
+        step: step of the event.
+    """
+    summary = tf.compat.v1.Summary()
+    for tag, array in values.items():
+        counts, edges = np.histogram(array[np.isfinite(array)].astype(np.float64), bins=_NUM_BINS)
+        bins = np.stack([edges[:-1], edges[1:], counts.astype(np.float64)], axis=1)
+        value = summary.value.add(tag=tag, tensor=tf.make_tensor_proto(bins, tf.float64))
+        value.metadata.plugin_data.plugin_name = _HISTOGRAMS
+        value.metadata.data_class = _TENSOR_CLASS
+    tf.summary.experimental.write_raw_pb(summary.SerializeToString(), step=step)
 
 
 def write_session_start(hyperparameters: Mapping[str, Any], *, group: str = "") -> None:

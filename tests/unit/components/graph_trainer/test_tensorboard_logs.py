@@ -139,7 +139,7 @@ def test_hyperparameters_of_the_model_come_before_options_of_that_name():
         hyperparameters={"learning_rate": 0.5, "layers": [8, 4]}, optimization=OptimizationOptions(l2=0.25)
     )
 
-    shown = logged_hyperparameters(options)
+    shown = logged_hyperparameters(options, tf_keras.optimizers.SGD(0.25))
 
     assert {name: shown[name] for name in ("learning_rate", "layers", "l2", "batching", "num_epochs")} == {
         "learning_rate": 0.5,
@@ -148,6 +148,17 @@ def test_hyperparameters_of_the_model_come_before_options_of_that_name():
         "batching": "packed",
         "num_epochs": 10,
     }
+
+
+def test_what_is_left_to_the_network_is_not_shown_as_zero():
+    optimizer = tf_keras.optimizers.SGD(0.25)
+
+    shown = logged_hyperparameters(_options(), optimizer)
+    falling = logged_hyperparameters(_options(optimization=OptimizationOptions(schedule="cosine")), optimizer)
+
+    assert shown["learning_rate"] == 0.25
+    assert "learning_rate" not in falling
+    assert not {"optimizer", "batch_size"} & shown.keys()
 
 
 def test_the_learning_rate_is_known_where_an_optimizer_has_one():
