@@ -242,7 +242,6 @@ def _find_label(label: str, schema: GraphSchema, tables: Mapping[str, SetTable])
         page = "predict_links.md" if kind == "edges" else "predict_graphs.md"
         raise ValueError(
             f"`label` must be a column of a node set; got {label!r}, of "
-            f"`label` must be a column of a node set; got {label!r}, of "
             f"{'an edge set' if kind == 'edges' else 'the context'}. Give one of {listed}; or predict it by a plan of "
             f"your own, as docs/tutorials/{page} shows."
         )
