@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import pyarrow as pa
@@ -26,14 +26,13 @@ from tfx_gnn.tables.table_roles import find_roles, find_tables
 _MOST_CLASSES = 20
 """Integers of at most so many different values are classes; of more, quantities."""
 _MOST_NEIGHBORS = (32, 16)
-"""Nodes that the hops from the seed find at most, and those from each of these nodes."""
+"""Nodes that the hops from the seed may find on average, and those from each of these nodes."""
 _LARGEST_FAN_OUTS = (8, 4)
 _MAX_VOCABULARY = 10_000
 _FEW_TEXTS = 20
 _SKEW = 100
 """Amounts are skewed if the largest is more than so many times the median."""
 _SPLIT_COLUMN = "split"
-_Direction = Literal["forward", "backward"]
 _LABEL_NAMES = ("label", "class", "target", "y")
 
 
@@ -48,6 +47,11 @@ class SetTable:
 
     layout: TableLayout
     columns: Mapping[str, ColumnValues]
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows that can be read."""
+        return max((column.num_rows for column in self.columns.values()), default=0)
 
     def values_of(self, key: str) -> ColumnValues:
         """Returns the values of a feature, `#id`, `#source` or `#target`."""
@@ -167,7 +171,7 @@ def propose_project(tables_dir: str, *, label: str) -> Proposal:
     seeds = tables[f"nodes/{predicted.node_set}"]
     splits = _propose_splits(seeds)
     _check_labels(predicted, seeds, splits)
-    hops = _propose_hops(schema, predicted.node_set)
+    hops = _propose_hops(schema, tables, predicted.node_set)
     return Proposal(
         schema=schema,
         is_inferred=is_inferred,
@@ -336,49 +340,60 @@ def _check_labels(label: Label, seeds: SetTable, splits: SplitPlan) -> None:
         )
 
 
-def _propose_hops(schema: GraphSchema, seed_node_set: str) -> tuple[Hop, ...]:
+def _propose_hops(schema: GraphSchema, tables: Mapping[str, SetTable], seed_node_set: str) -> tuple[Hop, ...]:
     """Goes outward twice, along all edge sets and both ways, with so small fan-outs that subgraphs stay small."""
-    first = list(_ways_from(schema, seed_node_set))
-    hops = [
-        Hop(edge_set=name, direction=direction, name=_hop_name(name, direction), fan_out=_fan_out(0, len(first)))
-        for name, direction, _ in first
-    ]
+    ways = list(_ways_from(schema, tables, seed_node_set))
+    fan_out = _fan_out(0, ways) or 1
+    hops = [Hop(edge_set=way.edge_set, direction=way.direction, name=_hop_name(way), fan_out=fan_out) for way in ways]
     reached: dict[str, list[str]] = {}
-    for hop, (_, _, end) in zip(list(hops), first, strict=True):
-        reached.setdefault(end, []).append(hop.name)
+    for way, hop in zip(ways, hops, strict=True):
+        reached.setdefault(way.end, []).append(hop.name)
     for node_set, inputs in reached.items():
-        ways = list(_ways_from(schema, node_set))
-        if len(ways) > _MOST_NEIGHBORS[1]:
-            continue
+        ways = list(_ways_from(schema, tables, node_set))
+        fan_out = _fan_out(1, ways)
         hops += [
             Hop(
-                edge_set=name,
-                direction=direction,
+                edge_set=way.edge_set,
+                direction=way.direction,
                 inputs=tuple(inputs),
-                name=f"{_hop_name(name, direction)}_of_{node_set}",
-                fan_out=_fan_out(1, len(ways)),
+                name=f"{_hop_name(way)}_of_{node_set}",
+                fan_out=fan_out,
             )
-            for name, direction, _ in ways
+            for way in (ways if fan_out else ())
         ]
     return tuple(hops)
 
 
-def _ways_from(schema: GraphSchema, node_set: str) -> Iterator[tuple[str, _Direction, str]]:
-    """Lists the edge sets that start or end at a node set, the direction to follow, and where it leads."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Way:
+    """An edge set that leads away from a node set: in which direction, where to, and edges for each node on average."""
+
+    edge_set: str
+    direction: Literal["forward", "backward"]
+    end: str
+    degree: float
+
+
+def _ways_from(schema: GraphSchema, tables: Mapping[str, SetTable], node_set: str) -> Iterator[_Way]:
+    num_nodes = max(1, tables[f"nodes/{node_set}"].num_rows)
     for name in sorted(schema.edge_sets):
-        edge_set = schema.edge_sets[name]
+        edge_set, degree = schema.edge_sets[name], tables[f"edges/{name}"].num_rows / num_nodes
         if edge_set.source == node_set:
-            yield name, "forward", edge_set.target
+            yield _Way(edge_set=name, direction="forward", end=edge_set.target, degree=degree)
         if edge_set.target == node_set:
-            yield name, "backward", edge_set.source
+            yield _Way(edge_set=name, direction="backward", end=edge_set.source, degree=degree)
 
 
-def _hop_name(edge_set: str, direction: str) -> str:
-    return edge_set if direction == "forward" else f"{edge_set}_backward"
+def _fan_out(ring: int, ways: Sequence[_Way]) -> int:
+    """Finds the largest fan-out by which a node has few enough neighbors on average; 0 if even 1 is too large."""
+    for fan_out in range(_LARGEST_FAN_OUTS[ring], 0, -1):
+        if sum(min(fan_out, way.degree) for way in ways) <= _MOST_NEIGHBORS[ring]:
+            return fan_out
+    return 0
 
 
-def _fan_out(ring: int, num_hops: int) -> int:
-    return max(1, min(_LARGEST_FAN_OUTS[ring], _MOST_NEIGHBORS[ring] // num_hops))
+def _hop_name(way: _Way) -> str:
+    return way.edge_set if way.direction == "forward" else f"{way.edge_set}_backward"
 
 
 def _propose_features(

@@ -43,11 +43,6 @@ class FoundTable:
     filename: str
     columns: Mapping[str, ColumnValues]
 
-    @property
-    def num_rows(self) -> int:
-        """Number of rows that can be read."""
-        return max((column.num_rows for column in self.columns.values()), default=0)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EdgeRole:
@@ -305,7 +300,8 @@ def _ends_with(words: list[str], others: list[str]) -> bool:
 def _unclear(table: FoundTable, roles: TableRoles, tables_dir: str) -> str:
     ids = {name: roles.tables[name].columns[column] for name, column in roles.id_columns.items()}
     held = {name: list(_node_sets_of(name, column, ids)) for name, column in table.columns.items()}
-    shown = ", ".join(f"{name} ({' or '.join(held[name]) or 'no ids of nodes'})" for name in table.columns)
+    holding = ", ".join(f"{name} (of {' or '.join(held[name])})" for name in table.columns if held[name])
+    others = ", ".join(name for name in table.columns if not held[name])
     known = ", ".join(f"{name} such as {one.values[0].as_py()!r}" for name, one in ids.items() if one.num_distinct)
     command = ["tfx-gnn", "tables", "infer-schema", "--tables-dir", tables_dir]
     for name, column in roles.id_columns.items():
@@ -325,7 +321,8 @@ def _unclear(table: FoundTable, roles: TableRoles, tables_dir: str) -> str:
     ]
     return (
         "`tables_dir` must show which tables hold nodes, by a column with another id in every row, and which hold "
-        f"edges, by two columns of such ids; got {table.filename}, whose columns hold: {shown}; the ids known are "
-        f"{known or 'none'}. Rename the columns to id, or to source and target; or write the schema, with SET and "
+        f"edges, by two columns of such ids; got {table.filename}, where ids of nodes are in {holding or 'no column'} "
+        f"and not in {others or 'any other'}; the ids known are {known or 'none'}. Rename the columns to id, or to "
+        "source and target; or write the schema, with SET and "
         f"COLUMN filled in, or without the last table: {shlex.join([*command, *open_edge])}"
     )

@@ -123,8 +123,8 @@ def test_kind_in_file_names_is_left_out_and_shards_are_one_table(tmp_path):
 
 def test_unclear_table_gets_the_command_that_can_say_what_it_is(tmp_path):
     rule = (
-        r"`tables_dir` must show which tables hold nodes, .*; got rates\.csv, whose columns hold: who \(users\), "
-        r"score \(no ids of nodes\); the ids known are users such as 'u1'\. Rename .*: tfx-gnn tables infer-schema "
+        r"`tables_dir` must show which tables hold nodes, .*; got rates\.csv, where ids of nodes are in who "
+        r"\(of users\) and not in score; the ids known are users such as 'u1'\. Rename .*: tfx-gnn tables infer-schema "
         r"--tables-dir .* --node users=users\.csv --edge rates=SET,SET,rates\.csv --source-column rates=COLUMN"
     )
 
