@@ -1,4 +1,4 @@
-"""The command `new`: copies the starter project that comes with this package."""
+"""The command `new`: copies the starter project that comes with this package, or proposes one for tables."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import tfx_gnn
 from tfx_gnn.cli import arguments
+
+if TYPE_CHECKING:
+    from tfx_gnn_pipelines.proposal import Proposal
 
 TEMPLATE_NAME = "my_graph"
 """Name of the template's Python package, which a new project's name replaces."""
@@ -37,6 +40,10 @@ TEMPLATE_ENTRIES = (
 """Entries of a new project; the template's folder may hold more, such as outputs of its own runs."""
 
 
+_ENTRIES_FOR_TABLES = (("starter", ".gitignore"), ("starter", ".project.schema.json"), ("from_tables", "README.md"))
+"""Entries of a project for tables, and the template of each; project.yaml is beside them."""
+
+
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 
 
@@ -54,7 +61,7 @@ def create_project(directory: str, *, name: str = "") -> tuple[Path, str]:
     """
     from tfx_gnn.io.atomic_folder import atomic_folder
 
-    template = _template_folder(Path(tfx_gnn.__file__).parent)
+    template = _templates_folder(Path(tfx_gnn.__file__).parent) / "starter"
     folder = Path(directory).resolve()
     if name:
         _check_name("name", name, "Choose another name.")
@@ -67,11 +74,59 @@ def create_project(directory: str, *, name: str = "") -> tuple[Path, str]:
     return folder, name
 
 
-def _template_folder(package_folder: Path) -> Path:
+def create_project_for_tables(
+    directory: str, *, tables_dir: str, label: str, name: str = ""
+) -> tuple[Path, str, Proposal]:
+    """Writes a project without Python that reads tables where they are.
+
+    The graph schema is written beside the tables unless there is one. As for `create_project`, a killed command leaves
+    nothing that looks like a project.
+
+    Args:
+        directory: folder to create.
+        tables_dir: folder of the tables.
+        label: what to predict, as "node set.column".
+        name: name of the project; empty for that of the folder.
+
+    Returns:
+        The project's folder and name, and what was proposed for it.
+
+    Raises:
+        ValueError: if the name is none, or for a reason of `propose_project`.
+    """
+    from tfx_gnn.graph.schema.schema_io import write_schema
+    from tfx_gnn.io.atomic_folder import atomic_folder
+    from tfx_gnn.tables.table_access import TableAccess
+    from tfx_gnn_pipelines.proposal import propose_project
+    from tfx_gnn_pipelines.proposal_text import project_text
+
+    templates = _templates_folder(Path(tfx_gnn.__file__).parent)
+    folder = Path(directory).resolve()
+    argument, name = ("name", name) if name else ("directory", folder.name.replace("-", "_"))
+    _check_form(argument, name, "Give the project a name of its own by --name.")
+    with atomic_folder(directory, name="directory") as partial:
+        proposal = propose_project(tables_dir, label=label)
+        for template, entry in _ENTRIES_FOR_TABLES:
+            _copy(templates / template / entry, Path(partial) / entry, name)
+        text = project_text(proposal, name=name, tables_dir=_seen_from(folder, tables_dir))
+        (Path(partial) / "project.yaml").write_text(text, encoding="utf-8")
+        if proposal.is_inferred:
+            write_schema(proposal.schema, TableAccess().schema_path(tables_dir))
+    return folder, name, proposal
+
+
+def _seen_from(folder: Path, tables_dir: str) -> str:
+    """Returns a path as a project file may name it: relative if it was given so."""
+    if "://" in tables_dir or os.path.isabs(tables_dir):
+        return tables_dir
+    return os.path.relpath(os.path.realpath(tables_dir), folder)
+
+
+def _templates_folder(package_folder: Path) -> Path:
     # The first is for a wheel; the second for a checkout, where the library is in components/tfx_gnn.
-    candidates = [package_folder / "templates" / "starter", package_folder.parents[1] / "templates" / "starter"]
+    candidates = [package_folder / "templates", package_folder.parents[1] / "templates"]
     for folder in candidates:
-        if (folder / TEMPLATE_NAME).is_dir():
+        if (folder / "starter" / TEMPLATE_NAME).is_dir():
             return folder
     raise FileNotFoundError(
         f"The installed tfx-gnn must hold its starter project; got none in {[str(path) for path in candidates]}. "
@@ -79,12 +134,16 @@ def _template_folder(package_folder: Path) -> Path:
     )
 
 
-def _check_name(argument: str, name: str, advice: str) -> None:
+def _check_form(argument: str, name: str, advice: str) -> None:
     if not _NAME.fullmatch(name) or len(name) > _MAX_NAME_LENGTH or keyword.iskeyword(name):
         raise ValueError(
             f"`{argument}` must make a Python package's name of lower-case letters, digits and single underscores, at "
             f"most {_MAX_NAME_LENGTH} characters, starting with a letter; got {name!r}. {advice}"
         )
+
+
+def _check_name(argument: str, name: str, advice: str) -> None:
+    _check_form(argument, name, advice)
     if name in _FOLDERS_OF_A_PROJECT or name in sys.stdlib_module_names or _is_installed(name):
         raise ValueError(
             f"`{argument}` must not make the name of an installed package, or of a folder that every project has "
@@ -117,16 +176,56 @@ def new(
         str, typer.Argument(help="Folder to create; must be absent or empty.", show_default=False, metavar="FOLDER")
     ],
     *,
+    tables_dir: Annotated[
+        str,
+        typer.Option(
+            "--tables",
+            help="Folder of tables of yours, as CSV or Parquet files: the project reads them there and needs no "
+            "Python. Its `graph_schema.pbtxt` is written if it is missing.",
+            metavar="FOLDER",
+            show_default="example tables",
+        ),
+    ] = "",
+    label: Annotated[
+        str,
+        typer.Option(help="With --tables: the column of nodes to predict.", metavar="SET.COLUMN", show_default=False),
+    ] = "",
     name: Annotated[
-        str, typer.Option(help="Name of the project's Python package.", show_default="that of the folder")
+        str, typer.Option(help="Name of the project and of its Python package.", show_default="that of the folder")
     ] = "",
 ) -> None:
-    """Start a project of your own: tables, plan, transform, model and a test, all ready to run."""
+    """Start a project of your own, ready to run: from tables of yours, or from an example with Python to adapt."""
+    if tables_dir:
+        _new_for_tables(directory, tables_dir=tables_dir, label=label, name=name)
+        return
+    if label:
+        raise typer.BadParameter("must be given with --tables", param_hint="--label")
     folder, name = create_project(directory, name=name)
     arguments.say_written(project=str(folder))
-    commands = [["cd", os.path.relpath(folder)], [*_command(), "run"]]
-    arguments.console.print("\nTrain its model on the example data; README.md there says how to go on:", style="bold")
-    for command in commands:
+    _say_next("Train its model on the example data; README.md there says how to go on:", folder, "run")
+
+
+def _new_for_tables(directory: str, *, tables_dir: str, label: str, name: str) -> None:
+    from tfx_gnn.cli.table_verbs import show_schema
+    from tfx_gnn.tables.table_access import TableAccess
+
+    folder, name, proposal = create_project_for_tables(directory, tables_dir=tables_dir, label=label, name=name)
+    if proposal.is_inferred:
+        show_schema(proposal.schema)
+    for line in proposal.remarks():
+        arguments.console.print(line, markup=False, soft_wrap=True)
+    if proposal.is_inferred:
+        arguments.say_written(graph_schema=TableAccess().schema_path(tables_dir))
+    arguments.say_written(project=str(folder))
+    _say_next(
+        "Read project.yaml there, which says what was chosen; then check it and make the model:", folder, "check", "run"
+    )
+
+
+def _say_next(what: str, folder: Path, *verbs: str) -> None:
+    """Prints what to type next."""
+    arguments.console.print(f"\n{what}", style="bold")
+    for command in (["cd", os.path.relpath(folder)], *([*_command(), verb] for verb in verbs)):
         arguments.console.print("  " + shlex.join(command), markup=False, soft_wrap=True)
 
 

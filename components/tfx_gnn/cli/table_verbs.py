@@ -107,7 +107,7 @@ def infer_schema_verb(
         access=access,
     )
     write_schema(schema, path)
-    _show_schema(schema)
+    show_schema(schema)
     arguments.say_written(graph_schema=path)
 
 
@@ -168,7 +168,8 @@ def _ends_and_file(name: str, value: str) -> tuple[str, str, str]:
     return parts[0], parts[1], parts[2]
 
 
-def _show_schema(schema: GraphSchema) -> None:
+def show_schema(schema: GraphSchema) -> None:
+    """Prints an inferred schema, and what its reader should look at."""
     import tensorflow as tf
 
     from tfx_gnn.graph.schema.schema_io import iter_sets

@@ -18,7 +18,7 @@ from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
 from tfx_gnn.tables.column_types import is_list, list_lengths
 from tfx_gnn.tables.data_files import format_of_name, resolve_table_files
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_format import show_columns, table_format
+from tfx_gnn.tables.table_format import RawBlock, show_columns, table_format
 from tfx_gnn.tables.table_layout import ID_FEATURE, TableKind, TableLayout
 from tfx_gnn.tables.tfrecord_table import read_examples
 
@@ -295,6 +295,16 @@ def _check_names(
 
 
 def _read(kind: TableKind, name: str, tables_dir: str, filename: str, access: TableAccess) -> _Evidence:
+    layout = undeclared_layout(kind, name, tables_dir, filename, access)
+    return _read_examples(layout) if layout.format == "tfrecord" else _read_columns(layout)
+
+
+def undeclared_layout(kind: TableKind, name: str, tables_dir: str, filename: str, access: TableAccess) -> TableLayout:
+    """Describes a table that no schema declares yet, without columns; its file name decides the format.
+
+    Raises:
+        ValueError: if there is no such file, it must not be read, or its name does not tell the format.
+    """
     path = os.path.join(tables_dir, filename)
     told = format_of_name(filename)
     if told is None:
@@ -308,7 +318,7 @@ def _read(kind: TableKind, name: str, tables_dir: str, filename: str, access: Ta
         raise ValueError(
             f"`filename` must name a file that exists; got {filename!r} in {tables_dir or '.'!r}. Correct the name."
         )
-    layout = TableLayout(
+    return TableLayout(
         kind=kind,
         name=name,
         files=files,
@@ -318,14 +328,16 @@ def _read(kind: TableKind, name: str, tables_dir: str, filename: str, access: Ta
         declared_as=path,
         max_record_bytes=access.max_record_bytes,
     )
-    return _read_examples(layout) if layout.format == "tfrecord" else _read_columns(layout)
 
 
-def _read_columns(layout: TableLayout) -> _Evidence:
+def read_all_columns(layout: TableLayout) -> Iterator[RawBlock]:
+    """Reads all columns of a table block by block, as its format stores them.
+
+    Raises:
+        ValueError: if a file is broken, or its columns are not those of the first one, each once.
+    """
     reader = table_format(layout)
     names = list(reader.column_names(layout.files[0]))
-    columns = {name: ColumnEvidence() for name in names}
-    num_rows = num_broken = 0
     for path in layout.files:
         found = list(reader.column_names(path))
         if len(set(found)) != len(found) or set(found) != set(names):
@@ -335,11 +347,18 @@ def _read_columns(layout: TableLayout) -> _Evidence:
                 "Correct the names of the columns."
             )
         for unit in reader.list_units(path):
-            for block in reader.read_raw_blocks(path, unit, sorted(names)):
-                num_rows += block.num_rows_read
-                num_broken += len(block.problems)
-                for name in names:
-                    columns[name].add(block.columns.column(name), are_cells=layout.format == "csv")
+            yield from reader.read_raw_blocks(path, unit, sorted(names))
+
+
+def _read_columns(layout: TableLayout) -> _Evidence:
+    reader = table_format(layout)
+    columns = {name: ColumnEvidence() for name in reader.column_names(layout.files[0])}
+    num_rows = num_broken = 0
+    for block in read_all_columns(layout):
+        num_rows += block.num_rows_read
+        num_broken += len(block.problems)
+        for name, evidence in columns.items():
+            evidence.add(block.columns.column(name), are_cells=layout.format == "csv")
     if not num_rows:
         for name, dtype in reader.column_types(layout.files[0]).items():
             columns[name].dtypes.add(dtype)

@@ -100,7 +100,8 @@ class Vocabulary(FeaturePreparation):
         top_k: number of values to keep, the most frequent ones; 0: all.
         frequency_threshold: values that occur fewer times are left out; 0: none.
         num_oov_buckets: categories after the vocabulary that all other values share, by hash; 0: they get -1.
-        name: `vocab_filename` of the vocabulary; "": the key of the feature, such as "nodes.user.country".
+        name: `vocab_filename` of the vocabulary; "": the key of the feature, such as "nodes.user.country", where
+            characters that no file name of TensorFlow has are replaced.
     """
 
     dtypes: ClassVar[tuple[str, ...]] = CATEGORIES

@@ -81,7 +81,7 @@ def test_outputs_of_a_run_of_the_template_are_not_copied(tmp_path, monkeypatch):
     for left_behind in ("runs/my_graph/serving/1", "my_graph/__pycache__", "tests/__pycache__", ".pytest_cache"):
         (used / left_behind).mkdir(parents=True, exist_ok=True)
         (used / left_behind / "model.cpython-310.pyc").write_bytes(b"\xff\xfe")
-    monkeypatch.setattr(starter_project, "_template_folder", lambda _: used)
+    monkeypatch.setattr(starter_project, "_templates_folder", lambda _: tmp_path)
 
     folder, _ = create_project(str(tmp_path / "shop"))
 
@@ -194,7 +194,60 @@ def test_verb_explains_its_options():
 
     assert shown.exit_code == 0
     assert "Folder to create; must be absent or empty." in shown.stdout
-    assert "Name of the project's Python package." in shown.stdout
+    assert "Name of the project and of its Python package." in " ".join(shown.stdout.replace("│", " ").split())
+
+
+@pytest.fixture
+def shop(tmp_path, monkeypatch):
+    """A folder of two tables of nodes and one of edges; the current folder is above it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop").mkdir()
+    users = "".join(f"u{i},{20 + i},{'pro' if i % 2 else 'free'}\n" for i in range(6))
+    (tmp_path / "shop" / "users.csv").write_text(f"id,age,plan\n{users}")
+    (tmp_path / "shop" / "items.csv").write_text("id,price\np1,1.5\np2,2.5\n")
+    (tmp_path / "shop" / "buys.csv").write_text("user,item\nu0,p1\nu1,p2\nu2,p1\n")
+    return tmp_path / "shop"
+
+
+def test_project_for_tables_reads_them_where_they_are_without_python(shop):
+    shown = new("my-plans", "--tables", "shop", "--label", "users.plan")
+
+    assert shown.exit_code == 0, shown.output
+    made = files_of(shop.parent / "my-plans")
+    assert sorted(made) == [".gitignore", ".project.schema.json", "README.md", "project.yaml"]
+    assert b'\ntables_dir: "../shop"\n' in made["project.yaml"]
+    assert b"\nname: my_plans\n" in made["project.yaml"]
+    assert made["README.md"].startswith(b"# my_plans\n")
+    assert (shop / "graph_schema.pbtxt").is_file()
+    assert "buys from users to items" in shown.stdout
+    assert "users.plan has 2 different texts: predicted by node_classification" in shown.stdout
+    assert [line.split()[-1] for line in shown.stdout.splitlines()[-3:]] == ["my-plans", "check", "run"]
+
+
+def test_nothing_is_written_where_the_label_is_not_clear(shop):
+    shown = new("plans", "--tables", "shop")
+
+    assert shown.exit_code == 2
+    assert shown.stderr == (
+        "`--label` must name the column of a node set that is predicted; got none. The node sets have the columns "
+        "items: price; users: age, plan. Write, for example, --label users.plan\n"
+    )
+    assert sorted(os.listdir(shop.parent)) == ["shop"]
+    assert "graph_schema.pbtxt" not in os.listdir(shop)
+
+
+def test_label_without_tables_is_refused(tmp_path):
+    shown = new(str(tmp_path / "plans"), "--label", "users.plan")
+
+    assert shown.exit_code == 2
+    assert "must be given with --tables" in shown.output
+
+
+def test_folder_without_tables_is_refused(tmp_path):
+    shown = new(str(tmp_path / "plans"), "--tables", str(tmp_path), "--label", "users.plan")
+
+    assert shown.exit_code == 2
+    assert shown.stderr.startswith("`--tables` must hold tables as .csv, .tsv or .parquet files; got []")
 
 
 def test_wheel_brings_all_that_a_project_begins_with():
@@ -202,6 +255,7 @@ def test_wheel_brings_all_that_a_project_begins_with():
     shipped = dict(re.findall(r'^"(templates/starter/.+)" = "(.+)"$', settings, re.MULTILINE))
 
     assert shipped == {f"templates/starter/{entry}": f"tfx_gnn/templates/starter/{entry}" for entry in TEMPLATE_ENTRIES}
+    assert '"templates/from_tables" = "tfx_gnn/templates/from_tables"' in settings
 
 
 def test_installed_library_without_a_checkout_needs_nothing_heavy(tmp_path):
@@ -229,4 +283,4 @@ def test_library_without_its_template_says_so(tmp_path):
     with pytest.raises(
         FileNotFoundError, match=r"must hold its starter project; got none in .*\. Install tfx-gnn again"
     ):
-        starter_project._template_folder(tmp_path / "site" / "tfx_gnn")
+        starter_project._templates_folder(tmp_path / "site" / "tfx_gnn")

@@ -13,6 +13,7 @@ from tfx_gnn.components.graph_transform.stage import transform_graphs
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.io.options_json import from_json, to_json
 from tfx_gnn.records.graph_layout import graph_layout
+from tfx_gnn.transform import ready_preprocessing
 from tfx_gnn.transform.feature_preparations import (
     Bucketize,
     Drop,
@@ -124,6 +125,12 @@ def test_lists_of_floats_have_no_default():
 def test_declarations_beside_a_function_are_refused():
     with pytest.raises(ValueError, match=r"`features` must be left out beside a `preprocessing_fn`.* got both"):
         GraphTransformOptions(preprocessing_fn="a.b:c", features={"nodes/user": {"age": Drop()}})
+
+
+def test_vocabularies_have_names_that_tensorflow_takes_and_that_differ():
+    names = [ready_preprocessing._vocabulary_name(f"nodes.user.{one}") for one in ("city", "größe m", "gr__e_m")]
+
+    assert names == ["nodes.user.city", "nodes.user.gr__e_m_83cffb71", "nodes.user.gr__e_m"]
 
 
 def example():

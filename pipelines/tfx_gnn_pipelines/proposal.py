@@ -1,0 +1,462 @@
+"""Proposes a project for tables: their graph schema, what to sample, how columns become features, what to predict."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import tensorflow as tf
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, Feature, GraphSchema, NodeSet
+from tfx_gnn.graph.schema.schema_io import iter_sets
+from tfx_gnn.io.suggestions import did_you_mean
+from tfx_gnn.sampling.plan.hop import Hop
+from tfx_gnn.sampling.plan.split_plan import SplitPlan
+from tfx_gnn.tables.column_values import ColumnValues, read_column_values
+from tfx_gnn.tables.graph_tables import read_tables_schema
+from tfx_gnn.tables.schema_inference import read_all_columns
+from tfx_gnn.tables.schema_layouts import layouts_of
+from tfx_gnn.tables.table_access import TableAccess
+from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableLayout
+from tfx_gnn.tables.table_roles import find_roles, find_tables
+
+_MOST_CLASSES = 20
+"""Integers of at most so many different values are classes; of more, quantities."""
+_MOST_NEIGHBORS = (32, 16)
+"""Nodes that the hops from the seed may find on average, and those from each of these nodes."""
+_LARGEST_FAN_OUTS = (8, 4)
+_MAX_VOCABULARY = 10_000
+_FEW_TEXTS = 20
+_SKEW = 100
+"""Amounts are skewed if the largest is more than so many times the median."""
+_SPLIT_COLUMN = "split"
+_LABEL_NAMES = ("label", "class", "target", "y")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SetTable:
+    """What is known of the table of a node set or edge set.
+
+    Attributes:
+        layout: the table.
+        columns: the values of all its columns, by name.
+    """
+
+    layout: TableLayout
+    columns: Mapping[str, ColumnValues]
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows that can be read."""
+        return max((column.num_rows for column in self.columns.values()), default=0)
+
+    def values_of(self, key: str) -> ColumnValues:
+        """Returns the values of a feature, `#id`, `#source` or `#target`."""
+        column = self.layout.columns[key]
+        return next(self.columns[name] for name in (column.name, *column.alternatives) if name in self.columns)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Label:
+    """The column that is predicted.
+
+    Attributes:
+        node_set: its node set.
+        feature: its name.
+        kind: "node_classification" or "node_regression".
+        num_outputs: how many numbers a regression predicts.
+        reason: why it is of this kind, as in "4 different texts".
+    """
+
+    node_set: str
+    feature: str
+    kind: str
+    num_outputs: int = 1
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """How a column becomes a feature.
+
+    Attributes:
+        kind: a kind of `features`, such as "z_score".
+        options: other fields of it.
+        reason: what in the data speaks for it; "" if only the type does.
+    """
+
+    kind: str
+    options: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """A project for tables.
+
+    Attributes:
+        schema: graph schema of the tables.
+        is_inferred: whether the schema was inferred; otherwise the folder holds it.
+        label: what is predicted.
+        hops: what to sample around each seed.
+        splits: which split each seed belongs to.
+        features: preparations by set, as in "nodes/user", and column.
+        num_dangling: by edge set, its rows that name a node that is not there, if there are any.
+    """
+
+    schema: GraphSchema
+    is_inferred: bool
+    label: Label
+    hops: tuple[Hop, ...]
+    splits: SplitPlan
+    features: Mapping[str, Mapping[str, Preparation]]
+    num_dangling: Mapping[str, int]
+
+    def remarks(self) -> Iterator[str]:
+        """Says what was decided, a sentence each."""
+        yield f"edges: {'; '.join(self._edges()) or 'none'}."
+        yield (
+            f"{self.label.node_set}.{self.label.feature} has {self.label.reason}: predicted by {self.label.kind}, "
+            f"split by {'column ' + repr(self.splits.column) if self.splits.column else 'a hash of the id'}."
+        )
+        if self.splits.unused_values:
+            yield f"Rows whose {self.splits.column!r} is one of {list(self.splits.unused_values)} are not predicted."
+        for prefix, of_set in self.features.items():
+            for column, preparation in of_set.items():
+                if preparation.kind == "drop":
+                    yield f"{prefix}.{column} is no feature: {preparation.reason}."
+        for edge_set, number in self.num_dangling.items():
+            yield f"Rows of {edge_set} that name a node that no table has, and are left out: {number:,}."
+        if not self.hops:
+            yield f"No edges lead to or from {self.label.node_set}: the model sees the columns of a node alone."
+
+    def _edges(self) -> Iterator[str]:
+        for name in sorted(self.schema.edge_sets):
+            edge_set = self.schema.edge_sets[name]
+            yield f"{name} from {edge_set.source} to {edge_set.target}"
+
+
+def propose_project(tables_dir: str, *, label: str) -> Proposal:
+    """Proposes a project for tables.
+
+    Args:
+        tables_dir: folder of CSV or Parquet files, with or without graph_schema.pbtxt.
+        label: what to predict, as "node set.column".
+
+    Returns:
+        The proposal; nothing is written.
+
+    Raises:
+        ValueError: if the tables do not show what the schema is, or the label is no column that can be predicted.
+    """
+    access = TableAccess()
+    is_inferred = not tf.io.gfile.exists(access.schema_path(tables_dir))
+    if is_inferred:
+        found = find_tables(tables_dir, access)
+        schema = find_roles(found, tables_dir).infer_schema(tables_dir, access)
+        columns = {table.filename: table.columns for table in found.values()}
+    else:
+        schema, columns = read_tables_schema(tables_dir, access=access), {}
+    tables = {
+        layout.label: _set_table(layout, columns, _declared(schema, layout).metadata.filename)
+        for layout in layouts_of(schema, tables_dir, access=access).all
+        if layout.kind in ("node", "edge")
+    }
+    if is_inferred:
+        _fill_in(schema, tables)
+    predicted = _find_label(label, schema, tables)
+    seeds = tables[f"nodes/{predicted.node_set}"]
+    splits = _propose_splits(seeds)
+    _check_labels(predicted, seeds, splits)
+    hops = _propose_hops(schema, tables, predicted.node_set)
+    return Proposal(
+        schema=schema,
+        is_inferred=is_inferred,
+        label=predicted,
+        hops=hops,
+        splits=splits,
+        features=dict(_propose_features(schema, tables, predicted, hops, splits)),
+        num_dangling=dict(_count_dangling(schema, tables, hops)),
+    )
+
+
+def _declared(schema: GraphSchema, layout: TableLayout) -> NodeSet | EdgeSet:
+    return schema.node_sets[layout.name] if layout.kind == "node" else schema.edge_sets[layout.name]
+
+
+def _set_table(layout: TableLayout, known: Mapping[str, Mapping[str, ColumnValues]], filename: str) -> SetTable:
+    """Takes the values that were read to find the roles of tables, or reads them."""
+    if layout.format not in ("csv", "parquet"):
+        raise ValueError(
+            "`tables_dir` must hold CSV or Parquet files, which are read to propose a project; got "
+            f"{layout.format!r} for {layout.label}. Start from the example of `tfx-gnn new` without tables."
+        )
+    return SetTable(layout=layout, columns=known[filename] if filename in known else read_column_values(layout))
+
+
+def _fill_in(schema: GraphSchema, tables: Mapping[str, SetTable]) -> None:
+    """Declares what empty cells stand for: the mean of numbers, an empty text, no values of a list."""
+    for table in tables.values():
+        declared = _declared(schema, table.layout)
+        for name, feature in declared.features.items():
+            if not feature.description.startswith("Rows without a value"):
+                continue
+            values = table.values_of(name)
+            dtype = tf.dtypes.as_dtype(feature.dtype)
+            if dtype == tf.string or feature.shape.dim:
+                default, meaning = "", "an empty text"
+            elif dtype == tf.bool:
+                default, meaning = "false", "false"
+            else:
+                mean = values.mean()
+                default = str(round(mean)) if dtype.is_integer else f"{mean:.6g}"
+                meaning = f"the mean, {default}"
+            declared.metadata.extra.add(key=f"default.{name}", value=default)
+            num_missing = values.num_rows - values.num_filled
+            feature.description = f"Rows without a value: {num_missing} of {values.num_rows}; they stand for {meaning}."
+
+
+def _find_label(label: str, schema: GraphSchema, tables: Mapping[str, SetTable]) -> Label:
+    known = {
+        f"{name}.{feature}": (kind, name, feature)
+        for kind, name, declared in iter_sets(schema)
+        for feature in sorted(declared.features)
+        if not feature.startswith("#") and feature != _SPLIT_COLUMN
+    }
+    of_nodes = {text: place for text, place in known.items() if place[0] == "nodes"}
+    if not of_nodes:
+        raise ValueError(
+            "`tables_dir` must hold a node table with a column to predict; got columns of ids alone. Add a column of "
+            "labels to a node table."
+        )
+    listed = "; ".join(
+        f"{name}: {', '.join(feature for _, one, feature in of_nodes.values() if one == name)}"
+        for name in sorted({name for _, name, _ in of_nodes.values()})
+    )
+    if not label:
+        raise ValueError(
+            f"`label` must name the column of a node set that is predicted; got none. The node sets have the columns "
+            f"{listed}. Write, for example, --label {_likely_label(of_nodes, tables)}"
+        )
+    kind, name, feature = known.get(label) or ("", "", "")
+    if kind in ("edges", "context"):
+        page = "predict_links.md" if kind == "edges" else "predict_graphs.md"
+        raise ValueError(
+            f"`label` must be a column of a node set; got {label!r}, of "
+            f"{'an edge set' if kind == 'edges' else 'the context'}. Give one of {listed}; or predict it by a plan of "
+            f"your own, as docs/tutorials/{page} shows."
+        )
+    if not kind:
+        alike = [text for text in of_nodes if text.partition(".")[2] == label.rpartition(".")[2]]
+        advice = f"Did you mean {alike[0]!r}?" if alike else did_you_mean(label, of_nodes)
+        raise ValueError(
+            f"`label` must be a node set and one of its columns, SET.COLUMN; got {label!r} where there are {listed}. "
+            f"{advice}"
+        )
+    return _label_kind(name, feature, schema.node_sets[name].features[feature], tables[f"nodes/{name}"])
+
+
+def _likely_label(known: Mapping[str, tuple[str, str, str]], tables: Mapping[str, SetTable]) -> str:
+    def is_unlikely(text: str) -> tuple[bool, bool, bool]:
+        _, name, feature = known[text]
+        values = tables[f"nodes/{name}"].values_of(feature)
+        is_few = 2 <= values.num_distinct <= _MOST_CLASSES and values.num_filled == values.num_rows
+        return feature.casefold() not in _LABEL_NAMES, not is_few, values.numbers() is not None
+
+    return min(known, key=is_unlikely)
+
+
+def _label_kind(name: str, feature: str, declared: Feature, table: SetTable) -> Label:
+    """Decides whether a label is a class or a number."""
+    dtype, values = tf.dtypes.as_dtype(declared.dtype), table.values_of(feature)
+    sizes = [dim.size for dim in declared.shape.dim]
+    place = f"{f'{name}.{feature}'!r}"
+    if sizes and (len(sizes) > 1 or sizes[0] < 1 or not dtype.is_floating):
+        raise ValueError(
+            f"`label` must be one text or number in each row, or as many floats in each; got {place} of type "
+            f"{dtype.name} and shape {sizes}. Name another column."
+        )
+    if sizes:
+        return Label(
+            node_set=name, feature=feature, kind="node_regression", num_outputs=sizes[0], reason=f"{sizes[0]} floats"
+        )
+    if values.num_distinct < 2:
+        raise ValueError(
+            f"`label` must have at least two different values; got {values.num_distinct} in {place}. Name another "
+            "column."
+        )
+    is_repeated = 2 * values.num_distinct <= values.num_filled
+    if dtype == tf.string and not is_repeated:
+        raise ValueError(
+            f"`label` must name a class, a text that several rows share; got {place} with {values.num_distinct:,} "
+            f"different texts in {values.num_filled:,} rows. Name another column."
+        )
+    word = {tf.string: "texts", tf.bool: "truth values"}.get(dtype, "integers" if dtype.is_integer else "floats")
+    reason = f"{values.num_distinct:,} different {word}"
+    is_class = dtype in (tf.string, tf.bool) or (
+        dtype.is_integer and is_repeated and values.num_distinct <= _MOST_CLASSES
+    )
+    return Label(
+        node_set=name, feature=feature, kind="node_classification" if is_class else "node_regression", reason=reason
+    )
+
+
+def _propose_splits(seeds: SetTable) -> SplitPlan:
+    """Splits by a column `split` if it names a split `train`, otherwise by hash."""
+    column = seeds.columns.get(_SPLIT_COLUMN)
+    if column is None or "train" not in column.values.to_pylist():
+        return SplitPlan()
+    if column.num_filled < column.num_rows:
+        raise ValueError(
+            f"`{_SPLIT_COLUMN}` must have a value in every row; got {column.num_rows - column.num_filled} empty ones "
+            f"in {seeds.layout.declared_as}. Write train, val or test, or another word for rows that are not predicted."
+        )
+    names = SplitPlan(column=_SPLIT_COLUMN).names
+    return SplitPlan(column=_SPLIT_COLUMN, unused_values=tuple(sorted(set(column.values.to_pylist()) - set(names))))
+
+
+def _check_labels(label: Label, seeds: SetTable, splits: SplitPlan) -> None:
+    """Refuses rows without a label, unless the split column says that they are not predicted."""
+    values = seeds.values_of(label.feature)
+    declared = seeds.layout.columns[label.feature]
+    if label.num_outputs > 1 or values.num_filled == values.num_rows:
+        return
+    num_missing = values.num_rows - values.num_filled
+    if splits.unused_values:
+        num_missing = 0
+        for block in read_all_columns(seeds.layout):
+            split = block.columns.column(_SPLIT_COLUMN).cast("string")
+            is_used = pc.invert(pc.is_in(split, value_set=pa.array(splits.unused_values)))
+            is_missing = block.columns.column(declared.name).is_null()
+            num_missing += pc.sum(pc.and_(is_used, is_missing)).as_py() or 0
+    if num_missing:
+        raise ValueError(
+            f"`label` must have a value in every row that is predicted; got {num_missing:,} of {values.num_rows:,} "
+            f"rows of {seeds.layout.declared_as} without one in {label.feature!r}. Fill them in, or add a column "
+            f"{_SPLIT_COLUMN!r} that is train, val or test where there is a label, and unlabeled elsewhere."
+        )
+
+
+def _propose_hops(schema: GraphSchema, tables: Mapping[str, SetTable], seed_node_set: str) -> tuple[Hop, ...]:
+    """Goes outward twice, along all edge sets and both ways, with so small fan-outs that subgraphs stay small."""
+    ways = list(_ways_from(schema, tables, seed_node_set))
+    fan_out = _fan_out(0, ways) or 1
+    hops = [Hop(edge_set=way.edge_set, direction=way.direction, name=_hop_name(way), fan_out=fan_out) for way in ways]
+    reached: dict[str, list[str]] = {}
+    for way, hop in zip(ways, hops, strict=True):
+        reached.setdefault(way.end, []).append(hop.name)
+    for node_set, inputs in reached.items():
+        ways = list(_ways_from(schema, tables, node_set))
+        fan_out = _fan_out(1, ways)
+        hops += [
+            Hop(
+                edge_set=way.edge_set,
+                direction=way.direction,
+                inputs=tuple(inputs),
+                name=f"{_hop_name(way)}_of_{node_set}",
+                fan_out=fan_out,
+            )
+            for way in (ways if fan_out else ())
+        ]
+    return tuple(hops)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Way:
+    """An edge set that leads away from a node set: in which direction, where to, and edges for each node on average."""
+
+    edge_set: str
+    direction: Literal["forward", "backward"]
+    end: str
+    degree: float
+
+
+def _ways_from(schema: GraphSchema, tables: Mapping[str, SetTable], node_set: str) -> Iterator[_Way]:
+    num_nodes = max(1, tables[f"nodes/{node_set}"].num_rows)
+    for name in sorted(schema.edge_sets):
+        edge_set, degree = schema.edge_sets[name], tables[f"edges/{name}"].num_rows / num_nodes
+        if edge_set.source == node_set:
+            yield _Way(edge_set=name, direction="forward", end=edge_set.target, degree=degree)
+        if edge_set.target == node_set:
+            yield _Way(edge_set=name, direction="backward", end=edge_set.source, degree=degree)
+
+
+def _fan_out(ring: int, ways: Sequence[_Way]) -> int:
+    """Finds the largest fan-out by which a node has few enough neighbors on average; 0 if even 1 is too large."""
+    for fan_out in range(_LARGEST_FAN_OUTS[ring], 0, -1):
+        if sum(min(fan_out, way.degree) for way in ways) <= _MOST_NEIGHBORS[ring]:
+            return fan_out
+    return 0
+
+
+def _hop_name(way: _Way) -> str:
+    return way.edge_set if way.direction == "forward" else f"{way.edge_set}_backward"
+
+
+def _propose_features(
+    schema: GraphSchema, tables: Mapping[str, SetTable], label: Label, hops: tuple[Hop, ...], splits: SplitPlan
+) -> Iterator[tuple[str, dict[str, Preparation]]]:
+    reached = {label.node_set}
+    for hop in hops:
+        reached |= {schema.edge_sets[hop.edge_set].source, schema.edge_sets[hop.edge_set].target}
+    names = [f"nodes/{name}" for name in sorted(reached)] + [
+        f"edges/{name}" for name in sorted({hop.edge_set for hop in hops})
+    ]
+    for prefix in names:
+        table = tables[prefix]
+        is_seed = prefix == f"nodes/{label.node_set}"
+        left_out = {label.feature, splits.column} if is_seed else set()
+        of_set = {
+            name: _preparation(feature, table.values_of(name))
+            for name, feature in sorted(_declared(schema, table.layout).features.items())
+            if name not in left_out and not name.startswith("#")
+        }
+        if of_set:
+            yield prefix, of_set
+
+
+def _preparation(feature: Feature, values: ColumnValues) -> Preparation:
+    dtype = tf.dtypes.as_dtype(feature.dtype)
+    if dtype == tf.string:
+        return _text_preparation(values)
+    if any(dim.size < 0 for dim in feature.shape.dim):
+        return Preparation(kind="vocabulary" if dtype.is_integer else "drop", reason="lists of different lengths")
+    if feature.shape.dim:
+        return Preparation(kind="z_score")
+    if dtype == tf.bool or (dtype.is_integer and values.num_distinct <= 2):
+        return Preparation(kind="number")
+    return _number_preparation(values)
+
+
+def _text_preparation(values: ColumnValues) -> Preparation:
+    if values.num_distinct > _FEW_TEXTS and 2 * values.num_distinct > values.num_filled:
+        return Preparation(kind="drop", reason="most rows have a text of their own")
+    options = {"top_k": _MAX_VOCABULARY} if values.num_distinct > _MAX_VOCABULARY else {}
+    reason = f"{values.num_distinct:,} different texts" if values.num_distinct else ""
+    return Preparation(kind="vocabulary", options=options, reason=reason)
+
+
+def _number_preparation(values: ColumnValues) -> Preparation:
+    numbers = values.numbers()
+    if numbers is not None:
+        least, greatest = pc.min(numbers).as_py(), pc.max(numbers).as_py()
+        if least >= 0 and greatest > _SKEW * (values.median() or 1.0):
+            return Preparation(kind="log1p_z_score", reason=f"from {least:,.6g} to {greatest:,.6g}, most of them small")
+    return Preparation(kind="z_score")
+
+
+def _count_dangling(
+    schema: GraphSchema, tables: Mapping[str, SetTable], hops: tuple[Hop, ...]
+) -> Iterator[tuple[str, int]]:
+    for name in sorted({hop.edge_set for hop in hops}):
+        edge_set, table = schema.edge_sets[name], tables[f"edges/{name}"]
+        num_rows = [
+            table.values_of(key).num_filled
+            - table.values_of(key).count_in(tables[f"nodes/{node_set}"].values_of(ID_FEATURE))
+            for key, node_set in ((SOURCE_KEY, edge_set.source), (TARGET_KEY, edge_set.target))
+        ]
+        if any(num_rows):
+            yield name, sum(num_rows)

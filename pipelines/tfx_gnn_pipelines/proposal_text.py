@@ -1,0 +1,150 @@
+"""The project.yaml of a proposal, with comments for its reader."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from tfx_gnn.sampling.plan.hop import SEED, Hop
+from tfx_gnn_pipelines.proposal import Label, Preparation, Proposal
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_/]*")
+_NOT_TEXTS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+
+
+def project_text(proposal: Proposal, *, name: str, tables_dir: str) -> str:
+    """Writes a proposal as a project file.
+
+    Args:
+        proposal: the proposal.
+        name: name of the project.
+        tables_dir: folder of the tables, relative to the project's.
+
+    Returns:
+        The text of project.yaml.
+    """
+    return "\n".join(
+        [
+            "# yaml-language-server: $schema=.project.schema.json",
+            "# Proposed from the tables, for you to change. `tfx-gnn check` says in seconds whether everything fits,",
+            "# `tfx-gnn run` makes the model, and `tfx-gnn options` lists what else can be set here. Paths are",
+            "# relative to this file.",
+            "",
+            f"name: {name}",
+            f"description: {_text(f'{proposal.label.feature} of {proposal.label.node_set}')}",
+            "",
+            "# Folder of the tables and of graph_schema.pbtxt, which declares their columns.",
+            f"tables_dir: {_text(tables_dir)}",
+            "",
+            *_plan_lines(proposal),
+            "",
+            *_feature_lines(proposal),
+            "",
+            *_prediction_lines(proposal.label),
+            "",
+            "# A ready network; others are in tfx_gnn.models.model_fns.",
+            "model_fn: tfx_gnn.models.model_fns:mpnn",
+            "num_epochs: 20",
+            "batch_size: 32",
+            "# Training stops after this many epochs without a lower validation loss; the best epoch is exported.",
+            "early_stopping_patience: 5",
+            *_rule_lines(proposal),
+            "",
+        ]
+    )
+
+
+def _plan_lines(proposal: Proposal) -> Iterator[str]:
+    label, splits = proposal.label, proposal.splits
+    yield "plan:"
+    yield f"  # Every one of {_text(label.node_set)} is the seed of one subgraph, which is one example."
+    yield f"  seed_node_set: {_text(label.node_set)}"
+    yield "  # Kept out of the subgraphs, so that neighbors cannot reveal it."
+    yield f"  label_features: [{_text(label.feature)}]"
+    if splits.column:
+        unused = f", unused_values: [{', '.join(map(_text, splits.unused_values))}]" if splits.unused_values else ""
+        yield "  # The column says what each row is for: train, val or test."
+        yield f"  splits: {{column: {_text(splits.column)}{unused}}}"
+    else:
+        weights = ", ".join(f"{split}: {weight}" for split, weight in splits.weights.items())
+        yield "  # By a hash of the id. A column of train, val and test can decide instead: {column: split}."
+        yield f"  splits: {{weights: {{{weights}}}}}"
+    if not proposal.hops:
+        yield "  # No edges lead to or from these nodes, so a subgraph is the seed alone."
+        yield "  hops: []"
+        return
+    yield "  # Steps outward, against the edges where backward. For each node, at most `fan_out` edges are sampled."
+    yield "  hops:"
+    previous: tuple[str, ...] = ()
+    for hop in proposal.hops:
+        if hop.inputs != previous:
+            yield f"    # From {'the seed' if hop.inputs == (SEED,) else f'what {_listed(hop.inputs)} found'}:"
+        previous = hop.inputs
+        yield f"    - {_hop_text(hop)}"
+
+
+def _hop_text(hop: Hop) -> str:
+    fields = [f"edge_set: {_text(hop.edge_set)}", f"fan_out: {hop.fan_out}"]
+    if hop.direction != "forward":
+        fields.append(f"direction: {hop.direction}")
+    if hop.inputs != (SEED,):
+        fields.append(f"inputs: [{', '.join(map(_text, hop.inputs))}]")
+    return f"{{{', '.join(fields)}, name: {_text(hop.name)}}}"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    shown = ", ".join(names[:3])
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
+
+
+def _feature_lines(proposal: Proposal) -> Iterator[str]:
+    yield "# How columns become features: z_score, min_max, log1p_z_score, number, bucketize, vocabulary, hash, keep or"
+    yield "# drop."
+    if not proposal.features:
+        yield "features: {}"
+        return
+    yield "features:"
+    for prefix, of_set in proposal.features.items():
+        yield f"  {_text(prefix)}:"
+        for column, preparation in of_set.items():
+            reason = f"  # {preparation.reason}" if preparation.reason else ""
+            yield f"    {_text(column)}: {_preparation_text(preparation)}{reason}"
+
+
+def _preparation_text(preparation: Preparation) -> str:
+    if not preparation.options:
+        return preparation.kind
+    fields = {"kind": preparation.kind, **preparation.options}
+    return f"{{{', '.join(f'{name}: {value}' for name, value in fields.items())}}}"
+
+
+def _prediction_lines(label: Label) -> Iterator[str]:
+    other = "node_regression" if label.kind == "node_classification" else "node_classification"
+    yield f"# {label.kind}, because the label has {label.reason}; the other kind is {other}."
+    yield "prediction:"
+    yield f"  kind: {label.kind}"
+    yield f"  label_feature: {_text(label.feature)}"
+    if label.kind == "node_classification" and not _PLAIN.fullmatch(label.feature):
+        # TensorFlow names operations after the vocabulary, in ASCII.
+        yield "  class_vocabulary: classes"
+    if label.kind == "node_regression":
+        if label.num_outputs > 1:
+            yield f"  num_outputs: {label.num_outputs}"
+        yield "  standardize: true"
+
+
+def _rule_lines(proposal: Proposal) -> Iterator[str]:
+    if proposal.num_dangling:
+        yield ""
+        yield "# Rows that name a node that no node table has are left out, and listed beside the examples:"
+        for edge_set, number in proposal.num_dangling.items():
+            yield f"# {number:,} of {edge_set}."
+        yield "subgraph_example_gen:"
+        yield "  rules: {dangling_edges: drop}"
+
+
+def _text(text: str) -> str:
+    """Writes a text in YAML, in quotes where it would not be read as one."""
+    is_plain = _PLAIN.fullmatch(text) and text.casefold() not in _NOT_TEXTS
+    return text if is_plain else json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,246 @@
+"""Projects that `tfx-gnn new --tables` proposes: what the data decides, and what it says where they cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tfx_gnn.graph.schema.schema_io import parse_schema, write_schema
+from tfx_gnn.sampling.plan.plan_checks import plan_problems
+from tfx_gnn_pipelines.project import read_project
+from tfx_gnn_pipelines.proposal import propose_project
+from tfx_gnn_pipelines.proposal_text import project_text
+from tfx_gnn_pipelines.yaml_files import parse_yaml
+
+
+def write(folder, **tables):
+    for name, columns in tables.items():
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+    return str(folder)
+
+
+def task_of(folder, proposal) -> Any:
+    """The task that the project file of a proposal holds; Any, because its kinds of plan and prediction are known."""
+    (folder / "project.yaml").write_text(project_text(proposal, name="it", tables_dir="."), encoding="utf-8")
+    return read_project(str(folder)).task
+
+
+USERS = {
+    "id": [f"u{i}" for i in range(40)],
+    "age": [20 + i for i in range(40)],
+    "plan": ["free", "pro"] * 20,
+    "income": [1.0 + i / 8 for i in range(40)],
+    "level": [i % 3 for i in range(40)],
+}
+ITEMS = {"id": ["p0", "p1"], "price": [1.0, 2.0]}
+BUYS = {"user": ["u0", "u1", "u2", "u3"], "item": ["p0", "p1", "p1", "p0"]}
+
+
+def test_project_file_is_a_task_whose_plan_fits_the_schema(tmp_path):
+    proposal = propose_project(write(tmp_path, users=USERS, items=ITEMS, buys=BUYS), label="users.plan")
+
+    task = task_of(tmp_path, proposal)
+
+    assert list(plan_problems(task.plan, proposal.schema)) == []
+    assert task.prediction.label_feature == "plan"
+    assert task.plan.label_features == ("plan",)
+    assert [(hop.edge_set, hop.direction, hop.inputs, hop.fan_out) for hop in task.plan.hops] == [
+        ("buys", "forward", ("seed",), 8),
+        ("buys", "backward", ("buys",), 4),
+    ]
+    assert {name: sorted(of_set) for name, of_set in task.features.items()} == {
+        "nodes/items": ["price"],
+        "nodes/users": ["age", "income", "level"],
+    }
+
+
+def test_edges_within_a_set_are_followed_both_ways(tmp_path):
+    cites = {"citing": [1, 2, 3, 1], "cited": [2, 3, 1, 3]}
+    folder = write(tmp_path, papers={"id": [1, 2, 3, 4], "topic": ["a", "b"] * 2}, cites=cites)
+
+    hops = propose_project(folder, label="papers.topic").hops
+
+    assert [(hop.name, hop.inputs) for hop in hops] == [
+        ("cites", ("seed",)),
+        ("cites_backward", ("seed",)),
+        ("cites_of_papers", ("cites", "cites_backward")),
+        ("cites_backward_of_papers", ("cites", "cites_backward")),
+    ]
+
+
+@pytest.mark.parametrize("num_edge_sets", [5, 40])
+def test_fan_outs_keep_subgraphs_small_where_there_are_many_edge_sets(tmp_path, num_edge_sets):
+    buys = {"user": [f"u{i % 40}" for i in range(160)], "item": ["p0", "p1"] * 80}
+    edges = {f"buys{i}": buys for i in range(num_edge_sets)}
+
+    hops = propose_project(write(tmp_path, users=USERS, items=ITEMS, **edges), label="users.plan").hops
+
+    first = [hop.fan_out for hop in hops if hop.inputs == ("seed",)]
+    further = [hop.fan_out for hop in hops if hop.inputs != ("seed",)]
+    # A user has 4 edges of each set, an item 80.
+    assert (set(first), set(further)) == {5: ({8}, {3}), 40: ({1}, set())}[num_edge_sets]
+
+
+@pytest.mark.parametrize(
+    ("label", "kind", "reason"),
+    [
+        ("plan", "node_classification", "2 different texts"),
+        ("level", "node_classification", "3 different integers"),
+        ("age", "node_regression", "40 different integers"),
+        ("income", "node_regression", "40 different floats"),
+    ],
+)
+def test_type_and_number_of_values_decide_the_kind_of_a_label(tmp_path, label, kind, reason):
+    proposal = propose_project(write(tmp_path, users=USERS), label=f"users.{label}")
+
+    assert (proposal.label.kind, proposal.label.reason) == (kind, reason)
+    assert type(task_of(tmp_path, proposal).prediction).__name__ == kind.title().replace("_", "")
+    assert "No edges lead to or from users: the model sees the columns of a node alone." in list(proposal.remarks())
+
+
+@pytest.mark.parametrize(
+    ("label", "rule"),
+    [
+        (
+            "",
+            r"`label` must name .*; got none\. The node sets have the columns items: .* Write, .* --label users.plan",
+        ),
+        (
+            "plan",
+            r"`label` must be a node set and one of its columns, .*; got 'plan' where .* Did you mean 'users.plan'\?",
+        ),
+        ("users.plam", r"`label` must be a node set .*; got 'users.plam' .*\. Did you mean 'users.plan'\?"),
+        (
+            "buys.stars",
+            r"`label` must be a column of a node set; got 'buys.stars', of an edge set\. .*/predict_links\.md",
+        ),
+        ("users.name", r"`label` must name a class, .*; got 'users.name' with 40 different texts in 40 rows\. Name"),
+        ("users.same", r"`label` must have at least two different values; got 1 in 'users.same'\. Name another"),
+        (
+            "users.tags",
+            r"`label` must be one text or number in each row, .*; got 'users.tags' of type string and shape",
+        ),
+        ("users.half", r"`label` must have a value in every row .*; got 20 of 40 rows of .* without one in 'half'\."),
+    ],
+)
+def test_label_that_cannot_be_predicted_is_refused(tmp_path, label, rule):
+    more = {
+        "name": [f"n{i}" for i in range(40)],
+        "same": [1] * 40,
+        "tags": [["a"] * (i % 2) for i in range(40)],
+        "half": ["a", None, "b", None] * 10,
+    }
+    folder = write(tmp_path, users={**USERS, **more}, items=ITEMS, buys={**BUYS, "stars": [1, 5, 3, 4]})
+
+    with pytest.raises(ValueError, match=rule):
+        propose_project(folder, label=label)
+
+
+def test_column_split_decides_and_rows_of_other_words_need_no_label(tmp_path):
+    users = {**USERS, "plan": ["free", "pro", None, "pro"] * 10, "split": ["train", "val", "none", "test"] * 10}
+
+    proposal = propose_project(write(tmp_path, users=users), label="users.plan")
+
+    assert (proposal.splits.column, proposal.splits.unused_values) == ("split", ("none",))
+    assert task_of(tmp_path, proposal).plan.splits == proposal.splits
+    assert "split" not in proposal.features["nodes/users"]
+    assert "Rows whose 'split' is one of ['none'] are not predicted." in list(proposal.remarks())
+
+
+def test_rows_of_a_split_need_a_label(tmp_path):
+    users = {**USERS, "plan": ["free", None, "pro", None] * 10, "split": ["train", "val", "none", "test"] * 10}
+
+    with pytest.raises(ValueError, match=r"`label` must have a value .*; got 20 of 40 rows"):
+        propose_project(write(tmp_path, users=users), label="users.plan")
+
+
+def test_split_column_with_empty_cells_is_refused(tmp_path):
+    users = {**USERS, "split": ["train", None] * 20}
+
+    with pytest.raises(ValueError, match=r"`split` must have a value in every row; got 20 empty ones in .*users"):
+        propose_project(write(tmp_path, users=users), label="users.plan")
+
+
+def test_features_are_prepared_as_their_values_need(tmp_path):
+    users = {
+        **USERS,
+        "age": [None, *range(1, 40)],
+        "name": [f"n{i}" for i in range(40)],
+        "is_new": [True, False] * 20,
+        "amount": [1.0] * 39 + [1e6],
+        "visits": [[1] * (i % 3) for i in range(40)],
+        "noise": [[0.5] * (i % 3) for i in range(40)],
+        "vector": pa.array([[0.5, 1.5]] * 40, pa.list_(pa.float32(), 2)),
+        "town": ["Bonn", None] * 20,
+    }
+
+    proposal = propose_project(write(tmp_path, users=users), label="users.plan")
+
+    assert {name: preparation.kind for name, preparation in proposal.features["nodes/users"].items()} == {
+        "age": "z_score",
+        "amount": "log1p_z_score",
+        "income": "z_score",
+        "is_new": "number",
+        "level": "z_score",
+        "name": "drop",
+        "noise": "drop",
+        "town": "vocabulary",
+        "vector": "z_score",
+        "visits": "vocabulary",
+    }
+    declared = proposal.schema.node_sets["users"]
+    assert {extra.key: extra.value for extra in declared.metadata.extra} == {"default.age": "20", "default.town": ""}
+    assert declared.features["age"].description == "Rows without a value: 1 of 40; they stand for the mean, 20."
+    assert task_of(tmp_path, proposal).features["nodes/users"].keys() == proposal.features["nodes/users"].keys()
+
+
+def test_dangling_edges_are_told_and_left_out(tmp_path):
+    buys = {"user": ["u0", "u1"] * 10, "item": ["p0"] * 19 + ["gone"]}
+
+    proposal = propose_project(write(tmp_path, users=USERS, items=ITEMS, buys=buys), label="users.plan")
+
+    assert proposal.num_dangling == {"buys": 1}
+    assert task_of(tmp_path, proposal).step_options == {"subgraph_example_gen": {"rules": {"dangling_edges": "drop"}}}
+
+
+def test_names_that_yaml_would_read_otherwise_are_quoted(tmp_path):
+    users = {"id": [f"u{i}" for i in range(6)], "my: größe #1": [1.5] * 6, "yes": ["a", "b"] * 3}
+
+    proposal = propose_project(write(tmp_path, users=users), label="users.yes")
+    text = project_text(proposal, name="it", tables_dir="tables: 1")
+
+    plain = parse_yaml(text, name="it")
+    assert plain["features"] == {"nodes/users": {"my: größe #1": "z_score"}}
+    assert plain["prediction"] == {"kind": "node_classification", "label_feature": "yes"}
+    assert plain["tables_dir"] == "tables: 1"
+
+
+def test_vocabulary_of_classes_has_a_name_that_tensorflow_takes(tmp_path):
+    users = {"id": [f"u{i}" for i in range(6)], "thème": ["a", "b"] * 3}
+
+    prediction = task_of(tmp_path, propose_project(write(tmp_path, users=users), label="users.thème")).prediction
+
+    assert (prediction.label_feature, prediction.class_vocabulary) == ("thème", "classes")
+
+
+def test_schema_beside_the_tables_is_taken_as_it_is(tmp_path):
+    folder = write(tmp_path, people=USERS)
+    declared = parse_schema(
+        'node_sets { key: "user" value { features { key: "plan" value { dtype: DT_STRING } } '
+        'features { key: "years" value { dtype: DT_INT64 source: "age" } } metadata { filename: "people.parquet" } } }'
+    )
+    write_schema(declared, str(tmp_path / "graph_schema.pbtxt"))
+
+    proposal = propose_project(folder, label="user.plan")
+
+    assert not proposal.is_inferred
+    assert proposal.schema == declared
+    assert list(proposal.features["nodes/user"]) == ["years"]
+
+
+def test_tables_of_ids_alone_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"`tables_dir` must hold a node table with a column to predict; got"):
+        propose_project(write(tmp_path, users={"id": ["a", "b"]}), label="users.id")
