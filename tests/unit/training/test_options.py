@@ -29,7 +29,7 @@ TASK = NodeClassification(label_feature="color", class_vocabulary="color")
         ({"batch_size": -1}, "`batch_size` must be at least 0; got -1"),
         (
             {"batching": "packing"},
-            r"`batching` must be one of \['packed', 'fit_or_skip', 'tight', 'ego'\]; got 'packing'. Did you mean 'packed'",
+            r"`batching` must be one of \['packed', 'fit_or_skip', 'tight', 'ego'\]; got 'packing'. Did you mean",
         ),
         ({"success_ratio": 0.0}, r"`success_ratio` must lie in \(0, 1\]; got 0.0"),
         ({"early_stopping_patience": -1}, "`early_stopping_patience` must be at least 0; got -1"),
