@@ -109,9 +109,11 @@ def _print_places(console: Console, outcome: RunOutcome) -> None:
 
 def _print_not_pushed(console: Console, outcome: RunOutcome) -> None:
     if outcome.pushed_model:
+        # Not pushed again by itself: somebody may have removed a version that should not serve.
+        record = next(step.outputs["pushed_model"] for step in outcome.steps if step.component == "GraphPusher")
         console.print(
-            f"An earlier run pushed the model, but {shorten(outcome.pushed_model)} is gone. Run with --no-cache to "
-            "push again.",
+            f"An earlier run pushed the model, but {shorten(outcome.pushed_model)} is gone. To push it again, remove "
+            f"the record of that push, {shorten(record)}, and run again.",
             style="bold yellow",
             markup=False,
             highlight=False,

@@ -182,4 +182,6 @@ def test_pushed_version_that_is_gone_is_told(summarize, tmp_path):
     is_there, lines = summarize({"pushed": 1, "pushed_destination": str(tmp_path / "serving" / "3")}, ("cached",) * 9)
 
     assert not is_there
-    assert "serving/3 is gone. Run with --no-cache to push again." in " ".join(lines[-2:])
+    assert " ".join(lines[-2:]).endswith(
+        "serving/3 is gone. To push it again, remove the record of that push, GraphPusher/pushed_model, and run again."
+    )
