@@ -34,9 +34,22 @@ class FeaturePreparation:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Keep(FeaturePreparation):
-    """Keeps a column as it is: for integers that are indices already, and for code of yours that reads texts."""
+    """Keeps a column as it is: for integers that are indices already, and for code of yours that reads texts.
+
+    Attributes:
+        num_categories: number of categories of a column of indices, at least 2, which ready networks need: values in
+            [0, num_categories) are embedded, and all others share one more row. 0: your code knows it.
+    """
 
     takes_ragged: ClassVar[bool] = True
+
+    num_categories: int = 0
+
+    def __post_init__(self) -> None:
+        if self.num_categories < 0 or self.num_categories == 1:
+            raise ValueError(
+                f"`num_categories` must be at least 2, or 0; got {self.num_categories}. Count the indices, 0 included."
+            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -163,6 +163,11 @@ def _check_fits(preparation: FeaturePreparation, column: FeatureColumn) -> None:
             f"`features` must fit the types of columns; got {kind!r} for {column.key!r}, which is {column.dtype.name}. "
             f"Choose one of {fitting}, or declare another type in the graph schema."
         )
+    if isinstance(preparation, Keep) and preparation.num_categories and column.dtype != tf.int64:
+        raise ValueError(
+            f"`num_categories` must be given for integers alone; got {preparation.num_categories} for {column.key!r}, "
+            f"which is {column.dtype.name}. Leave it out, or choose `vocabulary` or `bucketize`."
+        )
     is_too_long = (column.is_ragged and not preparation.takes_ragged) or (
         column.shape and not preparation.takes_vectors
     )
@@ -187,6 +192,9 @@ def _prepared(value: const.Field, preparation: FeaturePreparation, name: str) ->
                 made = tft.bucketize(value, num_buckets)
             case Hash(num_buckets=num_buckets):
                 made = _hash(value, num_buckets)
+            case Keep(num_categories=num_categories) if num_categories:
+                made = tf.ragged.map_flat_values(tf.identity, value)
+                _declare_categories(made, num_categories)
             case Log1pZScore():
                 number = _number(value)
                 made = _z_score(tf.sign(number) * tf.math.log1p(tf.abs(number)))
@@ -230,7 +238,11 @@ def _vocabulary_name(key: str) -> str:
 def _hash(value: const.Field, num_buckets: int) -> const.Field:
     texts = value if value.dtype == tf.string else tf.ragged.map_flat_values(tf.strings.as_string, value)
     buckets = tft.hash_strings(texts, num_buckets)
-    flat = buckets.flat_values if isinstance(buckets, tf.RaggedTensor) else buckets
-    # So that networks know the number of categories, as they do for vocabularies.
-    schema_inference.set_tensor_schema_override(flat, tf.constant(0, tf.int64), tf.constant(num_buckets - 1, tf.int64))
+    _declare_categories(buckets, num_buckets)
     return buckets
+
+
+def _declare_categories(indices: const.Field, number: int) -> None:
+    """Tells networks the number of categories, as they know it for vocabularies."""
+    flat = indices.flat_values if isinstance(indices, tf.RaggedTensor) else indices
+    schema_inference.set_tensor_schema_override(flat, tf.constant(0, tf.int64), tf.constant(number - 1, tf.int64))

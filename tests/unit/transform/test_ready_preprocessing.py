@@ -92,6 +92,11 @@ def test_what_is_not_declared_gets_a_default_by_type():
         ('{"nodes/user": {"age": "bucketize"}}', r"`nodes/user.age.num_buckets` must be given for a Bucketize"),
         ('{"nodes/user": {"age": {"kind": "bucketize", "num_buckets": 1}}}', "`num_buckets` must be at least 2; got 1"),
         ('{"nodes/user": {"age": {"kind": "hash", "num_buckets": 1}}}', "`num_buckets` must be at least 2; got 1"),
+        ('{"nodes/user": {"age": {"kind": "keep", "num_categories": 1}}}', "must be at least 2, or 0; got 1"),
+        (
+            '{"nodes/user": {"city": {"kind": "keep", "num_categories": 3}}}',
+            "`num_categories` must be given for integers alone; got 3 for 'nodes/user.city', which is string",
+        ),
         ('{"nodes/user": {"city": {"kind": "vocabulary", "top_k": -1}}}', "`top_k` must be at least 0; got -1"),
         ('{"nodes/usr": {}}', r"sets among \['context', 'edges/knows', 'nodes/user'\]; got 'nodes/usr'. Did you mean"),
         (
@@ -184,7 +189,7 @@ def transformed(tmp_path_factory):
             "age": MinMax(),
             "city": Vocabulary(top_k=1, num_oov_buckets=1),
             "code": Vocabulary(num_oov_buckets=0),
-            "level": Keep(),
+            "level": Keep(num_categories=3),
             "note": Hash(num_buckets=10),
             "spent": Log1pZScore(),
             "visits": Bucketize(num_buckets=2),
@@ -235,6 +240,7 @@ def test_networks_know_the_number_of_categories(transformed):
     assert categories == {
         "nodes/user.city": 2,
         "nodes/user.code": 2,
+        "nodes/user.level": 3,
         "nodes/user.note": 10,
         "nodes/user.tags": 3,
         "nodes/user.visits": 2,

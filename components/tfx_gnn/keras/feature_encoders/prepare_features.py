@@ -106,7 +106,8 @@ def plan_encodings(
         raise ValueError(
             f"`options` must say how each feature is encoded; got problems: {'; '.join(sorted(problems))}. Known are "
             f"{sorted(map(_join, specs))}. Name it in `embeddings` with `rows`, in `numeric` or in `ignored`, or make "
-            "it with tft.compute_and_apply_vocabulary."
+            "it with tft.compute_and_apply_vocabulary; in `features`, choose `vocabulary`, or `keep` with its "
+            "`num_categories`."
         )
     return EncodingPlan(
         sets={
