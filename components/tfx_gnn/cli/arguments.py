@@ -29,6 +29,23 @@ def folder(help_text: str) -> Any:
     return typer.Option(help=help_text, show_default=False, metavar="FOLDER")
 
 
+Project = Annotated[
+    str,
+    typer.Argument(
+        help="Folder with project.yaml, or such a file; package.module:ATTRIBUTE for a task in Python; the name of a "
+        "bundled task.",
+        metavar="PROJECT",
+        show_default="the current folder",
+    ),
+]
+ProjectTables = Annotated[str, typer.Option(help="Folder or URI of the tables.", show_default="the project's own")]
+ProjectOptions = Annotated[
+    str, typer.Option(help="YAML file that changes the project, as for `run`.", metavar="FILE", show_default=False)
+]
+ProjectSettings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="One option, as for `run`; repeatable.", metavar="NAME=VALUE", show_default=False),
+]
 Examples = Annotated[str, folder("Raw graph tf.Examples: the output of `sample`.")]
 TransformedExamples = Annotated[str, folder("Transformed graph tf.Examples: an output of `transform`.")]
 GraphSchema = Annotated[

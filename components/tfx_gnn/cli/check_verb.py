@@ -13,26 +13,14 @@ import typer
 from tfx_gnn.cli import arguments
 from tfx_gnn.io.quiet_libraries import quiet_first_compilation
 
-_PROJECT_HELP = (
-    "Folder with project.yaml, or such a file; package.module:ATTRIBUTE for a task in Python; the name of a bundled "
-    "task."
-)
-
 
 def check(
     context: typer.Context,
-    project: Annotated[
-        str, typer.Argument(help=_PROJECT_HELP, metavar="PROJECT", show_default="the current folder")
-    ] = "",
+    project: arguments.Project = "",
     *,
-    tables: Annotated[str, typer.Option(help="Folder or URI of the tables.", show_default="the project's own")] = "",
-    options: Annotated[
-        str, typer.Option(help="YAML file that changes the project, as for `run`.", metavar="FILE", show_default=False)
-    ] = "",
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="One option, as for `run`; repeatable.", metavar="NAME=VALUE", show_default=False),
-    ] = None,
+    tables: arguments.ProjectTables = "",
+    options: arguments.ProjectOptions = "",
+    set_: arguments.ProjectSettings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show warnings, and the traceback behind each error.")] = False,
 ) -> None:

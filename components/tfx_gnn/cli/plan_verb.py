@@ -9,26 +9,15 @@ import typer
 
 from tfx_gnn.cli import arguments
 
-_PROJECT_HELP = (
-    "Folder with project.yaml, or such a file; package.module:ATTRIBUTE for a task in Python; the name of a bundled "
-    "task."
-)
 _DEFAULT_SECONDS = 30.0
 
 
 def plan(
-    project: Annotated[
-        str, typer.Argument(help=_PROJECT_HELP, metavar="PROJECT", show_default="the current folder")
-    ] = "",
+    project: arguments.Project = "",
     *,
-    tables: Annotated[str, typer.Option(help="Folder of the tables.", show_default="the project's own")] = "",
-    options: Annotated[
-        str, typer.Option(help="YAML file that changes the project, as for `run`.", metavar="FILE", show_default=False)
-    ] = "",
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="One option, as for `run`; repeatable.", metavar="NAME=VALUE", show_default=False),
-    ] = None,
+    tables: arguments.ProjectTables = "",
+    options: arguments.ProjectOptions = "",
+    set_: arguments.ProjectSettings = None,
     seconds: Annotated[
         float,
         typer.Option(help="Time to measure steps at other sizes in, after each has run once on a sample."),
