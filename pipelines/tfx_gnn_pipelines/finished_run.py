@@ -157,10 +157,9 @@ def _tables(config: PipelineConfig) -> str:
 
 
 def _code(config: PipelineConfig, options: dict[str, str]) -> Iterator[str]:
-    modules = {
-        split_reference(reference)[0]
-        for reference in (config.graph_transform.preprocessing_fn, config.graph_trainer.model_fn)
-    }
+    # A project without Python has no `preprocessing_fn`.
+    named = filter(None, (config.graph_transform.preprocessing_fn, config.graph_trainer.model_fn))
+    modules = {split_reference(reference)[0] for reference in named}
     # Options such as the classes of a search may name more code.
     for text in options.values():
         modules |= {split_reference(found)[0] for found in _references(json.loads(text))}

@@ -124,6 +124,19 @@ def test_run_that_pushed_nothing_is_remembered_with_its_reasons(config, outcome)
     assert not found.is_pushed
 
 
+def test_run_of_a_project_without_python_is_remembered(folder, outcome):
+    task = PipelineTask(
+        name="toy_shop",
+        tables_dir=str(folder / "tables"),
+        plan=SamplingPlan(seed_node_set="user", label_features=("interest",)),
+        prediction=NodeClassification(label_feature="interest", num_classes=2),
+    )
+    config = quickstart(task, root=str(folder / "root"))
+    remember_finished_run(config, fingerprint_run(config), outcome)
+
+    assert find_finished_run(config) == outcome.as_cached()
+
+
 @pytest.mark.parametrize(
     "edited",
     [
