@@ -112,6 +112,7 @@ def test_type_and_number_of_values_decide_the_kind_of_a_label(tmp_path, label, k
             "plan",
             r"`label` must be a node set and one of its columns, .*; got 'plan' where .* Did you mean 'users.plan'\?",
         ),
+        ("users.id", r"`label` must be a column with values .*; got 'users.id', which holds ids or splits\. Give"),
         ("users.plam", r"`label` must be a node set .*; got 'users.plam' .*\. Did you mean 'users.plan'\?"),
         (
             "buys.stars",

@@ -138,7 +138,7 @@ def _check_form(argument: str, name: str, advice: str) -> None:
     if not _NAME.fullmatch(name) or len(name) > _MAX_NAME_LENGTH or keyword.iskeyword(name):
         raise ValueError(
             f"`{argument}` must make a Python package's name of lower-case letters, digits and single underscores, at "
-            f"most {_MAX_NAME_LENGTH} characters, starting with a letter; got {name!r}. {advice}"
+            f"most {_MAX_NAME_LENGTH} characters, starting with a letter, and no keyword; got {name!r}. {advice}"
         )
 
 
