@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -16,11 +18,12 @@ from tfx_gnn.sampling import GraphLevelExamples, SplitPlan
 from tfx_gnn_pipelines.checks.background_check import checked_beside
 from tfx_gnn_pipelines.checks.example_checks import check_examples
 from tfx_gnn_pipelines.checks.findings import Finding, FindingsCollector, PipelineCheck
-from tfx_gnn_pipelines.checks.passed_checks import has_passed, remember_passed
+from tfx_gnn_pipelines.checks.passed_checks import PASSED_FILE, read_passed, remember_passed
 from tfx_gnn_pipelines.checks.threshold_checks import check_thresholds
 from tfx_gnn_pipelines.config import quickstart
 from tfx_gnn_pipelines.task import load_task
 
+DOUBT = Finding(severity="warning", step="GraphTrainer", message="`x` should be y.")
 TASK = NodeClassification(label_feature="section", class_vocabulary="section")
 
 
@@ -113,33 +116,43 @@ def test_good_thresholds_pass(config, options):
 
 
 def test_passed_pipeline_is_remembered_until_something_changes(config):
-    before = has_passed(config)
-    remember_passed(config, PipelineCheck(findings=()))
+    passed = PipelineCheck(findings=(DOUBT,))
+    before = read_passed(config)
+    remember_passed(config, passed)
     changed = dataclasses.replace(config, graph_trainer=dataclasses.replace(config.graph_trainer, num_epochs=3))
 
-    assert (before, has_passed(config), has_passed(changed)) == (False, True, False)
+    assert (before, read_passed(config), read_passed(changed)) == (None, passed, None)
 
 
-def test_pipeline_that_passed_before_starts_no_check_beside_its_run(config):
-    remember_passed(config, PipelineCheck(findings=()))
+def test_pipeline_that_passed_before_starts_no_check_beside_its_run_and_shows_its_warnings(config):
+    remember_passed(config, PipelineCheck(findings=(DOUBT,)))
+    screen = io.StringIO()
 
-    with checked_beside(config, Console(), command=("/there/is/no/such/program",)):
-        has_started = True
+    with checked_beside(config, Console(file=screen), command=("/there/is/no/such/program",)):
+        shown = screen.getvalue()
 
-    assert has_started
+    assert shown == "warning  GraphTrainer: `x` should be y.\n"
 
 
 @pytest.mark.parametrize(
     "found",
     [
-        PipelineCheck(findings=(Finding(severity="warning", step="GraphTrainer", message="`x` must be y."),)),
+        PipelineCheck(findings=(dataclasses.replace(DOUBT, severity="error"),)),
         PipelineCheck(findings=(), not_checked=("rows",)),
     ],
 )
-def test_pipeline_with_doubts_is_checked_again(config, found):
+def test_pipeline_that_did_not_pass_in_full_is_checked_again(config, found):
     remember_passed(config, found)
 
-    assert not has_passed(config)
+    assert read_passed(config) is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"fingerprint": "x"}', '{"fingerprint": "", "findings": [{"a": 1}]}'])
+def test_damaged_note_is_none(config, text):
+    remember_passed(config, PipelineCheck(findings=()))
+    Path(config.root, PASSED_FILE).write_text(text)
+
+    assert read_passed(config) is None
 
 
 MOLECULES = """

@@ -23,7 +23,7 @@ from rich.console import Console
 
 from tfx_gnn_pipelines.checks.check_summary import print_finding, print_verdict
 from tfx_gnn_pipelines.checks.findings import PipelineCheck, PipelineNotReadyError
-from tfx_gnn_pipelines.checks.passed_checks import has_passed, remember_passed
+from tfx_gnn_pipelines.checks.passed_checks import read_passed, remember_passed
 from tfx_gnn_pipelines.config import PipelineConfig
 
 _NICENESS = 5
@@ -53,7 +53,7 @@ def checked_beside(
     check_names: _CheckNames = _check_names,
     command: Sequence[str] = _RUN_CHECK,
 ) -> Iterator[None]:
-    """Checks a pipeline while its block runs it, unless the same pipeline passed before.
+    """Checks a pipeline while its block runs it, unless it passed before: then its warnings are shown again.
 
     Names and the heads of tables are checked before the block starts. The rest is checked in another process, which
     ends with the block, and with this process however that ends. If it finds an error, the block is interrupted as by
@@ -70,7 +70,10 @@ def checked_beside(
     Raises:
         PipelineNotReadyError: if an error was found while the block ran; not if the block ended first.
     """
-    if has_passed(config):
+    passed = read_passed(config)
+    if passed is not None:
+        for finding in passed.findings:
+            print_finding(console, finding)
         yield
         return
     check = _BackgroundCheck(config, console, files, command)

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 import tfx_gnn
 from tfx_gnn.io import options_json
 from tfx_gnn.io.user_code import fingerprint_function
-from tfx_gnn_pipelines.checks.findings import PipelineCheck
+from tfx_gnn_pipelines.checks.findings import Finding, PipelineCheck
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
 
 PASSED_FILE = "passed_check.json"
-"""File in the root of a local run with the fingerprint of the pipeline that passed last."""
+"""File in the root of a local run with the fingerprint of the pipeline that passed last, and its warnings."""
 
 
-def has_passed(config: PipelineConfig) -> bool:
-    """Tells whether this very pipeline passed a check before.
+def read_passed(config: PipelineConfig) -> PipelineCheck | None:
+    """Reads the check that this very pipeline passed before.
 
     That is one with the same options, code of the user, tables and version of this library. Local tables are the same
     if their files have kept size and times, so that nothing large is read.
@@ -27,40 +27,42 @@ def has_passed(config: PipelineConfig) -> bool:
         config: the pipeline.
 
     Returns:
-        Whether a check would find nothing.
+        The check with its warnings, or None if the pipeline has to be checked.
     """
     path = _path(config)
     try:
         with open(path, encoding="utf-8") as file:
-            noted = json.load(file)["fingerprint"]
+            noted = json.load(file)
+        fingerprint, findings = noted["fingerprint"], tuple(Finding(**one) for one in noted["findings"])
     except (OSError, ValueError, KeyError, TypeError):
-        return False  # none, or one that somebody edited: the check is made again
-    return bool(noted) and noted == _fingerprint(config)
+        return None  # none, or one that somebody edited: the check is made again
+    return PipelineCheck(findings=findings) if fingerprint and fingerprint == _fingerprint(config) else None
 
 
 def remember_passed(config: PipelineConfig, found: PipelineCheck) -> None:
-    """Notes in the root of the pipeline that it passed, if it did without a doubt and the root is a local folder.
+    """Notes in the root of the pipeline that it passed, if everything was checked and the root is a local folder.
 
-    Nothing is noted where a table is outside of the folder of the tables, because `has_passed` would not notice that it
-    changed.
+    Nothing is noted where a table is outside of the folder of the tables, because `read_passed` would not notice that
+    it changed.
 
     Args:
         config: the pipeline.
         found: what its check found.
     """
-    # Not above: `has_passed` needs no TensorFlow.
+    # Not above: `read_passed` needs no TensorFlow.
     from tfx_gnn.io.whole_files import write_whole
     from tfx_gnn.tables.graph_tables import list_table_files
 
     path = _path(config)
-    if not path or found.findings or found.not_checked:
+    if not path or not found.passed or found.not_checked:
         return
     files = list_table_files(config.tables_dir, access=config.subgraph_example_gen.access)
     inside = os.path.join(config.tables_dir, "")
     fingerprint = _fingerprint(config)
     if fingerprint and all(file.startswith(inside) for file in files):
         os.makedirs(config.root, exist_ok=True)
-        write_whole(path, json.dumps({"fingerprint": fingerprint}) + "\n")
+        findings = [dataclasses.asdict(finding) for finding in found.findings]
+        write_whole(path, json.dumps({"fingerprint": fingerprint, "findings": findings}) + "\n")
 
 
 def _path(config: PipelineConfig) -> str:
