@@ -317,7 +317,7 @@ def check_pooling(pooling: str) -> None:
     parts = pooling.split("|")
     if not set(parts) <= set(POOLINGS) or len(set(parts)) < len(parts):
         raise ValueError(
-            f"`pooling` must be one of {list(POOLINGS)}, or several joined by '|'; got {pooling!r}. "
+            f"`pooling` must be one of {list(POOLINGS)}, or several different ones joined by '|'; got {pooling!r}. "
             "Write 'mean|max' for two of them."
         )
 
