@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 
 from tfx_gnn.io.plain_console import PlainConsole
+from tfx_gnn.io.user_errors import is_house_message
 from tfx_gnn_pipelines.checks.check_summary import print_finding, print_verdict
 from tfx_gnn_pipelines.checks.findings import PipelineNotReadyError
 from tfx_gnn_pipelines.emulator.container_engine import EngineKind
@@ -471,7 +472,8 @@ def _print_not_ready(found: PipelineCheck, console: Console, *, as_json: bool) -
 
 def _print_error(error: Exception) -> None:
     console = PlainConsole(stderr=True)
-    console.print(f"{type(error).__name__}: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+    text = str(error) if is_house_message(str(error)) else f"{type(error).__name__}: {error}"
+    console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
     hint = "Run the command again with --debug for the traceback."
     if isinstance(error, ModuleNotFoundError) and error.name and error.name.split(".")[0] in ("tfx", "kfp"):
         hint = "Install it with: pip install 'tfx-gnn[kfp]'"

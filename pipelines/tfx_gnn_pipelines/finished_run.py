@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,14 @@ _FORMAT = 1
 _LIBRARY = (tfx_gnn.__name__, __name__.partition(".")[0])
 _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+:[^\W\d]\w*")
 _SAVED_MODEL = "saved_model.pb"
-_CANNOT_KNOW = (OSError, ValueError, SyntaxError, ImportError)
-"""Errors of reading what a run depends on or made."""
+
+
+class _UnknownInputError(Exception):
+    """What a run depends on, or made, cannot be known without TFX."""
+
+
+_CANNOT_KNOW = (_UnknownInputError, OSError, UnicodeDecodeError, SyntaxError, ImportError)
+"""Errors of reading what a run depends on or made; any other is a defect."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -148,25 +154,39 @@ def _tables(config: PipelineConfig) -> str:
     """Describes the tables folder as a whole: which of its files are tables is known to TensorFlow's readers only."""
     accesses = (config.subgraph_example_gen.access, config.graph_transform.access)
     if any(access.allow_outside_files for access in accesses):
-        raise ValueError("Tables outside of their folder are not seen.")
+        raise _UnknownInputError("Tables outside of their folder are not seen.")
     if not is_uri(config.tables_dir):
-        return describe_folder_version(config.tables_dir)
+        return _folder_version(config.tables_dir)
     if not config.tables_fingerprint:
-        raise ValueError("Remote tables are not read.")
+        raise _UnknownInputError("Remote tables are not read.")
     return config.tables_fingerprint
 
 
 def _code(config: PipelineConfig, options: dict[str, str]) -> Iterator[str]:
     # A project without Python has no `preprocessing_fn`.
     named = filter(None, (config.graph_transform.preprocessing_fn, config.graph_trainer.model_fn))
-    modules = {split_reference(reference)[0] for reference in named}
+    modules = {_module(reference) for reference in named}
     # Options such as the classes of a search may name more code.
     for text in options.values():
-        modules |= {split_reference(found)[0] for found in _references(json.loads(text))}
+        modules |= {_module(found) for found in _references(json.loads(text))}
     for place in code_places({*modules, *_LIBRARY}, without=_LIBRARY):
         is_folder = os.path.isdir(place)
-        version = describe_folder_version(place, without=[COMPILED]) if is_folder else describe_file_version(place)
+        version = _folder_version(place, without=[COMPILED]) if is_folder else describe_file_version(place)
         yield f"{place} {version}"
+
+
+def _module(reference: str) -> str:
+    try:
+        return split_reference(reference)[0]
+    except ValueError as error:
+        raise _UnknownInputError(f"{reference!r} names no function.") from error
+
+
+def _folder_version(folder: str, without: Sequence[str] = ()) -> str:
+    try:
+        return describe_folder_version(folder, without=without)
+    except ValueError as error:
+        raise _UnknownInputError(f"{folder!r} holds links to folders.") from error
 
 
 def _references(plain: Any) -> Iterator[str]:
@@ -198,7 +218,7 @@ def _left_by(outcome: RunOutcome) -> dict[str, str]:
         folders.add(outcome.pushed_model)
     metadata = outcome.places["lineage"]
     return {
-        **{folder: describe_folder_version(folder) for folder in folders},
+        **{folder: _folder_version(folder) for folder in folders},
         metadata: describe_file_version(metadata),
     }
 
@@ -207,4 +227,4 @@ def _check_newest(pushed_model: str) -> None:
     destination, version = os.path.split(pushed_model)
     versions = [int(name) for name in os.listdir(destination) if name.isdecimal()]
     if not os.path.isfile(os.path.join(pushed_model, _SAVED_MODEL)) or int(version) != max(versions):
-        raise ValueError(f"`pushed_model` must be whole and the newest version; got {pushed_model!r} among {versions}.")
+        raise _UnknownInputError(f"{pushed_model!r} is not whole, or not the newest of the versions {versions}.")

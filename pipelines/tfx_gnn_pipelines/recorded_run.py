@@ -30,7 +30,7 @@ _RUN_SUFFIX = re.compile(r"(?P<root>.+)@(?P<number>[1-9][0-9]*)")
 _VERSION_FOLDER = re.compile(r"[0-9]+")
 
 
-def newest_root(folder: str = "runs") -> str:
+def newest_root(folder: str = RUNS_FOLDER) -> str:
     """Finds the pipeline root that changed last among a folder's subfolders.
 
     Raises:
@@ -57,8 +57,8 @@ def read_run(place: str) -> RecordedRun:
     """Reads one run.
 
     Args:
-        place: root of a pipeline or of its trial runs, for the latest run; "ROOT@N" for its run N; or the folder of a
-            pushed version for the run that pushed it.
+        place: root of a pipeline or of its trial runs, for the latest run; "ROOT@N" for its run N; a project's folder
+            for the newest root below its `runs`; or the folder of a pushed version for the run that pushed it.
 
     Raises:
         FileNotFoundError: if there is no run.
@@ -78,6 +78,8 @@ def read_run(place: str) -> RecordedRun:
     if trial_folders(root):
         return read_trial(root, number, version)
     if not os.path.isdir(os.path.join(root, ARTIFACTS_FOLDER)):
+        if os.path.isdir(os.path.join(root, RUNS_FOLDER)):
+            return read_run(newest_root(os.path.join(root, RUNS_FOLDER)))
         inside = sorted(entry.path for entry in os.scandir(root) if _is_root(entry.path))
         remedy = f"it holds {', '.join(inside[:5])}" if inside else "as in runs/debian_sections"
         raise FileNotFoundError(

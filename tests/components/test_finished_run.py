@@ -137,6 +137,22 @@ def test_run_of_a_project_without_python_is_remembered(folder, outcome):
     assert find_finished_run(config) == outcome.as_cached()
 
 
+def test_folder_behind_a_link_is_left_to_tfx(config, folder, tmp_path):
+    (folder / "tables" / "more").symlink_to(tmp_path)
+
+    assert fingerprint_run(config) == ""
+
+
+def test_defect_is_not_taken_for_something_unknown(config, monkeypatch):
+    def broken(*_args, **_options):
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(finished_run, "code_places", broken)
+
+    with pytest.raises(ValueError, match="a defect"):
+        fingerprint_run(config)
+
+
 @pytest.mark.parametrize(
     "edited",
     [

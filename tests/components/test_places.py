@@ -63,6 +63,7 @@ def files(tmp_path, monkeypatch):
         ("`inputs` must end in 'user'; got 'buys', in hop 'second'. Mend it.", 6),
         ("`fan_out` must be positive; got 0 in hop 'second'. Mend it.", 5),
         ("`edge_set` must be one of ['buys']; got 'bys'. Mend it.", 5),
+        ("`inputs` must name it; got 'x' in hop 'second'. Look at hop 'first', from which no hop starts.", 4),
         ("`preprocessing_fn` must give numbers; got 'nodes/item.numbers' with 1 NaN. Mend it.", 8),
     ],
 )
@@ -78,6 +79,7 @@ def test_place_of_a_wrong_name_is_found_in_python(files, message, line):
         ("`plan.hops.0.fan_out` must be at most 4; got 8. Mend it.", 6),
         ("`inputs` must end in 'user'; got 'item' in hop 'buyers'. Mend it.", 8),
         ("`fan_out` must be positive; got 0 in hop 'buyers'. Mend it.", 10),
+        ("`inputs` must name it; got 'buys' in hop 'buyers'. Look at hop 'buys', from which no hop starts.", 6),
         ("`class_vocabulary` must be known; got 'interests'. Mend it.", 13),
         ("`features` must give finite numbers; got 'nodes/user.age' with 1 NaN. Mend it.", 12),
         ("`kind` must be known; got 'z_score'. Mend it.", 12),

@@ -111,7 +111,11 @@ def test_an_empty_database_has_no_run(tmp_path, run_database):
         read_run(str(tmp_path))
 
 
-def test_the_newest_root_is_found(root, tmp_path):
+def test_the_newest_root_of_a_project_is_found(root, tmp_path):
+    (tmp_path / "shop").mkdir()
+    shutil.copytree(root.parent, tmp_path / "shop" / "runs")
+
     assert newest_root(str(root.parent)) == str(root)
+    assert read_run(str(tmp_path / "shop")).root == str(tmp_path / "shop" / "runs" / root.name)
     with pytest.raises(FileNotFoundError, match=r"`RUN` must be given where .* holds no run"):
         newest_root(str(tmp_path))

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from tfx_gnn.reports.run_record import RecordedRun
 
 _RUN_HELP = (
-    "Root of a pipeline, such as runs/debian_sections, for its latest run; ROOT@N for its run N; or the folder of a "
-    "pushed version."
+    "Root of a pipeline, such as runs/debian_sections, for its latest run; ROOT@N for its run N; the folder of a "
+    "project; or that of a pushed version."
 )
 
 _DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")

@@ -39,7 +39,6 @@ def code_places(module_names: Iterable[str], *, without: Collection[str] = ()) -
         ModuleNotFoundError: if one of the modules has no file.
         SyntaxError: if a source is no Python.
         OSError: if a source cannot be read.
-        ValueError: if a source is not text.
     """
     found = _CodePlaces(without)
     for name in module_names:
@@ -81,7 +80,7 @@ class _CodePlaces:
 
     def _follow(self, name: str, place: Path) -> None:
         for source in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            tree = ast.parse(source.read_bytes(), filename=str(source))
+            tree = _parsed(source)
             inside = [name, *source.relative_to(place).parent.parts]
             package = ".".join(inside) if place.is_dir() else name.rpartition(".")[0]
             texts = {
@@ -101,6 +100,13 @@ class _CodePlaces:
         unit = _find_unit(module_name)
         if unit is not None and not any(map(is_installation, unit[1].parents)):
             self.add(module_name)
+
+
+def _parsed(source: Path) -> ast.Module:
+    try:
+        return ast.parse(source.read_bytes(), filename=str(source))
+    except ValueError as error:  # It holds null bytes; later releases of Python raise a SyntaxError.
+        raise SyntaxError(f"{source}: {error}") from error
 
 
 def _files_beside(texts: Iterable[str], folders: Collection[Path], source: Path) -> Iterator[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
@@ -23,6 +23,9 @@ MAX_RUNS = NUM_SERIES_COLORS
 ABSENT = "\N{EN DASH}"
 _ERRORS = ("rmse", "mae", "loss")
 _MAX_ROWS = 400
+_NOISE_SECONDS = 1.0
+_NOISE_SHARE = 0.15
+"""Times of the same work differ by so much between runs, whichever is more."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -128,7 +131,7 @@ def compare_runs(runs: Sequence[ComparedRun]) -> Comparison:
         classes=_by_change(_value_rows((_classes(one) for one in contents), better=lambda _: 1)),
         slices=_by_change(_value_rows((_slices(one) for one in contents), better=_better_metric)),
         sizes=tuple(_value_rows((_sizes(one) for one in contents), better=lambda _: 0)),
-        seconds=tuple(_value_rows((_seconds(one.run) for one in runs), better=lambda _: -1)),
+        seconds=tuple(_value_rows((_seconds(one.run) for one in runs), better=lambda _: -1, noise=_is_noise)),
     )
 
 
@@ -200,7 +203,17 @@ def _differing(by_run: Iterable[Mapping[tuple[str, ...], str]]) -> list[TextRow]
     return [row for row in rows if len(set(row.values)) > 1]
 
 
-def _value_rows(by_run: Iterable[Mapping[tuple[str, ...], float]], *, better: Any) -> list[ValueRow]:
+def _is_noise(first: float, delta: float) -> bool:
+    """Tells whether the same work may take so many seconds more or less."""
+    return abs(delta) < max(_NOISE_SECONDS, _NOISE_SHARE * first)
+
+
+def _value_rows(
+    by_run: Iterable[Mapping[tuple[str, ...], float]],
+    *,
+    better: Callable[[tuple[str, ...]], int],
+    noise: Callable[[float, float], bool] = lambda _first, _delta: False,
+) -> list[ValueRow]:
     tables = list(by_run)
     rows = []
     for key in dict.fromkeys(key for table in tables for key in table):
@@ -209,7 +222,12 @@ def _value_rows(by_run: Iterable[Mapping[tuple[str, ...], float]], *, better: An
         deltas = tuple(None if first is None or value is None else value - first for value in values)
         direction = better(key)
         moods = tuple(
-            "plain" if not delta or not direction else "good" if delta * direction > 0 else "bad" for delta in deltas
+            "plain"
+            if not delta or not direction or noise(first or 0.0, delta)
+            else "good"
+            if delta * direction > 0
+            else "bad"
+            for delta in deltas
         )
         rows.append(ValueRow(names=key, values=values, deltas=deltas, moods=moods))
     return rows

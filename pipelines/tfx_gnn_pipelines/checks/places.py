@@ -17,6 +17,7 @@ from tfx_gnn.io.user_errors import UserPlace, place_of_function, place_of_result
 _ABOUT = re.compile(r"^`([^`]+)` must ")
 _GOT = re.compile(r"; got (?:\w+=)?'([^']+)'")
 _HOP = re.compile(r" in hop '([^']+)'")
+_UNUSED_HOP = re.compile(r" hop '([^']+)', from which no hop starts")
 _FEATURE = re.compile(r"'((?:nodes|edges)/[^'.]+|context)\.([^']+)'")
 _COLUMN = re.compile(r"^`([^`]+)` must be one column")
 _LINE = re.compile(r"; got (.+?), lines? (\d+)")
@@ -142,15 +143,16 @@ _Search = Callable[[str, _UserFile], Iterable[int]]
 def place_of_message(message: str, files: Iterable[str]) -> UserPlace | None:
     """Finds the line that holds what a message of this library quotes as wrong, if only one line has it.
 
-    That is, in this order: the column, key, hop or feature that the message names; the line that the message names
-    itself; the text in "got 'TEXT'", in the user's files and in a graph schema that the message names.
+    That is, in this order: a hop that no other uses; the column, key, hop or feature that the message names; the line
+    that the message names itself; the text in "got 'TEXT'", in the user's files and in a graph schema that the message
+    names.
 
     Args:
         message: the message.
         files: Python and YAML files to look into.
     """
     readers = list(map(_UserFile, files))
-    for search in (_of_column, _of_path, _of_pair, _of_hop, _of_feature):
+    for search in (_of_unused_hop, _of_column, _of_path, _of_pair, _of_hop, _of_feature):
         place = _only_place(search, message, readers)
         if place is not None:
             return place
@@ -211,6 +213,12 @@ def _only_place(search: _Search, message: str, readers: Iterable[_UserFile]) -> 
     return UserPlace(path=path, line=line)
 
 
+def _of_unused_hop(message: str, file: _UserFile) -> Iterator[int]:
+    """Finds a hop whose name or edge set was changed, so that no other starts from it."""
+    unused = _UNUSED_HOP.search(message)
+    return (one.line for one in _named_hops(unused[1], file)) if unused else iter(())
+
+
 def _of_column(message: str, file: _UserFile) -> Iterator[int]:
     column = _COLUMN.search(message)
     for one in file.settings if column else ():
@@ -232,12 +240,25 @@ def _of_pair(message: str, file: _UserFile) -> Iterator[int]:
 def _of_hop(message: str, file: _UserFile) -> Iterator[int]:
     """Finds the option of a hop, or else the name of the hop, which is its edge set if it has no other."""
     hop = _HOP.search(message)
-    named = [one for one in file.settings if hop and one.name == "name" and one.text == hop[1]]
-    if hop and not named:
-        named = [one for one in file.settings if one.name == "edge_set" and one.text == hop[1]]
-    for name in named:
+    for name in _named_hops(hop[1], file) if hop else ():
         of_hop = [one.line for one in file.settings if one.owner is name.owner and one.name == argument_of(message)]
         yield from of_hop or [name.line]
+
+
+def _named_hops(hop: str, file: _UserFile) -> list[_Setting]:
+    """Finds the names of hops; for a hop without one, its edge set."""
+    named = [one for one in file.settings if one.name == "name" and one.text == hop]
+    if named:
+        return named
+    has_name = {id(one.owner) for one in file.settings if one.name == "name"}
+    is_backward = {id(one.owner) for one in file.settings if one.name == "direction" and one.text == "backward"}
+    return [
+        one
+        for one in file.settings
+        if one.name == "edge_set"
+        and id(one.owner) not in has_name
+        and hop == (f"{one.text}_reverse" if id(one.owner) in is_backward else one.text)
+    ]
 
 
 def _of_feature(message: str, file: _UserFile) -> Iterator[int]:

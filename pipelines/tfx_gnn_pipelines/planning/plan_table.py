@@ -141,22 +141,34 @@ def _totals(plan: PipelinePlan) -> list[str]:
 
 
 def print_comparison(plan: PipelinePlan, actual: Sequence[ActualStep], place: str, console: Console) -> None:
-    """Prints the planned seconds, bytes and memory of each step beside those of a run."""
+    """Prints the planned seconds, bytes and memory of each step beside those of a run, and what is out of its range."""
     by_step = {step.step: step for step in plan.steps}
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    table.add_column("step", overflow="fold")
-    for title in ("planned", "actual") * 3:
-        table.add_column(title, justify="right", no_wrap=True)
+    for title in ("step", "", "planned", "actual", "range"):
+        table.add_column(title, justify="right" if title in ("planned", "actual") else "left", overflow="fold")
     for one in actual:
         planned = by_step.get(one.step)
-        table.add_row(
-            one.step,
-            _cell(planned.seconds if planned else None, as_duration),
-            as_duration(one.seconds) if one.state == "complete" else one.state,
-            _cell(planned.disk if planned else None, _bytes),
-            _bytes(one.disk),
-            _cell(planned.memory if planned else None, _bytes),
-            _bytes(one.memory) if one.memory else "",
-        )
+        is_complete = one.state == "complete"
+        rows = [
+            ("time", planned and planned.seconds, one.seconds if is_complete else None, as_duration),
+            ("disk", planned and planned.disk, one.disk, _bytes),
+            ("memory", planned and planned.memory, one.memory or None, _bytes),
+        ]
+        for place_of_row, (title, quantity, value, text) in enumerate(rows):
+            name = one.step if place_of_row == 0 else ""
+            shown = text(value) if value is not None else one.state if title == "time" else ""
+            table.add_row(
+                name, title, text(quantity.value) if quantity else "", shown, _judged_range(quantity, value, text)
+            )
     console.print(f"against {place}: time, disk and peak memory", soft_wrap=True)
     console.print(table, width=_WIDTH)
+
+
+def _judged_range(quantity: Quantity | None, value: float | None, text: Callable[[float], str]) -> str:
+    """The range of an extrapolated quantity, and whether `value` missed it; a measured one has no range to miss."""
+    if quantity is None or quantity.low == quantity.high:
+        return ""
+    shown = _range(text(quantity.low), text(quantity.high))
+    if value is None or quantity.low <= value <= quantity.high:
+        return shown
+    return f"{shown}, missed"

@@ -95,8 +95,9 @@ def test_module_without_a_file_is_refused(folder, name):
         code_places([name])
 
 
-def test_source_that_is_no_python_is_refused(folder):
-    (folder / "mylosses.py").write_text("LOSS =")
+@pytest.mark.parametrize("source", ["LOSS =", "LOSS = 1\0"])
+def test_source_that_is_no_python_is_refused(folder, source):
+    (folder / "mylosses.py").write_text(source)
 
     with pytest.raises(SyntaxError, match=r"mylosses\.py"):
         code_places(["myshop.model"])

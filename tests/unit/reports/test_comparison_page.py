@@ -55,6 +55,22 @@ def test_differences_of_metrics_are_from_the_first_run_and_know_which_way_is_bet
     assert {row.names[3]: row.values for row in comparison.slices} == {"accuracy": (0.75, None)}
 
 
+@pytest.mark.parametrize(("seconds", "mood"), [(10.9, "plain"), (11.4, "plain"), (12.0, "bad"), (8.0, "good")])
+def test_seconds_that_differ_by_chance_have_no_mood(pair, seconds, mood):
+    first, second = pair
+    timed = [
+        dataclasses.replace(
+            one,
+            run=dataclasses.replace(one.run, steps=(dataclasses.replace(one.run.steps[0], seconds=value),)),
+        )
+        for one, value in ((first, 10.0), (second, seconds))
+    ]
+
+    (row,) = compare_runs(timed).seconds
+
+    assert row.moods[1] == mood
+
+
 def test_the_page_shows_both_runs_and_hostile_names_stay_text(pair, hostile):
     page = render_comparison_page(pair)
 

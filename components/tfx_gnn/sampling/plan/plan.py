@@ -378,17 +378,23 @@ class SamplingPlan:
             )
 
     def _check_inputs(self) -> None:
-        known = set(self.root_names)
-        for hop in self.hops:
+        used = {name for hop in self.hops for name in hop.inputs}
+        for number, hop in enumerate(self.hops):
+            earlier = [one.name for one in self.hops[:number]]
+            known = sorted({*self.root_names, *earlier})
             for name in hop.inputs:
                 if name not in known:
                     roots = " or ".join(repr(root) for root in self.root_names)
+                    unused = [one for one in earlier if one not in used]
+                    # It lost its name, or its edge set was changed.
+                    remedy = "Check the spelling."
+                    if len(unused) == 1:
+                        remedy = f"Check the spelling, or hop {unused[0]!r}, from which no hop starts."
                     raise ValueError(
-                        f"`inputs` must name {roots} or an earlier hop; got {name!r} in hop {hop.name!r}, "
-                        f"before which there are {sorted(known)}. {did_you_mean(name, known)} A hop without `name` is "
+                        f"`inputs` must name {roots} or an earlier hop; got {name!r} in hop {hop.name!r}, before which "
+                        f"there are {known}. {did_you_mean(name, known, otherwise=remedy)} A hop without `name` is "
                         "called after its edge set; hops name only those before them."
                     )
-            known.add(hop.name)
 
 
 def reached_node_sets(plan: SamplingPlan, schema: GraphSchema) -> tuple[str, ...]:

@@ -190,6 +190,10 @@ def test_a_hop_refuses(fields, message):
             r"`inputs` must name 'seed' or an earlier hop; got 'later' in hop 'buys', before which there are ",
         ),
         (
+            lambda: _plan(Hop(edge_set="buys", fan_out=1), Hop(edge_set="x", fan_out=1, inputs=("other",))),
+            "got 'other' in hop 'x', before which .* Check the spelling, or hop 'buys', from which no hop starts",
+        ),
+        (
             lambda: _plan(Hop(edge_set="a", fan_out=1, name="x"), Hop(edge_set="b", fan_out=1, name="x")),
             r"`hops` must have different names; got \['x'\] more than once",
         ),
