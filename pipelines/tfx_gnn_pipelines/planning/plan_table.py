@@ -150,9 +150,9 @@ def print_comparison(plan: PipelinePlan, actual: Sequence[ActualStep], place: st
         planned = by_step.get(one.step)
         is_complete = one.state == "complete"
         rows = [
-            ("time", planned and planned.seconds, one.seconds if is_complete else None, as_duration),
-            ("disk", planned and planned.disk, one.disk, _bytes),
-            ("memory", planned and planned.memory, one.memory or None, _bytes),
+            ("time", planned.seconds if planned else None, one.seconds if is_complete else None, as_duration),
+            ("disk", planned.disk if planned else None, one.disk, _bytes),
+            ("memory", planned.memory if planned else None, one.memory or None, _bytes),
         ]
         for place_of_row, (title, quantity, value, text) in enumerate(rows):
             name = one.step if place_of_row == 0 else ""
