@@ -4,6 +4,7 @@ from tfx_gnn import keras as keras
 from tfx_gnn import runner as runner
 from tfx_gnn.components.artifacts import ExamplesBlessingArtifact as ExamplesBlessingArtifact
 from tfx_gnn.components.artifacts import GraphSchemaArtifact as GraphSchemaArtifact
+from tfx_gnn.components.artifacts import InferenceTableArtifact as InferenceTableArtifact
 from tfx_gnn.components.artifacts import SizeConstraintsArtifact as SizeConstraintsArtifact
 from tfx_gnn.components.artifacts import SkewReportArtifact as SkewReportArtifact
 from tfx_gnn.graph import *  # noqa: F403 - all of the graph's names are names of the package

@@ -19,6 +19,7 @@ each_type = pytest.mark.parametrize(
     [
         artifacts.ExamplesBlessingArtifact,
         artifacts.GraphSchemaArtifact,
+        artifacts.InferenceTableArtifact,
         artifacts.SizeConstraintsArtifact,
         artifacts.SkewReportArtifact,
     ],
@@ -77,6 +78,15 @@ def test_skew_report_carries_its_largest_difference(difference, written):
     artifacts.describe_skew(skew, difference)
 
     assert skew.get_float_custom_property("largest_difference") == written
+
+
+def test_inference_tells_its_rows():
+    inference = artifacts.InferenceTableArtifact()
+
+    artifacts.describe_inference(inference, blessed=True, num_rows=12)
+
+    assert inference.get_int_custom_property("blessed") == 1
+    assert inference.get_int_custom_property("num_rows") == 12
 
 
 def test_pushed_model_tells_version_and_place():

@@ -8,6 +8,7 @@ from tfx.orchestration.experimental.interactive import visualizations
 from tfx_gnn.components import (
     ExamplesBlessingArtifact,
     GraphSchemaArtifact,
+    InferenceTableArtifact,
     SizeConstraintsArtifact,
     SkewReportArtifact,
     register_notebook_views,
@@ -36,6 +37,20 @@ _FEATURE = {"key": HOSTILE, "num_values": 4, "num_differing": 1, "largest_differ
             SkewReportArtifact,
             {"skew.json": json.dumps({"blessed": True, "reasons": [], "features": [_FEATURE], "outputs": []})},
             ["0.25"],
+        ),
+        (
+            InferenceTableArtifact,
+            {
+                "inference.json": json.dumps(
+                    {
+                        "blessed": True,
+                        "num_examples": {HOSTILE: 1234},
+                        "num_refused": {HOSTILE: 34},
+                        "num_rows": {HOSTILE: 1200},
+                    }
+                )
+            },
+            ["1,234", "1,200"],
         ),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

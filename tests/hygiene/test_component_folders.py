@@ -45,8 +45,9 @@ def classes(tree: ast.Module) -> dict[str, ast.ClassDef]:
     return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
-def test_there_are_the_nine_components_of_the_flow_and_the_tuner():
+def test_there_are_the_nine_components_of_the_flow_the_tuner_and_the_bulk_inferrer():
     assert [folder.name for folder in FOLDERS] == [
+        "graph_bulk_inferrer",
         "graph_evaluator",
         "graph_example_validator",
         "graph_pusher",

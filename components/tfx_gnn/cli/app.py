@@ -53,6 +53,7 @@ _VERBS = {
         model_verbs.evaluate,
         model_verbs.skew,
         model_verbs.push,
+        model_verbs.infer,
         model_verbs.predict,
     ),
     "Kubeflow Pipelines and Vertex AI": (
@@ -88,11 +89,11 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Graph neural networks from tables to a served model.\n\n"
     "Run a whole project with `run`, or one step at a time: sample, schema, validate, transform, sizes, train, "
-    "evaluate, skew, push, predict. Each of these commands reads folders that earlier ones wrote. An output folder "
-    "must be absent or empty, and appears only once it is complete.\n\n"
+    "evaluate, skew, push, infer, predict. Each of these commands reads folders that earlier ones wrote. An output "
+    "folder must be absent or empty, and appears only once it is complete.\n\n"
     "Exit codes: 0 for success; 1 when a command with a verdict (check, plan, run, tables check, validate, check-tpu, "
-    "evaluate, skew, push, wait) says no, with the reason; 2 after an error; 130 after Ctrl-C; 141 when the reader of "
-    "the output, such as head, closed it.",
+    "evaluate, skew, push, infer, wait) says no, with the reason; 2 after an error; 130 after Ctrl-C; 141 when the "
+    "reader of the output, such as head, closed it.",
 )
 for _panel, _verbs in _VERBS.items():
     for _verb in _verbs:

@@ -63,6 +63,23 @@ def sample(
     seed_edge_set: Annotated[
         str, typer.Option(help="With a sampling spec for link prediction: edge set of the seed pairs.")
     ] = "",
+    every_node: Annotated[
+        bool,
+        typer.Option(
+            "--every-node",
+            help="Sample around every node of the plan's seed node set, without labels and in one split, to ask a "
+            "model about them by `infer`.",
+        ),
+    ] = False,
+    ids: Annotated[
+        str,
+        typer.Option(
+            help="The same around the nodes of a table, relative to the tables folder, with a column `id`; or, for a "
+            "plan of links, around pairs, with `source` and `target`.",
+            show_default=False,
+            metavar="FILE",
+        ),
+    ] = "",
     options: dict[str, Any],
     rules: RowRules,
     access: TableAccess,
@@ -71,7 +88,13 @@ def sample(
     """Sample a subgraph around every seed from the tables, or write many small graphs whole."""
     from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples
     from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
+    from tfx_gnn.sampling.plan.inference_plan import plan_for_inference
 
+    if (every_node and ids) or ((every_node or ids) and not plan):
+        raise ValueError(
+            "`--every-node` or `--ids` must be given alone, with a plan; got "
+            f"{'both' if every_node and ids else 'no plan'}. Choose one of them, and name the plan of the training."
+        )
     if options["execution"] == "in_memory" and (options["num_partitions"] or beam_args):
         raise ValueError(
             "`--num-partitions` and `--beam-arg` must go with `--execution beam`; got "
@@ -86,6 +109,8 @@ def sample(
             "column": split_column,
         }
         made_plan = _load_plan(plan, tables_dir, access, of_spec)
+        if every_node or ids:
+            made_plan = plan_for_inference(made_plan, ids=ids)
         if allows_empty_splits:
             splits = dataclasses.replace(made_plan.splits, allows_empty_splits=True)
             made_plan = dataclasses.replace(made_plan, splits=splits)

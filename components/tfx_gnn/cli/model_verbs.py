@@ -1,4 +1,4 @@
-"""Commands for trained models: `evaluate`, `skew`, `push` and `predict`."""
+"""Commands for trained models: `evaluate`, `skew`, `push`, `infer` and `predict`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.table import Table
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.option_flags import flags_of_options
+from tfx_gnn.components.graph_bulk_inferrer.options import GraphBulkInferrerOptions
 from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 from tfx_gnn.components.graph_pusher.options import GraphPusherOptions
 from tfx_gnn.components.graph_skew_validator.options import GraphSkewValidatorOptions
@@ -176,6 +177,53 @@ def push(
         verdict=f"pushed version {pushed.version}: {pushed.path}" if pushed.pushed else "NOT pushed",
         reasons=(pushed.reason, *(f"warning: {warning}" for warning in pushed.warnings)),
     )
+
+
+@flags_of_options(GraphBulkInferrerOptions, names={"outputs": "--output"})
+def infer(
+    *,
+    examples_dir: arguments.Examples,
+    model_dir: Annotated[
+        str, arguments.folder("A push destination (its newest version is used), a trained model, or a SavedModel.")
+    ],
+    inference_dir: Annotated[str, arguments.folder("Where to write the tables, by split, and `inference.json`.")],
+    blessing_dir: Annotated[
+        str,
+        typer.Option(
+            help="Blessing of the model, which is then not asked unless blessed; if not given, none is required.",
+            show_default=False,
+            metavar="FOLDER",
+        ),
+    ] = "",
+    options: GraphBulkInferrerOptions,
+    beam_args: arguments.BeamArgs = None,
+) -> None:
+    """Write what a model answers to every example, as Parquet, CSV or TFRecord with the original ids.
+
+    An interrupted run goes on where it stopped. `sample --every-node` makes examples of all nodes. Exits with 1 if the
+    blessing is withheld.
+    """
+    from tfx_gnn.components.graph_bulk_inferrer.stage import infer_in_bulk
+
+    found = infer_in_bulk(
+        examples_dir=examples_dir,
+        model_dir=model_dir,
+        inference_dir=inference_dir,
+        blessing_dir=blessing_dir,
+        options=options,
+        beam_args=tuple(beam_args or ()),
+    )
+    for split, number in found.num_examples.items():
+        refused = found.num_refused[split]
+        more = f", {refused:,} refused" if refused else ""
+        arguments.console.print(
+            f"split '{split}': {number:,} examples{more}, {found.num_rows[split]:,} rows", markup=False, highlight=False
+        )
+    if found.num_nonfinite:
+        arguments.console.print(f"Warning: {found.num_nonfinite:,} values are NaN or infinite.", markup=False)
+    arguments.say_written(inference=inference_dir)
+    if not found.blessed:
+        arguments.end_with_verdict(passed=False, verdict="NOT asked", reasons=found.reasons)
 
 
 def predict(

@@ -41,6 +41,18 @@ class GraphSchemaArtifact(artifact.Artifact):
     TYPE_NAME = "tfx_gnn.GraphSchemaArtifact"
 
 
+class InferenceTableArtifact(artifact.Artifact):
+    """What a model answers to many examples.
+
+    File structure:
+        `Split-<name>/predictions-<file>-of-<files>`: Parquet, CSV or gzipped TFRecord files.
+        `inference.json`: numbers of examples and rows, and the columns.
+        `dead_letters/`: examples that the model refused, if it refused any.
+    """
+
+    TYPE_NAME = "tfx_gnn.InferenceTableArtifact"
+
+
 class SizeConstraintsArtifact(artifact.Artifact):
     """Padding budgets for a batch of graphs: size constraints in TF-GNN's terms.
 
@@ -117,6 +129,12 @@ def describe_skew(skew: artifact.Artifact, largest_difference: float) -> None:
     Infinity is written as the largest float.
     """
     skew.set_float_custom_property("largest_difference", min(largest_difference, sys.float_info.max))
+
+
+def describe_inference(inference: artifact.Artifact, *, blessed: bool, num_rows: int) -> None:
+    """Marks an InferenceTableArtifact: whether the model was asked, and the number of rows."""
+    inference.set_int_custom_property(BLESSED_PROPERTY, int(blessed))
+    inference.set_int_custom_property("num_rows", num_rows)
 
 
 def describe_pushed_model(pushed_model: artifact.Artifact, path: str, version: int | None) -> None:

@@ -49,6 +49,7 @@ def register_notebook_views() -> None:
     registry.register(view_of(artifacts.SizeConstraintsArtifact, _size_constraints))
     registry.register(view_of(artifacts.ExamplesBlessingArtifact, _examples_blessing))
     registry.register(view_of(artifacts.SkewReportArtifact, _skew_report))
+    registry.register(view_of(artifacts.InferenceTableArtifact, _inference))
 
 
 def _graph_schema(folder: str) -> str:
@@ -88,6 +89,16 @@ def _skew_report(folder: str) -> str:
     ]
     title = f"Skew: {'blessed' if report['blessed'] else 'not blessed'}; {'; '.join(report['reasons'])}"
     return _render(title, ("what", "values", "that differ", "largest difference"), rows)
+
+
+def _inference(folder: str) -> str:
+    found = read_json(os.path.join(folder, "inference.json"))
+    rows = [
+        (split, f"{number:,}", f"{found['num_refused'][split]:,}", f"{found['num_rows'][split]:,}")
+        for split, number in found["num_examples"].items()
+    ]
+    title = "Answers" if found["blessed"] else f"Not asked: {'; '.join(found['reasons'])}"
+    return _render(title, ("split", "examples", "refused", "rows"), rows)
 
 
 def _render(title: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], drawing: str = "") -> str:

@@ -104,21 +104,22 @@ class ServingModel:
 
     Args:
         saved_model_dir: folder that holds `saved_model.pb`.
+        signature: the signature to call, `serving_default` or `embeddings`.
 
     Raises:
-        ValueError: if the SavedModel has no signature `serving_default` with
-            `examples` as its only input.
+        ValueError: if the SavedModel has no such signature with `examples` as its
+            only input.
     """
 
-    def __init__(self, saved_model_dir: str) -> None:
+    def __init__(self, saved_model_dir: str, *, signature: str = model_interface.SERVING_SIGNATURE) -> None:
         self._saved_model_dir = saved_model_dir
         # Keep the loaded object: its signatures' functions do not outlive it.
         self._loaded: Any = tf.saved_model.load(saved_model_dir)
-        found = self._loaded.signatures.get(model_interface.SERVING_SIGNATURE)
+        found = self._loaded.signatures.get(signature)
         inputs = sorted(found.structured_input_signature[1]) if found is not None else []
         if inputs != [model_interface.EXAMPLES_INPUT]:
             raise ValueError(
-                f"`saved_model_dir` must hold a model whose signature {model_interface.SERVING_SIGNATURE!r} has the "
+                f"`saved_model_dir` must hold a model whose signature {signature!r} has the "
                 f"one input {model_interface.EXAMPLES_INPUT!r}; got inputs {inputs} in {saved_model_dir!r}, signatures "
                 f"{sorted(self._loaded.signatures)}. Export the model with GraphTrainer."
             )

@@ -1,65 +1,32 @@
-"""A log of finished output shards, from which an interrupted sampling run resumes."""
+"""A log of finished shards of examples, with their statistics, from which an interrupted sampling run resumes."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import uuid
 from typing import Any
 
-import tensorflow as tf
-
-from tfx_gnn.io.renames import rename_file
+from tfx_gnn.io.finished_shards import FinishedShards
 from tfx_gnn.sampling.engine.sampled_subgraphs import HopCounts, SizeStatistics, SubgraphStatistics, TruncatedHub
-
-_LOG_DIR = ".finished_shards"
 
 
 class ShardLog:
-    """Records which shards of an unfinished examples folder are complete.
-
-    Each record is a small file next to the shards, written atomically; any worker may
-    write it.
-    """
+    """Records which shards of an unfinished examples folder are complete, and what they hold."""
 
     def __init__(self, examples_dir: str) -> None:
         """Opens the log of a folder with `Split-<name>` folders that all workers see."""
-        self._folder = os.path.join(examples_dir, _LOG_DIR)
+        self._log = FinishedShards(examples_dir)
 
     def note(self, split: str, shard: int, statistics: SubgraphStatistics) -> None:
         """Records that a shard is complete; to be called once its file is in place."""
-        tf.io.gfile.makedirs(self._folder)
-        partial = os.path.join(self._folder, uuid.uuid4().hex)
-        plain = {"split": split, "shard": shard, "statistics": dataclasses.asdict(statistics)}
-        with tf.io.gfile.GFile(partial, "w") as file:
-            file.write(json.dumps(plain))
-        rename_file(partial, os.path.join(self._folder, f"{split}-{shard:05d}.json"))
+        self._log.note(split, shard, dataclasses.asdict(statistics))
 
     def read(self) -> dict[tuple[str, int], SubgraphStatistics]:
-        """Lists the complete shards, by (split, position of the file).
-
-        Damaged records, which a power failure may leave, are ignored.
-        """
-        if not tf.io.gfile.exists(self._folder):
-            return {}
-        noted = {}
-        for name in sorted(tf.io.gfile.listdir(self._folder)):
-            if name.endswith(".json"):
-                with tf.io.gfile.GFile(os.path.join(self._folder, name), "r") as file:
-                    text = file.read()
-                try:
-                    plain = json.loads(text)
-                except json.JSONDecodeError:
-                    # The shard will be made again.
-                    continue
-                noted[plain["split"], plain["shard"]] = _statistics(plain["statistics"])
-        return noted
+        """Lists the complete shards, by (split, position of the file)."""
+        return {shard: _statistics(plain) for shard, plain in self._log.read().items()}
 
     def remove(self) -> None:
         """Removes the log, once the folder is finished."""
-        if tf.io.gfile.exists(self._folder):
-            tf.io.gfile.rmtree(self._folder)
+        self._log.remove()
 
 
 def _statistics(plain: dict[str, Any]) -> SubgraphStatistics:

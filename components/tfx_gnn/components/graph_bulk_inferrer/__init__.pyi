@@ -1,0 +1,4 @@
+from tfx_gnn.components.graph_bulk_inferrer.component import GraphBulkInferrer as GraphBulkInferrer
+from tfx_gnn.components.graph_bulk_inferrer.options import GraphBulkInferrerOptions as GraphBulkInferrerOptions
+from tfx_gnn.components.graph_bulk_inferrer.stage import BulkInference as BulkInference
+from tfx_gnn.components.graph_bulk_inferrer.stage import infer_in_bulk as infer_in_bulk

@@ -1,0 +1,161 @@
+"""GraphBulkInferrer: asks a model about all examples of a folder, and writes its answers as tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+
+import tfx_gnn
+from tfx_gnn.components.graph_bulk_inferrer.inference_pipeline import FileCounts, infer_files
+from tfx_gnn.components.graph_bulk_inferrer.options import GraphBulkInferrerOptions
+from tfx_gnn.io import options_json
+from tfx_gnn.io.atomic_folder import atomic_folder, resumable_folder
+from tfx_gnn.io.disk_sync import sync_tree
+from tfx_gnn.io.fingerprint import fingerprint_folders, fingerprint_text
+from tfx_gnn.io.finished_shards import FinishedShards
+from tfx_gnn.io.process_lock import has_locks
+from tfx_gnn.records import blessing
+from tfx_gnn.records.examples_folder import fingerprint_examples_folder, record_files
+from tfx_gnn.serving.versions import resolve_saved_model
+
+INFERENCE_FILE = "inference.json"
+"""File beside the splits with the `BulkInference` as JSON."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BulkInference:
+    """What was inferred.
+
+    Attributes:
+        blessed: whether the model was asked: False if its blessing is withheld, and then nothing else is there.
+        reasons: why its blessing is withheld.
+        num_examples: by split, examples read.
+        num_refused: by split, examples that the model refused, which are in `dead_letters`.
+        num_rows: by split, rows written: one for each example, or for each of its candidate pairs.
+        num_nonfinite: floating point values in these that are NaN or infinite.
+        columns: by name of each column, its Arrow type as text.
+        model_fingerprint: text that is the same for equal models, as in blessings.
+    """
+
+    blessed: bool = True
+    reasons: tuple[str, ...] = ()
+    num_examples: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    num_refused: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    num_rows: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    num_nonfinite: int = 0
+    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    model_fingerprint: str
+
+
+def infer_in_bulk(
+    *,
+    examples_dir: str,
+    model_dir: str,
+    inference_dir: str,
+    blessing_dir: str = "",
+    options: GraphBulkInferrerOptions | None = None,
+    beam_args: Sequence[str] = (),
+) -> BulkInference:
+    """Writes what a model answers to every example of a folder, as a table with the original ids.
+
+    Answers are those of a server that is asked with the same examples; floating point values may differ by rounding,
+    which depends on the batch. Each file of examples becomes one file of rows, in the same order.
+
+    An interrupted run is resumed: finished files stay in a hidden folder next to `inference_dir`, where the next run
+    with the same examples, model and options finds them.
+
+    Args:
+        examples_dir: folder of raw graph tf.Examples, by split.
+        model_dir: a trained model, a SavedModel, or a push destination, whose newest version answers.
+        inference_dir: folder to create, with `Split-<name>` folders of tables, `inference.json` and, if examples were
+            refused, `dead_letters`.
+        blessing_dir: blessing of the model; empty to ask any model. One whose blessing is withheld is not asked, and
+            `inference.json` says so.
+        options: what to infer, and how to write it.
+        beam_args: options of the Beam runner.
+
+    Returns:
+        What was read and written.
+
+    Raises:
+        FileNotFoundError: if there is no model.
+        ValueError: if the examples are damaged, the model predicts nothing known, its blessing is about another model,
+            or it refuses a larger share of the examples than the options allow; then finished files are kept for the
+            next run.
+        FileExistsError: if `inference_dir` already holds files.
+        BlockingIOError: if another process is doing the same work.
+    """
+    options = options or GraphBulkInferrerOptions()
+    saved_model_dir = resolve_saved_model(model_dir)
+    model_fingerprint = fingerprint_folders([saved_model_dir])
+    reasons = _objections(blessing_dir, model_fingerprint) if blessing_dir else ()
+    if reasons:
+        found = BulkInference(blessed=False, reasons=reasons, model_fingerprint=model_fingerprint)
+        with atomic_folder(inference_dir, name="inference_dir") as folder:
+            _write(found, folder)
+        return found
+    files = record_files(examples_dir, options.splits, argument="splits")
+    parts = [
+        tfx_gnn.__version__,
+        options_json.to_json(options),
+        model_fingerprint,
+        fingerprint_examples_folder(examples_dir),
+    ]
+    with resumable_folder(
+        inference_dir, fingerprint=fingerprint_text("\n".join(parts)), name="inference_dir"
+    ) as folder:
+        counts = infer_files(
+            files, saved_model_dir=saved_model_dir, folder=folder, options=options, beam_args=beam_args
+        )
+        found = _summed(counts, model_fingerprint)
+        _check_refused(found, counts, options)
+        _write(found, folder)
+        if has_locks(folder):
+            # Before the log is removed: a run that is killed meanwhile resumes from the log.
+            sync_tree(folder)
+        FinishedShards(folder).remove()
+    return found
+
+
+def _objections(blessing_dir: str, model_fingerprint: str) -> tuple[str, ...]:
+    subject = blessing.BlessingSubject(kind="model", fingerprint=model_fingerprint)
+    blessing.check_blessing_subject(blessing_dir, subject, argument="blessing_dir")
+    return () if blessing.is_blessed(blessing_dir) else tuple(blessing.read_reasons(blessing_dir))
+
+
+def _write(found: BulkInference, folder: str) -> None:
+    with tf.io.gfile.GFile(os.path.join(folder, INFERENCE_FILE), "w") as file:
+        file.write(json.dumps(dataclasses.asdict(found), indent=2) + "\n")
+
+
+def _summed(counts: Mapping[tuple[str, int], FileCounts], model_fingerprint: str) -> BulkInference:
+    def by_split(field: str) -> dict[str, int]:
+        sums: dict[str, int] = {}
+        for (split, _), of_file in counts.items():
+            sums[split] = sums.get(split, 0) + getattr(of_file, field)
+        return sums
+
+    return BulkInference(
+        num_examples=by_split("num_examples"),
+        num_refused=by_split("num_refused"),
+        num_rows=by_split("num_rows"),
+        num_nonfinite=sum(of_file.num_nonfinite for of_file in counts.values()),
+        columns=next((of_file.columns for of_file in counts.values() if of_file.columns), {}),
+        model_fingerprint=model_fingerprint,
+    )
+
+
+def _check_refused(
+    found: BulkInference, counts: Mapping[tuple[str, int], FileCounts], options: GraphBulkInferrerOptions
+) -> None:
+    total, refused = sum(found.num_examples.values()), sum(found.num_refused.values())
+    if refused > options.max_refused_share * total:
+        reasons = [reason for of_file in counts.values() for reason in of_file.reasons]
+        raise ValueError(
+            f"`max_refused_share` must cover the examples that the model refuses; got {options.max_refused_share} for "
+            f"{refused} of {total}. Correct the examples, or allow a larger share. The first: {reasons[0]}"
+        )

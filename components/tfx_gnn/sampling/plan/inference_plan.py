@@ -1,0 +1,65 @@
+"""The plan that samples what a trained model is asked about: every node, or a table of ids, in one split."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable
+from tfx_gnn.sampling.plan.split_plan import SplitPlan
+
+ALL_SPLIT = "all"
+"""The only split of such a plan."""
+
+
+def plan_for_inference(plan: SamplingPlan, *, ids: str = "") -> SamplingPlan:
+    """Changes a training plan so that its seeds are what a model is asked about.
+
+    A subgraph is that of the training plan for the same seed, but for its label, which is left out, and for nodes and
+    edges that an earlier split may not see: here every node and edge is visible.
+
+    Args:
+        plan: the plan of the examples that the model was trained on.
+        ids: table of the seeds, relative to the tables folder: column `id`, or `source` and `target` for links.
+            Empty: every node of the seed node set.
+
+    Returns:
+        The plan, whose seeds are in the one split `all`.
+
+    Raises:
+        ValueError: if a plan whose seeds are edges or rows of a table has no `ids`, or if its examples read out the
+            seed edge itself, which a pair of nodes without an edge does not have.
+    """
+    if plan.keeps_seed_edge:
+        raise ValueError(
+            f"`plan` must not keep its seed edges, which a table of pairs does not have; got `keeps_seed_edge` for "
+            f"{plan.seed_set!r}. Take the examples of the plan itself."
+        )
+    if not ids and (plan.is_link_plan or plan.seed_table):
+        raise ValueError(
+            f"`ids` must name a table of the seeds to ask about, unless they are all nodes of a set; got none for "
+            f"{plan.seed_set!r}. Give a table of pairs, or of the ids with what else the plan reads of its seeds."
+        )
+    splits = SplitPlan(weights={ALL_SPLIT: 1})
+    of_table = set(plan.seed_table_features) & set(plan.label_features)
+    of_nodes = set() if plan.is_link_plan else set(plan.label_features) - of_table
+    excluded = dict(plan.excluded_features)
+    if of_nodes:
+        excluded[plan.seed_set] = tuple(sorted({*excluded.get(plan.seed_set, ()), *of_nodes}))
+    table = None
+    if ids:
+        kept = {name: kind for name, kind in plan.seed_table_features.items() if name not in of_table}
+        identity = plan.seed_table.identity_features if plan.seed_table else ()
+        table = SeedTable(
+            filename=ids,
+            features=kept,
+            identity_features=tuple(name for name in identity if name in kept),
+            splits_edges=not plan.is_link_plan,
+        )
+    return dataclasses.replace(
+        plan,
+        seed_table=table,
+        label_features=(),
+        excluded_features=excluded,
+        splits=splits,
+        negatives=None,
+    )

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+
+from tfx_gnn.sampling.plan.hop import Hop
+from tfx_gnn.sampling.plan.inference_plan import ALL_SPLIT, plan_for_inference
+from tfx_gnn.sampling.plan.negatives import Negatives
+from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable
+from tfx_gnn.sampling.plan.split_plan import SplitPlan
+
+HOPS = (Hop(edge_set="buys", fan_out=2),)
+NODES = SamplingPlan(
+    seed_node_set="user",
+    hops=HOPS,
+    label_features=("color",),
+    excluded_features={"user": ("age",), "item": ("price",)},
+    splits=SplitPlan(column="split", visibility="inductive"),
+)
+LINKS = SamplingPlan(
+    seed_edge_set="buys",
+    hops=(Hop(edge_set="buys", fan_out=2, inputs=("source",)),),
+    negatives=Negatives(num_per_positive=2),
+)
+
+
+def test_every_node_is_a_seed_in_one_split_and_its_label_is_no_feature():
+    plan = plan_for_inference(NODES)
+
+    assert plan.splits == SplitPlan(weights={ALL_SPLIT: 1})
+    assert plan.label_features == ()
+    assert plan.excluded_features == {"user": ("age", "color"), "item": ("price",)}
+    assert (plan.seed_node_set, plan.hops, plan.seed_table) == ("user", NODES.hops, None)
+
+
+def test_table_of_ids_names_the_seeds():
+    assert plan_for_inference(NODES, ids="ids.csv").seed_table == SeedTable(filename="ids.csv")
+
+
+def test_table_of_pairs_needs_no_negatives():
+    plan = plan_for_inference(LINKS, ids="pairs.csv")
+
+    assert (plan.negatives, plan.seed_edge_set) == (None, "buys")
+    assert plan.seed_table == SeedTable(filename="pairs.csv", splits_edges=False)
+
+
+def test_what_a_seed_table_has_stays_but_for_labels():
+    table = SeedTable(
+        filename="train.csv", features={"time": "int64", "won": "int64"}, identity_features=("time", "won")
+    )
+    plan = SamplingPlan(seed_node_set="user", hops=HOPS, label_features=("won",), seed_table=table)
+
+    found = plan_for_inference(plan, ids="today.csv")
+
+    assert found.seed_table == SeedTable(filename="today.csv", features={"time": "int64"}, identity_features=("time",))
+    assert found.excluded_features == {}
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (LINKS, "`ids` must name a table of the seeds to ask about, .*; got none for 'buys'"),
+        (
+            SamplingPlan(seed_node_set="user", hops=HOPS, seed_table=SeedTable(filename="train.csv")),
+            "got none for 'user'. Give a table of pairs, or of the ids",
+        ),
+        (
+            SamplingPlan(seed_edge_set="buys", hops=LINKS.hops, keeps_seed_edge=True),
+            "`plan` must not keep its seed edges",
+        ),
+    ],
+)
+def test_plans_without_known_seeds_are_refused(plan, message):
+    with pytest.raises(ValueError, match=message):
+        plan_for_inference(plan)
