@@ -103,10 +103,11 @@ class _CodePlaces:
 
 
 def _parsed(source: Path) -> ast.Module:
-    try:
-        return ast.parse(source.read_bytes(), filename=str(source))
-    except ValueError as error:  # It holds null bytes; later releases of Python raise a SyntaxError.
-        raise SyntaxError(f"{source}: {error}") from error
+    text = source.read_bytes()
+    if b"\0" in text:
+        # Releases of Python differ in the error they raise.
+        raise SyntaxError(f"{source} must be Python; got null bytes.")
+    return ast.parse(text, filename=str(source))
 
 
 def _files_beside(texts: Iterable[str], folders: Collection[Path], source: Path) -> Iterator[Path]:
