@@ -16,9 +16,11 @@ RECORD = "record"
 RANK = "rank"
 """Column with the place of a candidate pair among those of its example by score, from 1."""
 
+_IDENTITY = (RECORD, names.ID_OUTPUT, names.SOURCE_ID_OUTPUT, names.TARGET_ID_OUTPUT)
 _PREDICTIONS = (names.LABEL_OUTPUT, names.SCORE_OUTPUT, names.PREDICTION_OUTPUT)
 _OF_PAIRS = (names.SOURCE_ID_OUTPUT, names.TARGET_ID_OUTPUT)
 _EMBEDDINGS = (names.EMBEDDING_OUTPUT, names.SOURCE_EMBEDDING_OUTPUT, names.TARGET_EMBEDDING_OUTPUT)
+_ORDER = (*_IDENTITY, *_PREDICTIONS, RANK, names.PROBABILITIES_OUTPUT, *_EMBEDDINGS)
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -53,7 +55,13 @@ def answer_columns(records: npt.NDArray[np.int64], outputs: Arrays, *, with_scor
             f"`model_dir` must hold a model that predicts classes, numbers or links; got the outputs "
             f"{sorted(outputs)}. Choose a model that GraphTrainer made."
         )
-    return pa.table({name: _array(values) for name, values in columns.items()})
+    return pa.table({name: _array(columns[name]) for name in sorted(columns, key=_place)})
+
+
+def _place(column: str) -> tuple[bool, str, int]:
+    """Sorts columns: what a row is about, then task by task; a model's outputs come in any order."""
+    task, _, name = column.rpartition("/")
+    return column not in _IDENTITY, task, _ORDER.index(name)
 
 
 def _by_pair(

@@ -50,20 +50,20 @@ def test_links_have_a_row_for_each_pair_with_its_rank():
 
     assert table.to_pydict() == {
         "record": [4, 4, 4, 5],
-        "source_embedding": [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]],
         "source_id": [7, 7, 7, 8],
         "target_id": [1, 2, 3, 4],
         "score": [0.5, 2.0, 1.0, 3.0],
         "rank": [3, 1, 2, 1],
+        "source_embedding": [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]],
     }
 
 
-def test_columns_of_several_tasks_have_their_names():
+def test_columns_of_several_tasks_have_their_names_and_one_order():
     outputs = {
+        "weight/prediction": np.array([[1.5], [2.5]], np.float32),
+        "color/score": np.array([0.75, 0.5], np.float32),
         "id": np.array([1, 2]),
         "color/label": np.array([b"red", b"blue"], object),
-        "color/score": np.array([0.75, 0.5], np.float32),
-        "weight/prediction": np.array([[1.5], [2.5]], np.float32),
     }
 
     table = answer_columns(RECORDS, outputs, with_scores=False)
