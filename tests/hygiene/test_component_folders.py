@@ -45,7 +45,7 @@ def classes(tree: ast.Module) -> dict[str, ast.ClassDef]:
     return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
-def test_there_are_the_nine_components_of_the_flow_and_the_tuner():
+def test_there_are_the_nine_components_of_the_flow_the_tuner_and_the_resolver():
     assert [folder.name for folder in FOLDERS] == [
         "graph_evaluator",
         "graph_example_validator",
@@ -55,6 +55,7 @@ def test_there_are_the_nine_components_of_the_flow_and_the_tuner():
         "graph_trainer",
         "graph_transform",
         "graph_tuner",
+        "latest_blessed_model_resolver",
         "size_constraint_learner",
         "subgraph_example_gen",
     ]

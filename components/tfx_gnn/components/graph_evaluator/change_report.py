@@ -15,11 +15,9 @@ from tfx_gnn.components.graph_evaluator.measures import Measure, Quality
 from tfx_gnn.components.graph_evaluator.metric_names import ERRORS
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import ReplicaSums, interval_of
 from tfx_gnn.io.json_shapes import read_shaped_json
+from tfx_gnn.records.blessing import LATEST_BLESSED_MODEL_FILE
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, read_served_task
 from tfx_gnn.serving.versions import resolve_saved_model
-
-BLESSED_MODEL_FILE = "latest_blessed_model.json"
-"""File beside a copy of the latest blessed model, or without one if there is none yet."""
 
 _COMPARED_FIELDS = ("kind", "label_feature", "num_outputs", "scoring")
 _REMEDY = "Push this model to another destination, or leave the comparison out"
@@ -88,7 +86,7 @@ def read_latest_blessed_model(blessed_model_dir: str, saved_model_dir: str) -> L
         FileNotFoundError: if there is no model, and nothing says that none has been blessed yet.
         ValueError: if the models predict different things.
     """
-    record_file = os.path.join(blessed_model_dir, BLESSED_MODEL_FILE)
+    record_file = os.path.join(blessed_model_dir, LATEST_BLESSED_MODEL_FILE)
     description = blessed_model_dir
     if tf.io.gfile.exists(record_file):
         record = read_shaped_json(record_file, {"found": bool, "description": str})

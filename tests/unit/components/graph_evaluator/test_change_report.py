@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.components.graph_evaluator.change_report import BLESSED_MODEL_FILE
 from tfx_gnn.components.graph_evaluator.evaluation_report import GraphEvaluation
 from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 from tfx_gnn.components.graph_evaluator.stage import evaluate_graph_model
+from tfx_gnn.records.blessing import LATEST_BLESSED_MODEL_FILE
 from tfx_gnn.serving.model_interface import ServedTask, write_served_task
 
 SCHEMA = 'context { features { key: "year" value { dtype: DT_INT64 } } } node_sets { key: "_readout" value {} }'
@@ -160,7 +160,7 @@ def test_small_loss_may_be_chance_and_can_be_allowed_but_not_in_a_slice(
 
 def test_first_model_is_judged_by_absolute_bounds_alone(evaluate: Any, tmp_path: Path) -> None:
     record = {"found": False, "description": "no version in /serving"}
-    (tmp_path / BLESSED_MODEL_FILE).write_text(json.dumps(record))
+    (tmp_path / LATEST_BLESSED_MODEL_FILE).write_text(json.dumps(record))
 
     evaluation, report = evaluate("three wrong", str(tmp_path))
 
