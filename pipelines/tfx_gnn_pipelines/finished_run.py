@@ -199,11 +199,13 @@ def _left_by(config: PipelineConfig, outcome: RunOutcome) -> dict[str, str]:
     if outcome.pushed_model:
         _check_newest(outcome.pushed_model)
         folders.add(outcome.pushed_model)
-    elif config.latest_blessed_model_resolver is not None:
-        folders |= {os.path.join(config.push_destination, str(max(_versions(config.push_destination), default=0)))}
+    compared = {}
+    if not outcome.pushed_model and config.latest_blessed_model_resolver is not None:
+        compared = {config.push_destination: str(max(_versions(config.push_destination), default=0))}
     metadata = outcome.places["lineage"]
     return {
-        **{folder: describe_folder_version(folder) if os.path.isdir(folder) else "" for folder in folders},
+        **{folder: describe_folder_version(folder) for folder in folders},
+        **compared,
         metadata: describe_file_version(metadata),
     }
 

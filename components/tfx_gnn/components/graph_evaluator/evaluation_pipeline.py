@@ -19,7 +19,7 @@ from tfx_gnn.components.graph_evaluator.change_report import refuse_other_model
 from tfx_gnn.components.graph_evaluator.measures import Array, EvaluationSums, ExampleSums, Measure, SliceKey
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import ReplicaSums, hash_examples
 from tfx_gnn.components.graph_evaluator.ranking import KnownLinks, RankingMeasure
-from tfx_gnn.components.graph_evaluator.slices import slice_value
+from tfx_gnn.components.graph_evaluator.slices import Slicing, slice_value
 from tfx_gnn.records.examples_folder import RecordFile, place_of, read_records, reading_progress, record_files
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.serving.prediction import ServingModel
@@ -39,7 +39,7 @@ def gather_sums(
     split: str,
     baseline_split: str,
     measures: Mapping[str, Measure],
-    slices: Sequence[str],
+    slices: Sequence[Slicing],
     known_links: KnownLinks | None,
     num_replicas: int,
     scratch_file: str,
@@ -141,7 +141,7 @@ class _Evaluate(beam.DoFn):
         self,
         saved_model_dir: str,
         measures: Mapping[str, Measure],
-        slices: Sequence[str],
+        slices: Sequence[Slicing],
         known_links: KnownLinks | None,
         *,
         blessed_model_dir: str,
@@ -227,7 +227,7 @@ class _Evaluate(beam.DoFn):
         for slicing in self._slices:
             values = [slice_value(features, slicing, place) for features, place in zip(examples, places, strict=True)]
             for value in dict.fromkeys(values):
-                groups[slicing, value] = np.flatnonzero(np.array(values, object) == value)
+                groups[slicing.key, value] = np.flatnonzero(np.array(values, object) == value)
         return groups
 
 

@@ -20,7 +20,7 @@ from tfx_gnn.components.graph_evaluator.evaluation_report import (
 from tfx_gnn.components.graph_evaluator.measures import EvaluationSums, Measure
 from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 from tfx_gnn.components.graph_evaluator.ranking import KnownLinks
-from tfx_gnn.components.graph_evaluator.slices import check_slices_are_of_seeds
+from tfx_gnn.components.graph_evaluator.slices import check_slices_are_of_seeds, make_slicings
 from tfx_gnn.components.graph_evaluator.task_measures import task_measures
 from tfx_gnn.components.graph_evaluator.tfma_files import write_tfma_files
 from tfx_gnn.components.graph_evaluator.thresholds import (
@@ -28,6 +28,7 @@ from tfx_gnn.components.graph_evaluator.thresholds import (
     check_task_changes,
     check_task_thresholds,
     check_thresholds_on_data,
+    count_undecided_slices,
 )
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.io.atomic_folder import atomic_folders
@@ -82,8 +83,10 @@ def evaluate_graph_model(
     saved_model_dir = resolve_saved_model(os.path.join(model_dir, MODEL_ARTIFACT_FOLDER))
     blessed = read_latest_blessed_model(blessed_model_dir, saved_model_dir) if blessed_model_dir else None
     schema_path = graph_schema_path(examples_dir)
-    if options.slices and tf.io.gfile.exists(schema_path):
-        check_slices_are_of_seeds(options.slices, graph_schema_io.read_schema(schema_path))
+    schema = graph_schema_io.read_schema(schema_path) if tf.io.gfile.exists(schema_path) else None
+    if schema is not None:
+        check_slices_are_of_seeds(options.slices, schema)
+    slicings = make_slicings(options.slices, options.slice_edges, schema)
     measures = task_measures(options)
     with atomic_folders({"evaluation_dir": evaluation_dir, "blessing_dir": blessing_dir}) as (
         evaluation_partial,
@@ -96,7 +99,7 @@ def evaluate_graph_model(
             split=options.split,
             baseline_split=options.baseline_split,
             measures=measures,
-            slices=options.slices,
+            slices=slicings,
             known_links=KnownLinks(path=options.known_links, features=options.known_link_features)
             if options.known_links
             else None,
@@ -151,6 +154,7 @@ def _evaluate(
             num_replicas=options.bootstrap_replicas,
         )
         warnings += check_thresholds_on_data(name, measure, tasks[name], options)
+        warnings += count_undecided_slices(name, slices, options)
         verdicts += check_task_thresholds(name, measure, tasks[name], slices=slices, options=options)
         verdicts += check_task_changes(name, measure, tasks[name], slices=slices, options=options)
     evaluation = GraphEvaluation(

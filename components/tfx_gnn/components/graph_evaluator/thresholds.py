@@ -259,6 +259,24 @@ def check_task_changes(
     return found
 
 
+def count_undecided_slices(
+    task: str, slices: Mapping[str, Mapping[str, SliceEvaluation]], options: GraphEvaluatorOptions
+) -> list[str]:
+    """Says how many slices are too small for the bounds on slices, in a sentence for each feature."""
+    if not options.slice_thresholds and not options.slice_change_thresholds:
+        return []
+    least = options.min_slice_examples
+    counts = {
+        feature: sum(one.num_examples < least for one in by_value.values()) for feature, by_value in slices.items()
+    }
+    return [
+        f"{_place(task, ('', ''))}{task and ': '}{count} of {len(slices[feature])} slices of {feature!r} have less "
+        f"than {least} labelled examples, so no bound applies to them."
+        for feature, count in counts.items()
+        if count
+    ]
+
+
 def _change_words(least: float, *, passed: bool) -> str:
     if least == 0.0:
         return "is not worse" if passed else "is worse"
