@@ -52,7 +52,7 @@ STANDARD_PARAMETERS: Mapping[str, tuple[str, ...]] = {
 
 def component_ids(config: PipelineConfig) -> tuple[str, ...]:
     """Lists the components of a pipeline, in the order in which they run."""
-    ids = list(COMPONENTS)
+    ids: list[str] = list(COMPONENTS)
     if config.graph_tuner is not None:
         ids.insert(ids.index("GraphTrainer"), "GraphTuner")
     if config.latest_blessed_model_resolver is not None:
