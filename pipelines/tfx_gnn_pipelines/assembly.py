@@ -20,6 +20,7 @@ from tfx_gnn.components import (
     GraphTrainer,
     GraphTransform,
     GraphTuner,
+    LatestBlessedModelResolver,
     SizeConstraintLearner,
     SubgraphExampleGen,
 )
@@ -42,7 +43,7 @@ COMPONENTS = (
 STANDARD_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "tables_dir": ("SubgraphExampleGen.tables_dir", "GraphTransform.tables_dir"),
     "tables_version": ("SubgraphExampleGen.tables_fingerprint", "GraphTransform.tables_fingerprint"),
-    "push_destination": ("GraphPusher.push_destination",),
+    "push_destination": ("GraphPusher.push_destination", "LatestBlessedModelResolver.push_destination"),
     "num_epochs": ("GraphTrainer.num_epochs",),
     "batch_size": ("SizeConstraintLearner.batch_size",),
 }
@@ -51,10 +52,12 @@ STANDARD_PARAMETERS: Mapping[str, tuple[str, ...]] = {
 
 def component_ids(config: PipelineConfig) -> tuple[str, ...]:
     """Lists the components of a pipeline, in the order in which they run."""
-    if config.graph_tuner is None:
-        return COMPONENTS
-    trained = COMPONENTS.index("GraphTrainer")
-    return (*COMPONENTS[:trained], "GraphTuner", *COMPONENTS[trained:])
+    ids: list[str] = list(COMPONENTS)
+    if config.graph_tuner is not None:
+        ids.insert(ids.index("GraphTrainer"), "GraphTuner")
+    if config.latest_blessed_model_resolver is not None:
+        ids.insert(1, "LatestBlessedModelResolver")
+    return tuple(ids)
 
 
 def build_components(config: PipelineConfig) -> list[BaseComponent]:
@@ -66,6 +69,13 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         tables_fingerprint=config.tables_fingerprint,
         runtime_parameters=opened.pop("SubgraphExampleGen", None),
     )
+    resolver = None
+    if config.latest_blessed_model_resolver is not None:
+        resolver = LatestBlessedModelResolver(
+            push_destination=config.push_destination,
+            options=config.latest_blessed_model_resolver,
+            runtime_parameters=opened.pop("LatestBlessedModelResolver", None),
+        )
     schema_gen = GraphSchemaGen(
         examples=example_gen.outputs["examples"],
         options=config.graph_schema_gen,
@@ -121,6 +131,7 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         examples=example_gen.outputs["examples"],
         model=trainer.outputs["model"],
         options=config.graph_evaluator,
+        blessed_model=resolver.outputs["blessed_model"] if resolver else None,
         runtime_parameters=opened.pop("GraphEvaluator", None),
     )
     skew_validator = GraphSkewValidator(
@@ -142,6 +153,7 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
     )
     return [
         example_gen,
+        *([resolver] if resolver else []),
         schema_gen,
         validator,
         transform,
@@ -194,13 +206,18 @@ def _open_targets(config: PipelineConfig) -> dict[str, list[tuple[str, str]]]:
 
     A name of the form "GraphTrainer.num_epochs" gives a parameter called `graph_trainer_num_epochs`.
     """
+    present = component_ids(config)
     reads_tables = {"SubgraphExampleGen"} | (
         {"GraphTransform"} if config.graph_transform.analyze == "tables" else set()
     )
     found: dict[str, list[tuple[str, str]]] = {}
     taken: set[tuple[str, str]] = set()
     for name in config.runtime_parameters:
-        targets = [_split_parameter_name(target, config) for target in STANDARD_PARAMETERS.get(name, (name,))]
+        targets = [
+            _split_parameter_name(target, config)
+            for target in STANDARD_PARAMETERS.get(name, (name,))
+            if name not in STANDARD_PARAMETERS or target.partition(".")[0] in present
+        ]
         if name in STANDARD_PARAMETERS:
             targets = [
                 (component, parameter)

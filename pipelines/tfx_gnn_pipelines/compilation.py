@@ -90,6 +90,7 @@ def compile_pipeline(
     _use_own_entrypoint(job["pipelineSpec"], pipeline.components, service)
     _add_defaults(job["pipelineSpec"], values, config.root)
     _push_only_if_blessed(job["pipelineSpec"])
+    _resolve_in_every_run(job["pipelineSpec"])
     _check_executors(job["pipelineSpec"], service)
     if report_to:
         add_report_task(job["pipelineSpec"], image=image, report_to=report_to)
@@ -218,6 +219,13 @@ def _push_only_if_blessed(spec: dict[str, Any]) -> None:
     # A float, because services store every number as one, and CEL does not compare it with an integer.
     conditions = [f"inputs.artifacts['{name}'].artifacts[0].metadata['blessed'] == 1.0" for name in verdicts]
     task["triggerPolicy"] = {"condition": " && ".join(conditions)}
+
+
+def _resolve_in_every_run(spec: dict[str, Any]) -> None:
+    """Keeps the latest blessed model out of the cache: the service sees no difference when a version is pushed."""
+    task = spec["root"]["dag"]["tasks"].get("LatestBlessedModelResolver")
+    if task is not None:
+        task["cachingOptions"] = {}
 
 
 def _check_executors(spec: Mapping[str, Any], service: Service) -> None:

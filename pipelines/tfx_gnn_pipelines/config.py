@@ -19,6 +19,7 @@ from tfx_gnn.components import (
     GraphTrainerOptions,
     GraphTransformOptions,
     GraphTunerOptions,
+    LatestBlessedModelResolverOptions,
     SizeConstraintLearnerOptions,
     SubgraphExampleGenOptions,
     expectations_of_graphs,
@@ -33,6 +34,7 @@ from tfx_gnn_pipelines.task import PipelineTask
 
 _PIPELINE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,127}")
 _TUNER, _TRAINER = "graph_tuner", "trainer"
+_RESOLVER = "latest_blessed_model_resolver"
 _URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 
 
@@ -59,6 +61,8 @@ class PipelineConfig:
         graph_pusher: options of GraphPusher.
         graph_tuner: options of GraphTuner, which then runs before GraphTrainer and finds the hyperparameters that
             `graph_trainer` leaves open; None: no search.
+        latest_blessed_model_resolver: options of LatestBlessedModelResolver, which then finds the newest version in
+            `push_destination`, so that GraphEvaluator compares the new model with it; None: no comparison.
         enable_cache: whether a component may reuse the outputs of an identical execution.
         beam_args: command-line arguments of every Beam pipeline; empty: Beam runs inside
             the component's process, which is fastest on small data.
@@ -81,6 +85,7 @@ class PipelineConfig:
     graph_skew_validator: GraphSkewValidatorOptions
     graph_pusher: GraphPusherOptions
     graph_tuner: GraphTunerOptions | None = None
+    latest_blessed_model_resolver: LatestBlessedModelResolverOptions | None = None
     enable_cache: bool = True
     beam_args: tuple[str, ...] = ()
     runtime_parameters: tuple[str, ...] = ()
@@ -207,8 +212,15 @@ def _with_step_options(config: PipelineConfig, given: Mapping[str, Any]) -> Pipe
     unknown = sorted(set(given) - set(kinds))
     if unknown:
         raise ValueError(f"`step_options` must name steps among {sorted(kinds)}; got {unknown}. Check the spelling.")
-    steps = {name: changed(getattr(config, name), given[name], place=name) for name in given if name != _TUNER}
+    steps = {
+        name: changed(getattr(config, name), given[name], place=name)
+        for name in given
+        if name not in (_TUNER, _RESOLVER)
+    }
     config = dataclasses.replace(config, **steps)
+    if given.get(_RESOLVER) is not None:
+        resolver = read_options(given[_RESOLVER], LatestBlessedModelResolverOptions, place=_RESOLVER)
+        config = dataclasses.replace(config, latest_blessed_model_resolver=resolver)
     if given.get(_TUNER) is None:
         return config
     # Trials train as the pipeline does, but for what the search says of them.

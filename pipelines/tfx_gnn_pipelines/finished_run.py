@@ -105,7 +105,7 @@ def find_finished_run(config: PipelineConfig) -> RunOutcome | None:
     if record is None or record.fingerprint != fingerprint_run(config):
         return None
     try:
-        is_same = _left_by(record.outcome) == record.versions
+        is_same = _left_by(config, record.outcome) == record.versions
     except _CANNOT_KNOW:
         return None
     return record.outcome.as_cached() if is_same else None
@@ -125,7 +125,7 @@ def remember_finished_run(config: PipelineConfig, fingerprint: str, outcome: Run
     if not fingerprint or fingerprint_run(config) != fingerprint:
         return
     try:
-        versions = _left_by(outcome)
+        versions = _left_by(config, outcome)
     except _CANNOT_KNOW:
         return
     from tfx_gnn.io.whole_files import write_whole
@@ -210,21 +210,34 @@ def _installed() -> Iterator[str]:
                     yield f"{entry.path} {entry.stat().st_mtime_ns} {entry.inode()}"
 
 
-def _left_by(outcome: RunOutcome) -> dict[str, str]:
-    """Describes what a run left: outputs, metadata, and the pushed version if it is the newest."""
+def _left_by(config: PipelineConfig, outcome: RunOutcome) -> dict[str, str]:
+    """Describes what a run left: outputs, metadata, and the pushed version if it is the newest.
+
+    A model that was refused may have been compared with the newest version: if that is another one now, it may pass.
+    """
     folders = {folder for step in outcome.steps for folder in step.outputs.values()}
     if outcome.pushed_model:
         _check_newest(outcome.pushed_model)
         folders.add(outcome.pushed_model)
+    compared = {}
+    if not outcome.pushed_model and config.latest_blessed_model_resolver is not None:
+        compared = {config.push_destination: str(max(_versions(config.push_destination), default=0))}
     metadata = outcome.places["lineage"]
     return {
         **{folder: _folder_version(folder) for folder in folders},
+        **compared,
         metadata: describe_file_version(metadata),
     }
 
 
+def _versions(destination: str) -> list[int]:
+    if not os.path.isdir(destination):
+        return []
+    return [int(name) for name in os.listdir(destination) if name.isdecimal()]
+
+
 def _check_newest(pushed_model: str) -> None:
     destination, version = os.path.split(pushed_model)
-    versions = [int(name) for name in os.listdir(destination) if name.isdecimal()]
+    versions = _versions(destination)
     if not os.path.isfile(os.path.join(pushed_model, _SAVED_MODEL)) or int(version) != max(versions):
         raise _UnknownInputError(f"{pushed_model!r} is not whole, or not the newest of the versions {versions}.")

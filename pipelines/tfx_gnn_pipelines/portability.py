@@ -62,6 +62,14 @@ def check_portable(config: PipelineConfig, service: Service, image: str, resourc
         )
     if not is_on_volume(config.push_destination, resources, "GraphPusher"):
         _check_push_destination(config.push_destination, service, name)
+    elif config.latest_blessed_model_resolver is not None and not is_on_volume(
+        config.push_destination, resources, "LatestBlessedModelResolver"
+    ):
+        raise ValueError(
+            "`push_destination` must be on a volume of LatestBlessedModelResolver, too; got "
+            f"{config.push_destination!r} on one of GraphPusher alone, so no version would ever be found. Give both "
+            "the volume in --resources."
+        )
 
 
 def portable_tables(config: PipelineConfig, resources: Resources) -> PipelineConfig:

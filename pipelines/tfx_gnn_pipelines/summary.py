@@ -29,6 +29,9 @@ def print_summary(console: Console, outcome: RunOutcome, seconds: float) -> None
     console.print()
     for table in _metrics_tables(outcome.metrics):
         console.print(table)
+    compared = outcome.metrics.get("latest_blessed_model")
+    if compared is not None:
+        _print_line(console, "compared with", compared["description"])
     console.print()
     _print_places(console, outcome)
     _print_line(console, "skew", f"{outcome.skew}, {shorten(outcome.skew_file)}")
@@ -89,6 +92,9 @@ def _metrics_table(metrics: Mapping[str, Any], task: str, split: str) -> Table:
     for name in names:
         table.add_column(shown_metric(name), justify="right")
     table.add_row("this model", *(f"{metrics[name]:.3f}" for name in names), style="bold")
+    if "change" in metrics:
+        blessed = metrics["change"]["latest_blessed"]
+        table.add_row("latest blessed", *(f"{blessed[name]:.3f}" if name in blessed else "" for name in names))
     shown = _BASELINES[kind].format(**baseline)
     table.add_row(Text(escape_controls(shown)), *(f"{baseline[name]:.3f}" for name in names))
     return table

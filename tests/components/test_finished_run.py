@@ -12,6 +12,7 @@ import sys
 
 import pytest
 
+from tfx_gnn.components import LatestBlessedModelResolverOptions
 from tfx_gnn.io import options_json
 from tfx_gnn.io.whole_files import write_whole
 from tfx_gnn.models import NodeClassification
@@ -122,6 +123,16 @@ def test_run_that_pushed_nothing_is_remembered_with_its_reasons(config, outcome)
 
     assert found.objections == ("accuracy 0.1 is below 0.5",)
     assert not found.is_pushed
+
+
+def test_refused_model_is_judged_again_when_another_version_is_the_newest(config, outcome, folder):
+    config = dataclasses.replace(config, latest_blessed_model_resolver=LatestBlessedModelResolverOptions())
+    remember_finished_run(config, fingerprint_run(config), dataclasses.replace(outcome, pushed_model=""))
+    assert find_finished_run(config) is not None
+
+    (folder / "root" / "serving" / "2").mkdir()
+
+    assert find_finished_run(config) is None
 
 
 def test_run_of_a_project_without_python_is_remembered(folder, outcome):

@@ -12,6 +12,7 @@ from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 import tfx_gnn
+from tfx_gnn.components import LatestBlessedModelResolverOptions
 from tfx_gnn.components.parameters import tables_contents
 from tfx_gnn.io import options_json
 from tfx_gnn.models import tasks
@@ -152,6 +153,20 @@ def test_fingerprints_are_in_the_spec_so_that_its_cache_sees_edits(spec):
     version = spec.root.input_definitions.parameters["tables_version"].default_value.string_value
     assert len(tables_contents({"tables_fingerprint": version})) == 64
     assert all(spec.root.dag.tasks[task].caching_options.enable_cache for task in COMPONENTS)
+
+
+def test_latest_blessed_model_is_resolved_in_every_run_at_the_destination_of_that_run(remote_config):
+    config = dataclasses.replace(remote_config, latest_blessed_model_resolver=LatestBlessedModelResolverOptions())
+
+    tasks_of_spec = compile_pipeline(config, service=Service.KUBEFLOW, image="registry/image:tag")["pipelineSpec"][
+        "root"
+    ]["dag"]["tasks"]
+
+    resolver = tasks_of_spec["LatestBlessedModelResolver"]
+    assert not resolver["cachingOptions"].get("enableCache", False)
+    assert resolver["inputs"]["parameters"]["push_destination"] == {"componentInputParameter": "push_destination"}
+    blessed = tasks_of_spec["GraphEvaluator"]["inputs"]["artifacts"]["blessed_model"]["taskOutputArtifact"]
+    assert blessed == {"producerTask": "LatestBlessedModelResolver", "outputArtifactKey": "blessed_model"}
 
 
 def test_what_changes_from_run_to_run_is_open_with_the_configs_values(spec, compiled_job):

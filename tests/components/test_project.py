@@ -314,6 +314,18 @@ def test_search_trains_as_the_pipeline_does_but_for_what_it_says(task, tmp_path)
         configured(task, read_given("", ["graph_tuner.num_trials=2"]), tmp_path)
 
 
+def test_latest_blessed_model_is_found_and_wired_into_the_evaluator(task, tmp_path):
+    config = configured(task, read_given("", ["latest_blessed_model_resolver={}"]), tmp_path)
+
+    assert configured(task, {}, tmp_path).latest_blessed_model_resolver is None
+    assert component_ids(config)[:2] == ("SubgraphExampleGen", "LatestBlessedModelResolver")
+    components = {component.id: component for component in build_components(config)}
+    resolver = components["LatestBlessedModelResolver"]
+    assert resolver.exec_properties["push_destination"] == config.push_destination
+    assert resolver.exec_properties["latest_version"] == "0"
+    assert components["GraphEvaluator"].inputs["blessed_model"] is resolver.outputs["blessed_model"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

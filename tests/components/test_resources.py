@@ -9,6 +9,7 @@ import yaml
 from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
+from tfx_gnn.components import LatestBlessedModelResolverOptions
 from tfx_gnn.distribution.options import StrategyOptions
 from tfx_gnn_pipelines.compilation import compile_pipeline, compile_to
 from tfx_gnn_pipelines.compiled_pipeline import read_compiled
@@ -240,6 +241,18 @@ def test_models_and_tables_may_be_on_volumes(remote_config):
             service=Service.KUBEFLOW,
             image="registry/cpu:tag",
             resources=resources,
+        )
+    resolves = LatestBlessedModelResolverOptions()
+    with pytest.raises(
+        ValueError, match=r"on a volume of LatestBlessedModelResolver, too; got '/data/serving' on one of"
+    ):
+        compile_pipeline(
+            dataclasses.replace(
+                remote_config, push_destination="/data/serving", latest_blessed_model_resolver=resolves
+            ),
+            service=Service.KUBEFLOW,
+            image="registry/cpu:tag",
+            resources=Resources(components={"GraphPusher": ComponentResources(volumes=volumes)}),
         )
 
 

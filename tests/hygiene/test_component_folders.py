@@ -45,7 +45,7 @@ def classes(tree: ast.Module) -> dict[str, ast.ClassDef]:
     return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
-def test_there_are_the_nine_components_of_the_flow_the_tuner_and_the_bulk_inferrer():
+def test_the_steps_are_the_nine_of_the_flow_and_those_that_a_pipeline_may_have():
     assert [folder.name for folder in FOLDERS] == [
         "graph_bulk_inferrer",
         "graph_evaluator",
@@ -56,6 +56,7 @@ def test_there_are_the_nine_components_of_the_flow_the_tuner_and_the_bulk_inferr
         "graph_trainer",
         "graph_transform",
         "graph_tuner",
+        "latest_blessed_model_resolver",
         "size_constraint_learner",
         "subgraph_example_gen",
     ]

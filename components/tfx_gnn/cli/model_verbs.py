@@ -43,6 +43,15 @@ def evaluate(
             show_default=False,
         ),
     ] = "",
+    blessed_model_dir: Annotated[
+        str,
+        typer.Option(
+            help="Latest blessed model, which this one must not be worse than: a push destination, whose newest "
+            "version is used, or a model. If not given, absolute bounds decide alone.",
+            show_default=False,
+            metavar="FOLDER",
+        ),
+    ] = "",
     options: dict[str, Any],
     beam_args: arguments.BeamArgs = None,
 ) -> None:
@@ -57,6 +66,7 @@ def evaluate(
         model_dir=model_dir,
         evaluation_dir=evaluation_dir,
         blessing_dir=blessing_dir,
+        blessed_model_dir=blessed_model_dir,
         options=GraphEvaluatorOptions(task=arguments.read_task("", task_json) if task_json else None, **options),
         beam_args=tuple(beam_args or ()),
     )
@@ -86,6 +96,8 @@ def _table_of_metrics(task: TaskEvaluation, title: str) -> Table:
 
     majority = task.quality.report.get("majority_baseline")
     add("model", task.num_examples, metrics)
+    if task.change is not None:
+        add("latest blessed model", task.num_examples, task.change.quality.metrics)
     add(f"always '{majority['class']}'" if majority else task.baseline_name, task.num_examples, task.quality.baseline)
     for one_slice in task.slices:
         add(f"{one_slice.feature} = {one_slice.value}", one_slice.num_examples, one_slice.quality.metrics)

@@ -47,6 +47,15 @@ from tfx_gnn.components.graph_tuner.search_space import IntRange as IntRange
 from tfx_gnn.components.graph_tuner.search_space import SearchRange as SearchRange
 from tfx_gnn.components.graph_tuner.stage import tune_graph_model as tune_graph_model
 from tfx_gnn.components.graph_tuner.trials import TuningSummary as TuningSummary
+from tfx_gnn.components.latest_blessed_model_resolver.component import (
+    LatestBlessedModelResolver as LatestBlessedModelResolver,
+)
+from tfx_gnn.components.latest_blessed_model_resolver.options import (
+    LatestBlessedModelResolverOptions as LatestBlessedModelResolverOptions,
+)
+from tfx_gnn.components.latest_blessed_model_resolver.stage import (
+    resolve_latest_blessed_model as resolve_latest_blessed_model,
+)
 from tfx_gnn.components.notebook_views import register_notebook_views as register_notebook_views
 from tfx_gnn.components.size_constraint_learner.component import SizeConstraintLearner as SizeConstraintLearner
 from tfx_gnn.components.size_constraint_learner.options import (

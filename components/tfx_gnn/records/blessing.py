@@ -19,6 +19,8 @@ from tfx_gnn.io.json_shapes import read_shaped_json
 BLESSED_FILE = "BLESSED"
 NOT_BLESSED_FILE = "NOT_BLESSED"
 REASONS_FILE = "reasons.json"
+LATEST_BLESSED_MODEL_FILE = "latest_blessed_model.json"
+"""File beside a copy of the latest blessed model, or without one if there is none yet."""
 INFRA_PREFIX = "INFRA_"
 """Prefix of the names of the two files in an InfraBlessing."""
 _SUBJECT = "subject"

@@ -104,6 +104,23 @@ def metric_rows(task: Mapping[str, Any]) -> list[MetricRow]:
     return rows
 
 
+def change_rows(task: Mapping[str, Any]) -> list[tuple[str, float, float]]:
+    """Lists metrics of the model and of the latest blessed one, empty without one."""
+    blessed = task.get("change", {}).get("latest_blessed", {})
+    return [(name, float(task[name]), float(value)) for name, value in blessed.items() if name in task]
+
+
+def change_words(task: Mapping[str, Any]) -> str:
+    """Says in which interval the difference to the latest blessed model is; empty if there is none."""
+    change = task.get("change", {})
+    if change.get("lower") is None or change.get("upper") is None:
+        return ""
+    return (
+        f"The {100 * change['confidence']:g}% interval of the improvement in {change['metric']} on "
+        f"{as_count(change['num_examples'])} examples is {change['lower']:.4f} to {change['upper']:.4f}."
+    )
+
+
 def baseline_of(task: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns the baseline of a task's evaluation; empty if it has none."""
     return next((task[name] for name in _BASELINES if isinstance(task.get(name), dict)), {})

@@ -53,6 +53,15 @@ _TASK: dict[str, Shape] = {
         {"source": str, "target": str, "rank": float, "num_candidates": int, "score": float, "best_score": float}
     ],
     "slices?": [{"feature": str, "value": str, "num_examples": int}],
+    "change?": {
+        "metric": str,
+        "gain": (float,),
+        "lower": (float,),
+        "upper": (float,),
+        "confidence": float,
+        "num_examples": int,
+        "latest_blessed": {"*": float},
+    },
 }
 _DIFFERENCE: Shape = {"key": str, "num_values": int, "num_differing": int, "largest_difference": float}
 _SHAPES: dict[str, dict[str, Shape]] = {
@@ -93,6 +102,7 @@ _SHAPES: dict[str, dict[str, Shape]] = {
         "blessed": bool,
         "reasons": [str],
         "objections": [str],
+        "latest_blessed_model?": {"found": bool, "description": str},
         "tasks?": {"*": _TASK},
         **_TASK,
     },

@@ -19,6 +19,8 @@ from tfx_gnn.reports.evaluation_figures import (
     MetricRow,
     baseline_words,
     calibration_words,
+    change_rows,
+    change_words,
     confusion_matrix,
     draw_ranks,
     draw_reliability,
@@ -49,6 +51,7 @@ STEPS = (
 _DONE = ("complete", "cached", "unknown")
 _NOT_RUN = ("skipped", "did not start")
 _VALIDATION = "val_"
+_NOT_METRICS = frozenset({"feature", "value", "num_examples", "baseline", "latest_blessed"})
 _MAX_TARGETS = 12
 
 
@@ -101,6 +104,8 @@ class _Evaluation:
     num_without_label: int
     metrics: list[MetricRow]
     baseline: str
+    changes: list[tuple[str, float, float]]
+    change_words: str
     per_class: list[tuple[str, Mapping[str, Any]]]
     confusion: ConfusionMatrix | None
     calibration: Mapping[str, Any]
@@ -339,9 +344,7 @@ def _evaluation(name: str, task: Mapping[str, Any]) -> _Evaluation:
     identity = "task-" + hashlib.sha256(name.encode()).hexdigest()[:8]
     calibration, ranks = task.get("calibration", {}), task.get("ranks", [])
     slices = task.get("slices", [])
-    slice_metrics = dict.fromkeys(
-        key for one in slices for key in one if key not in ("feature", "value", "num_examples", "baseline")
-    )
+    slice_metrics = dict.fromkeys(key for one in slices for key in one if key not in _NOT_METRICS)
     per_class = task.get("per_class", {})
     return _Evaluation(
         name=name,
@@ -351,6 +354,8 @@ def _evaluation(name: str, task: Mapping[str, Any]) -> _Evaluation:
         num_without_label=int(task.get("num_examples_without_label", 0)),
         metrics=metric_rows(task),
         baseline=baseline_words(task),
+        changes=change_rows(task),
+        change_words=change_words(task),
         per_class=sorted(per_class.items(), key=lambda item: (-item[1]["support"], item[0])),
         confusion=confusion_matrix(task["confusion"]) if task.get("confusion") else None,
         calibration=calibration,

@@ -22,6 +22,7 @@ class GraphEvaluatorSpec(ComponentSpec):
     INPUTS = {
         "examples": ChannelParameter(type=standard_artifacts.Examples),
         "model": ChannelParameter(type=standard_artifacts.Model),
+        "blessed_model": ChannelParameter(type=standard_artifacts.Model, optional=True),
     }
     OUTPUTS = {
         "evaluation": ChannelParameter(type=standard_artifacts.ModelEvaluation),
@@ -37,6 +38,7 @@ class GraphEvaluator(base_beam_component.BaseBeamComponent):
     |---|---|---|---|
     | input | examples | Examples | raw graph tf.Examples with labels |
     | input | model | Model | the exported model |
+    | input | blessed_model | Model | optional: the latest blessed model, which this one must not be worse than |
     | output | evaluation | ModelEvaluation | `metrics.json`, and files that TensorFlow Model Analysis loads |
     | output | blessing | ModelBlessing | `BLESSED` or `NOT_BLESSED`, with the reasons |
     | parameter | label_feature | str | label feature of the `_readout` node set, for node classification |
@@ -50,9 +52,12 @@ class GraphEvaluator(base_beam_component.BaseBeamComponent):
     | parameter | bootstrap_replicas | int | replicas from which this is computed |
     | parameter | max_examples_without_label | int | examples that may lack a label |
     | parameter | thresholds | JSON | bounds on any metrics that a blessing requires |
+    | parameter | change_thresholds | JSON | least improvements over the latest blessed model |
     | parameter | slices | JSON | features by which metrics are also broken down |
+    | parameter | slice_edges | JSON | numbers between slices of numeric features |
     | parameter | num_slices | int | how many of the largest and of the smallest slices of each feature are reported |
     | parameter | slice_thresholds | JSON | bounds that every slice must meet |
+    | parameter | slice_change_thresholds | JSON | least improvements of every slice |
     | parameter | min_slice_examples | int | labelled examples that a slice must have for thresholds to apply |
     | parameter | known_links | str | table of true links; negatives found in it are excluded from rankings |
     | parameter | known_link_features | JSON | columns of that table that distinguish links between the same nodes |
@@ -62,6 +67,7 @@ class GraphEvaluator(base_beam_component.BaseBeamComponent):
         examples: channel of Examples.
         model: channel of Model.
         options: what to measure, and what a blessing requires.
+        blessed_model: channel of Model, from LatestBlessedModelResolver.
         runtime_parameters: name of a scalar option to the parameter that sets it
             when a compiled pipeline runs.
     """
@@ -75,8 +81,16 @@ class GraphEvaluator(base_beam_component.BaseBeamComponent):
         examples: BaseChannel,
         model: BaseChannel,
         options: GraphEvaluatorOptions,
+        blessed_model: BaseChannel | None = None,
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
         super().__init__(
-            spec=parameters.fill_spec(GraphEvaluatorSpec, options, runtime_parameters, examples=examples, model=model)
+            spec=parameters.fill_spec(
+                GraphEvaluatorSpec,
+                options,
+                runtime_parameters,
+                examples=examples,
+                model=model,
+                blessed_model=blessed_model,
+            )
         )

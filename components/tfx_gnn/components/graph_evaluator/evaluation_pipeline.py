@@ -6,8 +6,8 @@ import dataclasses
 import functools
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import apache_beam as beam
 import numpy as np
@@ -15,27 +15,31 @@ import tensorflow as tf
 from apache_beam import pvalue
 from google.protobuf.message import DecodeError
 
+from tfx_gnn.components.graph_evaluator.change_report import refuse_other_model
 from tfx_gnn.components.graph_evaluator.measures import Array, EvaluationSums, ExampleSums, Measure, SliceKey
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import ReplicaSums, hash_examples
 from tfx_gnn.components.graph_evaluator.ranking import KnownLinks, RankingMeasure
-from tfx_gnn.components.graph_evaluator.slices import slice_value
+from tfx_gnn.components.graph_evaluator.slices import Slicing, slice_value
 from tfx_gnn.records.examples_folder import RecordFile, place_of, read_records, reading_progress, record_files
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.serving.prediction import ServingModel
 
 _MAX_BATCH = 128
 _LABELS_AT_ONCE = 1024
+_Result = TypeVar("_Result")
 _BASELINE, _EVALUATED, _REPLICAS = "baseline", "evaluated", "replicas"
+_BLESSED, _BLESSED_REPLICAS = "blessed", "blessed_replicas"
 
 
 def gather_sums(
     *,
     examples_dir: str,
     saved_model_dir: str,
+    blessed_model_dir: str = "",
     split: str,
     baseline_split: str,
     measures: Mapping[str, Measure],
-    slices: Sequence[str],
+    slices: Sequence[Slicing],
     known_links: KnownLinks | None,
     num_replicas: int,
     scratch_file: str,
@@ -43,6 +47,7 @@ def gather_sums(
 ) -> EvaluationSums:
     """Runs the model on `split`, and sums up the labels of `baseline_split` for learned baselines.
 
+    The SavedModel in `blessed_model_dir`, if any, answers the same requests.
     `num_replicas` is the number of replicas in which the model is compared with the baseline; 0 for no comparison.
     The sums pass through `scratch_file`, whose folder must exist and be accessible to all workers and the caller.
     """
@@ -58,22 +63,32 @@ def gather_sums(
             | "SumLabels" >> beam.FlatMap(_label_sums, learned)
             | "MergeLabels" >> beam.CombinePerKey(_merged)
         )
-        evaluate = _Evaluate(saved_model_dir, measures, slices, known_links, num_replicas)
+        evaluate = _Evaluate(
+            saved_model_dir,
+            measures,
+            slices,
+            known_links,
+            blessed_model_dir=blessed_model_dir,
+            num_replicas=num_replicas,
+        )
         parts = (
             pipeline
             | "EvaluatedFiles" >> beam.Create(evaluated_files)
             | "SpreadEvaluated" >> beam.Reshuffle()
-            | "Evaluate" >> beam.ParDo(evaluate, pvalue.AsDict(baselines)).with_outputs(_REPLICAS, main=_EVALUATED)
+            | "Evaluate"
+            >> beam.ParDo(evaluate, pvalue.AsDict(baselines)).with_outputs(
+                _REPLICAS, _BLESSED, _BLESSED_REPLICAS, main=_EVALUATED
+            )
         )
-        evaluated = parts[_EVALUATED] | "MergeEvaluated" >> beam.CombinePerKey(_merged)
-        replicas = parts[_REPLICAS] | "MergeReplicas" >> beam.CombinePerKey(_merged)
+        merged = [
+            parts[purpose]
+            | f"Merge {purpose}" >> beam.CombinePerKey(_merged)
+            | f"Lines of {purpose}" >> beam.MapTuple(functools.partial(_line, purpose))
+            for purpose in (_EVALUATED, _BLESSED, _REPLICAS, _BLESSED_REPLICAS)
+        ]
         # Not every runner can return a value to its launcher, but each can write a file.
         _ = (
-            (
-                baselines | "LabelLines" >> beam.MapTuple(lambda task, sums: [_BASELINE, task, "", "", sums.to_json()]),
-                evaluated | "Lines" >> beam.MapTuple(lambda key, sums: [_EVALUATED, *key, sums.to_json()]),
-                replicas | "ReplicaLines" >> beam.MapTuple(lambda task, own: [_REPLICAS, task, "", "", own.to_json()]),
-            )
+            (baselines | "LabelLines" >> beam.MapTuple(functools.partial(_line, _BASELINE)), *merged)
             | beam.Flatten()
             | beam.combiners.ToList()
             | "Write" >> beam.Map(_write, scratch_file)
@@ -83,33 +98,38 @@ def gather_sums(
     tf.io.gfile.remove(scratch_file)
     found = EvaluationSums(baselines={}, evaluated={}, replicas={})
     for purpose, task, slicing, value, plain in lines:
-        if purpose == _REPLICAS:
-            found.replicas[task] = ReplicaSums.from_json(plain)
+        if purpose in (_REPLICAS, _BLESSED_REPLICAS):
+            of_task = found.replicas if purpose == _REPLICAS else found.blessed_replicas
+            of_task[task] = ReplicaSums.from_json(plain)
         elif purpose == _BASELINE:
             found.baselines[task] = measures[task].sums_from_json(plain)
         else:
-            found.evaluated[task, slicing, value] = measures[task].sums_from_json(plain)
+            of_slice = found.evaluated if purpose == _EVALUATED else found.blessed
+            of_slice[task, slicing, value] = measures[task].sums_from_json(plain)
     return found
 
 
 @dataclasses.dataclass(frozen=True)
 class _Compared:
-    """Labels, the model's outputs and hashes of some examples, one row each."""
+    """Labels, outputs of the model and of the latest blessed one, and hashes of some examples, one row each."""
 
     truth: Array
     outputs: dict[str, Array]
+    blessed: dict[str, Array]
     hashes: Array
 
     def rows(self, rows: Array) -> _Compared:
-        return _Compared(
-            self.truth[rows], {name: output[rows] for name, output in self.outputs.items()}, self.hashes[rows]
+        of_model, of_blessed = (
+            {name: output[rows] for name, output in outputs.items()} for outputs in (self.outputs, self.blessed)
         )
+        return _Compared(self.truth[rows], of_model, of_blessed, self.hashes[rows])
 
     @classmethod
     def concatenated(cls, parts: Sequence[_Compared]) -> _Compared:
         return cls(
             np.concatenate([part.truth for part in parts]),
             {name: np.concatenate([part.outputs[name] for part in parts]) for name in parts[0].outputs},
+            {name: np.concatenate([part.blessed[name] for part in parts]) for name in parts[0].blessed},
             np.concatenate([part.hashes for part in parts]),
         )
 
@@ -121,27 +141,35 @@ class _Evaluate(beam.DoFn):
         self,
         saved_model_dir: str,
         measures: Mapping[str, Measure],
-        slices: Sequence[str],
+        slices: Sequence[Slicing],
         known_links: KnownLinks | None,
+        *,
+        blessed_model_dir: str,
         num_replicas: int,
     ) -> None:
         self._saved_model_dir = saved_model_dir
+        self._blessed_model_dir = blessed_model_dir
         self._measures = measures
         self._slices = slices
         self._known_links = known_links
         self._num_replicas = num_replicas
         self._model: ServingModel | None = None
+        self._blessed_model: ServingModel | None = None
 
     def setup(self) -> None:
         self._model = ServingModel(self._saved_model_dir)
+        if self._blessed_model_dir:
+            self._blessed_model = ServingModel(self._blessed_model_dir)
 
     def process(self, element: RecordFile, baselines: Mapping[str, ExampleSums]) -> Iterator[Any]:
         assert self._model is not None
         held: dict[SliceKey, list[_Compared]] = {}
-        replicas: dict[str, ReplicaSums] = {}
+        replicas: dict[tuple[str, str], ReplicaSums] = {}
         for records, examples, places in _batches(element, _MAX_BATCH):
-            answers = self._answers(records, places)
-            outputs = {name: value.numpy() for name, value in answers.items()}
+            outputs = _answers(self._model, records, places)
+            blessed: dict[str, Array] = {}
+            if self._blessed_model is not None:
+                blessed = self._of_blessed(_answers, self._blessed_model, records, places)
             groups = self._groups(examples, places)
             hashes = hash_examples(records)
             for task, measure in self._measures.items():
@@ -149,42 +177,49 @@ class _Evaluate(beam.DoFn):
                 if self._known_links is not None and isinstance(measure, RankingMeasure):
                     truth = self._known_links.without_false_negatives(truth, examples, outputs)
                 for (slicing, value), rows in groups.items():
-                    part = _Compared(truth, outputs, hashes).rows(rows)
+                    part = _Compared(truth, outputs, blessed, hashes).rows(rows)
                     if measure.compares_examples and truth.shape[1] == 1:
                         held.setdefault((task, slicing, value), []).append(part)
                     else:
-                        yield (task, slicing, value), self._sums(task, slicing, part, baselines, replicas)
-        for (task, slicing, value), parts in held.items():
+                        yield from self._sums((task, slicing, value), part, baselines, replicas)
+        for key, parts in held.items():
             # Batches may end between examples that are compared, files may not.
-            whole = _Compared.concatenated(parts)
-            yield (task, slicing, value), self._sums(task, slicing, whole, baselines, replicas)
-        for item in replicas.items():
-            yield pvalue.TaggedOutput(_REPLICAS, item)
+            yield from self._sums(key, _Compared.concatenated(parts), baselines, replicas)
+        for (purpose, task), sums in replicas.items():
+            yield pvalue.TaggedOutput(purpose, (task, sums))
 
     def _sums(
         self,
-        task: str,
-        slicing: str,
+        key: SliceKey,
         part: _Compared,
         baselines: Mapping[str, ExampleSums],
-        replicas: dict[str, ReplicaSums],
-    ) -> ExampleSums:
+        replicas: dict[tuple[str, str], ReplicaSums],
+    ) -> Iterator[Any]:
         """Sums up some examples, also in replicas unless they are a slice."""
+        task, slicing, _ = key
         measure, baseline = self._measures[task], baselines.get(task)
         # First, because these refuse answers that are not finite.
-        sums = measure.sums(part.truth, part.outputs, baseline)
+        yield key, measure.sums(part.truth, part.outputs, baseline)
+        if part.blessed:
+            yield pvalue.TaggedOutput(
+                _BLESSED, (key, self._of_blessed(measure.sums, part.truth, part.blessed, baseline))
+            )
         if self._num_replicas and not slicing:
-            paired = measure.paired_terms(part.truth, part.outputs, baseline, part.hashes)
-            added = ReplicaSums.of(paired, self._num_replicas)
-            replicas[task] = replicas[task].merged_with(added) if task in replicas else added
-        return sums
+            terms = {_REPLICAS: measure.paired_terms(part.truth, part.outputs, baseline, part.hashes)}
+            if part.blessed:
+                other = measure.paired_terms(part.truth, part.blessed, baseline, part.hashes)
+                terms[_BLESSED_REPLICAS] = self._of_blessed(terms[_REPLICAS].against, other)
+            for purpose, one in terms.items():
+                added = ReplicaSums.of(one, self._num_replicas)
+                before = replicas.get((purpose, task))
+                replicas[purpose, task] = before.merged_with(added) if before is not None else added
 
-    def _answers(self, records: Sequence[bytes], places: Sequence[str]) -> dict[str, tf.Tensor]:
-        assert self._model is not None
+    def _of_blessed(self, function: Callable[..., _Result], *arguments: Any) -> _Result:
+        """Calls a function of the latest blessed model's outputs, which may be those of another task."""
         try:
-            return self._model(tf.constant(records, tf.string))
-        except tf.errors.InvalidArgumentError as error:
-            raise ValueError(f"{error.message} The first example of this request is {places[0]}.") from error
+            return function(*arguments)
+        except ValueError as error:
+            raise refuse_other_model(error, self._blessed_model_dir) from error
 
     def _groups(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> dict[tuple[str, str], Any]:
         """Positions of a batch's examples by feature and value."""
@@ -192,8 +227,20 @@ class _Evaluate(beam.DoFn):
         for slicing in self._slices:
             values = [slice_value(features, slicing, place) for features, place in zip(examples, places, strict=True)]
             for value in dict.fromkeys(values):
-                groups[slicing, value] = np.flatnonzero(np.array(values, object) == value)
+                groups[slicing.key, value] = np.flatnonzero(np.array(values, object) == value)
         return groups
+
+
+def _answers(model: ServingModel, records: Sequence[bytes], places: Sequence[str]) -> dict[str, Array]:
+    try:
+        return {name: value.numpy() for name, value in model(tf.constant(records, tf.string)).items()}
+    except tf.errors.InvalidArgumentError as error:
+        raise ValueError(f"{error.message} The first example of this request is {places[0]}.") from error
+
+
+def _line(purpose: str, key: str | SliceKey, sums: Any) -> list[Any]:
+    """Writes the sums of a task or of a slice as JSON."""
+    return [purpose, *((key, "", "") if isinstance(key, str) else key), sums.to_json()]
 
 
 def _label_sums(file: RecordFile, measures: Mapping[str, Measure]) -> Iterator[tuple[str, ExampleSums]]:

@@ -8,6 +8,12 @@ from typing import Any
 
 import tfx_gnn
 from tfx_gnn.components.graph_evaluator.baseline_comparison import BaselineComparison, compare_with_baseline
+from tfx_gnn.components.graph_evaluator.change_report import (
+    ChangeReport,
+    LatestBlessedModel,
+    check_same_classes,
+    compare_with_blessed,
+)
 from tfx_gnn.components.graph_evaluator.measures import SINGLE_TASK, EvaluationSums, ExampleSums, Measure, Quality
 from tfx_gnn.components.graph_evaluator.slices import largest_and_smallest
 
@@ -42,6 +48,7 @@ class TaskEvaluation:
         slices: the largest and the smallest slices of each feature.
         num_slices_not_shown: number of further slices, by feature.
         comparison: whether the model is better than the baseline beyond chance; None if that was not asked for.
+        change: the difference to the latest blessed model; None without one.
     """
 
     kind: str
@@ -52,6 +59,7 @@ class TaskEvaluation:
     slices: tuple[SliceEvaluation, ...]
     num_slices_not_shown: dict[str, int]
     comparison: BaselineComparison | None = None
+    change: ChangeReport | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,6 +73,8 @@ class GraphEvaluation:
         reasons: one sentence per threshold.
         objections: the sentences of the missed thresholds.
         warnings: metrics and thresholds that say nothing about a model on these examples, in sentences.
+        latest_blessed_model: the model that this one was compared with, or why there was none; None if that was not
+            asked for.
     """
 
     split: str
@@ -73,6 +83,7 @@ class GraphEvaluation:
     reasons: tuple[str, ...]
     objections: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    latest_blessed_model: LatestBlessedModel | None = None
 
     def report(self) -> dict[str, Any]:
         """Assembles the contents of `metrics.json`.
@@ -93,6 +104,7 @@ class GraphEvaluation:
             "objections": list(self.objections),
             "warnings": list(self.warnings),
             **of_tasks,
+            **({"latest_blessed_model": self.latest_blessed_model.report()} if self.latest_blessed_model else {}),
         }
 
 
@@ -105,6 +117,10 @@ def _task_report(task: TaskEvaluation) -> dict[str, Any]:
     }
     if task.comparison is not None:
         report["baseline_comparison"] = task.comparison.report()
+    blessed: Mapping[tuple[str, str], Quality] = {}
+    if task.change is not None:
+        report["change"] = task.change.report()
+        blessed = task.change.slices
     if task.num_slices_not_shown:
         report["slices"] = [
             {
@@ -113,11 +129,45 @@ def _task_report(task: TaskEvaluation) -> dict[str, Any]:
                 "num_examples": one_slice.num_examples,
                 **one_slice.quality.metrics,
                 "baseline": one_slice.quality.baseline,
+                **_blessed_slice(blessed.get((one_slice.feature, one_slice.value))),
             }
             for one_slice in task.slices
         ]
         report["num_slices_not_shown"] = task.num_slices_not_shown
     return report
+
+
+def _blessed_slice(quality: Quality | None) -> dict[str, Any]:
+    return {} if quality is None else {"latest_blessed": quality.metrics}
+
+
+def evaluate_change(
+    measure: Measure,
+    sums: EvaluationSums,
+    task: str,
+    quality: Quality,
+    *,
+    baseline_split: str,
+    confidence: float,
+) -> ChangeReport | None:
+    """Compares one task's `quality` with that of the latest blessed model; None if there are no sums of one."""
+    of_all, baseline = sums.blessed.get((task, "", "")), sums.baselines.get(task)
+    if of_all is None:
+        return None
+    check_same_classes(sums.evaluated[task, "", ""], of_all)
+    return compare_with_blessed(
+        measure,
+        quality,
+        measure.quality(of_all, baseline, baseline_split),
+        {
+            (feature, value): measure.quality(of_slice, baseline, baseline_split)
+            for (of_task, feature, value), of_slice in sums.blessed.items()
+            if of_task == task and feature and of_slice.num_examples
+        },
+        sums.blessed_replicas.get(task),
+        num_examples=of_all.num_examples,
+        confidence=confidence,
+    )
 
 
 def evaluate_slices(
@@ -178,6 +228,7 @@ def evaluate_task(
         slices=tuple(kept),
         num_slices_not_shown=num_not_shown,
         comparison=comparison,
+        change=evaluate_change(measure, sums, task, quality, baseline_split=baseline_split, confidence=confidence),
     )
 
 

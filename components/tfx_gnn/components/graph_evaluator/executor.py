@@ -30,6 +30,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             model_dir=model.uri,
             evaluation_dir=artifact_utils.get_single_uri(output_dict["evaluation"]),
             blessing_dir=blessing.uri,
+            blessed_model_dir=artifacts.optional_uri(input_dict.get("blessed_model")),
             options=parameters.from_exec_properties(GraphEvaluatorOptions, exec_properties),
             beam_args=[str(arg) for arg in self._beam_pipeline_args],
         )

@@ -56,11 +56,15 @@ class EvaluationSums:
         evaluated: by task and slice, the sums over the evaluated split.
         replicas: by task name, the sums in replicas of the evaluated split; empty without a comparison with the
             baseline.
+        blessed: the latest blessed model's sums, in the form of `evaluated`; empty without such a model.
+        blessed_replicas: as `replicas`, with the latest blessed model in place of the baseline.
     """
 
     baselines: dict[str, ExampleSums]
     evaluated: dict[SliceKey, ExampleSums]
     replicas: dict[str, ReplicaSums] = dataclasses.field(default_factory=dict)
+    blessed: dict[SliceKey, ExampleSums] = dataclasses.field(default_factory=dict)
+    blessed_replicas: dict[str, ReplicaSums] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

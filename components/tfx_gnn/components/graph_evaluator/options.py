@@ -18,7 +18,8 @@ class GraphEvaluatorOptions:
 
     A model must always beat the baseline: a classifier the majority class in accuracy, a regressor the mean in RMSE,
     and a link predictor a random order in MRR (or in ROC AUC, if no positive has negatives in its own example). The
-    difference must also be larger than chance explains, unless `baseline_confidence` is 0.
+    difference must also be larger than chance explains, unless `baseline_confidence` is 0. Where there is a latest
+    blessed model, a model must also not be worse than that one in the same metric; an equal model is blessed.
 
     Attributes:
         label_feature: feature of node set `_readout` with the true class, string or integer. Use it for node
@@ -32,7 +33,8 @@ class GraphEvaluatorOptions:
         min_accuracy: accuracy must be at least this, in [0, 1].
         min_macro_f1: macro-F1 must be at least this, in [0, 1].
         baseline_confidence: confidence level of the interval of the model's advantage over the baseline, in
-            [0.5, 0.999]; the interval must lie above 0. It comes from a Poisson bootstrap over examples, or over pairs
+            [0.5, 0.999]; the interval must lie above 0. The interval of the advantage over the latest blessed model has
+            the same level, and decides nothing. It comes from a Poisson bootstrap over examples, or over pairs
             for ROC AUC. 0: no interval, so a model may be blessed that is better by chance only.
         bootstrap_replicas: replicas of the bootstrap, in [200, 10000].
         max_examples_without_label: examples of the two splits that may lack a label;
@@ -40,12 +42,19 @@ class GraphEvaluatorOptions:
         thresholds: bounds on any metrics. For each metric, either a number, which is the minimum or, for an error
             metric, the maximum; or a dict with some of "min", "max" and "gain", the improvement over the baseline that
             it must exceed, such as {"rmse": {"max": 1.3}}. With several tasks, names are "<task>.<metric>".
+        change_thresholds: how much better than the latest blessed model a model must at least be, by metric; below 0:
+            how much worse it may be, such as {"accuracy": -0.005}. Also for error metrics, above 0 is better. Unless
+            the main metric is among them, its bound is 0.
         slices: features by which metrics are also broken down: "context/<feature>",
             "nodes/<set>.<feature>" for the seed's own value (for a link, its source's), "nodes/<set>.#size" or
-            "edges/<set>.#size". Values must be strings or integers.
+            "edges/<set>.#size". Values must be strings or integers, or have `slice_edges`. "degree/<edge set>" is the
+            number of the seed's edges in its subgraph: 0, 1, 2-3, 4-7 and so on. "nodes/_readout.<label>" is the class.
+        slice_edges: numbers between slices, for numeric features and degrees among `slices`, such as
+            {"nodes/user.age": [20, 40, 60]} for four slices. Floats need them.
         num_slices: how many of the largest and of the smallest slices of each feature are
             reported, at least 1. Thresholds apply to all slices.
         slice_thresholds: bounds that every slice must meet, in the form of `thresholds`.
+        slice_change_thresholds: bounds that every slice must meet, in the form of `change_thresholds`.
         min_slice_examples: labelled examples that a slice must have for thresholds to apply, at least 1.
         known_links: for link prediction, path of a table with the true links of all splits, with columns "source" and
             "target". Negatives found in this table are excluded from rankings, which are then "filtered", and from
@@ -66,9 +75,12 @@ class GraphEvaluatorOptions:
     bootstrap_replicas: int = 1000
     max_examples_without_label: int = 0
     thresholds: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    change_thresholds: Mapping[str, float] = dataclasses.field(default_factory=dict)
     slices: tuple[str, ...] = ()
+    slice_edges: Mapping[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)
     num_slices: int = 10
     slice_thresholds: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    slice_change_thresholds: Mapping[str, float] = dataclasses.field(default_factory=dict)
     min_slice_examples: int = 1
     known_links: str = ""
     known_link_features: tuple[str, ...] = ()
@@ -90,7 +102,8 @@ class GraphEvaluatorOptions:
                 f"`known_link_features` must be columns of `known_links`; got {self.known_link_features} without a "
                 "table. Name it."
             )
-        if self.slices or self.known_links or self.thresholds or self.slice_thresholds or self._accuracy_bounds:
+        bounds = (self.thresholds, self.slice_thresholds, self.change_thresholds, self.slice_change_thresholds)
+        if self.slices or self.slice_edges or self.known_links or any(bounds) or self._accuracy_bounds:
             self._check_against_measures()
 
     def _check_numbers(self) -> None:
@@ -118,11 +131,12 @@ class GraphEvaluatorOptions:
         # Measures are slow to import: they bring TensorFlow.
         from tfx_gnn.components.graph_evaluator.classification import ClassificationMeasure
         from tfx_gnn.components.graph_evaluator.ranking import RankingMeasure
-        from tfx_gnn.components.graph_evaluator.slices import check_slice_keys
+        from tfx_gnn.components.graph_evaluator.slices import check_slice_edges, check_slice_keys
         from tfx_gnn.components.graph_evaluator.task_measures import task_measures
-        from tfx_gnn.components.graph_evaluator.thresholds import normalize_thresholds
+        from tfx_gnn.components.graph_evaluator.thresholds import normalize_change_thresholds, normalize_thresholds
 
         check_slice_keys(self.slices)
+        object.__setattr__(self, "slice_edges", check_slice_edges(self.slice_edges, self.slices))
         measures = task_measures(self)
         if not any(isinstance(measure, ClassificationMeasure) for measure in measures.values()):
             for name in self._accuracy_bounds:
@@ -133,6 +147,8 @@ class GraphEvaluatorOptions:
         names = [full_metric_name(task, metric) for task, measure in measures.items() for metric in measure.metrics]
         for option in ("thresholds", "slice_thresholds"):
             object.__setattr__(self, option, normalize_thresholds(option, getattr(self, option), names))
+        for option in ("change_thresholds", "slice_change_thresholds"):
+            object.__setattr__(self, option, normalize_change_thresholds(option, getattr(self, option), names))
         if self.known_links and not any(isinstance(measure, RankingMeasure) for measure in measures.values()):
             raise ValueError(
                 f"`known_links` must be empty where no links are predicted; got {self.known_links!r}. Leave it out."

@@ -49,6 +49,16 @@ class PairedTerms:
     hashes: _Hashes
     terms: _Floats
 
+    def against(self, other: PairedTerms) -> PairedTerms:
+        """Replaces the baseline by the model of `other`, which was measured on the same examples."""
+        if not np.array_equal(self.terms[:, 0], other.terms[:, 0]):
+            raise ValueError(
+                "`other` must count the same examples and pairs; got other counts. Compare models of the same outputs."
+            )
+        terms = self.terms.copy()
+        terms[:, 2] = other.terms[:, 1]
+        return PairedTerms(hashes=self.hashes, terms=terms)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReplicaSums:

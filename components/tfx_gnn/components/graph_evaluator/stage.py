@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
+from tfx_gnn.components.graph_evaluator.change_report import LatestBlessedModel, read_latest_blessed_model
 from tfx_gnn.components.graph_evaluator.evaluation_pipeline import gather_sums
 from tfx_gnn.components.graph_evaluator.evaluation_report import (
     GraphEvaluation,
@@ -19,10 +20,16 @@ from tfx_gnn.components.graph_evaluator.evaluation_report import (
 from tfx_gnn.components.graph_evaluator.measures import EvaluationSums, Measure
 from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 from tfx_gnn.components.graph_evaluator.ranking import KnownLinks
-from tfx_gnn.components.graph_evaluator.slices import check_slices_are_of_seeds
+from tfx_gnn.components.graph_evaluator.slices import check_slices_are_of_seeds, make_slicings
 from tfx_gnn.components.graph_evaluator.task_measures import task_measures
 from tfx_gnn.components.graph_evaluator.tfma_files import write_tfma_files
-from tfx_gnn.components.graph_evaluator.thresholds import Verdict, check_task_thresholds, check_thresholds_on_data
+from tfx_gnn.components.graph_evaluator.thresholds import (
+    Verdict,
+    check_task_changes,
+    check_task_thresholds,
+    check_thresholds_on_data,
+    count_undecided_slices,
+)
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.io.fingerprint import fingerprint_folders
@@ -42,13 +49,14 @@ def evaluate_graph_model(
     model_dir: str,
     evaluation_dir: str,
     blessing_dir: str,
+    blessed_model_dir: str = "",
     options: GraphEvaluatorOptions,
     beam_args: Sequence[str] = (),
 ) -> GraphEvaluation:
     """Runs the exported model on the raw examples of a split and blesses it if it is good enough.
 
-    The evaluation measures what will be served: the model gets serialized examples, as from a
-    client. Apache Beam gathers the sums, on as many machines as it is given.
+    The evaluation measures what will be served: the model gets serialized examples, as from a client; so does the
+    latest blessed model, if any. Apache Beam gathers the sums, on as many machines as it is given.
 
     Args:
         examples_dir: raw examples, with labels.
@@ -56,6 +64,8 @@ def evaluate_graph_model(
         evaluation_dir: absent or empty folder for `metrics.json`, and for the files that TensorFlow Model Analysis
             loads.
         blessing_dir: absent or empty folder for `BLESSED` or `NOT_BLESSED`, and `reasons.json`.
+        blessed_model_dir: the latest blessed model: output of LatestBlessedModelResolver, a trained model, a SavedModel
+            or a push destination; empty: absolute bounds decide alone.
         options: what to measure, and what a blessing requires.
         beam_args: command-line arguments of Apache Beam.
 
@@ -65,13 +75,18 @@ def evaluate_graph_model(
     Raises:
         ValueError: if a split is missing or has no labelled example, too many
             examples lack a label, a slice is not by a feature of the seeds, or a
-            threshold is on a metric that has the same value for every model.
-        FileNotFoundError: if `model_dir` holds no SavedModel.
+            threshold is on a metric that has the same value for every model; or if the latest blessed model is of
+            another task, or cannot answer the examples.
+        FileNotFoundError: if `model_dir` holds no SavedModel, or `blessed_model_dir` neither one nor the record that no
+            model has been blessed yet.
     """
     saved_model_dir = resolve_saved_model(os.path.join(model_dir, MODEL_ARTIFACT_FOLDER))
+    blessed = read_latest_blessed_model(blessed_model_dir, saved_model_dir) if blessed_model_dir else None
     schema_path = graph_schema_path(examples_dir)
-    if options.slices and tf.io.gfile.exists(schema_path):
-        check_slices_are_of_seeds(options.slices, graph_schema_io.read_schema(schema_path))
+    schema = graph_schema_io.read_schema(schema_path) if tf.io.gfile.exists(schema_path) else None
+    if schema is not None:
+        check_slices_are_of_seeds(options.slices, schema)
+    slicings = make_slicings(options.slices, options.slice_edges, schema)
     measures = task_measures(options)
     with atomic_folders({"evaluation_dir": evaluation_dir, "blessing_dir": blessing_dir}) as (
         evaluation_partial,
@@ -80,10 +95,11 @@ def evaluate_graph_model(
         sums = gather_sums(
             examples_dir=examples_dir,
             saved_model_dir=saved_model_dir,
+            blessed_model_dir=blessed.saved_model_dir if blessed is not None else "",
             split=options.split,
             baseline_split=options.baseline_split,
             measures=measures,
-            slices=options.slices,
+            slices=slicings,
             known_links=KnownLinks(path=options.known_links, features=options.known_link_features)
             if options.known_links
             else None,
@@ -91,7 +107,7 @@ def evaluate_graph_model(
             scratch_file=os.path.join(evaluation_partial, _SUMS_FILE),
             beam_args=beam_args,
         )
-        evaluation, verdicts = _evaluate(sums, measures, examples_dir, options)
+        evaluation, verdicts = _evaluate(sums, measures, examples_dir, options, blessed)
         with tf.io.gfile.GFile(os.path.join(evaluation_partial, METRICS_FILE), "w") as file:
             file.write(json.dumps(evaluation.report(), indent=2, allow_nan=False) + "\n")
         write_tfma_files(
@@ -114,7 +130,11 @@ def evaluate_graph_model(
 
 
 def _evaluate(
-    sums: EvaluationSums, measures: Mapping[str, Measure], examples_dir: str, options: GraphEvaluatorOptions
+    sums: EvaluationSums,
+    measures: Mapping[str, Measure],
+    examples_dir: str,
+    options: GraphEvaluatorOptions,
+    blessed: LatestBlessedModel | None,
 ) -> tuple[GraphEvaluation, list[Verdict]]:
     tasks: dict[str, TaskEvaluation] = {}
     verdicts: list[Verdict] = []
@@ -134,7 +154,9 @@ def _evaluate(
             num_replicas=options.bootstrap_replicas,
         )
         warnings += check_thresholds_on_data(name, measure, tasks[name], options)
+        warnings += count_undecided_slices(name, slices, options)
         verdicts += check_task_thresholds(name, measure, tasks[name], slices=slices, options=options)
+        verdicts += check_task_changes(name, measure, tasks[name], slices=slices, options=options)
     evaluation = GraphEvaluation(
         split=options.split,
         tasks=tasks,
@@ -142,6 +164,7 @@ def _evaluate(
         reasons=tuple(verdict.sentence for verdict in verdicts),
         objections=tuple(verdict.sentence for verdict in verdicts if not verdict.passed),
         warnings=tuple(warnings),
+        latest_blessed_model=blessed,
     )
     return evaluation, verdicts
 

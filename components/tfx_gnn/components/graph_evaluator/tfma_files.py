@@ -14,6 +14,7 @@ import tensorflow as tf
 
 import tfx_gnn
 from tfx_gnn.components.graph_evaluator.baseline_comparison import BaselineComparison
+from tfx_gnn.components.graph_evaluator.change_report import ChangeReport
 from tfx_gnn.components.graph_evaluator.evaluation_report import GraphEvaluation
 from tfx_gnn.components.graph_evaluator.measures import Quality
 from tfx_gnn.components.graph_evaluator.metric_names import ERRORS, full_metric_name, metric_of_full_name
@@ -26,6 +27,7 @@ _METRICS_FILE = "metrics.tfrecord"
 _VALIDATIONS_FILE = "validations.tfrecord"
 
 _ALL_EXAMPLES = ("", "")
+_BLESSED = "latest_blessed"
 _LOWER_IS_BETTER, _HIGHER_IS_BETTER = 1, 2
 
 
@@ -42,6 +44,7 @@ def write_tfma_files(
 
     The slices are those of `metrics.json`, and missed thresholds of any slice. The difference of a metric to the
     baseline, model minus baseline, is the metric's "diff" in TFMA; that of the main metric has the bootstrap interval.
+    The latest blessed model is a model of that name: its metrics, and the difference to it, model minus blessed.
     Tasks of a model with several are TFMA's outputs.
 
     Args:
@@ -52,13 +55,17 @@ def write_tfma_files(
         examples_dir: where the examples are, for display.
         model_dir: where the model is, for display.
     """
-    run = {
+    run: dict[str, Any] = {
         "evalConfig": _eval_config(verdicts, options),
         "version": f"tfx_gnn {tfx_gnn.__version__}",
         "dataLocation": examples_dir,
         "fileFormat": "tfrecords",
         "modelLocations": {"": model_dir},
     }
+    latest = evaluation.latest_blessed_model
+    if latest is not None and latest.saved_model_dir:
+        run["modelLocations"][_BLESSED] = latest.saved_model_dir
+        run["evalConfig"]["modelSpecs"].append({"name": _BLESSED, "isBaseline": True})
     with tf.io.gfile.GFile(os.path.join(folder, _EVAL_CONFIG_FILE), "w") as file:
         file.write(json.dumps(run, indent=2, allow_nan=False) + "\n")
     _write_records(os.path.join(folder, _METRICS_FILE), _metrics_for_slices(evaluation))
@@ -76,8 +83,13 @@ def _metrics_for_slices(evaluation: GraphEvaluation) -> list[Message]:
     by_slice: dict[tuple[str, str], list[Message]] = {_ALL_EXAMPLES: []}
     for task, of_task in evaluation.tasks.items():
         by_slice[_ALL_EXAMPLES] += _metrics(task, of_task.num_examples, of_task.quality, of_task.comparison)
+        change = of_task.change
+        if change is not None:
+            by_slice[_ALL_EXAMPLES] += _changes(task, of_task.quality, change.quality, change)
         for one in of_task.slices:
             found = _metrics(task, one.num_examples, one.quality, None)
+            if change is not None and (one.feature, one.value) in change.slices:
+                found += _changes(task, one.quality, change.slices[one.feature, one.value], None)
             by_slice.setdefault((one.feature, one.value), []).extend(found)
     return [{1: _slice_key(key), 51: metrics} for key, metrics in by_slice.items()]
 
@@ -97,7 +109,19 @@ def _metrics(task: str, num_examples: int, quality: Quality, comparison: Baselin
     return metrics
 
 
-def _interval(comparison: BaselineComparison) -> Message | None:
+def _changes(task: str, quality: Quality, blessed: Quality, change: ChangeReport | None) -> list[Message]:
+    """Lists the latest blessed model's metrics, and the differences to them."""
+    metrics: list[Message] = []
+    for name, value in blessed.metrics.items():
+        metrics.append({1: _metric_key(task, name, model=_BLESSED), 2: _metric_value(value)})
+        if name in quality.metrics:
+            interval = _interval(change) if change is not None and change.metric == name else None
+            key = _metric_key(task, name, is_diff=True, model=_BLESSED)
+            metrics.append({1: key, 2: _metric_value(quality.metrics[name] - value), 3: interval})
+    return metrics
+
+
+def _interval(comparison: BaselineComparison | ChangeReport) -> Message | None:
     """Returns the `ConfidenceInterval` of model minus baseline."""
     ends = (comparison.lower, comparison.upper)
     if ends[0] is None or ends[1] is None:
@@ -116,19 +140,19 @@ def _validation_result(blessed: bool, verdicts: Iterable[Verdict]) -> Message:  
 
 def _failures(verdict: Verdict) -> Iterator[Message]:
     for kind, bound in verdict.bounds.items():
-        value, is_diff = verdict.value, kind == "gain"
+        value, is_diff = verdict.value, kind in ("gain", "change")
         if is_diff and value is not None and verdict.baseline is not None:
             value -= verdict.baseline
         yield {
-            1: _metric_key(verdict.task, verdict.metric, is_diff=is_diff),
+            1: _metric_key(verdict.task, verdict.metric, is_diff=is_diff, model=_BLESSED if kind == "change" else ""),
             2: _metric_threshold(verdict.metric, kind, bound),
             3: None if value is None else _metric_value(value),
             4: verdict.sentence,
         }
 
 
-def _metric_key(task: str, name: str, *, is_diff: bool = False) -> Message:
-    return {1: name, 2: task or None, 5: is_diff or None}
+def _metric_key(task: str, name: str, *, is_diff: bool = False, model: str = "") -> Message:
+    return {1: name, 2: task or None, 4: model or None, 5: is_diff or None}
 
 
 def _metric_value(value: float) -> Message:
@@ -145,7 +169,7 @@ def _slice_key(key: tuple[str, str]) -> Message:
 
 
 def _metric_threshold(metric: str, kind: str, bound: float) -> Message:
-    if kind != "gain":
+    if kind not in ("gain", "change"):
         return {1: {1 if kind == "min" else 2: _double_value(bound)}}
     direction = _LOWER_IS_BETTER if metric in ERRORS else _HIGHER_IS_BETTER
     return {2: {1: _double_value(_least_change(metric, bound)), 3: direction}}
@@ -159,7 +183,7 @@ def _least_change(metric: str, gain: float) -> float:
 def _eval_config(verdicts: Iterable[Verdict], options: GraphEvaluatorOptions) -> dict[str, Any]:
     by_task: dict[str, dict[str, dict[str, float]]] = {}
     for verdict in verdicts:
-        if verdict.slice_key == _ALL_EXAMPLES:
+        if verdict.slice_key == _ALL_EXAMPLES and "change" not in verdict.bounds:
             bounds = by_task.setdefault(verdict.task, {}).setdefault(verdict.metric, {})
             # The first gain is the required one; the second says that it must be above 0 beyond chance.
             bounds.update({kind: bound for kind, bound in verdict.bounds.items() if kind not in bounds})

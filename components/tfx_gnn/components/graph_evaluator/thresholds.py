@@ -6,8 +6,9 @@ import dataclasses
 import math
 import sys
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from tfx_gnn.components.graph_evaluator.change_report import improvement
 from tfx_gnn.components.graph_evaluator.classification import ClassificationMeasure
 from tfx_gnn.components.graph_evaluator.evaluation_report import SliceEvaluation, TaskEvaluation
 from tfx_gnn.components.graph_evaluator.measures import SINGLE_TASK, Measure
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 
 Thresholds = Mapping[str, Mapping[str, float]]
 
+_Bound = TypeVar("_Bound")
 _HITS = "hits_at_"
+_ROUNDING = 1e-9
 _KINDS = ("min", "max", "gain")
 _IS_BETTER = {
     (True, True): "is below",
@@ -43,9 +46,9 @@ class Verdict:
         passed: whether the bound is met.
         sentence: the metric, its value and the bound in words.
         metric: name of the metric within its task.
-        bounds: the bound by kind, "min", "max" or "gain"; all bounds of a metric that could not be computed.
+        bounds: the bound by kind, "min", "max", "gain" or "change"; all bounds of a metric that could not be computed.
         value: the metric; None if it could not be computed.
-        baseline: the baseline's; None if it could not be computed.
+        baseline: the baseline's, or for "change" the latest blessed model's; None if it could not be computed.
         task: name of the task; a single task has the name "".
         slice_key: feature and value of the slice; both "" for all examples.
     """
@@ -85,6 +88,24 @@ def normalize_thresholds(
     return checked
 
 
+def normalize_change_thresholds(
+    option: str, thresholds: Mapping[str, Any], metrics: Collection[str]
+) -> dict[str, float]:
+    """Checks the least improvements over the latest blessed model, by metric."""
+    checked = {}
+    for name, least in thresholds.items():
+        if name not in metrics:
+            raise ValueError(f"`{option}` must name metrics of the task; got {name!r}. Choose among {sorted(metrics)}.")
+        if not _is_number(least):
+            raise ValueError(
+                f"`{option}` must give a number for each metric, by how much it must be better; got {least!r} for "
+                f"{name!r}. Write for example {{'accuracy': -0.005}} for what may be worse by 0.005."
+            )
+        _check_decides(option, name, "gain", least)
+        checked[name] = float(least)
+    return checked
+
+
 def _check_decides(option: str, name: str, kind: str, bound: float) -> None:
     """Refuses a bound that every model meets, or none."""
     metric = metric_of_full_name(name)
@@ -120,8 +141,7 @@ def check_thresholds(
     `check_task_thresholds` adds the rule that the main metric must beat the baseline.
     """
     verdicts = []
-    feature, of_feature = slice_key
-    place = ", ".join([*_words_of_task(task), *([f"{feature} = {of_feature!r}"] if feature else [])])
+    place = _place(task, slice_key)
 
     def add(sentence: str, *, passed: bool, metric: str, bounds: Mapping[str, float]) -> None:
         verdicts.append(
@@ -158,6 +178,117 @@ def check_thresholds(
                 )
             add(f"{shown} {value:.4f} {words}", passed=passed, metric=name, bounds={kind: bound})
     return verdicts
+
+
+def check_change_thresholds(
+    thresholds: Mapping[str, float],
+    values: Mapping[str, float],
+    blessed: Mapping[str, float],
+    *,
+    task: str = SINGLE_TASK,
+    slice_key: tuple[str, str] = ("", ""),
+) -> list[Verdict]:
+    """Checks metrics against those of the latest blessed model, with bounds from `normalize_change_thresholds`.
+
+    A metric that only one model has misses its bound; one that neither has, on a slice, is left out.
+    """
+    verdicts = []
+    place = _place(task, slice_key)
+    for name, least in thresholds.items():
+        value, of_blessed = values.get(name), blessed.get(name)
+        shown = f"{place}{place and ': '}{shown_metric(name)}"
+        if value is None or of_blessed is None:
+            if slice_key[0] and value is None and of_blessed is None:
+                continue
+            passed, sentence = False, f"{shown} could not be compared with the latest blessed model's"
+        else:
+            # Differences of decimal fractions are not exact.
+            passed = improvement(name, value, of_blessed) >= least - _ROUNDING
+            words = f"the latest blessed model's {of_blessed:.4f}"
+            sentence = f"{shown} {value:.4f} {_change_words(least, passed=passed)} than {words}"
+        verdicts.append(
+            Verdict(
+                passed=passed,
+                sentence=sentence,
+                metric=name,
+                bounds={"change": least},
+                value=value,
+                baseline=of_blessed,
+                task=task,
+                slice_key=slice_key,
+            )
+        )
+    return verdicts
+
+
+def check_task_changes(
+    task: str,
+    measure: Measure,
+    evaluation: TaskEvaluation,
+    *,
+    slices: Mapping[str, Mapping[str, SliceEvaluation]],
+    options: GraphEvaluatorOptions,
+) -> list[Verdict]:
+    """Checks one task against the latest blessed model: a verdict per bound, but for slices only the missed bounds.
+
+    The main metric must not be worse, unless `change_thresholds` has a bound for it.
+    """
+    change = evaluation.change
+    if change is None:
+        return []
+    bounds = {change.metric: 0.0, **_of_task(options.change_thresholds, task, measure)}
+    found = check_change_thresholds(bounds, evaluation.quality.metrics, change.quality.metrics, task=task)
+    for position, verdict in enumerate(found):
+        is_doubtful = not verdict.passed and change.upper is not None and change.upper >= bounds[verdict.metric]
+        if is_doubtful and verdict.metric == change.metric:
+            sentence = (
+                f"{verdict.sentence}; chance may explain that: the {100 * change.confidence:g}% interval of the "
+                f"difference on {change.num_examples} examples is {change.lower:.4f} to {change.upper:.4f}. Evaluate "
+                "more examples, or allow a small loss by `change_thresholds`"
+            )
+            found[position] = dataclasses.replace(verdict, sentence=sentence)
+    bounds = _of_task(options.slice_change_thresholds, task, measure)
+    for feature, by_value in slices.items():
+        for value, one_slice in by_value.items():
+            blessed = change.slices.get((feature, value))
+            if one_slice.num_examples >= options.min_slice_examples and blessed is not None:
+                of_slice = check_change_thresholds(
+                    bounds, one_slice.quality.metrics, blessed.metrics, task=task, slice_key=(feature, value)
+                )
+                found += [verdict for verdict in of_slice if not verdict.passed]
+    return found
+
+
+def count_undecided_slices(
+    task: str, slices: Mapping[str, Mapping[str, SliceEvaluation]], options: GraphEvaluatorOptions
+) -> list[str]:
+    """Says how many slices are too small for the bounds on slices, in a sentence for each feature."""
+    if not options.slice_thresholds and not options.slice_change_thresholds:
+        return []
+    least = options.min_slice_examples
+    counts = {
+        feature: sum(one.num_examples < least for one in by_value.values()) for feature, by_value in slices.items()
+    }
+    return [
+        f"{_place(task, ('', ''))}{task and ': '}{count} of {len(slices[feature])} slices of {feature!r} have less "
+        f"than {least} labelled examples, so no bound applies to them."
+        for feature, count in counts.items()
+        if count
+    ]
+
+
+def _change_words(least: float, *, passed: bool) -> str:
+    if least == 0.0:
+        return "is not worse" if passed else "is worse"
+    if least < 0.0:
+        return f"is {'at most' if passed else 'more than'} {-least:g} worse"
+    return f"is {'at least' if passed else 'less than'} {least:g} better"
+
+
+def _place(task: str, slice_key: tuple[str, str]) -> str:
+    """Names a task and a slice for the beginning of a sentence."""
+    feature, value = slice_key
+    return ", ".join([*_words_of_task(task), *([f"{feature} = {value!r}"] if feature else [])])
 
 
 def check_task_thresholds(
@@ -282,7 +413,7 @@ def _words_of_task(task: str) -> list[str]:
     return [f"task {task!r}"] if task != SINGLE_TASK else []
 
 
-def _of_task(thresholds: Thresholds, task: str, measure: Measure) -> Thresholds:
+def _of_task(thresholds: Mapping[str, _Bound], task: str, measure: Measure) -> dict[str, _Bound]:
     """Returns the bounds of one task's metrics, by their names within the task."""
     by_name = {full_metric_name(task, metric): metric for metric in measure.metrics}
     return {by_name[name]: bounds for name, bounds in thresholds.items() if name in by_name}

@@ -14,6 +14,7 @@ import tensorflow as tf
 from tfx_gnn.components.graph_pusher.options import GraphPusherOptions
 from tfx_gnn.io.atomic_folder import atomic_folder
 from tfx_gnn.io.fingerprint import fingerprint_folders
+from tfx_gnn.io.folder_listing import list_entries
 from tfx_gnn.io.json_shapes import read_shaped_json
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.io.progress import progress
@@ -34,12 +35,15 @@ from tfx_gnn.serving.versions import (
     forget_recorded_versions,
     incoming_version,
     leave_unrecorded,
+    list_versions,
     publish_version,
     unrecorded_version,
 )
 from tfx_gnn.serving.warmup_requests import has_warmup_requests, write_warmup_requests
 
 PUSHED_VERSION_FILE = "pushed_version.json"
+_NEW = "blessed, and its copy answered every request"
+_SAME = f"{_NEW}; the newest version is this model already"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -228,6 +232,8 @@ def _push(
         with tempfile.TemporaryDirectory() as folder:
             copy_files(saved_model_dir, folder)
             report, doubtful = _warm_and_verify(folder, records, options)
+            if same := _newest_if_equal(folder, destination):
+                return _pushed(destination, same, origin, report, doubtful, reason=_SAME)
             copied = until_recorded.enter_context(copied_version(folder, destination, origin, _is_recorded))
         return _pushed(destination, copied, origin, report, doubtful)
     version = until_recorded.enter_context(unrecorded_version(destination, origin, _is_recorded))
@@ -235,10 +241,25 @@ def _push(
         incoming = until_recorded.enter_context(incoming_version(destination))
         copy_files(saved_model_dir, incoming)
         report, doubtful = _warm_and_verify(incoming, records, options)
+        if same := _newest_if_equal(incoming, destination):
+            return _pushed(destination, same, origin, report, doubtful, reason=_SAME)
         version = publish_version(incoming, destination, origin)
     else:
         report, doubtful = _verify(os.path.join(destination, str(version)), records, options)
     return _pushed(destination, version, origin, report, doubtful)
+
+
+def _newest_if_equal(copy_dir: str, destination: str) -> int:
+    """Returns the newest version if it has the files of a copy that is to be pushed; 0 if it has not.
+
+    A version that some push has not recorded yet is left to that push, started again.
+    """
+    newest = max(list_versions(destination), default=0)
+    if any(name.startswith(f".push-{newest}-") for name in list_entries(destination)):
+        return 0
+    folder = os.path.join(destination, str(newest))
+    is_equal = newest and fingerprint_folders([folder], without=[VERSION_MARKER]) == fingerprint_folders([copy_dir])
+    return newest if is_equal else 0
 
 
 def _copies(destination: str, options: GraphPusherOptions) -> bool:
@@ -262,7 +283,13 @@ def _warm_and_verify(
 
 
 def _pushed(
-    destination: str, version: int, origin: PushOrigin, report: VerificationReport, doubtful: tuple[str, ...]
+    destination: str,
+    version: int,
+    origin: PushOrigin,
+    report: VerificationReport,
+    doubtful: tuple[str, ...],
+    *,
+    reason: str = _NEW,
 ) -> PushedVersion:
     path = os.path.join(destination, str(version))
     return PushedVersion(
@@ -270,7 +297,7 @@ def _pushed(
         destination=destination,
         version=version,
         path=os.path.abspath(path) if has_locks(destination) else path,
-        reason="blessed, and its copy answered every request",
+        reason=reason,
         verification_requests=report.requests,
         out_of_domain=report.out_of_domain,
         warnings=tuple(f"no finite answer came back for {text}" for text in doubtful),

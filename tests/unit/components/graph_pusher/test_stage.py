@@ -91,6 +91,7 @@ def test_blessed_model_becomes_the_next_version(
     tmp_path: Path, toy_model_dir: str, toy_examples_dir: str, toy_records: dict[str, list[bytes]]
 ) -> None:
     first = _push(tmp_path, model_dir=toy_model_dir, examples_dir=toy_examples_dir, run="1")
+    (tmp_path / "serving" / "1" / "saved_model.pb").write_bytes(b"another model")
     second = _push(tmp_path, model_dir=toy_model_dir, examples_dir=toy_examples_dir, run="2")
 
     assert (first.version, second.version) == (1, 2)
@@ -163,8 +164,9 @@ def test_push_that_an_orchestrator_forgets_finds_its_version_again(
     again = _push(tmp_path, model_dir=toy_model_dir, examples_dir=toy_examples_dir, run="2")
     deliberate = _push(tmp_path, model_dir=toy_model_dir, examples_dir=toy_examples_dir, run="3")
 
-    assert (again.version, deliberate.version) == (1, 2)
-    assert sorted(os.listdir(tmp_path / "serving")) == ["1", "2"]
+    assert (again.version, deliberate.version) == (1, 1)
+    assert deliberate.reason.endswith("the newest version is this model already")
+    assert os.listdir(tmp_path / "serving") == ["1"]
 
 
 def test_forgotten_push_is_found_by_the_absolute_path_of_its_version(
@@ -209,7 +211,9 @@ def test_version_of_a_bucket_is_copied_and_found_again(tmp_path: Path, toy_folde
     shutil.rmtree(tmp_path / "blessing-1")
     again = _push(tmp_path, **toy_folders, run="1", publishing="copy")
     assert (again.version, os.listdir(tmp_path / "serving")) == (1, ["1"])
-    assert _push(tmp_path, **toy_folders, run="2", publishing="copy").version == 2
+    assert _push(tmp_path, **toy_folders, run="2", publishing="copy").version == 1
+    (Path(first.path) / "saved_model.pb").write_bytes(b"another model")
+    assert _push(tmp_path, **toy_folders, run="3", publishing="copy").version == 2
 
 
 def test_unknown_way_to_publish_is_refused() -> None:
