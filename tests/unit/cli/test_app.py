@@ -16,7 +16,7 @@ from tfx_gnn.records.blessing import write_blessing
 
 VERBS = (
     *("sample", "schema", "validate", "transform", "batches", "tune", "train", "report", "evaluate", "skew"),
-    *("push", "predict"),
+    *("push", "predict", "serve"),
 )
 """Those that are no groups of verbs."""
 
