@@ -18,6 +18,7 @@ from tfx_gnn.cli import (
     plan_verb,
     project_verbs,
     schedule_verbs,
+    serve_verb,
     service_verbs,
     show_verb,
     table_verbs,
@@ -55,6 +56,7 @@ _VERBS = {
         model_verbs.push,
         model_verbs.infer,
         model_verbs.predict,
+        serve_verb.serve,
     ),
     "Kubeflow Pipelines and Vertex AI": (
         service_verbs.submit,
@@ -89,8 +91,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Graph neural networks from tables to a served model.\n\n"
     "Run a whole project with `run`, or one step at a time: sample, schema, validate, transform, sizes, train, "
-    "evaluate, skew, push, infer, predict. Each of these commands reads folders that earlier ones wrote. An output "
-    "folder must be absent or empty, and appears only once it is complete.\n\n"
+    "evaluate, skew, push, infer, predict, serve. Each of these commands reads folders that earlier ones wrote. An "
+    "output folder must be absent or empty, and appears only once it is complete.\n\n"
     "Exit codes: 0 for success; 1 when a command with a verdict (check, plan, run, tables check, validate, check-tpu, "
     "evaluate, skew, push, infer, wait) says no, with the reason; 2 after an error; 130 after Ctrl-C; 141 when the "
     "reader of the output, such as head, closed it.",

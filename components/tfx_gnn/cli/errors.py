@@ -40,13 +40,16 @@ _EXTRA_OF_MODULE = {
     "kfp_server_api": "kfp",
     "matplotlib": "beam",
     "optuna": "tune",
+    "prometheus_client": "serve",
     "pyarrow": "beam",
+    "starlette": "serve",
     "tenacity": "kfp",
     "tensorflow_metadata": "beam",
     "tensorflow_transform": "beam",
     "tfx": "tfx",
     "tfx_bsl": "beam",
     "urllib3": "kfp",
+    "uvicorn": "serve",
     "yaml": "kfp",
 }
 

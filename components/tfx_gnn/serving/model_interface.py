@@ -84,6 +84,9 @@ MODEL_ARTIFACT_FOLDER = "Format-Serving"
 SERVED_TASK_FILE = "assets.extra/served_task.json"
 """File next to `saved_model.pb` that says what the model predicts: a `ServedTask`."""
 
+REQUEST_SCHEMA_FILE = "assets.extra/graph_schema.pbtxt"
+"""File next to `saved_model.pb` with the schema of the graphs in requests, without labels."""
+
 TRAINING_OUTPUT_PREFIX = "output/"
 """Prefix of the model's outputs in the training reference, whose other outputs are the keys of the graph."""
 

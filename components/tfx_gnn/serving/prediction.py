@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import functools
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ import tensorflow as tf
 
 from tfx_gnn.io.text_files import check_regular_file
 from tfx_gnn.serving import model_interface
-from tfx_gnn.serving.refusal_messages import explain_refusal, parsed_keys, plain_message
+from tfx_gnn.serving.refusal_messages import NOT_AN_EXAMPLE, explain_refusal, parsed_keys, plain_message
 
 _Outputs = Mapping[str, npt.NDArray[Any]]
 
@@ -124,6 +126,25 @@ class ServingModel:
                 f"{sorted(self._loaded.signatures)}. Export the model with GraphTrainer."
             )
         self._call: Any = found
+        self.signature = model_interface.SERVING_SIGNATURE
+
+    @property
+    def example_signatures(self) -> list[str]:
+        """Names of the signatures whose only input is `examples`, sorted."""
+        inputs = {name: call.structured_input_signature[1] for name, call in self._loaded.signatures.items()}
+        return sorted(name for name, found in inputs.items() if list(found) == [model_interface.EXAMPLES_INPUT])
+
+    @property
+    def output_specs(self) -> dict[str, tf.TensorSpec]:
+        """Type specs of the outputs by name, each of shape [n, ...] with n unknown."""
+        return dict(self._call.structured_outputs)
+
+    def with_signature(self, name: str) -> ServingModel:
+        """Returns the same loaded model, asked by another of its `example_signatures`."""
+        other = copy.copy(self)
+        vars(other).update(_call=self._loaded.signatures[name], signature=name)
+        vars(other).pop("_parsed_keys", None)
+        return other
 
     def __call__(self, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
         """Runs the model on a batch of requests.
@@ -140,19 +161,40 @@ class ServingModel:
         """
         try:
             outputs: dict[str, tf.Tensor] = self._call(**{model_interface.EXAMPLES_INPUT: serialized})
-        except (UnicodeDecodeError, tf.errors.DataLossError) as error:
-            # TensorFlow's message quotes the record, which Python may fail to decode, and says little about values.
-            raise tf.errors.InvalidArgumentError(
-                None,
-                None,
-                f"`{model_interface.EXAMPLES_INPUT}` must hold graph tf.Examples; got a record that cannot be "
-                "parsed as one. Take examples of the schema that the model was trained on.",
-            ) from error
-        except tf.errors.InvalidArgumentError as error:
-            records = [bytes(record) for record in serialized.numpy()]
-            explained = explain_refusal(error.message, records, parsed_keys(self._call))
-            raise tf.errors.InvalidArgumentError(None, None, explained) from error
+        except (UnicodeDecodeError, tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+            raise self.explain(error, [bytes(record) for record in serialized.numpy()]) from error
         return outputs
+
+    def outputs_of(self, records: Sequence[bytes]) -> dict[str, npt.NDArray[Any]]:
+        """Runs the model like a call, without explanations of refused records; `explain` gives them.
+
+        Args:
+            records: serialized raw graph tf.Examples, possibly none.
+
+        Returns:
+            Arrays by output name, each of shape [len(records), ...].
+
+        Raises:
+            tf.errors.OpError: if the model refuses a record, or fails.
+            UnicodeDecodeError: if TensorFlow's message quotes a record that Python cannot decode.
+        """
+        outputs = self._call(**{model_interface.EXAMPLES_INPUT: tf.constant(records, tf.string, shape=[len(records)])})
+        return {name: value.numpy() for name, value in sorted(outputs.items())}
+
+    def explain(self, error: Any, records: Sequence[bytes]) -> tf.errors.OpError:
+        """Returns the error to raise for an error of `outputs_of`: if the model refused a record, with the reason."""
+        if isinstance(error, (UnicodeDecodeError, tf.errors.DataLossError)):
+            # TensorFlow's message quotes the record, which Python may fail to decode, and says little about values.
+            return tf.errors.InvalidArgumentError(None, None, NOT_AN_EXAMPLE)
+        if isinstance(error, tf.errors.InvalidArgumentError):
+            explained = explain_refusal(error.message, records, self._parsed_keys)
+            return tf.errors.InvalidArgumentError(None, None, explained)
+        unexplained: tf.errors.OpError = error
+        return unexplained
+
+    @functools.cached_property
+    def _parsed_keys(self) -> tuple[str, ...]:
+        return parsed_keys(self._call)
 
     def classify(self, records: Iterable[bytes], *, batch_size: int = 64) -> Iterator[Prediction]:
         """Classifies a stream of examples in its order.

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 
 from tfx_gnn.serving import model_interface
 
@@ -23,6 +24,13 @@ _ABOUT_STRUCTURE = re.compile("node indices|exactly one node|at least one node")
 _PARSER = "ParseExampleV2"
 _SIZE = ".#size"
 _ADVICE = "Take examples of the schema that the model was trained on."
+_UNPARSEABLE = "Could not parse example input"
+
+NOT_AN_EXAMPLE = (
+    f"`{model_interface.EXAMPLES_INPUT}` must hold graph tf.Examples; got a record that cannot be parsed as one. "
+    + _ADVICE
+)
+"""What is wrong with a record that is no tf.Example."""
 
 
 def parsed_keys(function: Any) -> tuple[str, ...]:
@@ -45,6 +53,8 @@ def explain_refusal(message: str, records: Sequence[bytes], keys: Collection[str
     reads; empty if unknown.
     """
     plain = plain_message(message)
+    if _UNPARSEABLE in plain or not all(map(_is_example, records)):
+        return NOT_AN_EXAMPLE
     if found := _OTHER_DTYPE.search(plain):
         return _sentence(
             f"must hold {found['expected']} values of {feature_in_words(found['key'])}",
@@ -110,6 +120,14 @@ def _other_sets(keys: Collection[str], records: Sequence[bytes]) -> str | None:
                 what = f"{kind.removesuffix('s')} set"
                 return _sentence(f"must have {what} {name!r}", f"example {position} with the {what}s {others}")
     return None
+
+
+def _is_example(record: bytes) -> bool:
+    try:
+        tf.train.Example.FromString(record)
+    except DecodeError:
+        return False
+    return True
 
 
 def _sentence(rule: str, got: str) -> str:

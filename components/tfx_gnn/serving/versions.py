@@ -64,6 +64,28 @@ def _version_names(destination: str) -> dict[int, str]:
     }
 
 
+def complete_versions(path: str) -> dict[int, str]:
+    """Finds the SavedModels that a server of a folder serves.
+
+    Args:
+        path: a push destination, a SavedModel, or the folder of a TFX Model artifact.
+
+    Returns:
+        Folders that hold `saved_model.pb` by version number; a folder that is no push destination has one version,
+        whose number is the folder's name if that is a number, else 1. Empty if there is no model.
+    """
+    for folder in (path, os.path.join(path, MODEL_ARTIFACT_FOLDER)):
+        if tf.io.gfile.exists(os.path.join(folder, SAVED_MODEL_FILE)):
+            name = os.path.basename(os.path.normpath(path))
+            return {int(name) if _VERSION_NAME.fullmatch(name) and len(name) < 19 else 1: folder}
+    folders = {number: os.path.join(path, name) for number, name in sorted(_version_names(path).items())}
+    return {
+        number: folder
+        for number, folder in folders.items()
+        if tf.io.gfile.exists(os.path.join(folder, SAVED_MODEL_FILE))
+    }
+
+
 def resolve_saved_model(path: str) -> str:
     """Finds the SavedModel that a user means by a folder.
 

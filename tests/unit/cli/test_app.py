@@ -16,7 +16,7 @@ from tfx_gnn.records.blessing import write_blessing
 
 VERBS = (
     *("sample", "schema", "validate", "transform", "batches", "tune", "train", "report", "evaluate", "skew"),
-    *("push", "predict"),
+    *("push", "predict", "serve"),
 )
 """Those that are no groups of verbs."""
 
@@ -212,7 +212,7 @@ def test_garbage_examples_are_one_line_too(tmp_path, toy_model_dir):
 
     assert shown.exit_code == 2
     assert shown.stderr.startswith("InvalidArgumentError: ")
-    assert "Could not parse example input" in shown.stderr
+    assert "got a record that cannot be parsed as one" in shown.stderr
 
 
 WORKER_ERROR = """Traceback (most recent call last):

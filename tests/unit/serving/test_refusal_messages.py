@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.serving.refusal_messages import explain_refusal, feature_in_words, plain_message
+from tfx_gnn.serving.refusal_messages import NOT_AN_EXAMPLE, explain_refusal, feature_in_words, plain_message
 
 NODE = "{{function_node __inference_signature_wrapper_3}} "
 TAIL = "\n\t [[{{function_node __inference_2}}{{node ParseExample}}]] [Op:__inference_signature_wrapper_3]"
@@ -60,7 +60,11 @@ def _record(**sizes: int) -> bytes:
             [],
             "`examples` must have exactly one node in node set `_readout`; got others. Send one.",
         ),
-        ("Could not parse example input, value: 'x'", [], "Could not parse example input, value: 'x'"),
+        (
+            "Could not parse example input, value: 'x'",
+            [],
+            NOT_AN_EXAMPLE,
+        ),
     ],
     ids=["dtype", "absent", "absent of items", "count", "indices", "own words", "garbage"],
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -22,6 +23,8 @@ from tfx_gnn.graph.batching.index_shifts import component_sizes
 from tfx_gnn.graph.codec.example_parsing import parse_and_merge
 from tfx_gnn.graph.codec.flat_tensors import graph_flat_tensor_specs, graph_from_flat_tensors, graph_to_flat_tensors
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
+from tfx_gnn.graph.schema.schema_io import write_schema
+from tfx_gnn.graph.schema.schema_spec import create_schema_pb_from_graph_spec
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.index_features import IndexFeatures, present_index_features, shifted_index_features
@@ -169,6 +172,7 @@ class ServedModel(tf.Module):
         names: dict[str, str] = {}
         if raw_tensor_signature:
             self._served[model_interface.TENSORS_SIGNATURE], names = _of_tensors(predicted, form.spec, indices)
+        self._request_schema = create_schema_pb_from_graph_spec(form.spec)
         self._description = ServedTask(
             task=json.loads(options_json.to_json(objective.task)),
             label_keys=form.label_keys,
@@ -204,6 +208,7 @@ class ServedModel(tf.Module):
         if not self._allows_unsafe_operations:
             check_operations(saved_model_dir)
         write_served_task(self._description, saved_model_dir)
+        write_schema(self._request_schema, os.path.join(saved_model_dir, model_interface.REQUEST_SCHEMA_FILE))
 
 
 def _of_examples(

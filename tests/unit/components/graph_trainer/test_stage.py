@@ -225,7 +225,7 @@ def _with(record, key, *values):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda _: b"\x0agarbage", "Could not parse example input"),
+        (lambda _: b"\x0agarbage", "cannot be parsed as one"),
         (lambda _: b"", r"must have edge set '_readout/seed'; got example 1 with the edge sets \[\]"),
         (lambda record: _with(record, "nodes/_readout.#size", 0), r"edges/_readout/seed\.#target"),
         (

@@ -1,0 +1,139 @@
+"""Sends requests to a running `tfx-gnn serve` from many connections, and reports rate, latency and errors.
+
+    python benchmarks/serve_load.py --url http://127.0.0.1:8080/v1/models/default:predict \
+        --examples examples/Split-test --connections 32 --requests 20000
+
+It writes "sending" to stderr when the first request is sent, so that a script can push a version or stop the server then.
+Each connection sends its next request when the last one is answered. Examples are drawn by a power law. With
+`--expect`, each answer must equal the first one to the same example, as it must across versions of equal models. A
+connection that the server closed between two requests is opened again, as HTTP clients do; everything else that is no
+200 counts as an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import collections
+import http.client
+import json
+import random
+import sys
+import threading
+import time
+import urllib.parse
+from typing import Any
+
+TOLERANCE = 1e-5
+
+
+def main() -> None:
+    """Runs the load and prints one line of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--examples", required=True, help="split of an examples folder, or a TFRecord file")
+    parser.add_argument("--connections", type=int, default=32)
+    parser.add_argument("--requests", type=int, default=10_000)
+    parser.add_argument("--per-request", type=int, default=1, help="examples in a request")
+    parser.add_argument("--expect", action="store_true", help="compare answers to the same example")
+    arguments = parser.parse_args()
+    load = _Load(arguments, _bodies(arguments.examples, arguments.per_request))
+    sys.stderr.write("sending\n")
+    start = time.perf_counter()
+    threads = [threading.Thread(target=load.run, args=(number,)) for number in range(arguments.connections)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    seconds = time.perf_counter() - start
+    sys.stdout.write(json.dumps(load.report(seconds)) + "\n")
+
+
+def _bodies(examples: str, per_request: int) -> list[bytes]:
+    from tfx_gnn.serving.prediction import read_records
+
+    rows = [{"b64": base64.b64encode(record).decode()} for record in read_records(examples)]
+    bodies = []
+    for first in range(len(rows)):
+        instances = [rows[(first + number) % len(rows)] for number in range(per_request)]
+        bodies.append(json.dumps({"instances": instances}).encode())
+    return bodies
+
+
+class _Load:
+    def __init__(self, arguments: argparse.Namespace, bodies: list[bytes]) -> None:
+        self._url = urllib.parse.urlsplit(arguments.url)
+        self._bodies, self._is_compared = bodies, arguments.expect
+        self._weights = [1 / (rank + 1) for rank in range(len(bodies))]
+        self._left = iter(range(arguments.requests))
+        self._lock = threading.Lock()
+        self._latencies: list[float] = []
+        self._counts: collections.Counter[str] = collections.Counter()
+        self._versions: collections.Counter[str] = collections.Counter()
+        self._first: dict[int, Any] = {}
+
+    def run(self, number: int) -> None:
+        """Sends requests over one connection until none is left."""
+        draw = random.Random(number)
+        connection = self._connect()
+        while True:
+            with self._lock:
+                if next(self._left, None) is None:
+                    return
+            (chosen,) = draw.choices(range(len(self._bodies)), self._weights)
+            start = time.perf_counter()
+            try:
+                status, version, content = self._send(connection, chosen)
+            except OSError as error:
+                connection.close()
+                connection = self._connect()
+                self._note(f"{type(error).__name__}", "", time.perf_counter() - start)
+                continue
+            is_equal = status != 200 or not self._is_compared or self._is_as_before(chosen, content)
+            self._note(str(status) if is_equal else "another answer", version, time.perf_counter() - start)
+
+    def _connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(self._url.hostname or "", self._url.port, timeout=60)
+
+    def _send(self, connection: http.client.HTTPConnection, chosen: int) -> tuple[int, str, bytes]:
+        for attempt in range(2):
+            is_reused = connection.sock is not None
+            try:
+                connection.request("POST", self._url.path, self._bodies[chosen], {"Content-Type": "application/json"})
+                response = connection.getresponse()
+                return response.status, response.getheader("x-model-version") or "", response.read()
+            except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
+                connection.close()
+                if attempt or not is_reused:
+                    raise
+                self._counts["reopened"] += 1
+        raise AssertionError
+
+    def _is_as_before(self, chosen: int, content: bytes) -> bool:
+        rows = json.loads(content)["predictions"]
+        first = self._first.setdefault(chosen, rows)
+        return all(
+            row["label"] == other["label"] and abs(row["score"] - other["score"]) <= TOLERANCE
+            for row, other in zip(rows, first, strict=True)
+        )
+
+    def _note(self, outcome: str, version: str, seconds: float) -> None:
+        with self._lock:
+            self._counts[outcome] += 1
+            self._versions[version] += 1
+            self._latencies.append(seconds)
+
+    def report(self, seconds: float) -> dict[str, Any]:
+        """Returns rate, percentiles in milliseconds, and counts of outcomes and versions."""
+        ordered = sorted(self._latencies)
+        return {
+            "requests_per_second": round(len(ordered) / seconds, 1),
+            **{f"p{share}_ms": round(1000 * ordered[int(len(ordered) * share / 100)], 2) for share in (50, 99)},
+            "max_ms": round(1000 * ordered[-1], 2),
+            "outcomes": dict(self._counts),
+            "versions": dict(self._versions),
+        }
+
+
+if __name__ == "__main__":
+    main()

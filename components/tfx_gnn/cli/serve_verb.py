@@ -1,0 +1,34 @@
+"""The command `serve`: a pushed model over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tfx_gnn.cli import arguments
+from tfx_gnn.cli.option_flags import flags_of_options
+from tfx_gnn.serving.server.options import ServerOptions
+
+
+@flags_of_options(ServerOptions)
+def serve(
+    *,
+    model_dir: Annotated[
+        str,
+        arguments.folder("A push destination, whose new versions take over when they appear; or a single model."),
+    ],
+    options: ServerOptions,
+) -> None:
+    """Serve a model over HTTP, in the protocols of KServe (Open Inference) and TensorFlow Serving.
+
+    Describes itself at /docs. Runs until SIGTERM or Ctrl-C.
+    """
+    from tfx_gnn.serving.server.process import log_to_stderr, serve_model
+
+    log_to_stderr(access_log=options.access_log)
+    serve_model(
+        model_dir,
+        options=options,
+        started=lambda url: typer.echo(f"serving model '{options.model_name}' at {url}; see {url}/docs"),
+    )

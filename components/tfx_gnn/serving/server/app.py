@@ -1,0 +1,318 @@
+"""The HTTP application: its routes, what they answer, and what happens to requests that are refused."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import json
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.convertors import StringConvertor, register_url_convertor
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+import tfx_gnn
+from tfx_gnn.serving.server import open_inference, tensorflow_serving
+from tfx_gnn.serving.server.admission import Admission
+from tfx_gnn.serving.server.batcher import Batcher
+from tfx_gnn.serving.server.inference import Question, records_of
+from tfx_gnn.serving.server.metrics import ServerMetrics
+from tfx_gnn.serving.server.model_versions import ModelVersions
+from tfx_gnn.serving.server.openapi import openapi_document, openapi_page
+from tfx_gnn.serving.server.options import ServerOptions
+from tfx_gnn.serving.server.refusals import Refusal
+from tfx_gnn.serving.server.served_version import Outputs, ServedVersion
+
+_ACCESS_LOG = logging.getLogger("tfx_gnn.access")
+_LOG = logging.getLogger(__name__)
+
+_JSON_TYPES = ("", "application/json", "application/x-www-form-urlencoded", "text/plain")
+"""Types of JSON bodies; the third is what curl says unless it is told otherwise."""
+_BINARY_TYPE = "application/octet-stream"
+
+_MANY_EXAMPLES_BYTES = 2**15
+"""Larger bodies are read and written in a thread, so that other requests go on."""
+
+
+class _Name(StringConvertor):
+    """A name or number in a path, which ends before `:predict`."""
+
+    regex = "[^/:]+"
+
+
+register_url_convertor("name", _Name())
+
+
+class ModelServer:
+    """Answers HTTP requests about one model.
+
+    Attributes:
+        app: the ASGI application.
+        versions: the versions that it serves.
+        metrics: what it counts.
+        is_draining: whether it reports that it is not ready, because it is about to stop.
+    """
+
+    def __init__(self, model_dir: str, options: ServerOptions) -> None:
+        self._options = options
+        self.metrics = ServerMetrics()
+        self.versions = ModelVersions(model_dir, options.num_versions, self.metrics)
+        self.is_draining = False
+        self._admission = Admission(options, self.metrics)
+        self._batcher = Batcher(options, self.metrics)
+        self._watcher = concurrent.futures.ThreadPoolExecutor(1, "versions")
+        self._codecs = concurrent.futures.ThreadPoolExecutor(1, "json")
+        v1, v2 = "/v1/models/{model:name}", "/v2/models/{model:name}"
+        one = "/versions/{version:name}"
+        get, post = ["GET"], ["POST"]
+        routes = [
+            Route("/v2", self._server_metadata, methods=get),
+            Route("/v2/health/live", self._live, methods=get),
+            Route("/v2/health/ready", self._ready, methods=get),
+            *(Route(f"{v2}{path}", self._model_metadata, methods=get) for path in ("", one)),
+            *(Route(f"{v2}{path}/ready", self._model_ready, methods=get) for path in ("", one)),
+            *(Route(f"{v2}{path}/infer", self._infer, methods=post) for path in ("", one)),
+            *(Route(f"{v1}{path}:predict", self._predict, methods=post) for path in ("", one)),
+            *(Route(f"{v1}{path}/metadata", self._signatures, methods=get) for path in ("", one)),
+            *(Route(f"{v1}{path}", self._status, methods=get) for path in ("", one)),
+            Route("/metrics", self._metrics, methods=get),
+            Route("/openapi.json", self._openapi, methods=get),
+            Route("/docs", self._docs, methods=get),
+        ]
+        self.app = Starlette(routes=routes, exception_handlers={HTTPException: self._no_route})
+        # For the reader of metrics, a path with a version is the same as without.
+        labels = {route.endpoint: _plain_path(route.path).replace(_PLAIN_VERSION, "") for route in routes}
+        self.app.add_middleware(_Observed, labels=labels, server=self)
+        self.documented = openapi_document(
+            options, [(_plain_path(route.path), route.methods or set()) for route in routes]
+        )
+
+    async def watch_versions(self) -> None:
+        """Follows the folder of versions until it is cancelled."""
+        while True:
+            await asyncio.sleep(self._options.poll_seconds)
+            await asyncio.get_running_loop().run_in_executor(self._watcher, self.versions.refresh)
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self._batcher.close()
+        for threads in (self._watcher, self._codecs):
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _predict(self, request: Request) -> Response:
+        return await self._answered(request, tensorflow_serving.read_predict_request)
+
+    async def _infer(self, request: Request) -> Response:
+        length = request.headers.get(open_inference.JSON_LENGTH_HEADER)
+        return await self._answered(
+            request, lambda body: open_inference.read_infer_request(body, length), may_be_binary=length is not None
+        )
+
+    async def _answered(
+        self, request: Request, read: Callable[[bytes], Question], *, may_be_binary: bool = False
+    ) -> Response:
+        """Answers a request for predictions; the same for both protocols."""
+        version = self._version(request)
+        _check_headers(request, may_be_binary=may_be_binary)
+        with self._admission.admit() as admitted:
+            timeout = self._options.timeout_seconds
+            end = time.monotonic() + timeout
+            try:
+                body = await asyncio.wait_for(admitted.read_body(request), timeout)
+            except asyncio.TimeoutError as error:
+                raise Refusal(
+                    408, "slow_request", f"The body must arrive within {timeout} s; got a part of it. Send it again."
+                ) from error
+            try:
+                return await asyncio.wait_for(self._answer(body, read, version), max(end - time.monotonic(), 0.0))
+            except asyncio.TimeoutError as error:
+                raise Refusal(
+                    504,
+                    "timeout",
+                    f"The response must be ready within {timeout} s; got none. Send fewer examples, or try again when "
+                    "fewer requests wait.",
+                    retry_after=1,
+                ) from error
+
+    async def _answer(self, body: bytes, read: Callable[[bytes], Question], version: ServedVersion) -> Response:
+        def read_records() -> tuple[Question, list[bytes]]:
+            question = read(body)
+            return question, records_of(question, version, self._options.max_examples)
+
+        is_large = len(body) > _MANY_EXAMPLES_BYTES
+        question, records = await self._run(read_records, in_thread=is_large)
+        signature = version.signature(question.signature_name)
+        outputs: Outputs = await self._batcher.ask(signature, records)
+
+        def write() -> tuple[bytes, dict[str, str]]:
+            return question.response(outputs, self._options.model_name, version.version)
+
+        size = sum(values.nbytes for values in outputs.values())
+        content, headers = await self._run(write, in_thread=size > _MANY_EXAMPLES_BYTES)
+        return Response(content, headers={**headers, "x-model-version": str(version.version)})
+
+    async def _run(self, function: Callable[[], Any], *, in_thread: bool) -> Any:
+        if in_thread:
+            return await asyncio.get_running_loop().run_in_executor(self._codecs, function)
+        return function()
+
+    def _version(self, request: Request) -> ServedVersion:
+        name, version = request.path_params.get("model"), request.path_params.get("version")
+        if name != self._options.model_name:
+            raise Refusal(
+                404,
+                "unknown_model",
+                f"The model must be {self._options.model_name!r}; got {name!r}. Name it so, or start the server with "
+                "another `model_name`.",
+            )
+        return self.versions.find(None if version is None else str(version))
+
+    async def _server_metadata(self, request: Request) -> Response:
+        extensions = ["binary_tensor_data"]
+        return JSONResponse({"name": "tfx-gnn", "version": tfx_gnn.__version__, "extensions": extensions})
+
+    async def _live(self, request: Request) -> Response:
+        return JSONResponse({"live": True})
+
+    async def _ready(self, request: Request) -> Response:
+        is_ready = bool(self.versions.served) and not self.is_draining
+        return JSONResponse({"ready": is_ready}, status_code=200 if is_ready else 503)
+
+    async def _model_ready(self, request: Request) -> Response:
+        version = self._version(request)
+        content = {"name": self._options.model_name, "version": str(version.version), "ready": not self.is_draining}
+        return JSONResponse(content, status_code=503 if self.is_draining else 200)
+
+    async def _model_metadata(self, request: Request) -> Response:
+        version = self._version(request)
+        numbers = [one.version for one in self.versions.served]
+        return JSONResponse(open_inference.metadata_of(version, self._options.model_name, numbers))
+
+    async def _signatures(self, request: Request) -> Response:
+        return JSONResponse(tensorflow_serving.metadata_of(self._version(request), self._options.model_name))
+
+    async def _status(self, request: Request) -> Response:
+        version = self._version(request)
+        if "version" in request.path_params:
+            return JSONResponse(tensorflow_serving.status_of([version], {}))
+        return JSONResponse(tensorflow_serving.status_of(self.versions.served, self.versions.failures))
+
+    async def _metrics(self, request: Request) -> Response:
+        text, content_type = self.metrics.text()
+        return Response(text, headers={"content-type": content_type})
+
+    async def _openapi(self, request: Request) -> Response:
+        return JSONResponse(self.documented)
+
+    async def _docs(self, request: Request) -> Response:
+        return HTMLResponse(openapi_page(self.documented))
+
+    async def _no_route(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        if error.status_code == 405:
+            allowed = " or ".join(sorted((error.headers or {}).get("Allow", "").split(", ")))
+            refusal = Refusal(405, "wrong_method", f"The method must be {allowed}; got {request.method}. See /docs.")
+        elif error.status_code == 404:
+            refusal = Refusal(
+                404, "unknown_path", f"The path must be one of those at /docs; got {request.url.path!r}. Correct it."
+            )
+        else:
+            refusal = Refusal(error.status_code, "malformed", f"{error.detail}")
+        return self.refused(refusal, dict(error.headers or {}))
+
+    def refused(self, refusal: Refusal, headers: dict[str, str] | None = None) -> Response:
+        """Makes the response of a refusal, and counts it."""
+        self.metrics.refusals.labels(refusal.reason).inc()
+        headers = dict(headers or {})
+        if refusal.retry_after is not None:
+            headers["retry-after"] = str(refusal.retry_after)
+        if refusal.status in (408, 413):
+            headers["connection"] = "close"  # The rest of the body is not read.
+        return JSONResponse({"error": refusal.message}, status_code=refusal.status, headers=headers)
+
+
+def _check_headers(request: Request, *, may_be_binary: bool) -> None:
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    wanted = (*_JSON_TYPES, _BINARY_TYPE) if may_be_binary else _JSON_TYPES
+    if content_type not in wanted:
+        raise Refusal(
+            415,
+            "wrong_content_type",
+            f"`Content-Type` must be application/json, or {_BINARY_TYPE} with binary tensors after "
+            f"`{open_inference.JSON_LENGTH_HEADER}` bytes of JSON; got {content_type!r}. Send JSON.",
+        )
+    encoding = request.headers.get("content-encoding", "identity").lower()
+    if encoding != "identity":
+        raise Refusal(
+            415,
+            "wrong_content_type",
+            f"`Content-Encoding` must be identity; got {encoding!r}. Send the body uncompressed.",
+        )
+
+
+def _plain_path(path: str) -> str:
+    """Removes the converters from a path: `/v2/models/{model}`."""
+    return path.replace(":name}", "}")
+
+
+_PLAIN_VERSION = "/versions/{version}"
+
+
+class _Observed:
+    """Counts and logs responses, and makes responses of refusals and errors."""
+
+    def __init__(self, app: ASGIApp, *, labels: dict[Any, str], server: ModelServer) -> None:
+        self._app, self._labels, self._server = app, labels, server
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start = time.perf_counter()
+        status = 0
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                if self._server.is_draining:
+                    # The client opens its next connection to a server that stays.
+                    message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+            await send(message)
+
+        try:
+            await self._with_errors(scope, receive, send_and_note)
+        finally:
+            self._note(scope, status, time.perf_counter() - start)
+
+    async def _with_errors(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(scope, receive, send)
+        except Refusal as refusal:
+            await self._server.refused(refusal)(scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - the server answers, whatever is wrong with one request
+            _LOG.exception("A request to `%s` failed.", scope["path"])
+            failure = Refusal(500, "server_error", f"The server failed: {type(error).__name__}. See its log.")
+            await self._server.refused(failure)(scope, receive, send)
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        route = self._labels.get(scope.get("endpoint"), "other")
+        self._server.metrics.requests.labels(route, status).inc()
+        self._server.metrics.latency.labels(route).observe(seconds)
+        if _ACCESS_LOG.isEnabledFor(logging.INFO):
+            entry = {
+                "time": time.time(),
+                "client": (scope.get("client") or ("",))[0],
+                "method": scope["method"],
+                "path": scope["path"],
+                "status": status,
+                "seconds": round(seconds, 6),
+            }
+            _ACCESS_LOG.info(json.dumps(entry, ensure_ascii=False))

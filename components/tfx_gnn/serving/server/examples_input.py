@@ -1,0 +1,64 @@
+"""What requests hold, turned into serialized examples: the examples themselves, or graphs as JSON.
+
+Each kind of input is a function from the values of a request to one serialized example per value. A source that looks
+examples up, such as an index of nodes that is asked by id, is one more entry of `INPUTS`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tfx_gnn.serving.server.graph_json import bytes_of, example_of_graph
+from tfx_gnn.serving.server.refusals import malformed, shown
+from tfx_gnn.serving.server.served_version import ServedVersion
+
+EXAMPLES, GRAPHS = "examples", "graphs"
+
+
+def _serialized_examples(values: Sequence[Any], places: Sequence[str], _: ServedVersion) -> list[bytes]:
+    """Takes bytes, or {"b64": <base64>}."""
+    return [
+        value if isinstance(value, bytes) else _bytes_in_json(value, place)
+        for value, place in zip(values, places, strict=True)
+    ]
+
+
+def _bytes_in_json(value: Any, place: str) -> bytes:
+    if not isinstance(value, Mapping):
+        raise malformed(
+            f'`{place}` must be {{"b64": <base64 of a serialized tf.Example>}}, because it is not text; got '
+            f"{shown(value)}. Encode its bytes in base64, or send a graph as JSON."
+        )
+    return bytes_of(value, place)
+
+
+def _graphs(values: Sequence[Any], places: Sequence[str], version: ServedVersion) -> list[bytes]:
+    """Takes objects, or their JSON text."""
+    schema = version.graph_schema
+    if schema is None:
+        raise malformed(
+            f"`{places[0]}` must be a serialized example: the model was exported without the schema that graphs are "
+            f"checked with; got a graph for version {version.version}. Send examples, or export it again."
+        )
+    return [
+        example_of_graph(_parsed(value, place), schema, version.roots, place)
+        for value, place in zip(values, places, strict=True)
+    ]
+
+
+def _parsed(value: Any, place: str) -> Any:
+    if not isinstance(value, (str, bytes)):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise malformed(f"`{place}` must be a graph as JSON; got {shown(value)}: {error}. Correct it.") from error
+
+
+INPUTS: dict[str, Callable[[Sequence[Any], Sequence[str], ServedVersion], list[bytes]]] = {
+    EXAMPLES: _serialized_examples,
+    GRAPHS: _graphs,
+}
+"""Kinds of inputs by name: functions of the values, their places in the request, and the version that is asked."""

@@ -1,0 +1,58 @@
+"""A question to the model and its answer, whatever the protocol."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from tfx_gnn.serving.server.examples_input import INPUTS
+from tfx_gnn.serving.server.refusals import malformed
+from tfx_gnn.serving.server.served_version import Outputs, ServedVersion
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InputValues:
+    """Some values of a request that are of one kind.
+
+    Attributes:
+        kind: key of `tfx_gnn.serving.server.examples_input.INPUTS`.
+        values: at least one value.
+        places: where each is in the request, for messages.
+    """
+
+    kind: str
+    values: Sequence[Any]
+    places: Sequence[str]
+
+
+class Question(Protocol):
+    """A parsed request."""
+
+    @property
+    def signature_name(self) -> str:
+        """Signature of the model; empty for predictions."""
+        ...
+
+    @property
+    def inputs(self) -> Sequence[InputValues]:
+        """What to answer, in order."""
+        ...
+
+    def response(self, outputs: Outputs, model_name: str, version: int) -> tuple[bytes, dict[str, str]]:
+        """Writes the body of the response, and its headers."""
+        ...
+
+
+def records_of(question: Question, version: ServedVersion, max_examples: int) -> list[bytes]:
+    """Makes the serialized examples of a request.
+
+    Raises:
+        Refusal: if there are none or too many, or a value is not of its kind.
+    """
+    count = sum(len(given.values) for given in question.inputs)
+    if not 1 <= count <= max_examples:
+        raise malformed(
+            f"A request must hold 1 to {max_examples} examples; got {count}. Split it into several requests."
+        )
+    return [record for given in question.inputs for record in INPUTS[given.kind](given.values, given.places, version)]

@@ -1,0 +1,188 @@
+"""The description of the server's routes in OpenAPI's form, and a page of it without scripts."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import tfx_gnn
+from tfx_gnn.serving.server.options import ServerOptions
+
+_PREDICT_EXAMPLE = {"instances": [{"b64": "<base64 of a serialized tf.Example>"}]}
+_GRAPH_EXAMPLE = {
+    "instances": [
+        {
+            "node_sets": {"user": {"age": [31, 42]}, "item": {"price": [9.5]}},
+            "edge_sets": {"buys": {"source": [0, 1], "target": [0, 0]}},
+            "readout": {"seed": 0},
+        }
+    ]
+}
+_INFER_EXAMPLE = {
+    "inputs": [{"name": "examples", "shape": [1], "datatype": "BYTES", "data": [{"b64": "<base64>"}]}],
+}
+_SUMMARIES = {
+    "/v2": "Name, version and extensions of the server",
+    "/v2/health/live": "Whether the process answers",
+    "/v2/health/ready": "Whether it serves a model: 503 before, and while it stops",
+    "/v2/models/{model}": "Inputs, outputs and versions of the model",
+    "/v2/models/{model}/ready": "Whether a version of the model is served",
+    "/v2/models/{model}/infer": "Predictions, in the Open Inference Protocol",
+    "/v1/models/{model}:predict": "Predictions, in TensorFlow Serving's protocol",
+    "/v1/models/{model}/metadata": "Signatures of the model, in TensorFlow Serving's form",
+    "/v1/models/{model}": "States of versions, in TensorFlow Serving's form",
+    "/metrics": "Metrics in Prometheus' form",
+    "/openapi.json": "This description",
+    "/docs": "This description as a page",
+}
+_ERRORS = {
+    "400": "the body or a graph in it does not have the form that the message names",
+    "404": "no such path, model or version",
+    "405": "no such method",
+    "408": "the body did not arrive in time",
+    "413": "the body is too large",
+    "415": "the body is of another type, or compressed",
+    "429": "too many requests wait; `Retry-After` says when to try again",
+    "500": "the server or the model failed",
+    "504": "the response was not ready in time",
+}
+
+
+def openapi_document(options: ServerOptions, routes: Iterable[tuple[str, Collection[str]]]) -> dict[str, Any]:
+    """Describes routes, given their paths and methods, as OpenAPI 3.1."""
+    paths: dict[str, Any] = {}
+    for path, methods in routes:
+        for method in sorted(set(methods) - {"HEAD"}):
+            paths.setdefault(path, {})[method.lower()] = _operation(path, method, options)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": f"Predictions of the model {options.model_name}", "version": tfx_gnn.__version__},
+        "paths": paths,
+        "components": {
+            "schemas": {
+                "Error": {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}},
+                "Predict": _PREDICT_SCHEMA,
+                "Infer": _INFER_SCHEMA,
+            }
+        },
+    }
+
+
+_PREDICT_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "signature_name": {"type": "string", "description": "`embeddings`, or none for predictions."},
+        "instances": {
+            "type": "array",
+            "description": "One for each example: the example, or a graph as an object.",
+            "items": {"type": "object"},
+        },
+        "inputs": {"description": "The same as a list, or under the name of the input, for an answer by output."},
+    },
+}
+_INFER_SCHEMA = {
+    "type": "object",
+    "required": ["inputs"],
+    "properties": {
+        "id": {"type": "string"},
+        "parameters": {"type": "object", "properties": {"signature_name": {"type": "string"}}},
+        "inputs": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 1,
+            "items": {
+                "type": "object",
+                "required": ["name", "shape", "datatype"],
+                "properties": {
+                    "name": {"enum": ["examples", "graphs"]},
+                    "shape": {"type": "array", "items": {"type": "integer"}},
+                    "datatype": {"enum": ["BYTES"]},
+                    "parameters": {"type": "object"},
+                    "data": {"type": "array"},
+                },
+            },
+        },
+        "outputs": {"type": "array", "items": {"type": "object"}},
+    },
+}
+
+
+def _operation(path: str, method: str, options: ServerOptions) -> dict[str, Any]:
+    names = re.findall(r"\{(\w+)\}", path)
+    operation: dict[str, Any] = {
+        "summary": _SUMMARIES[path.replace("/versions/{version}", "")],
+        "responses": {"200": {"description": "the answer"}},
+    }
+    if names:
+        of_names = {"model": options.model_name, "version": "1"}
+        operation["parameters"] = [
+            {
+                "name": name,
+                "in": "path",
+                "required": True,
+                "schema": {"type": "string"},
+                "example": of_names[name],
+            }
+            for name in names
+        ]
+        operation["responses"]["404"] = _error("404")
+    if method == "POST":
+        is_infer = path.endswith("/infer")
+        examples: dict[str, Any] = (
+            {"examples": {"value": _INFER_EXAMPLE}}
+            if is_infer
+            else {"examples": {"value": _PREDICT_EXAMPLE}, "graphs": {"value": _GRAPH_EXAMPLE}}
+        )
+        schema = {"$ref": f"#/components/schemas/{'Infer' if is_infer else 'Predict'}"}
+        operation["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": schema, "examples": examples}},
+        }
+        operation["responses"].update({status: _error(status) for status in _ERRORS})
+    return operation
+
+
+def _error(status: str) -> dict[str, Any]:
+    schema = {"$ref": "#/components/schemas/Error"}
+    return {"description": _ERRORS[status], "content": {"application/json": {"schema": schema}}}
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
+code, pre {{ font: 14px/1.4 ui-monospace, monospace; }}
+pre {{ background: #8882; padding: .7rem; overflow-x: auto; }}
+summary {{ cursor: pointer; }}
+</style></head>
+<body><h1>{title}</h1>
+<p>The same for programs: <a href="/openapi.json">/openapi.json</a>.</p>
+{operations}
+<h2>Errors</h2><dl>{errors}</dl>
+</body></html>
+"""
+
+
+def openapi_page(document: dict[str, Any]) -> str:
+    """Writes a description as HTML that loads nothing else."""
+    operations = [
+        f"<details><summary><code>{method.upper()} {html.escape(path)}</code> {html.escape(operation['summary'])}"
+        f"</summary>{_examples(operation)}</details>"
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+    errors = "".join(f"<dt>{status}</dt><dd>{html.escape(meaning)}</dd>" for status, meaning in _ERRORS.items())
+    return _PAGE.format(title=html.escape(document["info"]["title"]), operations="\n".join(operations), errors=errors)
+
+
+def _examples(operation: dict[str, Any]) -> str:
+    body = operation.get("requestBody")
+    if body is None:
+        return "<p>No body.</p>"
+    shown = [
+        json.dumps(example["value"], indent=1) for example in body["content"]["application/json"]["examples"].values()
+    ]
+    return "".join(f"<pre>{html.escape(text)}</pre>" for text in shown)

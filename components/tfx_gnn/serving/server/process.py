@@ -1,0 +1,116 @@
+"""The process of the server: its start, its log, and its stop without a lost request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+
+import uvicorn
+
+from tfx_gnn.serving.server.app import ModelServer
+from tfx_gnn.serving.server.options import ServerOptions
+
+_KEEP_ALIVE_SECONDS = 75
+"""Longer than the idle time after which load balancers close connections, so that the server is not the first."""
+
+
+def serve_model(model_dir: str, *, options: ServerOptions, started: Callable[[str], None] = print) -> None:
+    """Serves a model over HTTP until SIGTERM or Ctrl-C.
+
+    Args:
+        model_dir: push destination, whose new versions take over when they appear; or a single model.
+        options: how to serve it.
+        started: called with the server's URL once it accepts requests.
+
+    Raises:
+        FileNotFoundError: if there is no model that loads.
+        OSError: if the address is not free.
+    """
+    server = ModelServer(model_dir, options)
+    server.versions.refresh()
+    if not server.versions.served:
+        failures = "".join(f" Version {number}: {message}" for number, message in server.versions.failures.items())
+        raise FileNotFoundError(
+            f"`model_dir` must hold a model that loads; got {model_dir!r} without one. Push a model first, or name "
+            f"another folder.{failures}"
+        )
+    process = ServerProcess(server, options, started)
+    with contextlib.closing(server):
+        asyncio.run(process.serve())
+
+
+class ServerProcess(uvicorn.Server):
+    """uvicorn's server, which watches versions, and is not ready for a while before it stops."""
+
+    def __init__(self, server: ModelServer, options: ServerOptions, started: Callable[[str], None]) -> None:
+        config = uvicorn.Config(
+            server.app,
+            host=options.host,
+            port=options.port,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=math.ceil(options.grace_seconds),
+        )
+        super().__init__(config)
+        self._server, self._options, self._say_started = server, options, started
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serves until it is told to stop."""
+        watching = asyncio.create_task(self._server.watch_versions())
+        try:
+            await super().serve(sockets=[self.config.bind_socket()])
+        finally:
+            watching.cancel()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accepts connections from now on."""
+        await super().startup(sockets)
+        host, port = self.servers[0].sockets[0].getsockname()[:2]
+        self._say_started(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handles signals so that the process ends with exit code 0."""
+        loop = asyncio.get_running_loop()
+        try:
+            loop.add_signal_handler(signal.SIGTERM, self.stop, self._options.drain_seconds)
+            loop.add_signal_handler(signal.SIGINT, self.stop, 0.0)
+        except RuntimeError:
+            pass  # Not the main thread: whoever started it calls `stop`.
+        yield
+
+    def stop(self, drain_seconds: float) -> None:
+        """Reports from now on that the server is not ready, and stops it after some time; at once the second time."""
+        if self._server.is_draining:
+            self.should_exit = True
+            return
+        self._server.is_draining = True
+        asyncio.get_running_loop().call_later(drain_seconds, self._exit)
+
+    def _exit(self) -> None:
+        self.should_exit = True
+
+
+def log_to_stderr(*, access_log: bool) -> None:
+    """Writes the log of this package to stderr: swaps and errors, and a line of JSON for each request if wanted."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    package = logging.getLogger("tfx_gnn.serving.server")
+    package.addHandler(handler)
+    package.setLevel(logging.INFO)
+    if access_log:
+        bare = logging.StreamHandler(sys.stderr)
+        bare.setFormatter(logging.Formatter("%(message)s"))
+        logger = logging.getLogger("tfx_gnn.access")
+        logger.addHandler(bare)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False

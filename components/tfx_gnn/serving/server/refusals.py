@@ -1,0 +1,31 @@
+"""Requests that get no prediction: the HTTP status, the reason as metrics count it, and the message."""
+
+from __future__ import annotations
+
+import reprlib
+
+
+class Refusal(Exception):  # noqa: N818 - it is a response as well.
+    """A request that is answered by an error.
+
+    Attributes:
+        status: HTTP status code.
+        reason: short name of the rule, a label of the metric `tfx_gnn_refusals_total`.
+        message: what is wrong with which value, and what to do.
+        retry_after: seconds after which the same request may succeed; None if it never will.
+    """
+
+    def __init__(self, status: int, reason: str, message: str, *, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.status, self.reason, self.message, self.retry_after = status, reason, message, retry_after
+
+
+def malformed(message: str) -> Refusal:
+    """Makes the refusal of a request that does not have the form of its protocol or of the model's examples."""
+    return Refusal(400, "malformed", message)
+
+
+def shown(value: object) -> str:
+    """Writes a value of a request for a message, in at most about a hundred characters."""
+    text = reprlib.repr(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."

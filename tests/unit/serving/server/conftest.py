@@ -1,0 +1,117 @@
+"""Servers in this process, for the toy classifier of `tests/unit/conftest.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import http.client
+import json
+import os
+import queue
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from tfx_gnn.serving.server.app import ModelServer
+from tfx_gnn.serving.server.options import ServerOptions
+from tfx_gnn.serving.server.process import ServerProcess
+
+TOY_SCHEMA = """
+node_sets { key: "item" value {
+  features { key: "#id" value { dtype: DT_STRING } }
+  features { key: "x" value { dtype: DT_FLOAT } } } }
+node_sets { key: "_readout" value {} }
+edge_sets { key: "_readout/seed" value { source: "item" target: "_readout" } }
+"""
+TOY_TASK = {"format_version": 1, "task": {}, "label_keys": [], "roots": ["seed"], "tensor_inputs": {}}
+
+
+@dataclasses.dataclass
+class Reply:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Client:
+    """A server in a thread, and a connection for each request to it."""
+
+    def __init__(self, server: ModelServer, process: ServerProcess, port: int, loop: asyncio.AbstractEventLoop) -> None:
+        self.server, self.process, self.port, self.loop = server, process, port, loop
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+
+    def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Reply:
+        content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        with contextlib.closing(self.connect()) as connection:
+            connection.request(method, path, content, dict(headers or {}))
+            response = connection.getresponse()
+            found = {name.lower(): value for name, value in response.getheaders()}
+            return Reply(response.status, found, response.read())
+
+    def stop(self, drain_seconds: float = 0.0) -> None:
+        self.loop.call_soon_threadsafe(self.process.stop, drain_seconds)
+
+
+@contextlib.contextmanager
+def _serve(model_dir: str, **options: Any) -> Iterator[Client]:
+    """Serves a folder on a free port."""
+    chosen = ServerOptions(port=0, model_name="toy", poll_seconds=3600.0, **options)
+    server = ModelServer(model_dir, chosen)
+    server.versions.refresh()
+    urls: queue.Queue[str] = queue.Queue()
+    process = ServerProcess(server, chosen, urls.put)
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_until_complete, args=(process.serve(),))
+    thread.start()
+    client = Client(server, process, int(urls.get(timeout=60).rpartition(":")[2]), loop)
+    try:
+        yield client
+    finally:
+        client.stop()
+        thread.join(timeout=60)
+        assert not thread.is_alive()
+        server.close()
+        loop.close()
+
+
+@pytest.fixture(scope="session")
+def serve() -> Callable[..., contextlib.AbstractContextManager[Client]]:
+    """Serves a folder with some options."""
+    return _serve
+
+
+@pytest.fixture(scope="session")
+def make_version(toy_model_dir: str) -> Callable[[str, int], str]:
+    """Adds a version of the toy classifier to a folder, as a push does."""
+
+    def make(folder: str, version: int) -> str:
+        place = f"{folder}/{version}"
+        shutil.copytree(f"{toy_model_dir}/Format-Serving", place)
+        extra = f"{place}/assets.extra"
+        os.makedirs(extra)
+        with open(f"{extra}/graph_schema.pbtxt", "w") as file:
+            file.write(TOY_SCHEMA)
+        with open(f"{extra}/served_task.json", "w") as file:
+            json.dump(TOY_TASK, file)
+        return place
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def toy_server(make_version: Callable[[str, int], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A server of one version, for the whole session: tests only ask it."""
+    folder = str(tmp_path_factory.mktemp("toy_server"))
+    make_version(folder, 3)
+    with _serve(folder, max_delay_ms=0.0, max_examples=4, max_body_bytes=100_000) as client:
+        yield client

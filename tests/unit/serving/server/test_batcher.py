@@ -1,0 +1,114 @@
+"""Which requests share a call of the model."""
+
+import asyncio
+import threading
+
+import pytest
+
+from tfx_gnn.serving.server.batcher import Batcher
+from tfx_gnn.serving.server.metrics import ServerMetrics
+from tfx_gnn.serving.server.options import ServerOptions
+from tfx_gnn.serving.server.refusals import Refusal, malformed
+
+
+class Signature:
+    """Answers a request by its records, and notes what it is called with; the first calls may be held."""
+
+    def __init__(self, *, is_batched=True, is_held=False):
+        self.is_batched = is_batched
+        self.calls = []
+        self.go_on = threading.Event()
+        if not is_held:
+            self.go_on.set()
+
+    def answer(self, requests):
+        self.calls.append(requests)
+        self.go_on.wait(60)
+        if any(b"broken" in request for request in requests):
+            raise RuntimeError("broken")
+        return [malformed("bad") if b"bad" in request else {"x": request} for request in requests]
+
+
+def run(asking, **options):
+    async def ask_all():
+        batcher = Batcher(ServerOptions(**options), ServerMetrics())
+        try:
+            return await asking(batcher)
+        finally:
+            batcher.close()
+
+    return asyncio.run(ask_all())
+
+
+def gather(signature, *requests, **options):
+    return run(
+        lambda batcher: asyncio.gather(
+            *(batcher.ask(signature, list(request)) for request in requests), return_exceptions=True
+        ),
+        **options,
+    )
+
+
+def test_requests_share_calls_of_at_most_the_batch_size():
+    signature = Signature()
+
+    answers = gather(signature, [b"a"], [b"b", b"c"], [b"d"], [b"e"], max_batch_size=3, max_delay_ms=20.0)
+
+    assert [answer["x"] for answer in answers] == [[b"a"], [b"b", b"c"], [b"d"], [b"e"]]
+    assert signature.calls == [[[b"a"], [b"b", b"c"]], [[b"d"], [b"e"]]]
+
+
+def test_larger_request_is_answered_alone():
+    signature = Signature()
+
+    gather(signature, [b"a"], [b"b", b"c", b"d"], [b"e"], max_batch_size=2, max_delay_ms=20.0)
+
+    assert sorted(map(len, signature.calls)) == [1, 1, 1]
+
+
+def test_signatures_whose_requests_cannot_share_calls_get_one_each():
+    signature = Signature(is_batched=False)
+
+    gather(signature, [b"a"], [b"b"], max_delay_ms=60_000.0)
+
+    assert sorted(signature.calls) == [[[b"a"]], [[b"b"]]]
+
+
+def test_requests_that_wait_for_a_thread_share_the_next_call():
+    signature = Signature(is_held=True)
+
+    async def ask(batcher):
+        first = asyncio.ensure_future(batcher.ask(signature, [b"a"]))
+        await asyncio.sleep(0)
+        others = [asyncio.ensure_future(batcher.ask(signature, [name])) for name in (b"b", b"c")]
+        await asyncio.sleep(0)
+        signature.go_on.set()
+        await asyncio.gather(first, *others)
+
+    run(ask, max_delay_ms=0.0, num_model_threads=1)
+
+    assert signature.calls == [[[b"a"]], [[b"b"], [b"c"]]]
+
+
+def test_refused_request_fails_alone_and_an_error_fails_its_call():
+    signature = Signature()
+
+    good, bad = gather(signature, [b"a"], [b"bad"], max_delay_ms=20.0)
+    (broken,) = gather(signature, [b"broken"])
+
+    assert good == {"x": [b"a"]}
+    assert isinstance(bad, Refusal)
+    assert isinstance(broken, RuntimeError)
+
+
+def test_request_that_is_cancelled_leaves_the_queue():
+    signature = Signature()
+
+    async def ask(batcher):
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(batcher.ask(signature, [b"late"]), 0.01)
+        return await asyncio.gather(*(batcher.ask(signature, [name]) for name in (b"a", b"b")))
+
+    run(ask, max_batch_size=2, max_delay_ms=60_000.0)
+
+    assert signature.calls == [[[b"a"], [b"b"]]]
