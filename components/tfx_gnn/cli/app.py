@@ -13,6 +13,7 @@ from tfx_gnn.cli import (
     check_tpu_verb,
     check_verb,
     example_verbs,
+    explain_verb,
     model_verbs,
     options_verb,
     plan_verb,
@@ -54,6 +55,7 @@ _VERBS = {
         model_verbs.skew,
         model_verbs.push,
         model_verbs.predict,
+        explain_verb.explain,
     ),
     "Kubeflow Pipelines and Vertex AI": (
         service_verbs.submit,

@@ -1,3 +1,7 @@
+from tfx_gnn.serving.explanation import EdgeWeight as EdgeWeight
+from tfx_gnn.serving.explanation import Explainer as Explainer
+from tfx_gnn.serving.explanation import Explanation as Explanation
+from tfx_gnn.serving.explanation import NodeWeight as NodeWeight
 from tfx_gnn.serving.model_interface import SERVING_SIGNATURE as SERVING_SIGNATURE
 from tfx_gnn.serving.prediction import Prediction as Prediction
 from tfx_gnn.serving.prediction import ServingModel as ServingModel

@@ -124,6 +124,12 @@ class ServingModel:
             )
         self._call: Any = found
 
+    @property
+    def signatures(self) -> Mapping[str, Any]:
+        """All signatures by name, as TensorFlow loads them."""
+        signatures: Mapping[str, Any] = self._loaded.signatures
+        return signatures
+
     def __call__(self, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
         """Runs the model on a batch of requests.
 

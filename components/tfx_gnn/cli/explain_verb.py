@@ -1,0 +1,114 @@
+"""The command `explain`: what predictions rest on."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from tfx_gnn.cli import arguments
+from tfx_gnn.io.progress import progress
+
+if TYPE_CHECKING:
+    from tfx_gnn.serving.explanation import EdgeWeight, Explanation, NodeWeight
+
+
+def explain(
+    *,
+    model_dir: Annotated[
+        str, arguments.folder("A push destination (its newest version is used), a trained model, or a SavedModel.")
+    ],
+    examples: Annotated[
+        str,
+        typer.Option(
+            help="Raw graph tf.Examples: a TFRecord file, or the folder of a split such as examples/Split-test.",
+            show_default=False,
+            metavar="PATH",
+        ),
+    ],
+    limit: Annotated[int, typer.Option(help="Examples to explain; 0 for all.", min=0)] = 5,
+    target: Annotated[
+        str,
+        typer.Option(
+            help="Class to explain, or position of an output or a candidate, from 0.",
+            show_default="what is predicted",
+            metavar="CLASS",
+        ),
+    ] = "",
+    task: Annotated[str, typer.Option(help="Task to explain, in a model of several.", show_default=False)] = "",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="'gradients' needs a model trained with `--explanation-steps`; 'occlusion' removes one edge at a time "
+            "and works for every model; 'auto' takes gradients if the model has them."
+        ),
+    ] = "auto",
+    top: Annotated[int, typer.Option(help="Edges and nodes to show of each example; JSON has all.", min=1)] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, not tables.")] = False,
+) -> None:
+    """Say which edges, nodes and features carried each prediction; needs only TensorFlow."""
+    from tfx_gnn.serving.explanation import Explainer
+    from tfx_gnn.serving.prediction import read_records
+    from tfx_gnn.serving.versions import resolve_saved_model
+
+    saved_model_dir = resolve_saved_model(model_dir)
+    records = list(itertools.islice(read_records(examples), limit or None))
+    if not records:
+        raise ValueError(
+            f"`examples` must hold at least one example; got none in {examples!r}. Choose another split or file, or "
+            "make the examples again."
+        )
+    explainer = Explainer(saved_model_dir, method=method, task=task)
+    explanations = []
+    with progress("explaining", unit="examples") as advance:
+        for explanation in explainer.explain(records, target=target or None):
+            explanations.append(explanation)
+            advance()
+    for explanation in explanations:
+        if as_json:
+            typer.echo(json.dumps(explanation.plain(), ensure_ascii=False))
+        else:
+            _show(explanation, top)
+    if not as_json:
+        arguments.console.print(f"explained by {explanations[0].method}: {saved_model_dir}", markup=False)
+
+
+def _show(explanation: Explanation, top: int) -> None:
+    """Prints the largest weights of one explanation."""
+    subject = "" if explanation.id is None else f"{explanation.id}: "
+    table = Table(
+        "edges", "weight", "nodes", "weight", "features", "weight",
+        title=f"{subject}{explanation.target_name}, {explanation.value:.4f}; without edges "
+        f"{explanation.value_without_edges:.4f}",
+        title_justify="left",
+    )  # fmt: skip
+    rows = itertools.zip_longest(
+        [(_edge(one), one.weight) for one in explanation.edges[:top] if one.weight],
+        [(_node(one), one.weight) for one in explanation.nodes[:top] if one.weight],
+        [(key.removeprefix("nodes/"), weight) for key, weight in explanation.features.items() if weight][:top],
+        fillvalue=("", None),
+    )
+    for row in rows:
+        table.add_row(*(text for name, weight in row for text in (name, _number(weight))))
+    arguments.console.print(table)
+    for warning in explanation.warnings:
+        arguments.console.print(f"Warning: {warning}", markup=False)
+
+
+def _number(weight: Any) -> str:
+    return "" if weight is None else f"{weight:+.4f}"
+
+
+def _edge(one: EdgeWeight) -> str:
+    source, target = (
+        index if own_id is None else own_id
+        for index, own_id in ((one.source, one.source_id), (one.target, one.target_id))
+    )
+    return f"{one.edge_set}: {source} -> {target}"
+
+
+def _node(one: NodeWeight) -> str:
+    return f"{one.node_set} {one.index if one.id is None else one.id}"
