@@ -12,6 +12,7 @@ import tfx_gnn
 from tfx_gnn.cli import (
     check_tpu_verb,
     check_verb,
+    embed_verb,
     example_verbs,
     explain_verb,
     model_verbs,
@@ -56,6 +57,7 @@ _VERBS = {
         model_verbs.push,
         model_verbs.predict,
         explain_verb.explain,
+        embed_verb.embed,
     ),
     "Kubeflow Pipelines and Vertex AI": (
         service_verbs.submit,

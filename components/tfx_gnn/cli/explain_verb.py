@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -13,7 +13,7 @@ from tfx_gnn.cli import arguments
 from tfx_gnn.io.progress import progress
 
 if TYPE_CHECKING:
-    from tfx_gnn.serving.explanation import EdgeWeight, Explanation, NodeWeight
+    from tfx_gnn.serving.explanation import Explanation
 
 
 def explain(
@@ -48,6 +48,9 @@ def explain(
     ] = "auto",
     top: Annotated[int, typer.Option(help="Edges and nodes to show of each example; JSON has all.", min=1)] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, not tables.")] = False,
+    page: Annotated[
+        str, typer.Option(help="Also write a page that draws the graphs.", show_default=False, metavar="FILE")
+    ] = "",
 ) -> None:
     """Say which edges, nodes and features carried each prediction; needs only TensorFlow."""
     from tfx_gnn.serving.explanation import Explainer
@@ -67,6 +70,11 @@ def explain(
         for explanation in explainer.explain(records, target=target or None):
             explanations.append(explanation)
             advance()
+    if page:
+        from tfx_gnn.reports.explanation_page import render_explanation_page
+        from tfx_gnn.reports.report_page import write_page
+
+        write_page(render_explanation_page(records, explanations, explainer.edge_ends, model=saved_model_dir), page)
     for explanation in explanations:
         if as_json:
             typer.echo(json.dumps(explanation.plain(), ensure_ascii=False))
@@ -74,10 +82,14 @@ def explain(
             _show(explanation, top)
     if not as_json:
         arguments.console.print(f"explained by {explanations[0].method}: {saved_model_dir}", markup=False)
+        if page:
+            arguments.say_written(page=page)
 
 
 def _show(explanation: Explanation, top: int) -> None:
     """Prints the largest weights of one explanation."""
+    from tfx_gnn.reports.explanation_texts import weight_rows, weight_text
+
     subject = "" if explanation.id is None else f"{explanation.id}: "
     table = Table(
         "edges", "weight", "nodes", "weight", "features", "weight",
@@ -85,30 +97,8 @@ def _show(explanation: Explanation, top: int) -> None:
         f"{explanation.value_without_edges:.4f}",
         title_justify="left",
     )  # fmt: skip
-    rows = itertools.zip_longest(
-        [(_edge(one), one.weight) for one in explanation.edges[:top] if one.weight],
-        [(_node(one), one.weight) for one in explanation.nodes[:top] if one.weight],
-        [(key.removeprefix("nodes/"), weight) for key, weight in explanation.features.items() if weight][:top],
-        fillvalue=("", None),
-    )
-    for row in rows:
-        table.add_row(*(text for name, weight in row for text in (name, _number(weight))))
+    for row in weight_rows(explanation, top):
+        table.add_row(*(text for name, weight in row for text in (name, weight_text(weight))))
     arguments.console.print(table)
     for warning in explanation.warnings:
         arguments.console.print(f"Warning: {warning}", markup=False)
-
-
-def _number(weight: Any) -> str:
-    return "" if weight is None else f"{weight:+.4f}"
-
-
-def _edge(one: EdgeWeight) -> str:
-    source, target = (
-        index if own_id is None else own_id
-        for index, own_id in ((one.source, one.source_id), (one.target, one.target_id))
-    )
-    return f"{one.edge_set}: {source} -> {target}"
-
-
-def _node(one: NodeWeight) -> str:
-    return f"{one.node_set} {one.index if one.id is None else one.id}"

@@ -11,7 +11,6 @@ Two methods say what a prediction rests on:
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,7 +22,7 @@ from tfx_gnn.graph.graph_constants import CONTEXT, EDGES, NODES
 from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.example_edges import ExampleGraph, without_edges
 from tfx_gnn.serving.model_interface import read_served_task
-from tfx_gnn.serving.prediction import ServingModel, as_text
+from tfx_gnn.serving.prediction import ServingModel, as_text, batches_of
 
 AUTO, GRADIENTS, OCCLUSION = "auto", "gradients", "occlusion"
 METHODS = (AUTO, GRADIENTS, OCCLUSION)
@@ -124,6 +123,10 @@ class Explainer:
         method: "gradients", "occlusion", or "auto" for gradients if the model has the signature, else occlusion.
         task: name of the task to explain; needed if the model has several.
 
+    Attributes:
+        method: "gradients" or "occlusion".
+        edge_ends: node sets at the source and the target, by edge set, as the model declares them.
+
     Raises:
         ValueError: if the method is unknown or the model lacks its signature, or there is no such task.
     """
@@ -133,7 +136,7 @@ class Explainer:
             raise ValueError(f"`method` must be one of {list(METHODS)}; got {method!r}. 'auto' takes what there is.")
         self._model = ServingModel(saved_model_dir)
         served = read_served_task(saved_model_dir)
-        self._ends = {} if served is None else served.edge_ends
+        self.edge_ends: Mapping[str, Sequence[str]] = {} if served is None else served.edge_ends
         tasks = sorted(served.task["tasks"]) if served is not None and "tasks" in served.task else [""]
         if task not in tasks:
             raise ValueError(
@@ -170,8 +173,7 @@ class Explainer:
             tf.errors.InvalidArgumentError: if a record is not a graph tf.Example of the model's schema.
         """
         position = self._position(target)
-        stream = iter(records)
-        while batch := list(itertools.islice(stream, batch_size)):
+        for batch in batches_of(records, batch_size):
             if self.method == GRADIENTS:
                 yield from self._by_gradients(batch, position)
             else:
@@ -202,7 +204,7 @@ class Explainer:
             yield self._of_outputs({name: values[row] for name, values in outputs.items()}, example)
 
     def _of_outputs(self, row: _Outputs, example: tf.train.Example) -> Explanation:
-        graph = ExampleGraph.of(example, self._ends)
+        graph = ExampleGraph.of(example, self.edge_ends)
         features: dict[str, float] = {}
         of_nodes: dict[str, dict[str, npt.NDArray[np.float32]]] = {}
         for key in row:
@@ -256,7 +258,7 @@ class Explainer:
         outputs = self._ask([record])
         row = {name: values[0] for name, values in outputs.items()}
         target = self._check_target(row, position)
-        graph = ExampleGraph.of(example, self._ends)
+        graph = ExampleGraph.of(example, self.edge_ends)
         value = float(explained_values(outputs, [target])[0])
         nodes = [
             (name, index, touching)

@@ -123,6 +123,7 @@ TRAINING_REFERENCE_FOLDER = "training_reference"
 """Folder in a model run with the SavedModel of what training saw."""
 
 _FORMAT_VERSION = 1
+_ADDED_LATER = ("classes", "edge_ends", "embedding_dimensions", "embedding_normalization")
 
 
 def tensor_input_name(key: str) -> str:
@@ -148,8 +149,11 @@ class ServedTask:
             empty if there is no such signature.
         classes: names of the classes in the order of the logits, by task name ("" for a single task); empty for other
             tasks, and for models of earlier versions.
-        edge_ends: node sets at the source and the target, by edge set; without auxiliary edge sets, and empty for
-            models of earlier versions.
+        edge_ends: node sets at the source and the target, by edge set; without auxiliary edge sets other than
+            readouts, and empty for models of earlier versions.
+        embedding_dimensions: widths of the embeddings by output of the signature `embeddings`; empty if there is none,
+            and for models of earlier versions.
+        embedding_normalization: "l2" if the embeddings have length 1, else "none".
     """
 
     task: dict[str, Any]
@@ -158,6 +162,8 @@ class ServedTask:
     tensor_inputs: dict[str, str]
     classes: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     edge_ends: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    embedding_dimensions: dict[str, int] = dataclasses.field(default_factory=dict)
+    embedding_normalization: str = "none"
 
 
 def write_served_task(served: ServedTask, saved_model_dir: str) -> None:
@@ -183,7 +189,7 @@ def read_served_task(saved_model_dir: str) -> ServedTask | None:
     missing = [
         field.name
         for field in dataclasses.fields(ServedTask)
-        if field.name not in content and field.default_factory is dataclasses.MISSING
+        if field.name not in content and field.name not in _ADDED_LATER
     ]
     if missing:
         raise ValueError(f"`{path}` must have the fields of a served task; got none for {missing}. Export again.")
@@ -192,6 +198,5 @@ def read_served_task(saved_model_dir: str) -> ServedTask | None:
         label_keys=tuple(content["label_keys"]),
         roots=tuple(content["roots"]),
         tensor_inputs=content["tensor_inputs"],
-        classes=content.get("classes", {}),
-        edge_ends=content.get("edge_ends", {}),
+        **{name: content[name] for name in _ADDED_LATER if name in content},
     )

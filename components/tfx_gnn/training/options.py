@@ -35,6 +35,8 @@ OPTIMIZERS = ("adam", ADAMW, "sgd", "momentum", "rmsprop", "adagrad")
 CONSTANT, LINEAR, COSINE, EXPONENTIAL, STEP = "constant", "linear", "cosine", "exponential", "step"
 SCHEDULES = (CONSTANT, LINEAR, COSINE, EXPONENTIAL, STEP)
 
+EMBEDDING_NORMALIZATIONS = ("none", "l2")
+
 _FINAL_SHARE = 0.01
 _VALIDATION = "val_"
 
@@ -231,6 +233,8 @@ class ExportOptions:
         explanation_steps: points of each integral of a further signature, `explanations`, which returns the edges and
             features that carried a prediction, at the price of a model and its gradient for each of twice this number;
             16 are usually enough. 0: no such signature. Not for batching "ego".
+        embedding_normalization: "l2" scales the vectors of signature `embeddings` to length 1, so that inner products
+            are cosines; "none" leaves them as the network makes them. Predictions do not change.
         allow_unsafe_operations: whether to export a model even if it contains operations that abort a
             multi-threaded server, in versions of TensorFlow where they do: see
             `tfx_gnn.training.export.unsafe_operations`.
@@ -238,9 +242,11 @@ class ExportOptions:
 
     raw_tensor_signature: bool = False
     explanation_steps: int = 0
+    embedding_normalization: str = choice_option("none", EMBEDDING_NORMALIZATIONS)
     allow_unsafe_operations: bool = False
 
     def __post_init__(self) -> None:
+        check_choices(self)
         _check_least("explanation_steps", self.explanation_steps, 0)
 
 

@@ -60,12 +60,13 @@ class RequestForm:
         return cls(spec=spec, label_keys=tuple(sorted(keys[0] - keys[1])), roots=roots)
 
     def edge_ends(self) -> dict[str, list[str]]:
-        """Returns the node sets at the source and the target of each edge set that is not auxiliary."""
+        """Returns the node sets at the source and the target of each edge set, except auxiliary ones but readouts."""
         ends = {name: edge_set.adjacency_spec for name, edge_set in self.spec.edge_sets_spec.items()}
         return {
             name: [adjacency.source_name, adjacency.target_name]
             for name, adjacency in sorted(ends.items())
-            if get_aux_type_prefix(name) is None and isinstance(adjacency, AdjacencySpec)
+            if isinstance(adjacency, AdjacencySpec)
+            and (get_aux_type_prefix(name) is None or name.startswith(f"{READOUT_NODE_SET}/"))
         }
 
     def checks(self, raw: GraphTensor) -> list[tf.Operation]:

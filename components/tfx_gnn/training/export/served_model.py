@@ -109,6 +109,7 @@ class ServedModel(tf.Module):
         trees: EgoTrees | None = None,
         raw_tensor_signature: bool = False,
         explanation_steps: int = 0,
+        embedding_normalization: str = "none",
         allow_unsafe_operations: bool = False,
     ) -> None:
         """Assembles the model.
@@ -126,6 +127,7 @@ class ServedModel(tf.Module):
             trees: form of the sampled trees that the model gets; None: it gets whole graphs.
             raw_tensor_signature: whether to add the signature `tensors`.
             explanation_steps: points of each integral of the signature `explanations`; 0: no such signature.
+            embedding_normalization: "l2" to scale embeddings to length 1, or "none".
             allow_unsafe_operations: whether to export operations that abort a multi-threaded server.
         """
         super().__init__(name="served_model")
@@ -154,7 +156,8 @@ class ServedModel(tf.Module):
         def embedded(raw: GraphTensor) -> dict[str, tf.Tensor]:
             assert embeddings is not None
             graph = batch_of(raw)
-            return {**_embedding_outputs(embeddings(graph, training=False), graph), **form.ids(raw)}
+            found = embeddings(graph, training=False)
+            return {**_embedding_outputs(found, graph, embedding_normalization), **form.ids(raw)}
 
         def explained(prefix: str, raw: GraphTensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
             served = functools.partial(_served_part, model, objective, prefix)
@@ -190,12 +193,10 @@ class ServedModel(tf.Module):
             label_keys=form.label_keys,
             roots=form.roots,
             tensor_inputs=names,
-            classes={
-                name: [class_name.decode("utf-8", "replace") for class_name in part.class_names]
-                for name, part in objective.parts.items()
-                if part.class_names
-            },
+            classes=_class_names(objective),
             edge_ends=form.edge_ends(),
+            embedding_dimensions=_embedding_dimensions(embeddings),
+            embedding_normalization=embedding_normalization,
         )
 
     def save(self, saved_model_dir: str) -> None:
@@ -308,11 +309,26 @@ def _of_tensors(
     return tf.function(answer, input_signature=[inputs]), names
 
 
-def _embedding_outputs(found: Mapping[str, tf.Tensor], graph: GraphTensor) -> dict[str, tf.Tensor]:
+def _embedding_dimensions(embeddings: tf_keras.Model | None) -> dict[str, int]:
+    return {} if embeddings is None else {name: int(one.shape[-1]) for name, one in sorted(embeddings.output.items())}
+
+
+def _class_names(objective: Objective) -> dict[str, list[str]]:
+    """Returns the names of the classes by task."""
+    return {
+        name: [class_name.decode("utf-8", "replace") for class_name in part.class_names]
+        for name, part in objective.parts.items()
+        if part.class_names
+    }
+
+
+def _embedding_outputs(found: Mapping[str, tf.Tensor], graph: GraphTensor, normalization: str) -> dict[str, tf.Tensor]:
     """Makes float32 outputs with one row per example, whatever the dtype of the network."""
     outputs = {}
     for name, values in found.items():
         values = tf.cast(values, tf.float32)
+        if normalization == "l2":
+            values = tf.math.l2_normalize(values, axis=-1)
         if name.endswith(_PAIR_EMBEDDINGS):
             outputs[name] = pad_candidates(values, graph.node_sets[READOUT_NODE_SET].sizes, 0.0)
             continue

@@ -19,6 +19,7 @@ from tfx_gnn.graph.ops.edge_edits import mask_edges
 from tfx_gnn.graph.ops.gates import Gates, gated
 from tfx_gnn.models.tasks import GraphRegression, LinkPrediction, MultiTask, NodeClassification
 from tfx_gnn.serving.explanation import Explainer
+from tfx_gnn.serving.model_interface import read_served_task
 from tfx_gnn.training.export.explanations import explain_graph
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 from tfx_gnn.transform.transform_layer import without_reserved_features
@@ -155,7 +156,7 @@ def saved_model_dir(task_graphs: Any, tmp_path_factory: pytest.TempPathFactory) 
     schema = task_graphs.NODE_SCHEMA.replace('"shape" value { dtype: DT_INT64 }', '"shape" value { dtype: DT_FLOAT }')
     folder = str(tmp_path_factory.mktemp("two") / "model")
     with libraries_traced_as_written():
-        task_graphs.export(folder, MultiTask(tasks=tasks), schema, explanation_steps=4)
+        task_graphs.export(folder, MultiTask(tasks=tasks), schema, explanation_steps=4, embedding_normalization="l2")
     return str(Path(folder) / "Format-Serving")
 
 
@@ -173,6 +174,24 @@ def test_each_task_of_several_has_a_signature(
     assert {node.id: round(node.weight, 4) for node in shape.nodes} == {"a0": 0.5, "a1": 0.25}
     assert color.features == {"nodes/item.x": pytest.approx(1.0)}
     assert [(edge.source_id, edge.target_id, edge.weight) for edge in color.edges] == [("a0", "a1", 0.0)]
+
+
+def test_the_export_declares_its_classes_edges_and_normalized_embeddings(
+    saved_model_dir: str, task_graphs: Any, make_record: Callable[..., bytes]
+) -> None:
+    served = read_served_task(saved_model_dir)
+    signature = tf.saved_model.load(saved_model_dir).signatures["embeddings"]
+    record = make_record(task_graphs.NODE_EXAMPLES[0])
+
+    assert served is not None
+    assert (served.classes, served.edge_ends) == (
+        {"color": ["0", "1"]},
+        {"_readout/seed": ["item", "_readout"], "link": ["item", "item"]},
+    )
+    assert served.embedding_normalization == "l2"
+    assert served.embedding_dimensions == {"color/embedding": 2, "shape/embedding": 2}
+    found = signature(examples=tf.constant([record]))
+    np.testing.assert_allclose(found["color/embedding"], [[0.5**0.5, -(0.5**0.5)]], rtol=1e-5)
 
 
 def test_a_task_among_several_must_be_named(saved_model_dir: str) -> None:
