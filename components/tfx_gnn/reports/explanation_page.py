@@ -33,8 +33,8 @@ def render_explanation_page(
     """
     script = page_script("subgraph.js")
     titles = [_title(one, number) for number, one in enumerate(explanations)]
-    graphs = []
-    notes = []
+    graphs: list[dict[str, Any]] = []
+    notes: list[str] = []
     for title, record, one in zip(titles, records, explanations, strict=True):
         example = tf.train.Example.FromString(record)
         graph = ExampleGraph.of(example, ends)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tfx_gnn.serving.explanation import EdgeWeight, Explanation, NodeWeight
@@ -30,9 +30,8 @@ def _node_text(one: NodeWeight) -> str:
 
 def weight_rows(explained: Explanation, most: int) -> list[tuple[tuple[str, float | None], ...]]:
     """Arranges the largest weights of edges, nodes and features side by side; weights of 0 are left out."""
-    columns: list[list[tuple[str, float | None]]] = [
-        [(_edge_text(edge), edge.weight) for edge in explained.edges[:most] if edge.weight],
-        [(_node_text(node), node.weight) for node in explained.nodes[:most] if node.weight],
-        [(key.removeprefix("nodes/"), weight) for key, weight in explained.features.items() if weight][:most],
-    ]
-    return list(itertools.zip_longest(*columns, fillvalue=("", None)))
+    edges = [(_edge_text(edge), edge.weight) for edge in explained.edges[:most] if edge.weight]
+    nodes = [(_node_text(node), node.weight) for node in explained.nodes[:most] if node.weight]
+    features = [(key.removeprefix("nodes/"), weight) for key, weight in explained.features.items() if weight]
+    nothing: Any = ("", None)
+    return list(itertools.zip_longest(edges, nodes, features[:most], fillvalue=nothing))

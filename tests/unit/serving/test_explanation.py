@@ -128,7 +128,9 @@ def test_the_command_prints_tables_or_json(saved_model_dir: str, record: bytes, 
         file.write(record)
     arguments = ["explain", "--model-dir", saved_model_dir, "--examples", examples]
 
-    shown = CliRunner().invoke(app, [*arguments, "--top", "1"], env={"COLUMNS": "120"})
+    page = tmp_path / "page.html"
+
+    shown = CliRunner().invoke(app, [*arguments, "--top", "1", "--page", str(page)], env={"COLUMNS": "120"})
     plain = CliRunner().invoke(app, [*arguments, "--json"])
 
     assert shown.exit_code == plain.exit_code == 0, shown.output + plain.output
@@ -143,3 +145,6 @@ def test_the_command_prints_tables_or_json(saved_model_dir: str, record: bytes, 
             strict=True,
         )
     )
+    drawn = page.read_text()
+    assert '"weights": [1.0, 4.0, -2.0]' in drawn
+    assert "The value is 3.0000, and 0.0000 without edges." in drawn
