@@ -67,7 +67,9 @@ def export_network(name: str, folder: str, **hyperparameters: Any) -> str:
         ServedModel(
             raw_spec=create_graph_spec_from_schema_pb(_schema(_ID)),
             transformed_spec=raw,
-            transform=SavedGraphTransform(_write_identity_transform(os.path.join(folder, "transform_graph"))),
+            transform=SavedGraphTransform(
+                write_identity_transform(os.path.join(folder, "transform_graph"), _SCHEMA % _ID)
+            ),
             model=model,
             objective=objective,
         ).save(saved_model_dir)
@@ -127,13 +129,21 @@ def _schema(ids: str) -> GraphSchema:
     return text_format.Parse(_SCHEMA % ids, GraphSchema())
 
 
-def _write_identity_transform(folder: str) -> str:
-    """Writes a TransformGraph that changes nothing."""
+def write_identity_transform(folder: str, schema_text: str) -> str:
+    """Writes a TransformGraph that changes nothing.
+
+    Args:
+        folder: absent folder.
+        schema_text: the graph schema as text.
+
+    Returns:
+        The folder.
+    """
     os.makedirs(os.path.join(folder, "metadata"))
     with open(os.path.join(folder, "metadata", "graph_schema.pbtxt"), "w", encoding="utf-8") as file:
-        file.write(_SCHEMA % _ID)
+        file.write(schema_text)
     specs: dict[str, tf.TypeSpec] = {}
-    for one_set in graph_layout(_schema(_ID)).sets:
+    for one_set in graph_layout(text_format.Parse(schema_text, GraphSchema())).sets:
         for column in one_set.features:
             specs[column.key] = tf.RaggedTensorSpec([None, None, *column.shape], column.dtype, ragged_rank=1)
         for key in one_set.structure_keys:

@@ -12,7 +12,9 @@ import tfx_gnn
 from tfx_gnn.cli import (
     check_tpu_verb,
     check_verb,
+    embed_verb,
     example_verbs,
+    explain_verb,
     model_verbs,
     options_verb,
     plan_verb,
@@ -57,6 +59,8 @@ _VERBS = {
         model_verbs.infer,
         model_verbs.predict,
         serve_verb.serve,
+        explain_verb.explain,
+        embed_verb.embed,
     ),
     "Kubeflow Pipelines and Vertex AI": (
         service_verbs.submit,

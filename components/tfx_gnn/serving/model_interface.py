@@ -33,6 +33,38 @@ TENSORS_SIGNATURE = "tensors"
 Its inputs are the keys of `tfx_gnn.graph.codec.flat_tensors`, as written by `tensor_input_name`.
 """
 
+EXPLANATIONS_SIGNATURE = "explanations"
+"""Signature that says what each prediction rests on; for several tasks, "<task>/" precedes the name. It is optional.
+
+Its inputs are `EXAMPLES_INPUT` and `TARGET_INPUT`. Beside those below, its outputs are "edges/<edge set>", "nodes/<node
+set>.<feature>", "edges/<edge set>.<feature>" and "context/<feature>": float32, shape [n, most items], or [n] for the
+context; 0 pads rows. Items are in the order of the example.
+"""
+
+TARGET_INPUT = "target"
+"""Which prediction to explain, int64, shape [n]: position of a class, an output or a candidate; -1: the predicted one.
+
+Of several outputs of a regression, -1 is the first.
+"""
+
+TARGET_OUTPUT = "target"
+"""Which prediction is explained, int64, shape [n]; never -1."""
+
+VALUE_OUTPUT = "value"
+"""The explained value, float32, shape [n]: log odds of a class, an output of a regression, or a candidate's score."""
+
+WITHOUT_EDGES_OUTPUT = "value_without_edges"
+"""The same of the graph without its edges, float32, shape [n]."""
+
+WITHOUT_FEATURES_OUTPUT = "value_without_features"
+"""The same if all explained features are 0, float32, shape [n]; 0 is the mean of a standardized feature."""
+
+EDGES_ERROR_OUTPUT = "edges_error"
+"""What the outputs of edges miss of the difference that the edges make, float32, shape [n]."""
+
+FEATURES_ERROR_OUTPUT = "features_error"
+"""What the outputs of features miss of the difference that the features make, float32, shape [n]."""
+
 EXAMPLES_INPUT = "examples"
 """The only input of other signatures: serialized raw graph tf.Examples, string, shape [n]."""
 
@@ -94,6 +126,7 @@ TRAINING_REFERENCE_FOLDER = "training_reference"
 """Folder in a model run with the SavedModel of what training saw."""
 
 _FORMAT_VERSION = 1
+_ADDED_LATER = ("classes", "edge_ends", "embedding_dimensions", "embedding_normalization")
 
 
 def tensor_input_name(key: str) -> str:
@@ -117,12 +150,23 @@ class ServedTask:
             "target"; empty if predictions are about whole graphs.
         tensor_inputs: keys of `tfx_gnn.graph.codec.flat_tensors` by input name of the signature `tensors`;
             empty if there is no such signature.
+        classes: names of the classes in the order of the logits, by task name ("" for a single task); empty for other
+            tasks, and for models of earlier versions.
+        edge_ends: node sets at the source and the target, by edge set; without auxiliary edge sets other than
+            readouts, and empty for models of earlier versions.
+        embedding_dimensions: widths of the embeddings by output of the signature `embeddings`; empty if there is none,
+            and for models of earlier versions.
+        embedding_normalization: "l2" if the embeddings have length 1, else "none".
     """
 
     task: dict[str, Any]
     label_keys: tuple[str, ...]
     roots: tuple[str, ...]
     tensor_inputs: dict[str, str]
+    classes: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    edge_ends: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    embedding_dimensions: dict[str, int] = dataclasses.field(default_factory=dict)
+    embedding_normalization: str = "none"
 
 
 def write_served_task(served: ServedTask, saved_model_dir: str) -> None:
@@ -145,7 +189,11 @@ def read_served_task(saved_model_dir: str) -> ServedTask | None:
             f"`saved_model_dir` must hold {SERVED_TASK_FILE} of version {_FORMAT_VERSION}; got "
             f"{version!r} in {saved_model_dir!r}. Use the version of the library that exported it."
         )
-    missing = [field.name for field in dataclasses.fields(ServedTask) if field.name not in content]
+    missing = [
+        field.name
+        for field in dataclasses.fields(ServedTask)
+        if field.name not in content and field.name not in _ADDED_LATER
+    ]
     if missing:
         raise ValueError(f"`{path}` must have the fields of a served task; got none for {missing}. Export again.")
     return ServedTask(
@@ -153,4 +201,5 @@ def read_served_task(saved_model_dir: str) -> ServedTask | None:
         label_keys=tuple(content["label_keys"]),
         roots=tuple(content["roots"]),
         tensor_inputs=content["tensor_inputs"],
+        **{name: content[name] for name in _ADDED_LATER if name in content},
     )

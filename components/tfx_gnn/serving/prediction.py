@@ -146,6 +146,12 @@ class ServingModel:
         vars(other).pop("_parsed_keys", None)
         return other
 
+    @property
+    def signatures(self) -> Mapping[str, Any]:
+        """All signatures by name, as TensorFlow loads them."""
+        signatures: Mapping[str, Any] = self._loaded.signatures
+        return signatures
+
     def __call__(self, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
         """Runs the model on a batch of requests.
 
@@ -211,7 +217,7 @@ class ServingModel:
             tf.errors.InvalidArgumentError: if a record is not a graph tf.Example of
                 the model's schema.
         """
-        for batch in _batches(records, batch_size):
+        for batch in batches_of(records, batch_size):
             yield from self._classify_batch(batch)
 
     def answers(self, records: Iterable[bytes], *, batch_size: int = 64) -> Iterator[dict[str, Any]]:
@@ -229,7 +235,7 @@ class ServingModel:
             tf.errors.InvalidArgumentError: if a record is not a graph tf.Example of
                 the model's schema.
         """
-        for batch in _batches(records, batch_size):
+        for batch in batches_of(records, batch_size):
             outputs = self(tf.constant(batch, tf.string))
             yield from plain_answers({name: value.numpy() for name, value in outputs.items()})
 
@@ -249,7 +255,8 @@ class ServingModel:
             yield Prediction(id=as_text(seed_id), label=str(as_text(label)), score=float(score))
 
 
-def _batches(records: Iterable[bytes], batch_size: int) -> Iterator[list[bytes]]:
+def batches_of(records: Iterable[bytes], batch_size: int) -> Iterator[list[bytes]]:
+    """Groups records into lists of `batch_size`, at least 1; the last one may be shorter."""
     if batch_size < 1:
         raise ValueError(f"`batch_size` must be at least 1; got {batch_size}. Give a positive number.")
     stream = iter(records)

@@ -35,6 +35,8 @@ OPTIMIZERS = ("adam", ADAMW, "sgd", "momentum", "rmsprop", "adagrad")
 CONSTANT, LINEAR, COSINE, EXPONENTIAL, STEP = "constant", "linear", "cosine", "exponential", "step"
 SCHEDULES = (CONSTANT, LINEAR, COSINE, EXPONENTIAL, STEP)
 
+EMBEDDING_NORMALIZATIONS = ("none", "l2")
+
 _FINAL_SHARE = 0.01
 _VALIDATION = "val_"
 
@@ -228,13 +230,24 @@ class ExportOptions:
     Attributes:
         raw_tensor_signature: whether to export a further signature, `tensors`, that takes raw graphs as plain
             tensors instead of tf.Examples.
+        explanation_steps: points of each integral of a further signature, `explanations`, which returns the edges and
+            features that carried a prediction, at the price of a model and its gradient for each of twice this number;
+            16 are usually enough. 0: no such signature. Not for batching "ego".
+        embedding_normalization: "l2" scales the vectors of signature `embeddings` to length 1, so that inner products
+            are cosines; "none" leaves them as the network makes them. Predictions do not change.
         allow_unsafe_operations: whether to export a model even if it contains operations that abort a
             multi-threaded server, in versions of TensorFlow where they do: see
             `tfx_gnn.training.export.unsafe_operations`.
     """
 
     raw_tensor_signature: bool = False
+    explanation_steps: int = 0
+    embedding_normalization: str = choice_option("none", EMBEDDING_NORMALIZATIONS)
     allow_unsafe_operations: bool = False
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        _check_least("explanation_steps", self.explanation_steps, 0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -315,6 +328,11 @@ class GraphTrainerOptions:
         _check_least("early_stopping_patience", self.early_stopping_patience, 0)
         _check_least("histogram_every_epochs", self.histogram_every_epochs, 0)
         self._check_monitor()
+        if self.export.explanation_steps and self.batching.kind == EGO:
+            raise ValueError(
+                f"`explanation_steps` must be 0 with batching {EGO!r}, whose trees have no edges to weigh; got "
+                f"{self.export.explanation_steps}. Leave it out: `tfx-gnn explain` works by occlusion there."
+            )
         if not 0 <= self.training_seed < 2**31:
             raise ValueError(
                 f"`training_seed` must lie in [0, 2**31); got {self.training_seed}. Choose another number."

@@ -118,6 +118,8 @@ class Training:
             index_features=setup.inputs.index_features,
             trees=setup.inputs.trees,
             raw_tensor_signature=options.export.raw_tensor_signature,
+            explanation_steps=options.export.explanation_steps,
+            embedding_normalization=options.export.embedding_normalization,
             allow_unsafe_operations=options.export.allow_unsafe_operations,
         )
         # A trial export: a model that cannot be exported must fail now, not after hours of training.

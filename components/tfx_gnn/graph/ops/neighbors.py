@@ -9,6 +9,7 @@ import tensorflow as tf
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops import sorted_aggregation
 from tfx_gnn.graph.ops.broadcasting import broadcast
+from tfx_gnn.graph.ops.gates import are_gates_active
 from tfx_gnn.graph.ops.pooling import join, pool
 from tfx_gnn.graph.ops.sorted_aggregation import SortedEdges, sums_and_means
 from tfx_gnn.graph.ops.tags import check_one_feature, common_node_set_name, reverse_tag
@@ -69,7 +70,9 @@ def pool_neighbors_to_node(
                 f"Call {caller} for each group of edge sets."
             )
     adjacencies = [graph_tensor.edge_sets[name].adjacency for name in names]
-    if from_tag != to_tag and set(reduce_type.split("|")) <= sorted_aggregation.REDUCE_TYPES:
+    # Gates need a value for each edge.
+    can_skip_edges = from_tag != to_tag and not are_gates_active()
+    if can_skip_edges and set(reduce_type.split("|")) <= sorted_aggregation.REDUCE_TYPES:
         value = feature_value
         if feature_name is not None:
             value = graph_tensor.node_sets[adjacencies[0].node_set_name(from_tag)][feature_name]

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.broadcasting import broadcast
+from tfx_gnn.graph.ops.gates import gated
 from tfx_gnn.graph.ops.pooling import feature_values, reduce_to_receivers
 from tfx_gnn.graph.ops.tags import ItemSets, NameOrNames, resolve_item_sets
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
@@ -66,10 +67,12 @@ def softmax(
             f"from {list(item_sets.names)}. Cast them first."
         )
     # The maximum only keeps exp() in range; its gradient cancels out.
-    maxima = reduce_to_receivers(graph_tensor, item_sets, values, "max", caller=caller)
+    with gated(None):
+        maxima = reduce_to_receivers(graph_tensor, item_sets, values, "max", caller=caller)
     highest = _broadcast_back(graph_tensor, item_sets, _stop_gradient(maxima))
     exponentials = [tf.exp(value - top) for value, top in zip(values, highest, strict=True)]
-    sums = reduce_to_receivers(graph_tensor, item_sets, exponentials, "sum", caller=caller)
+    with gated(None):
+        sums = reduce_to_receivers(graph_tensor, item_sets, exponentials, "sum", caller=caller)
     normalized = [
         value / total for value, total in zip(exponentials, _broadcast_back(graph_tensor, item_sets, sums), strict=True)
     ]

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.graph_constants import Field
 from tfx_gnn.graph.ops import sorted_aggregation
+from tfx_gnn.graph.ops.gates import gate_messages
 from tfx_gnn.graph.ops.sorted_aggregation import SortedEdges, sums_and_means
 from tfx_gnn.graph.ops.tags import (
     ItemSets,
@@ -353,6 +354,8 @@ def reduce_to_receivers(
             f"{caller} requires numeric values; got {values[0].dtype.name} from {list(sources.names)}. "
             "Cast bool to a number; convert strings to numbers or vectors first."
         )
+    if sources.are_edge_sets:
+        values = [gate_messages(graph, name, value) for name, value in zip(sources.names, values, strict=True)]
     segment_ids, num_segments = _receivers(graph, sources, caller)
     names, tag = reduce_type.split("|"), sources.tag
     if isinstance(tag, int) and set(names) <= sorted_aggregation.REDUCE_TYPES and _are_sorted(graph, sources, values):

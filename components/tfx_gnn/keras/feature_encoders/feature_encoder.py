@@ -10,6 +10,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.ops.gates import gate_feature
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
@@ -23,6 +24,7 @@ from tfx_gnn.keras.feature_encoders.prepare_features import (
     EncodingPlan,
     as_options,
     encoded_features,
+    feature_key,
     piece_at,
     plan_encodings,
     prepare_features,
@@ -148,7 +150,7 @@ class FeatureEncoder(tf_keras.layers.Layer):
             if place in self._learned_states:
                 state = self._learned_states[place](piece)
             else:
-                parts = [as_columns(tf.cast(piece[name], self.compute_dtype)) for name in set_plan.numeric]
+                parts = [self._columns(place, name, piece[name]) for name in set_plan.numeric]
                 state = tf.concat([*parts, *embeddings.get(place, [])], axis=1)
                 if self._input_dropout is not None:
                     state = self._input_dropout(state, training=training)
@@ -176,8 +178,13 @@ class FeatureEncoder(tf_keras.layers.Layer):
             vectors = combine_embeddings(
                 next(found[one.table]), piece_at(graph, place)[one.feature], one.options.combiner
             )
-            combined.setdefault(place, []).append(vectors)
+            combined.setdefault(place, []).append(gate_feature(feature_key(place, one.feature), vectors))
         return combined
+
+    def _columns(self, place: str, name: const.FieldName, values: tf.Tensor) -> tf.Tensor:
+        """Makes floats, [num_items, width], of numbers; features that are floats already are gated with the graph."""
+        columns = as_columns(tf.cast(values, self.compute_dtype))
+        return columns if values.dtype.is_floating else gate_feature(feature_key(place, name), columns)
 
     def _check_features(self, graph: GraphTensor) -> None:
         names = [where for where, _ in encoded_features(graph.spec, self._plan.options)]

@@ -80,13 +80,12 @@ def plan_encodings(
     given = {full_name(name): one for name, one in options.embeddings.items()}
     numeric = {full_name(name) for name in options.numeric}
     ignored = {full_name(name) for name in options.ignored}
-    problems = [
-        f"{name!r} is not an encoded feature" for name in sorted({*given, *numeric, *ignored} - {*map(_join, specs)})
-    ]
+    names = {feature_key(*where) for where in specs}
+    problems = [f"{name!r} is not an encoded feature" for name in sorted({*given, *numeric, *ignored} - names)]
     numbers: dict[str, list[const.FieldName]] = {}
     embedded: dict[str, EmbeddingOptions] = {}
     for (place, feature), spec in specs.items():
-        name = _join((place, feature))
+        name = feature_key(place, feature)
         if name in ignored:
             continue
         is_number = spec.dtype.is_floating or spec.dtype == tf.bool or (spec.dtype.is_integer and name in numeric)
@@ -105,7 +104,7 @@ def plan_encodings(
     if problems:
         raise ValueError(
             f"`options` must say how each feature is encoded; got problems: {'; '.join(sorted(problems))}. Known are "
-            f"{sorted(map(_join, specs))}. Name it in `embeddings` with `rows`, in `numeric` or in `ignored`, or make "
+            f"{sorted(names)}. Name it in `embeddings` with `rows`, in `numeric` or in `ignored`, or make "
             "it with tft.compute_and_apply_vocabulary; in `features`, choose `vocabulary`, or `keep` with its "
             "`num_categories`."
         )
@@ -116,7 +115,7 @@ def plan_encodings(
                 embedded=tuple(
                     EmbeddedFeature(feature=feature, table=_table(name, embedded[name]), options=embedded[name])
                     for (owner, feature) in specs
-                    if owner == place and (name := _join((place, feature))) in embedded
+                    if owner == place and (name := feature_key(place, feature)) in embedded
                 ),
             )
             for place in encoded_places(graph_spec, options)
@@ -151,8 +150,8 @@ def encoded_features(
         yield from (((place, name), features[name]) for name in sorted(features) if not name.startswith("#"))
 
 
-def _join(where: tuple[str, const.FieldName]) -> str:
-    place, feature = where
+def feature_key(place: str, feature: const.FieldName) -> str:
+    """Returns the full name of a feature, such as "nodes/paper.venue" or "context/year"."""
     return f"{place}/{feature}" if place == CONTEXT_PLACE else f"{place}.{feature}"
 
 

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tfx_gnn.graph.ops.gates import gated
+
 _MERGE_TYPES = ("concat", "mean")
 
 
@@ -66,12 +68,14 @@ def softmax_weighted_sum(
     logits = [tf.cast(relation.logits, tf.float32) for relation in relations]
     highest = None
     for relation, logit in zip(relations, logits, strict=True):
-        largest = tf.stop_gradient(relation.pool(tf.stop_gradient(logit), reduce_type="max"))
+        with gated(None):
+            largest = tf.stop_gradient(relation.pool(tf.stop_gradient(logit), reduce_type="max"))
         highest = largest if highest is None else tf.maximum(highest, largest)
     numerators, denominators = [], []
     for relation, logit in zip(relations, logits, strict=True):
         weights = tf.exp(logit - relation.broadcast(highest))
-        denominators.append(relation.pool(weights, reduce_type="sum"))
+        with gated(None):
+            denominators.append(relation.pool(weights, reduce_type="sum"))
         # Dropout scales the weights that it keeps, but the denominator is that of the whole softmax.
         kept = weights if dropout is None else tf.cast(dropout(weights), tf.float32)
         messages = kept[:, :, tf.newaxis] * tf.cast(relation.messages, tf.float32)

@@ -10,6 +10,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.ops.gates import gate_messages
 from tfx_gnn.graph.ops.tags import reverse_tag
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.models.convolutions.relation_kernels import RelationKernels
@@ -235,6 +236,7 @@ class RGCNConv(tf_keras.layers.Layer):
         sender_tag = reverse_tag(self._receiver_tag)
         states = graph.node_sets[edge_set.adjacency.node_set_name(sender_tag)][self._node_feature]
         messages = copy_to_edges(graph, edge_set_name, sender_tag, tf.cast(states, tf.float32))
+        messages = gate_messages(graph, edge_set_name, messages)
         receivers = edge_set.adjacency[self._receiver_tag]
         relations = tf.cast(edge_set[self._relation_feature], receivers.dtype)
         is_known = (relations >= 0) & (relations < self._num_relations)

@@ -12,7 +12,7 @@
   const COLORS = 6, SHAPES = ["circle", "square", "triangle", "diamond"];
   const SPACING = 34, CELL = 90, MAX_NEIGHBOURS = 40;
   let nodes = [], edges = [], neighbours = [], example = null;
-  let view = { x: 0, y: 0, zoom: 1 }, isFitted = true, selected = -1, ticks = 0, lastTick = 320, frame = 0, palette = {};
+  let view = { x: 0, y: 0, zoom: 1 }, isFitted = true, selected = -1, ticks = 0, largest = 0, lastTick = 320, frame = 0, palette = {};
 
   const make = (tag, text) => { const one = document.createElement(tag); one.textContent = text; return one; };
 
@@ -26,18 +26,25 @@
   function load(position) {
     example = examples[position];
     nodes = []; edges = []; selected = -1; ticks = 0; isFitted = true;
+    largest = 0;
     const starts = [];
     example.sets.forEach((set, i) => {
       starts.push(nodes.length);
-      for (let j = 0; j < set.size; j++) nodes.push({ set: i, index: j, x: 0, y: 0, vx: 0, vy: 0, isSeed: false });
+      const top = set.weights ? Math.max(...example.sets.flatMap((one) => one.weights || []).map(Math.abs)) || 1 : 1;
+      for (let j = 0; j < set.size; j++) {
+        const size = set.weights ? 0.75 + 0.9 * Math.abs(set.weights[j]) / top : 1;
+        nodes.push({ set: i, index: j, x: 0, y: 0, vx: 0, vy: 0, isSeed: false, size });
+      }
     });
     neighbours = nodes.map(() => []);
     for (const set of example.edges) {
       for (let i = 0; i < set.s.length; i++) {
         const a = starts[set.source] + set.s[i], b = starts[set.target] + set.t[i];
-        edges.push({ a, b, name: set.name });
-        neighbours[a].push({ node: b, name: set.name, isOut: true });
-        if (a !== b) neighbours[b].push({ node: a, name: set.name, isOut: false });
+        const weight = set.weights ? set.weights[i] : 0;
+        largest = Math.max(largest, Math.abs(weight));
+        edges.push({ a, b, weight });
+        neighbours[a].push({ node: b, name: set.name, isOut: true, weight });
+        if (a !== b) neighbours[b].push({ node: a, name: set.name, isOut: false, weight });
       }
     }
     for (const [set, index] of example.seeds) nodes[starts[set] + index].isSeed = true;
@@ -166,7 +173,8 @@
     context.beginPath();
     for (const { a, b } of edges) { context.moveTo(nodes[a].x, nodes[a].y); context.lineTo(nodes[b].x, nodes[b].y); }
     context.stroke(); context.globalAlpha = 1;
-    if (selected >= 0) {
+    if (largest) drawWeights();
+    else if (selected >= 0) {
       context.strokeStyle = palette.ink; context.lineWidth = 1.6 / view.zoom; context.beginPath();
       for (const { node } of neighbours[selected]) {
         context.moveTo(nodes[selected].x, nodes[selected].y); context.lineTo(nodes[node].x, nodes[node].y);
@@ -176,7 +184,7 @@
     const radius = Math.max(5.5, 3.2 / view.zoom);
     for (let set = 0; set < example.sets.length; set++) {
       context.fillStyle = palette.sets[set % COLORS];
-      for (const node of nodes) if (node.set === set) { shape(node, radius); context.fill(); }
+      for (const node of nodes) if (node.set === set) { shape(node, radius * node.size); context.fill(); }
     }
     nodes.forEach((node, i) => {
       if (!node.isSeed && i !== selected) return;
@@ -184,6 +192,19 @@
       context.strokeStyle = i === selected ? palette.focus : palette.ink; context.lineWidth = (i === selected ? 3 : 2) / view.zoom;
       context.stroke();
     });
+  }
+
+  // Heavy edges are wide, and drawn last.
+  function drawWeights() {
+    const order = edges.filter(({ weight }) => Math.abs(weight) > 0.02 * largest);
+    order.sort((one, other) => Math.abs(one.weight) - Math.abs(other.weight));
+    for (const { a, b, weight } of order) {
+      const share = Math.abs(weight) / largest;
+      context.strokeStyle = palette.sets[weight > 0 ? 0 : 4]; context.globalAlpha = 0.3 + 0.7 * share;
+      context.lineWidth = (1 + 5 * share) / view.zoom;
+      context.beginPath(); context.moveTo(nodes[a].x, nodes[a].y); context.lineTo(nodes[b].x, nodes[b].y); context.stroke();
+    }
+    context.globalAlpha = 1;
   }
 
   const redraw = () => requestAnimationFrame(draw);
@@ -206,11 +227,13 @@
     const near = neighbours[i];
     details.append(make("p", `${near.length} ${near.length === 1 ? "edge" : "edges"}`));
     const items = document.createElement("ul");
-    for (const { node: other, name, isOut } of near.slice(0, MAX_NEIGHBOURS)) {
+    if (largest) near.sort((one, other) => Math.abs(other.weight) - Math.abs(one.weight));
+    for (const { node: other, name, isOut, weight } of near.slice(0, MAX_NEIGHBOURS)) {
       const item = document.createElement("li"), button = make("button", nameOf(other));
       button.type = "button"; button.className = "plain";
       button.addEventListener("click", () => { select(other); redraw(); canvas.focus(); });
       item.append(`${isOut ? "\u2192" : "\u2190"} ${name} `, button);
+      if (largest) item.append(` ${weight > 0 ? "+" : ""}${weight.toPrecision(3)}`);
       items.append(item);
     }
     if (near.length > MAX_NEIGHBOURS) items.append(make("li", `and ${near.length - MAX_NEIGHBOURS} more`));
@@ -225,6 +248,12 @@
       item.append(key, `${set.name} (${set.size})`);
       legend.append(item);
     });
+    if (largest) for (const [text, color] of [["edge for it", 0], ["edge against it", 4]]) {
+      const item = document.createElement("li"), key = document.createElement("span");
+      key.className = `legend-key line series-${color}`;
+      item.append(key, text);
+      legend.append(item);
+    }
     if (example.labels.length) legend.append(make("li", example.labels.map(([name, text]) => `${name}: ${text}`).join("; ")));
   }
 

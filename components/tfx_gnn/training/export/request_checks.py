@@ -11,6 +11,8 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.codec.flat_tensors import graph_flat_tensor_specs, graph_to_flat_tensors
 from tfx_gnn.graph.ops.readout import structured_readout
 from tfx_gnn.graph.reserved_names import ID_NAME, READOUT_NODE_SET
+from tfx_gnn.graph.tensor.adjacency import AdjacencySpec
+from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.candidate_groups import pad_candidates
@@ -56,6 +58,16 @@ class RequestForm:
         spec = without_other_readout_features(spec, objective.input_features)
         keys = [set(graph_flat_tensor_specs(one)) for one in (raw_spec, spec)]
         return cls(spec=spec, label_keys=tuple(sorted(keys[0] - keys[1])), roots=roots)
+
+    def edge_ends(self) -> dict[str, list[str]]:
+        """Returns the node sets at the source and the target of each edge set, except auxiliary ones but readouts."""
+        ends = {name: edge_set.adjacency_spec for name, edge_set in self.spec.edge_sets_spec.items()}
+        return {
+            name: [adjacency.source_name, adjacency.target_name]
+            for name, adjacency in sorted(ends.items())
+            if isinstance(adjacency, AdjacencySpec)
+            and (get_aux_type_prefix(name) is None or name.startswith(f"{READOUT_NODE_SET}/"))
+        }
 
     def checks(self, raw: GraphTensor) -> list[tf.Operation]:
         """Makes operations that assert that each example of the merged graph has a readout and bounded memory use."""

@@ -9,6 +9,7 @@ compared with what training saw; a third returns embeddings, the input of the la
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import os
@@ -34,6 +35,7 @@ from tfx_gnn.models.candidate_groups import pad_candidates
 from tfx_gnn.models.tasks import Objective
 from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.model_interface import ServedTask, write_served_task
+from tfx_gnn.training.export.explanations import explain_graph
 from tfx_gnn.training.export.request_checks import RequestForm, finite_checks
 from tfx_gnn.training.export.unsafe_operations import check_operations
 from tfx_gnn.transform.application import SavedGraphTransform
@@ -93,7 +95,8 @@ class ServedModel(tf.Module):
     Its signatures, whose names are in `tfx_gnn.serving.model_interface`: `serving_default` returns
     `Objective.served_outputs` and the original ids; `embeddings` returns the input of the last layer, if it can be
     found; `transformed_graph` returns what the model gets; `tensors`, which is optional, takes raw graphs as plain
-    tensors instead of tf.Examples. Responses do not depend on whether inputs have labels.
+    tensors instead of tf.Examples; `explanations`, which is optional, says what predictions rest on. Responses do not
+    depend on whether inputs have labels.
     """
 
     def __init__(
@@ -108,6 +111,8 @@ class ServedModel(tf.Module):
         index_features: IndexFeatures | None = None,
         trees: EgoTrees | None = None,
         raw_tensor_signature: bool = False,
+        explanation_steps: int = 0,
+        embedding_normalization: str = "none",
         allow_unsafe_operations: bool = False,
     ) -> None:
         """Assembles the model.
@@ -124,6 +129,8 @@ class ServedModel(tf.Module):
                 from the first node of their example in tf.Examples, and of all examples in the signature `tensors`.
             trees: form of the sampled trees that the model gets; None: it gets whole graphs.
             raw_tensor_signature: whether to add the signature `tensors`.
+            explanation_steps: points of each integral of the signature `explanations`; 0: no such signature.
+            embedding_normalization: "l2" to scale embeddings to length 1, or "none".
             allow_unsafe_operations: whether to export operations that abort a multi-threaded server.
         """
         super().__init__(name="served_model")
@@ -152,7 +159,12 @@ class ServedModel(tf.Module):
         def embedded(raw: GraphTensor) -> dict[str, tf.Tensor]:
             assert embeddings is not None
             graph = batch_of(raw)
-            return {**_embedding_outputs(embeddings(graph, training=False), graph), **form.ids(raw)}
+            found = embeddings(graph, training=False)
+            return {**_embedding_outputs(found, graph, embedding_normalization), **form.ids(raw)}
+
+        def explained(prefix: str, raw: GraphTensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
+            served = functools.partial(_served_part, model, objective, prefix)
+            return {**explain_graph(served, batch_of(raw), target, steps=explanation_steps), **form.ids(raw)}
 
         functions: dict[str, Callable[[GraphTensor], dict[str, tf.Tensor]]] = {
             model_interface.SERVING_SIGNATURE: predicted
@@ -173,11 +185,22 @@ class ServedModel(tf.Module):
         if raw_tensor_signature:
             self._served[model_interface.TENSORS_SIGNATURE], names = _of_tensors(predicted, form.spec, indices)
         self._request_schema = create_schema_pb_from_graph_spec(form.spec)
+        if explanation_steps:
+            _check_explainable(trees)
+            for name in objective.parts:
+                signature = f"{name}/{model_interface.EXPLANATIONS_SIGNATURE}".removeprefix("/")
+                self._served[signature] = _of_examples_and_targets(
+                    functools.partial(explained, f"{name}/" if name else ""), form.spec, indices
+                )
         self._description = ServedTask(
             task=json.loads(options_json.to_json(objective.task)),
             label_keys=form.label_keys,
             roots=form.roots,
             tensor_inputs=names,
+            classes=_class_names(objective),
+            edge_ends=form.edge_ends(),
+            embedding_dimensions=_embedding_dimensions(embeddings),
+            embedding_normalization=embedding_normalization,
         )
 
     def save(self, saved_model_dir: str) -> None:
@@ -222,6 +245,46 @@ def _of_examples(
     )
 
 
+def _of_examples_and_targets(
+    function: Callable[[GraphTensor, tf.Tensor], dict[str, tf.Tensor]],
+    spec: GraphTensorSpec,
+    index_features: IndexFeatures,
+) -> Any:
+    """Makes a signature that takes serialized tf.Examples, and which prediction of each it is about."""
+
+    def answer(examples: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
+        check = tf.debugging.assert_equal(
+            tf.size(target),
+            tf.size(examples),
+            message=f"`{model_interface.TARGET_INPUT}` must have one number per example; got another number of them.",
+        )
+        with tf.control_dependencies([check]):
+            target = tf.identity(target)
+        return function(parse_and_merge(spec, examples, index_features=index_features), target)
+
+    return tf.function(
+        answer,
+        input_signature=[
+            tf.TensorSpec([None], tf.string, name=model_interface.EXAMPLES_INPUT),
+            tf.TensorSpec([None], tf.int64, name=model_interface.TARGET_INPUT),
+        ],
+    )
+
+
+def _served_part(model: tf_keras.Model, objective: Objective, prefix: str, graph: GraphTensor) -> dict[str, tf.Tensor]:
+    """Returns the served outputs of one task, without its prefix."""
+    outputs = objective.served_outputs(model(graph, training=False), graph)
+    return {name.removeprefix(prefix): value for name, value in outputs.items() if name.startswith(prefix)}
+
+
+def _check_explainable(trees: EgoTrees | None) -> None:
+    if trees is not None:
+        raise ValueError(
+            "`explanation_steps` must be 0 with batching 'ego', whose trees have no edges to weigh; got another "
+            "number. Explain such a model by occlusion, which needs no signature."
+        )
+
+
 def _of_tensors(
     function: Callable[[GraphTensor], dict[str, tf.Tensor]], spec: GraphTensorSpec, index_features: IndexFeatures
 ) -> tuple[Any, dict[str, str]]:
@@ -251,11 +314,26 @@ def _of_tensors(
     return tf.function(answer, input_signature=[inputs]), names
 
 
-def _embedding_outputs(found: Mapping[str, tf.Tensor], graph: GraphTensor) -> dict[str, tf.Tensor]:
+def _embedding_dimensions(embeddings: tf_keras.Model | None) -> dict[str, int]:
+    return {} if embeddings is None else {name: int(one.shape[-1]) for name, one in sorted(embeddings.output.items())}
+
+
+def _class_names(objective: Objective) -> dict[str, list[str]]:
+    """Returns the names of the classes by task."""
+    return {
+        name: [class_name.decode("utf-8", "replace") for class_name in part.class_names]
+        for name, part in objective.parts.items()
+        if part.class_names
+    }
+
+
+def _embedding_outputs(found: Mapping[str, tf.Tensor], graph: GraphTensor, normalization: str) -> dict[str, tf.Tensor]:
     """Makes float32 outputs with one row per example, whatever the dtype of the network."""
     outputs = {}
     for name, values in found.items():
         values = tf.cast(values, tf.float32)
+        if normalization == "l2":
+            values = tf.math.l2_normalize(values, axis=-1)
         if name.endswith(_PAIR_EMBEDDINGS):
             outputs[name] = pad_candidates(values, graph.node_sets[READOUT_NODE_SET].sizes, 0.0)
             continue

@@ -1,0 +1,135 @@
+"""The page of explanations: graphs with the weights of their edges and nodes, and tables of the largest ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfx_gnn.graph.graph_constants import EDGES
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
+from tfx_gnn.reports.explanation_texts import weight_rows, weight_text
+from tfx_gnn.reports.report_page import render_page
+from tfx_gnn.reports.run_page import page_script, script_hash
+from tfx_gnn.reports.subgraph_view import MAX_NODES
+from tfx_gnn.serving.example_edges import ExampleGraph
+from tfx_gnn.serving.explanation import GRADIENTS, Explanation
+
+_NUM_ROWS = 10
+_MAX_GRAPHS = 50
+
+
+def render_explanation_page(
+    records: Sequence[bytes], explanations: Sequence[Explanation], ends: Mapping[str, Sequence[str]], *, model: str
+) -> str:
+    """Renders explanations as one self-contained HTML page.
+
+    Args:
+        records: serialized raw graph tf.Examples.
+        explanations: their explanations, in the same order; at least one.
+        ends: node sets at the ends of edge sets, as the model declares them.
+        model: the model, for the heading.
+    """
+    script = page_script("subgraph.js")
+    titles = [_title(one, number) for number, one in enumerate(explanations)]
+    graphs: list[dict[str, Any]] = []
+    notes: list[str] = []
+    for title, record, one in zip(titles, records, explanations, strict=True):
+        example = tf.train.Example.FromString(record)
+        graph = ExampleGraph.of(example, ends)
+        if sum(graph.node_sizes.values()) > MAX_NODES:
+            notes.append(f"{title} has more than {MAX_NODES:,} nodes and is not drawn.")
+        elif len(graphs) == _MAX_GRAPHS:
+            notes.append(f"{title} is not drawn: {_MAX_GRAPHS} graphs are the most.")
+        else:
+            graphs.append(_viewed(graph, ends, example, one, title))
+    return render_page(
+        "explanation.html.j2",
+        model=model,
+        method=explanations[0].method,
+        explanations=[
+            {
+                "title": title,
+                "words": _words(one),
+                "rows": _rows(one),
+                "has_features": bool(one.features),
+            }
+            for title, one in zip(titles, explanations, strict=True)
+        ],
+        warnings=[
+            f"{title}: {warning}" for title, one in zip(titles, explanations, strict=True) for warning in one.warnings
+        ],
+        examples=graphs,
+        notes=notes,
+        script=script,
+        script_hash=script_hash(script),
+    )
+
+
+def _rows(explained: Explanation) -> list[list[tuple[str, str]]]:
+    width = 3 if explained.features else 2
+    return [[(name, weight_text(weight)) for name, weight in row[:width]] for row in weight_rows(explained, _NUM_ROWS)]
+
+
+def _title(explained: Explanation, number: int) -> str:
+    subject = f"example {number}" if explained.id is None else str(explained.id)
+    return f"{subject}: {explained.target_name}"
+
+
+def _words(explained: Explanation) -> str:
+    words = f"The value is {explained.value:.4f}, and {explained.value_without_edges:.4f} without edges"
+    if explained.method == GRADIENTS:
+        words += (
+            f" (the weights miss {explained.edges_error:.3g}); with features of 0 it is "
+            f"{explained.value_without_features:.4f} (they miss {explained.features_error:.3g})"
+        )
+    return f"{words}."
+
+
+def _viewed(
+    graph: ExampleGraph,
+    ends: Mapping[str, Sequence[str]],
+    example: tf.train.Example,
+    explained: Explanation,
+    title: str,
+) -> dict[str, Any]:
+    """Makes the form that the viewer draws; see `subgraph_view`."""
+    names = sorted(graph.node_sizes)
+    places = {name: place for place, name in enumerate(names)}
+    sets = []
+    of_nodes = {(node.node_set, node.index): node for node in explained.nodes}
+    for name in names:
+        found = [of_nodes.get((name, index)) for index in range(graph.node_sizes[name])]
+        features = {}
+        if any(found):
+            features["weight"] = ["" if node is None else weight_text(node.weight) for node in found]
+        for feature in sorted({feature for node in found if node is not None for feature in node.features}):
+            features[f"weight of {feature}"] = [
+                "" if node is None else weight_text(node.features.get(feature)) for node in found
+            ]
+        if name in graph.node_ids:
+            features = {"#id": [str(one_id) for one_id in graph.node_ids[name]], **features}
+        weights = [0.0 if node is None else node.weight for node in found]
+        sets.append({"name": name, "size": len(found), "features": features, "weights": weights})
+    edges = []
+    for name, indices in graph.edges.items():
+        weights_of_set = {edge.position: edge.weight for edge in explained.edges if edge.edge_set == name}
+        source, target = (places[end] for end in graph.ends[name])
+        edges.append(
+            {
+                "name": name,
+                "source": source,
+                "target": target,
+                "s": indices[0].tolist(),
+                "t": indices[1].tolist(),
+                "weights": [weights_of_set[position] for position in range(indices.shape[1])],
+            }
+        )
+    seeds = [
+        [places[ends[f"{READOUT_NODE_SET}/{root}"][0]], index]
+        for root in ("seed", "source", "target")
+        if f"{READOUT_NODE_SET}/{root}" in ends
+        for index in example.features.feature[f"{EDGES}/{READOUT_NODE_SET}/{root}.#source"].int64_list.value
+    ]
+    return {"title": title, "labels": [], "sets": sets, "edges": edges, "seeds": seeds}
