@@ -11,7 +11,8 @@ import pyarrow as pa
 from tfx_gnn.sampling import random_choice
 from tfx_gnn.sampling.engine.block_result import index_block
 from tfx_gnn.sampling.engine.block_sampling import BlockSampling, ranked_edge_sets, rounds_of_plan, timed_edge_sets
-from tfx_gnn.sampling.engine.edge_choice import Adjacency, EdgeRequests, FoundEdges, build_adjacency, find_edges
+from tfx_gnn.sampling.engine.adjacency import Adjacency, EdgesByNode, build_adjacency
+from tfx_gnn.sampling.engine.edge_choice import EdgeRequests, FoundEdges, find_edges
 from tfx_gnn.sampling.engine.sampled_subgraphs import SampledSubgraphs
 from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.plan.hop import SEED, Hop
