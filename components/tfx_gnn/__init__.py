@@ -21,7 +21,13 @@ _SUBPACKAGES = {
     "proto": "graph.proto",
     "runner": "runner",
 }
-_ARTIFACTS = ("ExamplesBlessingArtifact", "GraphSchemaArtifact", "SizeConstraintsArtifact", "SkewReportArtifact")
+_ARTIFACTS = (
+    "ExamplesBlessingArtifact",
+    "GraphIndexArtifact",
+    "GraphSchemaArtifact",
+    "SizeConstraintsArtifact",
+    "SkewReportArtifact",
+)
 
 
 def __getattr__(name: str) -> Any:

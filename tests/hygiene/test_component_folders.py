@@ -45,10 +45,11 @@ def classes(tree: ast.Module) -> dict[str, ast.ClassDef]:
     return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
-def test_there_are_the_nine_components_of_the_flow_and_the_tuner():
+def test_there_are_the_nine_components_of_the_flow_the_tuner_and_the_indexer():
     assert [folder.name for folder in FOLDERS] == [
         "graph_evaluator",
         "graph_example_validator",
+        "graph_indexer",
         "graph_pusher",
         "graph_schema_gen",
         "graph_skew_validator",

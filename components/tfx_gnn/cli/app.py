@@ -13,6 +13,7 @@ from tfx_gnn.cli import (
     check_tpu_verb,
     check_verb,
     example_verbs,
+    index_verb,
     model_verbs,
     options_verb,
     plan_verb,
@@ -40,6 +41,7 @@ _VERBS = {
         options_verb.options,
     ),
     "Steps": (
+        index_verb.index,
         example_verbs.sample,
         example_verbs.schema,
         example_verbs.validate,

@@ -33,7 +33,7 @@ from typing import Any
 import pyarrow as pa
 
 from tfx_gnn.io.fingerprint import fingerprint_text
-from tfx_gnn.io.json_shapes import read_shaped_json
+from tfx_gnn.io.json_shapes import Shape, read_shaped_json
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.sampling.index.column_files import FileRecord
 from tfx_gnn.tables.row_rules import TableReport
@@ -50,8 +50,8 @@ _SCALARS = (
 )
 _TYPE_NAMES = {str(dtype): dtype for dtype in _SCALARS}
 _LIST = re.compile(r"(?P<scalar>\w+)\[(?P<size>\d*)\]")
-_TABLE_SHAPE = {"path": str, "num_rows": int, "columns": {"*": str}, "report": object}
-_SHAPE = {
+_TABLE_SHAPE: dict[str, Shape] = {"path": str, "num_rows": int, "columns": {"*": str}, "report": object}
+_SHAPE: dict[str, Shape] = {
     "format_version": int,
     "fingerprint": str,
     "node_sets": {"*": _TABLE_SHAPE},
