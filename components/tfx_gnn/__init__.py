@@ -23,6 +23,7 @@ _SUBPACKAGES = {
 }
 _ARTIFACTS = (
     "ExamplesBlessingArtifact",
+    "GraphIndexArtifact",
     "GraphSchemaArtifact",
     "InferenceTableArtifact",
     "SizeConstraintsArtifact",

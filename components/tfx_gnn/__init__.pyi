@@ -3,6 +3,7 @@ from tfx_gnn import graph as graph
 from tfx_gnn import keras as keras
 from tfx_gnn import runner as runner
 from tfx_gnn.components.artifacts import ExamplesBlessingArtifact as ExamplesBlessingArtifact
+from tfx_gnn.components.artifacts import GraphIndexArtifact as GraphIndexArtifact
 from tfx_gnn.components.artifacts import GraphSchemaArtifact as GraphSchemaArtifact
 from tfx_gnn.components.artifacts import InferenceTableArtifact as InferenceTableArtifact
 from tfx_gnn.components.artifacts import SizeConstraintsArtifact as SizeConstraintsArtifact

@@ -15,6 +15,7 @@ from tfx_gnn.cli import (
     embed_verb,
     example_verbs,
     explain_verb,
+    index_verb,
     model_verbs,
     options_verb,
     plan_verb,
@@ -43,6 +44,7 @@ _VERBS = {
         options_verb.options,
     ),
     "Steps": (
+        index_verb.index,
         example_verbs.sample,
         example_verbs.schema,
         example_verbs.validate,

@@ -1,4 +1,5 @@
 from tfx_gnn.components.artifacts import ExamplesBlessingArtifact as ExamplesBlessingArtifact
+from tfx_gnn.components.artifacts import GraphIndexArtifact as GraphIndexArtifact
 from tfx_gnn.components.artifacts import GraphSchemaArtifact as GraphSchemaArtifact
 from tfx_gnn.components.artifacts import InferenceTableArtifact as InferenceTableArtifact
 from tfx_gnn.components.artifacts import SizeConstraintsArtifact as SizeConstraintsArtifact
@@ -23,6 +24,9 @@ from tfx_gnn.components.graph_example_validator.options import (
 )
 from tfx_gnn.components.graph_example_validator.stage import GraphValidation as GraphValidation
 from tfx_gnn.components.graph_example_validator.stage import validate_graph_examples as validate_graph_examples
+from tfx_gnn.components.graph_indexer.component import GraphIndexer as GraphIndexer
+from tfx_gnn.components.graph_indexer.options import GraphIndexerOptions as GraphIndexerOptions
+from tfx_gnn.components.graph_indexer.stage import build_graph_index as build_graph_index
 from tfx_gnn.components.graph_pusher.component import GraphPusher as GraphPusher
 from tfx_gnn.components.graph_pusher.options import GraphPusherOptions as GraphPusherOptions
 from tfx_gnn.components.graph_pusher.stage import PushedVersion as PushedVersion

@@ -31,6 +31,19 @@ class ExamplesBlessingArtifact(artifact.Artifact):
     TYPE_NAME = "tfx_gnn.ExamplesBlessingArtifact"
 
 
+class GraphIndexArtifact(artifact.Artifact):
+    """An index of a whole graph, to be mapped into memory.
+
+    File structure:
+        `graph_index.json`: the format, the tables, and the size and checksum of each file.
+        `graph_schema.pbtxt`: schema of the tables.
+        `nodes.*`, `edges.*`, `context.*`: raw columns and edges by node.
+        `dead_letters`: rows that were dropped, if any.
+    """
+
+    TYPE_NAME = "tfx_gnn.GraphIndexArtifact"
+
+
 class GraphSchemaArtifact(artifact.Artifact):
     """A graph schema.
 

@@ -24,7 +24,7 @@ from tfx_gnn.tables.schema_layouts import (
     try_layouts,
 )
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_files import no_records, read_table
+from tfx_gnn.tables.table_files import Table, no_records, read_table
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX, ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableLayout
 
 _NO_ROWS = np.zeros(0, np.int64)
@@ -89,6 +89,15 @@ class EdgeTable:
     def num_edges(self) -> int:
         """Number of edges."""
         return len(self.sources)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether `rows` are others than 0, 1, ..., because rows were dropped."""
+        return bool(self.num_edges) and int(self.rows[-1]) != self.num_edges - 1
+
+    def positions_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Returns the positions of edges, given by their rows as written; the table must hold all of them."""
+        return np.searchsorted(self.rows, rows).astype(np.int64) if self.has_gaps else rows
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -285,7 +294,7 @@ class _Reader:
         order = pa.array(checked.positions)
         arrays = {key: column.take(order) for key, column in table.columns.items()}
         ids = arrays.pop(ID_FEATURE)
-        features, extra_columns = _parted(arrays)
+        features, extra_columns = split_columns(arrays)
         return NodeTable(path=layout.declared_as, ids=ids, features=features, extra_columns=extra_columns)
 
     def read_edges(self, schema: GraphSchema, layout: TableLayout, node_tables: Mapping[str, NodeTable]) -> EdgeTable:
@@ -309,7 +318,7 @@ class _Reader:
         if len(checked.positions) < table.num_rows:
             positions = pa.array(checked.positions)
             arrays = {key: column.take(positions) for key, column in arrays.items()}
-        features, extra_columns = _parted(arrays)
+        features, extra_columns = split_columns(arrays)
         return EdgeTable(
             path=layout.declared_as,
             source_set=edge_set.source,
@@ -323,9 +332,8 @@ class _Reader:
 
     def read_context(self, layout: TableLayout) -> ContextTable:
         table = read_table(layout, self._rules)
-        features, extra_columns = _parted(table.columns)
-        if table.num_rows != 1 and not extra_columns:
-            raise _not_one_row(layout, table.num_rows)
+        features, extra_columns = split_columns(table.columns)
+        check_context_rows(layout, table)
         self._gather(table.report, table.problems)
         return ContextTable(
             path=layout.declared_as, features=features, extra_columns=extra_columns, num_rows=table.num_rows
@@ -336,6 +344,12 @@ class _Reader:
         self.problems += problems
 
 
+def check_context_rows(layout: TableLayout, table: Table) -> None:
+    """Refuses a context table that has not exactly one row, unless columns were requested that tell graphs apart."""
+    if table.num_rows != 1 and not any(key.startswith(EXTRA_PREFIX) for key in table.columns):
+        raise _not_one_row(layout, table.num_rows)
+
+
 def _not_one_row(layout: TableLayout, num_rows: int) -> ValueError:
     return ValueError(
         f"`{layout.label}` must have exactly one row, for the whole graph; got {num_rows} in {layout.declared_as}. "
@@ -343,8 +357,8 @@ def _not_one_row(layout: TableLayout, num_rows: int) -> ValueError:
     )
 
 
-def _parted(arrays: Mapping[str, pa.Array]) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
-    """Splits columns into features and the columns requested by name."""
+def split_columns(arrays: Mapping[str, pa.Array]) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
+    """Splits the columns of a table, by key, into features and the columns requested by name."""
     features = {key: array for key, array in arrays.items() if not key.startswith(EXTRA_PREFIX)}
     extra = {key.removeprefix(EXTRA_PREFIX): array for key, array in arrays.items() if key.startswith(EXTRA_PREFIX)}
     return features, extra

@@ -187,47 +187,80 @@ def type_block(
     )
 
 
+class TableScan:
+    """Reads a table once, block by block in the order of its files, and counts its rows.
+
+    Attributes:
+        units: units in the order of their rows.
+        problems: rows that were dropped so far.
+    """
+
+    def __init__(self, layout: TableLayout, rules: RowRules | None = None) -> None:
+        """Lists the units; by default any row that breaks a rule is an error."""
+        self._layout = layout
+        self._rules = rules or RowRules()
+        self.units = list_units(layout)
+        self.problems: list[RowProblem] = []
+        self._unit_sizes = np.zeros(len(self.units) + 1, np.int64)
+        self._num_used = 0
+
+    @property
+    def unit_starts(self) -> npt.NDArray[np.int64]:
+        """int64 array, shape [num_units + 1]: row at which each unit begins; correct up to the last block's unit."""
+        return np.cumsum(self._unit_sizes)
+
+    def blocks(self) -> Iterator[tuple[TableBlock, npt.NDArray[np.int64]]]:
+        """Yields the blocks, with the positions of their rows over all files, counting every record."""
+        for unit in self.units:
+            start = int(self._unit_sizes.sum())
+            for block in read_unit(self._layout, unit, self._rules):
+                self._unit_sizes[unit.index + 1] += block.num_rows_read
+                self._num_used += block.num_rows
+                self.problems += block.problems
+                yield block, block.rows + start
+
+    def report(self) -> TableReport:
+        """Counts the rows, after the last block.
+
+        It is an error if more rows were dropped than the rules allow, or all of them.
+        """
+        num_read = int(self._unit_sizes.sum())
+        if not num_read and self._layout.kind not in ("node", "edge"):
+            raise no_records(self._layout)
+        report = TableReport(
+            table=self._layout.label,
+            rows_read=num_read,
+            rows_used=self._num_used,
+            dropped=dict(collections.Counter(problem.rule for problem in self.problems)),
+        )
+        check_dropped_share(report, self._rules)
+        if report.rows_read and not self._num_used:
+            raise ValueError(
+                f"`{self._layout.label}` must have at least one usable row; got none, after {report.rows_read} were "
+                f"dropped: {dict(report.dropped)}. The first: {self.problems[0].message}"
+            )
+        return report
+
+
 def read_table(layout: TableLayout, rules: RowRules | None = None) -> Table:
     """Reads a whole table in the order of its files; by default any row that breaks a rule is an error.
 
     It is also an error if more rows are dropped than the rules allow, or all of them.
     """
-    rules = rules or RowRules()
-    units = list_units(layout)
-    blocks: list[TableBlock] = []
-    unit_sizes = np.zeros(len(units) + 1, np.int64)
-    for unit in units:
-        for block in read_unit(layout, unit, rules):
-            blocks.append(block)
-            unit_sizes[unit.index + 1] += block.num_rows_read
-    unit_starts = np.cumsum(unit_sizes)
-    if not unit_starts[-1] and layout.kind not in ("node", "edge"):
-        raise no_records(layout)
-    problems = tuple(problem for block in blocks for problem in block.problems)
-    num_used = sum(block.num_rows for block in blocks)
-    report = TableReport(
-        table=layout.label,
-        rows_read=int(unit_starts[-1]),
-        rows_used=num_used,
-        dropped=dict(collections.Counter(problem.rule for problem in problems)),
-    )
-    check_dropped_share(report, rules)
-    if report.rows_read and not num_used:
-        raise ValueError(
-            f"`{layout.label}` must have at least one usable row; got none, after {report.rows_read} were dropped: "
-            f"{dict(report.dropped)}. The first: {problems[0].message}"
-        )
+    scan = TableScan(layout, rules)
+    blocks = list(scan.blocks())
+    report = scan.report()
     return Table(
         layout=layout,
         columns={
-            key: _concatenate([block.columns[key] for block in blocks], column.arrow_type)
+            key: _concatenate([block.columns[key] for block, _ in blocks], column.arrow_type)
             for key, column in layout.columns.items()
         },
-        rows=np.concatenate([_NO_ROWS, *(block.rows + unit_starts[block.unit] for block in blocks)]),
-        units=units,
-        unit_starts=unit_starts,
+        rows=np.concatenate([_NO_ROWS, *(rows for _, rows in blocks)]),
+        units=scan.units,
+        unit_starts=scan.unit_starts,
         report=report,
-        problems=problems,
+        problems=tuple(scan.problems),
     )
 
 

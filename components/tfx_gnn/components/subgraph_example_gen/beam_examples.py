@@ -18,7 +18,7 @@ from tfx_gnn.io.whole_files import write_whole
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.sampling.beam.graph_level_pipeline import write_graph_level_examples_with_beam
 from tfx_gnn.sampling.beam.index.build import IndexOptions, build_index
-from tfx_gnn.sampling.beam.index.reader import GraphIndex
+from tfx_gnn.sampling.beam.index.reader import PartitionedGraph
 from tfx_gnn.sampling.beam.sampling_pipeline import sample_with_beam
 from tfx_gnn.sampling.examples.seed_selection import splits_with_seeds
 from tfx_gnn.sampling.examples.shard_log import ShardLog
@@ -71,7 +71,7 @@ def sample_on_beam(
         reports = dict(built.tables)
         _copy_dead_letters(built.dead_letters, os.path.join(folder, DEAD_LETTERS_DIR))
         _write_reports(folder, reports)
-    info = GraphIndex(index_dir).info
+    info = PartitionedGraph(index_dir).info
     num_seeds = splits_with_seeds(plan.splits, {name: sum(info.seed_counts[name]) for name in plan.splits.names})
     finished = ShardLog(folder).read()
     missing = [(split, shard) for split in num_seeds for shard in range(num_shards) if (split, shard) not in finished]

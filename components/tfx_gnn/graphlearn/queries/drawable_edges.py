@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfx_gnn.graphlearn.queries.weighted_choice import WeightedGroups
-from tfx_gnn.sampling.engine.edge_choice import Adjacency
+from tfx_gnn.sampling.engine.adjacency import Adjacency
 
 _Integers = npt.NDArray[np.int64]
 

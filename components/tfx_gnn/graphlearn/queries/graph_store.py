@@ -18,7 +18,7 @@ from tfx_gnn.graphlearn.queries.drawable_edges import DrawableEdges
 from tfx_gnn.graphlearn.queries.query_step import Draft
 from tfx_gnn.graphlearn.queries.results import NodeIds
 from tfx_gnn.graphlearn.queries.steps import EdgeStep, NodeStep
-from tfx_gnn.sampling.engine.edge_choice import Adjacency, build_adjacency
+from tfx_gnn.sampling.engine.adjacency import Adjacency, build_adjacency
 from tfx_gnn.sampling.engine.negatives import PairLookup
 from tfx_gnn.sampling.random_choice import edge_hash, hash_ids
 from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, NodeTable

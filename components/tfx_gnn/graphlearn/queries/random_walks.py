@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tfx_gnn.sampling.engine.edge_choice import Adjacency, expand_ranges
+from tfx_gnn.sampling.engine.adjacency import Adjacency
+from tfx_gnn.sampling.engine.edge_choice import expand_ranges
 from tfx_gnn.sampling.random_choice import exponential_scores, find_smallest, mix, uniform_scores
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import apache_beam as beam
 import tensorflow as tf
 
 from tfx_gnn.sampling.beam.index.files import IndexInfo, hub_table
-from tfx_gnn.sampling.beam.index.reader import GraphIndex
+from tfx_gnn.sampling.beam.index.reader import PartitionedGraph
 from tfx_gnn.sampling.beam.rounds.block_assembly import AssembleBlocks
 from tfx_gnn.sampling.beam.rounds.block_state import list_runs
 from tfx_gnn.sampling.beam.rounds.negative_steps import draw_negatives
@@ -78,7 +78,7 @@ def sample_with_beam(
             raise ValueError(f"`{name}` must be at least 1; got {value}. Choose a larger number.")
     if not 0 <= sampling_seed < 2**63:
         raise ValueError(f"`sampling_seed` must be in [0, 2**63); got {sampling_seed}. Choose another number.")
-    info = GraphIndex(index_dir).info
+    info = PartitionedGraph(index_dir).info
     wanted = _wanted_shards(info, shards, num_shards)
     tf.io.gfile.makedirs(examples_dir)
     with make_pipeline() as pipeline:

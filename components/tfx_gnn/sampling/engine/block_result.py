@@ -27,7 +27,7 @@ from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.engine.structure_labels import label_structure
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET
 from tfx_gnn.sampling.plan.plan import SamplingPlan
-from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables
+from tfx_gnn.tables.graph_tables import GraphTables
 
 _Integers = npt.NDArray[np.int64]
 
@@ -306,7 +306,7 @@ def index_block(result: BlockResult, seeds: Seeds, tables: GraphTables, plan: Sa
     for name, edges in result.edges.items():
         source_set, target_set = result.edge_ends[name]
         edge_sets[name] = SampledEdges(
-            rows=positions_of_rows(tables.edge_tables[name], edges.rows),
+            rows=tables.edge_tables[name].positions_of(edges.rows),
             sources=ordered[source_set].positions_of(NodePairs(edges.subgraphs, edges.sources)),
             targets=ordered[target_set].positions_of(NodePairs(edges.subgraphs, edges.targets)),
             splits=_splits(edges.subgraphs, num_subgraphs),
@@ -356,13 +356,6 @@ def _tree_positions(nodes: _OrderedNodes, tree: _Integers) -> _Integers:
     return positions
 
 
-def positions_of_rows(table: EdgeTable, rows: _Integers) -> _Integers:
-    """Returns the positions in a table of edges given by their rows as written; the table must hold all of them."""
-    if table.num_edges and int(table.rows[-1]) == table.num_edges - 1:
-        return rows  # the table has no gaps
-    return np.searchsorted(table.rows, rows).astype(np.int64)
-
-
 class _OrderedNodes:
     """Nodes of one set in the order of subgraphs: roots first."""
 
@@ -406,7 +399,7 @@ def _seed_rows(result: BlockResult, seeds: Seeds, tables: GraphTables, plan: Sam
         # Without labels, the rows of seed edges are not read, and the table may lack them.
         if not plan.label_features:
             return seeds.rows
-        return positions_of_rows(tables.edge_tables[plan.seed_edge_set], seeds.rows)
+        return tables.edge_tables[plan.seed_edge_set].positions_of(seeds.rows)
     (_, pairs), *_ = result.roots.values()
     return pairs.nodes
 

@@ -10,18 +10,17 @@ the best overall.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from tfx_gnn.sampling.engine.adjacency import EdgesByNode
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.random_choice import (
     bound_smallest,
     choose_positions,
     draw_positions,
-    edge_hash,
     exponential_scores,
     find_smallest,
     uniform_scores,
@@ -171,69 +170,6 @@ def expand_ranges(starts: _Integers, counts: _Integers) -> _Integers:
     return np.repeat(firsts, counts) + np.arange(int(counts.sum()))
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Adjacency:
-    """Edges of one edge set, grouped by the node at one end.
-
-    Node `i` has the edges at positions `offsets[i]` to `offsets[i + 1]`, sorted by
-    `edge_hash`, so that the order in which edges were read does not matter.
-
-    Attributes:
-        offsets: int64 array, shape [num_nodes + 1], from 0 to num_edges.
-        edge_rows: int64 array, shape [num_edges]: row of each edge in its table as written.
-        neighbors: int64 array, shape [num_edges]: handle of the node at the other end.
-        times: int64 array, shape [num_edges]: time of each edge; None if nothing filters by it.
-        ranks: int8 array, shape [num_edges]: rank of each edge; None if nothing filters by it.
-        weights: float64 array, shape [num_edges]: weights for the strategy of a hop; None
-            if the strategy does not use any.
-    """
-
-    offsets: _Integers
-    edge_rows: _Integers
-    neighbors: _Integers
-    times: _Integers | None = None
-    ranks: npt.NDArray[np.int8] | None = None
-    weights: npt.NDArray[np.float64] | None = None
-
-    @functools.cached_property
-    def edge_hashes(self) -> npt.NDArray[np.uint64]:
-        """uint64 array, shape [num_edges]: hash of each edge, computed once."""
-        return edge_hash(self.edge_rows)
-
-    @property
-    def degrees(self) -> _Integers:
-        """int64 array, shape [num_nodes]: number of edges of each node."""
-        return np.diff(self.offsets)
-
-
-def build_adjacency(
-    starts: _Integers,
-    ends: _Integers,
-    num_nodes: int,
-    *,
-    edge_rows: _Integers | None = None,
-    times: _Integers | None = None,
-    ranks: npt.NDArray[np.int8] | None = None,
-    weights: npt.NDArray[np.float64] | None = None,
-) -> Adjacency:
-    """Groups edges by their start, in [0, num_nodes); `edge_rows`, all different, are 0, 1, ... by default.
-
-    It takes 16 bytes per edge and 8 bytes per node, plus the memory of times, ranks and weights.
-    """
-    rows = np.arange(len(starts), dtype=np.int64) if edge_rows is None else edge_rows
-    order = np.lexsort((edge_hash(rows), starts))
-    offsets = np.zeros(num_nodes + 1, np.int64)
-    np.cumsum(np.bincount(starts, minlength=num_nodes), out=offsets[1:])
-    return Adjacency(
-        offsets=offsets,
-        edge_rows=rows[order],
-        neighbors=np.asarray(ends, np.int64)[order],
-        times=None if times is None else np.asarray(times, np.int64)[order],
-        ranks=None if ranks is None else np.asarray(ranks, np.int8)[order],
-        weights=None if weights is None else np.asarray(weights, np.float64)[order],
-    )
-
-
 def visits_all_edges(hop: Hop, requests: EdgeRequests) -> npt.NDArray[np.bool_]:
     """Returns which requests inspect every edge of their node rather than draw positions."""
     if hop.strategy in ("uniform", "uniform_with_replacement"):
@@ -265,7 +201,7 @@ def positions_of_requests(
 
 def find_edges(
     hop: Hop,
-    adjacency: Adjacency,
+    adjacency: EdgesByNode,
     local_nodes: _Integers,
     requests: EdgeRequests,
     *,
@@ -303,8 +239,8 @@ def find_edges(
     return FoundEdges(
         hop=hop.name,
         requests=chosen.requests,
-        edge_rows=adjacency.edge_rows[chosen.positions],
-        neighbors=adjacency.neighbors[chosen.positions],
+        edge_rows=adjacency.rows_at(chosen.positions),
+        neighbors=adjacency.neighbors_at(chosen.positions),
         draws=chosen.draws,
         scores=chosen.scores if keeps_scores and not hop.takes_all else None,
         num_candidates=counts,
@@ -381,7 +317,7 @@ class _Chosen:
 class _Search:
     """Inspects every edge of nodes, a bounded number at a time."""
 
-    def __init__(self, hop: Hop, adjacency: Adjacency, requests: EdgeRequests, *, inclusive: bool) -> None:
+    def __init__(self, hop: Hop, adjacency: EdgesByNode, requests: EdgeRequests, *, inclusive: bool) -> None:
         self._hop = hop
         self._inclusive = inclusive
         self._adjacency = adjacency
@@ -414,7 +350,7 @@ class _Search:
             parts.append(chosen)
         joined = parts[0] if len(parts) == 1 else _Chosen.join(parts)
         if is_cut.any() and not self._hop.takes_all:
-            rows = self._adjacency.edge_rows[joined.positions]
+            rows = self._adjacency.rows_at(joined.positions)
             best = _best_of(self._hop, joined.requests, joined.draws, joined.scores, rows)
             joined = _Chosen(joined.requests[best], joined.positions[best], joined.draws[best], joined.scores[best])
         return joined, eligible
@@ -424,12 +360,10 @@ class _Search:
         asked, adjacency = self._requests, self._adjacency
         masks = []
         if asked.time_limits is not None:
-            assert adjacency.times is not None
-            times, limits = adjacency.times[candidates], asked.time_limits[requests][group]
+            times, limits = adjacency.times_at(candidates), asked.time_limits[requests][group]
             masks.append(times <= limits if self._inclusive else times < limits)
         if asked.rank_limits is not None:
-            assert adjacency.ranks is not None
-            masks.append(adjacency.ranks[candidates] <= asked.rank_limits[requests][group])
+            masks.append(adjacency.ranks_at(candidates) <= asked.rank_limits[requests][group])
         if asked.excluded_splits is not None and asked.excluded_neighbors is not None:
             first = asked.excluded_splits[requests]
             num_excluded = asked.excluded_splits[requests + 1] - first
@@ -437,12 +371,11 @@ class _Search:
                 has = num_excluded > number
                 excluded = np.zeros(len(requests), np.int64)
                 excluded[has] = asked.excluded_neighbors[first[has] + number]
-                masks.append((adjacency.neighbors[candidates] != excluded[group]) | ~has[group])
+                masks.append((adjacency.neighbors_at(candidates) != excluded[group]) | ~has[group])
         if asked.allowed is not None:
-            masks.append(asked.allowed.contains(asked.subgraphs[requests][group], adjacency.neighbors[candidates]))
+            masks.append(asked.allowed.contains(asked.subgraphs[requests][group], adjacency.neighbors_at(candidates)))
         if self._hop.draws_by_weight:
-            assert adjacency.weights is not None
-            masks.append(adjacency.weights[candidates] > 0)
+            masks.append(adjacency.weights_at(candidates) > 0)
         return np.logical_and.reduce(masks) if masks else None
 
     def _choose(self, requests: _Integers, group: _Integers, candidates: _Integers, sizes: _Integers) -> _Chosen:
@@ -463,24 +396,22 @@ class _Search:
         is_weighted = self._hop.draws_by_weight
         uniforms: _Scores | None = None
         if strategy == "top_k":
-            assert adjacency.weights is not None
-            scores = -adjacency.weights[candidates]
+            scores = -adjacency.weights_at(candidates)
         elif strategy == "full":
-            scores = adjacency.edge_rows[candidates].astype(np.float64)
+            scores = adjacency.rows_at(candidates).astype(np.float64)
         else:
             keys = np.repeat(self._requests.keys[requests], sizes)
-            scores = uniforms = uniform_scores(keys, adjacency.edge_hashes[candidates], draw)
+            scores = uniforms = uniform_scores(keys, adjacency.hashes_at(candidates), draw)
         if is_weighted:
-            assert adjacency.weights is not None
             # Fast logarithms differ in the last bits from machine to machine. They only discard candidates far from
             # the best; the few that remain get scores that are the same on every machine.
-            scores = -np.log(scores) / adjacency.weights[candidates]
+            scores = -np.log(scores) / adjacency.weights_at(candidates)
         bounds = bound_smallest(scores, sizes, count)
         near = np.flatnonzero(scores <= np.repeat(bounds * (1 + 1e-9) if is_weighted else bounds, sizes))
         group, candidates, scores = group[near], candidates[near], scores[near]
-        if is_weighted and uniforms is not None and adjacency.weights is not None:
-            scores = exponential_scores(uniforms[near], adjacency.weights[candidates])
-        kept = find_smallest(group, scores, adjacency.edge_rows[candidates], count)
+        if is_weighted and uniforms is not None:
+            scores = exponential_scores(uniforms[near], adjacency.weights_at(candidates))
+        kept = find_smallest(group, scores, adjacency.rows_at(candidates), count)
         draws = np.full(len(kept), draw, np.int16)
         return _Chosen(requests[group[kept]], candidates[kept], draws, scores[kept])
 

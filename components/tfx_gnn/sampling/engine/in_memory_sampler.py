@@ -9,11 +9,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfx_gnn.sampling import random_choice
+from tfx_gnn.sampling.engine.adjacency import EdgesByNode, build_adjacency
 from tfx_gnn.sampling.engine.block_result import index_block
 from tfx_gnn.sampling.engine.block_sampling import BlockSampling, ranked_edge_sets, rounds_of_plan, timed_edge_sets
-from tfx_gnn.sampling.engine.edge_choice import Adjacency, EdgeRequests, FoundEdges, build_adjacency, find_edges
+from tfx_gnn.sampling.engine.edge_choice import EdgeRequests, FoundEdges, find_edges
 from tfx_gnn.sampling.engine.sampled_subgraphs import SampledSubgraphs
 from tfx_gnn.sampling.engine.seeds import Seeds
+from tfx_gnn.sampling.index.graph_index import GraphIndex
 from tfx_gnn.sampling.plan.hop import SEED, Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan, reached_node_sets
 from tfx_gnn.sampling.plan.plan_checks import check_plan
@@ -62,16 +64,18 @@ class InMemorySampler:
         self._plan = plan
         self._sampling_seed = sampling_seed
         self._node_codes = {
-            name: random_choice.hash_ids(tables.node_tables[name].ids)
+            name: tables.node_codes(name)
+            if isinstance(tables, GraphIndex)
+            else random_choice.hash_ids(tables.node_tables[name].ids)
             for name in reached_node_sets(plan, tables.schema)
         }
         self._edge_ranks = dict(edge_ranks or {})
         self._hops = {hop.name: hop for hops in rounds_of_plan(plan) for hop in hops}
-        self._adjacencies: dict[tuple[str, str, str], Adjacency] = {}
+        self._edges: dict[tuple[str, str, str], EdgesByNode] = {}
         for hop in self._hops.values():
             key = _adjacency_key(hop)
-            if key not in self._adjacencies:
-                self._adjacencies[key] = self._build_adjacency(hop)
+            if key not in self._edges:
+                self._edges[key] = self._edges_by_node(hop)
 
     def sample(self, seeds: Seeds, *, sampling_seed: int | None = None) -> SampledSubgraphs:
         """Samples one subgraph around each seed.
@@ -135,21 +139,23 @@ class InMemorySampler:
     def _answer(self, requests: EdgeRequests) -> FoundEdges:
         hop = self._hops[requests.hop]
         inclusive = self._plan.temporal is not None and self._plan.temporal.inclusive
-        return find_edges(hop, self._adjacencies[_adjacency_key(hop)], requests.nodes, requests, inclusive=inclusive)
+        return find_edges(hop, self._edges[_adjacency_key(hop)], requests.nodes, requests, inclusive=inclusive)
 
-    def _build_adjacency(self, hop: Hop) -> Adjacency:
+    def _edges_by_node(self, hop: Hop) -> EdgesByNode:
+        temporal = self._plan.temporal
+        time = temporal.edge_times[hop.edge_set] if temporal and hop.edge_set in timed_edge_sets(self._plan) else ""
+        if isinstance(self._tables, GraphIndex):
+            return self._tables.edges_by_node(hop, time_feature=time, ranks=self._edge_ranks.get(hop.edge_set))
         table = self._tables.edge_tables[hop.edge_set]
         starts, ends, start_set = table.sources, table.targets, table.source_set
         if hop.direction == "backward":
             starts, ends, start_set = table.targets, table.sources, table.target_set
-        temporal = self._plan.temporal
-        is_timed = hop.edge_set in timed_edge_sets(self._plan)
         return build_adjacency(
             starts,
             ends,
             self._tables.node_tables[start_set].num_nodes,
             edge_rows=table.rows,
-            times=_integers(table, temporal.edge_times[hop.edge_set]) if temporal and is_timed else None,
+            times=_integers(table, time) if time else None,
             ranks=self._edge_ranks.get(hop.edge_set),
             weights=edge_weights(hop, table),
         )

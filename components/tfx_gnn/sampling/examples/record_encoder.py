@@ -40,18 +40,18 @@ class RecordEncoder:
     `<key>.d1`.
     """
 
-    def __init__(self, columns: Mapping[str, pa.Array]) -> None:
-        """Encodes the values of all columns.
+    def __init__(self, columns: Mapping[str, pa.Array], *, ahead: bool = True) -> None:
+        """Encodes the values of all columns, or, unless `ahead`, those of each call when it comes.
 
         `columns` has, by key of the records, arrays without nulls: booleans, numbers, large_string, large_binary, or
         (large or fixed-size) lists of these.
         """
-        self._columns: dict[str, _EncodedColumn] = {}
-        self._sizes: dict[str, _Rows] = {}
+        self._columns: dict[str, _EncodedColumn | _UnencodedColumn] = {}
+        self._sizes: dict[str, _Sizes] = {}
         for key, column in columns.items():
             if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-                self._sizes[key] = pc.list_value_length(column).to_numpy(zero_copy_only=False).astype(np.int64)
-            self._columns[key] = _encode_column(column)
+                self._sizes[key] = _Sizes(column, ahead=ahead)
+            self._columns[key] = _encode_column(column) if ahead else _UnencodedColumn(column)
         self._integers = _EncodedIntegers()
 
     def encode(self, num_records: int, columns: Mapping[str, Slices], integers: Mapping[str, Slices]) -> list[bytes]:
@@ -64,7 +64,7 @@ class RecordEncoder:
             column = self._columns[key]
             entries[key] = self._entries(key, column.kind, column.take(rows), splits)
             if key in self._sizes:
-                sizes = self._integers.take(self._sizes[key][rows])
+                sizes = self._integers.take(self._sizes[key].take(rows))
                 entries[f"{key}.d1"] = self._entries(f"{key}.d1", _INT64_LIST, sizes, splits)
         for key, (values, splits) in integers.items():
             entries[key] = self._entries(key, _INT64_LIST, self._integers.take(values), splits)
@@ -133,6 +133,34 @@ class _EncodedValues:
     def __init__(self, data: bytes, offsets: _Rows) -> None:
         self.data = data
         self.offsets = offsets
+
+
+class _Sizes:
+    """Numbers of values in the rows of a column of lists."""
+
+    def __init__(self, column: pa.Array, *, ahead: bool) -> None:
+        self._sizes = _list_sizes(column) if ahead else None
+        self._column = column
+
+    def take(self, rows: _Rows) -> _Rows:
+        return _list_sizes(self._column.take(pa.array(rows))) if self._sizes is None else self._sizes[rows]
+
+
+def _list_sizes(column: pa.Array) -> _Rows:
+    sizes: _Rows = pc.list_value_length(column).to_numpy(zero_copy_only=False).astype(np.int64)
+    return sizes
+
+
+class _UnencodedColumn:
+    """Rows of a table column that are encoded when they are taken, for columns that are too large to encode."""
+
+    def __init__(self, column: pa.Array) -> None:
+        self.kind = _encode_column(column.slice(0, 0)).kind
+        self._column = column
+
+    def take(self, rows: _Rows) -> _EncodedValues:
+        """Returns the encoded values of some rows, in that order."""
+        return _encode_column(self._column.take(pa.array(rows))).take(np.arange(len(rows)))
 
 
 class _EncodedColumn:

@@ -17,6 +17,7 @@ from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.engine.sampled_subgraphs import SampledReadouts, SampledSubgraphs
 from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.examples.record_encoder import RecordEncoder, RecordSlices
+from tfx_gnn.sampling.index.graph_index import GraphIndex
 from tfx_gnn.sampling.plan.hop import SEED
 from tfx_gnn.sampling.plan.plan import LABEL_FEATURE, SamplingPlan
 from tfx_gnn.sampling.plan.subgraph_schema import (
@@ -56,6 +57,8 @@ class SubgraphExampleEncoder:
     ) -> None:
         """Encodes the values of all tables: of the whole graph, or of the part that subgraphs contain.
 
+        The values of a `GraphIndex` are encoded as subgraphs need them.
+
         `seed_features` holds the columns of the seed table that `plan.label_features` names;
         `SampledReadouts.seed_rows` are rows of these columns.
         """
@@ -75,7 +78,7 @@ class SubgraphExampleEncoder:
             columns[_readout_key(label)] = _label_column(label, tables, plan, seed_features or {})
         for name in plan.context_features:
             columns[f"context/{name}"] = _context_column(name, tables)
-        self._encoder = RecordEncoder(columns)
+        self._encoder = RecordEncoder(columns, ahead=not isinstance(tables, GraphIndex))
 
     def encode(self, subgraphs: SampledSubgraphs) -> list[bytes]:
         """Returns one serialized tf.Example per subgraph, in order."""
@@ -195,7 +198,7 @@ def subgraph_dataset(
     draws from Python.
 
     Args:
-        tables: the graph.
+        tables: the graph, in memory or as a `GraphIndex`.
         plan: what to sample.
         seeds: the seeds, for example those of one split that `make_seeds` returns.
         sampling_seed: seed of all random choices, in [0, 2**63).

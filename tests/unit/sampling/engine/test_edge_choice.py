@@ -7,10 +7,10 @@ import pytest
 
 from tfx_gnn.sampling import random_choice
 from tfx_gnn.sampling.engine import edge_choice
+from tfx_gnn.sampling.engine.adjacency import build_adjacency
 from tfx_gnn.sampling.engine.edge_choice import (
     AllowedNodes,
     EdgeRequests,
-    build_adjacency,
     find_edges,
     merge_scored,
     visits_all_edges,

@@ -273,7 +273,7 @@ def _sample_by_codes(tables, ranks, plan, seeds):
             hop = sampler._hops[asked.hop]
             start, end = ENDS[hop.edge_set] if hop.direction == "forward" else ENDS[hop.edge_set][::-1]
             weights = "#in_degree" if hop.weighs_by_degree else hop.weight_feature
-            adjacency = sampler._adjacencies[hop.edge_set, hop.direction, weights]
+            adjacency = sampler._edges[hop.edge_set, hop.direction, weights]
             coded_adjacency = dataclasses.replace(adjacency, neighbors=codes[end][adjacency.neighbors])
             order = np.argsort(codes[start])
             local = order[np.searchsorted(codes[start], asked.nodes, sorter=order)]

@@ -21,7 +21,7 @@ from tfx_gnn.sampling.beam.index.job import FORWARD, IndexJob, requirements_of_p
 from tfx_gnn.sampling.beam.index.join_steps import REPEATS, SELF_LOOPS
 from tfx_gnn.sampling.beam.index.partitions import partition_of_codes
 from tfx_gnn.sampling.beam.index.pipeline import IndexResults, add_index_steps, take_results
-from tfx_gnn.sampling.beam.index.reader import GraphIndex
+from tfx_gnn.sampling.beam.index.reader import PartitionedGraph
 from tfx_gnn.sampling.beam.index.reverse_edge_splits import refuse_other_splits
 from tfx_gnn.sampling.beam.index.rows import index_schemas
 from tfx_gnn.sampling.beam.index.table_steps import DROPPED
@@ -289,7 +289,7 @@ def _name_hubs(job: IndexJob, results: IndexResults) -> dict[tuple[str, str], tu
             ((edge_set, direction), node_set, code, degree) for degree, code in summary.top if degree > job.hub_degree
         ]
     # Sorted by code, and so by partition, so that each partition is loaded once.
-    index = GraphIndex(job.index_dir, num_cached=1)
+    index = PartitionedGraph(job.index_dir, num_cached=1)
     ids: dict[tuple[str, int], str | int] = {}
     for node_set, code in sorted({(node_set, code) for _, node_set, code, _ in hubs}):
         codes = np.array([code], np.uint64)

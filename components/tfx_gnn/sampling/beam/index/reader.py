@@ -124,7 +124,7 @@ class HubPartition:
         return positions_in(self.nodes, codes)
 
 
-class GraphIndex:
+class PartitionedGraph:
     """A graph index on disk; the `num_cached` partitions that were used last stay in memory."""
 
     def __init__(self, index_dir: str, *, num_cached: int = 4) -> None:

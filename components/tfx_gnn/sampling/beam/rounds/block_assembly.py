@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from tfx_gnn.io.progress import count_progress
 from tfx_gnn.sampling.beam.index import files
 from tfx_gnn.sampling.beam.index.partitions import positions_in
-from tfx_gnn.sampling.beam.index.reader import GraphIndex
+from tfx_gnn.sampling.beam.index.reader import PartitionedGraph
 from tfx_gnn.sampling.beam.messages import NodeAnswer, read_state, unpack_table
 from tfx_gnn.sampling.beam.rounds.block_state import BlockState
 from tfx_gnn.sampling.beam.shard_files import WrittenBlock, write_block
@@ -123,7 +123,7 @@ class AssembledBlock:
 class BlockAssembler:
     """Assembles blocks from their nodes, edges and seeds."""
 
-    def __init__(self, index: GraphIndex, plan: SamplingPlan) -> None:
+    def __init__(self, index: PartitionedGraph, plan: SamplingPlan) -> None:
         """Reads the types of ids and features from the index's description; loads only the context."""
         self._schema = index.schema
         self._plan = plan
@@ -196,12 +196,12 @@ class BlockAssembler:
         )
 
 
-def _context_table(index: GraphIndex) -> ContextTable:
+def _context_table(index: PartitionedGraph) -> ContextTable:
     rows = index.load_context()
     return ContextTable(path="context", features=_columns(rows), extra_columns={}, num_rows=rows.num_rows)
 
 
-def _edge_tables(index: GraphIndex, edge_set: str) -> list[str]:
+def _edge_tables(index: PartitionedGraph, edge_set: str) -> list[str]:
     names = [files.edge_table(edge_set, direction) for direction in ("forward", "backward")]
     return [name for name in names if name in index.info.tables]
 
@@ -244,7 +244,7 @@ class AssembleBlocks(beam.DoFn):
 
     def setup(self) -> None:
         """Opens the index."""
-        self._assembler = BlockAssembler(GraphIndex(self._index_dir, num_cached=1), self._plan)
+        self._assembler = BlockAssembler(PartitionedGraph(self._index_dir, num_cached=1), self._plan)
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[tuple[int, int], WrittenBlock]]:
         """Writes a block; yields it by its shard, (position of the split, shard)."""

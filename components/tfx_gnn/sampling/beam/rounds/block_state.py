@@ -16,7 +16,7 @@ import pyarrow as pa
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.beam.index import files
 from tfx_gnn.sampling.beam.index.partitions import partition_of_codes
-from tfx_gnn.sampling.beam.index.reader import GraphIndex
+from tfx_gnn.sampling.beam.index.reader import PartitionedGraph
 from tfx_gnn.sampling.beam.messages import PartAnswer, pack_table
 from tfx_gnn.sampling.engine.block_result import BlockResult
 from tfx_gnn.sampling.engine.block_sampling import BlockSampling
@@ -143,7 +143,7 @@ class BlockSeeds:
     features: pa.Table
 
 
-def read_block_seeds(index: GraphIndex, plan: SamplingPlan, blocks: Iterable[BlockRange]) -> Iterator[BlockSeeds]:
+def read_block_seeds(index: PartitionedGraph, plan: SamplingPlan, blocks: Iterable[BlockRange]) -> Iterator[BlockSeeds]:
     """Yields the blocks that have seeds, with one partition of the seeds in memory at a time.
 
     If blocks are in the order of their keys, each partition is read once.

@@ -15,7 +15,7 @@ from tfx_gnn.sampling.beam.index.partitions import (
     partition_of_codes,
     positions_in,
 )
-from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex, NodePartition
+from tfx_gnn.sampling.beam.index.reader import EdgePartition, NodePartition, PartitionedGraph
 from tfx_gnn.sampling.engine.edge_choice import expand_ranges
 from tfx_gnn.sampling.engine.negatives import DrawableNodes, order_drawable_nodes, whole_weights
 from tfx_gnn.sampling.plan.negatives import Negatives
@@ -154,7 +154,7 @@ class DrawablePartition:
             a single 0 if all nodes are in one group.
     """
 
-    def __init__(self, index: GraphIndex, plan: SamplingPlan, partition: int) -> None:
+    def __init__(self, index: PartitionedGraph, plan: SamplingPlan, partition: int) -> None:
         assert plan.negatives is not None
         nodes = index.load_nodes(root_node_sets(plan, index.schema)[plan.negatives.side], partition)
         weights = None
@@ -274,7 +274,7 @@ class EdgePairs:
 
 
 def forward_pairs_of_hubs(
-    index: GraphIndex, edge_set: str, partition: int, asked: PairRequests
+    index: PartitionedGraph, edge_set: str, partition: int, asked: PairRequests
 ) -> dict[int, PairRequests]:
     """Requests edges of hubs for a block: by partition of buckets, the pairs whose source has a bucket there."""
     hubs = index.load_hubs(edge_set, "forward", partition)

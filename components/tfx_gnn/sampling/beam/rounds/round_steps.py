@@ -19,7 +19,7 @@ from apache_beam import pvalue
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.beam.index import files
 from tfx_gnn.sampling.beam.index.partitions import bucket_partition_of, group_by_partition, partition_of_codes
-from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex, HubPartition
+from tfx_gnn.sampling.beam.index.reader import EdgePartition, HubPartition, PartitionedGraph
 from tfx_gnn.sampling.beam.messages import (
     BucketRequests,
     NodeAnswer,
@@ -41,9 +41,9 @@ from tfx_gnn.sampling.beam.rounds.block_state import (
     read_block_seeds,
     start_block,
 )
+from tfx_gnn.sampling.engine.adjacency import Adjacency
 from tfx_gnn.sampling.engine.block_sampling import rounds_of_plan
 from tfx_gnn.sampling.engine.edge_choice import (
-    Adjacency,
     EdgeRequests,
     FoundEdges,
     expand_ranges,
@@ -81,7 +81,7 @@ class IndexStep(beam.DoFn):
     def setup(self) -> None:
         """Opens the index."""
         # Steps cache what they use, so the index need not cache it again.
-        self._index = GraphIndex(self._index_dir, num_cached=1)
+        self._index = PartitionedGraph(self._index_dir, num_cached=1)
 
     def ask_of(self, state: BlockState) -> Iterator[Any]:
         """Yields a block's state and its next requests: for edges, or for its nodes after the last round."""
@@ -161,7 +161,7 @@ class PartitionAnswers:
     which the block merges.
     """
 
-    def __init__(self, index: GraphIndex, plan: SamplingPlan, schema: GraphSchema, hops: Sequence[Hop]) -> None:
+    def __init__(self, index: PartitionedGraph, plan: SamplingPlan, schema: GraphSchema, hops: Sequence[Hop]) -> None:
         """Prepares to answer: `schema` is the schema of subgraphs, whose edge features are sent with the edges.
 
         `PartRequests.hop` is a position in `hops`.
@@ -435,7 +435,7 @@ def route_nodes(
     return {partition: tuple(parts) for partition, parts in sorted(routed.items())}
 
 
-def answer_nodes(index: GraphIndex, partition: int, parts: Sequence[NodeRequests]) -> tuple[NodeAnswer, ...]:
+def answer_nodes(index: PartitionedGraph, partition: int, parts: Sequence[NodeRequests]) -> tuple[NodeAnswer, ...]:
     """Looks up nodes of one partition, set by set; a node that is not in the index is an error."""
     answers = []
     for part in parts:

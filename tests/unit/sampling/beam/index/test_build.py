@@ -21,7 +21,7 @@ from tfx_gnn.sampling.beam.index.build import IndexOptions, IndexReport, build_i
 from tfx_gnn.sampling.beam.index.files import IndexInfo
 from tfx_gnn.sampling.beam.index.job import IndexJob, requirements_of_plan
 from tfx_gnn.sampling.beam.index.join_steps import IndexNodes
-from tfx_gnn.sampling.beam.index.reader import GraphIndex
+from tfx_gnn.sampling.beam.index.reader import PartitionedGraph
 from tfx_gnn.sampling.beam.messages import pack_table
 from tfx_gnn.sampling.plan.edge_ranks import rank_edges
 from tfx_gnn.sampling.plan.hop import Hop
@@ -221,7 +221,7 @@ def test_the_edges_of_a_hub_spread_over_all_partitions(tmp_path: Path) -> None:
 
     report = _build(str(folder), tmp_path / "index", plan, num_partitions=8, hub_degree=100)
 
-    index = GraphIndex(str(tmp_path / "index"))
+    index = PartitionedGraph(str(tmp_path / "index"))
     hubs = [index.load_hubs("e", "forward", partition) for partition in range(8)]
     counts = np.concatenate([hub.bucket_counts for hub in hubs])
     assert counts.sum() == 20_000
@@ -264,7 +264,7 @@ def _with_seed_table(tables_dir: str, folder: Path, text: str) -> str:
 
 
 def _check_seeds(index_dir: Path, report: IndexReport, keys: list[int], columns: dict[str, list[object]]) -> None:
-    index = GraphIndex(str(index_dir))
+    index = PartitionedGraph(str(index_dir))
     seeds = pa.concat_tables([index.load_seeds(p) for p in range(index.info.num_partitions)])
     assert seeds.column("#row").to_pylist() == sorted(range(len(keys)), key=lambda row: (keys[row], row))
     by_row = {row["#row"]: row for row in seeds.to_pylist()}
@@ -514,7 +514,7 @@ def test_the_context_is_kept_where_examples_show_it(shop_dir: str, tmp_path: Pat
 
     report = _build(shop_dir, tmp_path / "index", plan)
 
-    assert GraphIndex(str(tmp_path / "index")).load_context().to_pylist() == [{"year": 1990}]
+    assert PartitionedGraph(str(tmp_path / "index")).load_context().to_pylist() == [{"year": 1990}]
     assert report.tables["context"].rows_used == 1
     write_index(_read(shop_dir, plan), plan, str(tmp_path / "memory"), 1)
     name = index_files.table_file("", index_files.CONTEXT_TABLE, 0)

@@ -13,7 +13,7 @@ import pytest
 
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.sampling.beam.index.build import IndexOptions, build_index
-from tfx_gnn.sampling.beam.index.reader import GraphIndex
+from tfx_gnn.sampling.beam.index.reader import PartitionedGraph
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.random_choice import hash_ids
@@ -79,7 +79,7 @@ def test_edges_are_known_by_the_numbers_that_the_table_gives_them(
         for name in ("ann", "bob", "pen", "ink")
         for code in hash_ids(pa.array([name], pa.large_string()))
     }
-    index = GraphIndex(str(tmp_path / "index"))
+    index = PartitionedGraph(str(tmp_path / "index"))
     found = {}
     for partition in range(num_partitions):
         rows = index.load_edges("buys", "forward", partition)

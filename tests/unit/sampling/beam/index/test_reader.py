@@ -16,7 +16,7 @@ from tfx_gnn.sampling.beam.index import files as index_files
 from tfx_gnn.sampling.beam.index.files import IndexInfo
 from tfx_gnn.sampling.beam.index.job import requirements_of_plan
 from tfx_gnn.sampling.beam.index.partitions import bucket_partition_of, partition_of_codes
-from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex
+from tfx_gnn.sampling.beam.index.reader import EdgePartition, PartitionedGraph
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.negatives import Negatives
 from tfx_gnn.sampling.plan.plan import SamplingPlan, Temporal
@@ -89,7 +89,7 @@ def _found_edges(part: EdgePartition, position: int) -> list[tuple[int, int, flo
     )
 
 
-def _edges_by_node(index: GraphIndex, direction: str) -> dict[int, list[tuple[int, int, float]]]:
+def _edges_by_node(index: PartitionedGraph, direction: str) -> dict[int, list[tuple[int, int, float]]]:
     """Reads every edge of every node, through hubs and buckets where they are."""
     found: dict[int, list[tuple[int, int, float]]] = {}
     num_partitions = index.info.num_partitions
@@ -144,7 +144,7 @@ def test_every_edge_is_found_from_both_ends_in_the_order_of_hashes(
 
     write_index(tables, plan, str(tmp_path), num_partitions, hub_degree=hub_degree)
 
-    index = GraphIndex(str(tmp_path))
+    index = PartitionedGraph(str(tmp_path))
     for direction in ("forward", "backward"):
         assert _edges_by_node(index, direction) == _expected_edges(tables, direction)
         num_hubs = sum(len(index.load_hubs("e", direction, p).nodes) for p in range(num_partitions))
@@ -158,7 +158,7 @@ def test_nodes_have_their_ids_and_features_by_code(tmp_path: Path, write_index: 
 
     write_index(tables, SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS), str(tmp_path), 4)
 
-    index = GraphIndex(str(tmp_path))
+    index = PartitionedGraph(str(tmp_path))
     for name, table in tables.node_tables.items():
         found = []
         for partition in range(4):
@@ -180,7 +180,7 @@ def test_in_degrees_count_the_edges_at_the_far_end(tmp_path: Path, write_index: 
 
     write_index(tables, SamplingPlan(seed_node_set="a", hops=hops), str(tmp_path), 2, hub_degree=30)
 
-    index = GraphIndex(str(tmp_path))
+    index = PartitionedGraph(str(tmp_path))
     num_checked = 0
     for direction, other in (("forward", "backward"), ("backward", "forward")):
         degrees = {node: len(edges) for node, edges in _expected_edges(tables, other).items()}
@@ -203,7 +203,7 @@ def test_seeds_of_a_node_plan_are_its_nodes_by_code(tmp_path: Path, write_index:
 
     info = write_index(tables, plan, str(tmp_path), 4)
 
-    index = GraphIndex(str(tmp_path))
+    index = PartitionedGraph(str(tmp_path))
     seeds = pa.concat_tables([index.load_seeds(p) for p in range(4)])
     by_code = dict(zip(hash_ids(tables.node_tables["a"].ids).tolist(), range(_NUM_A), strict=True))
     rows = [by_code[code] for code in index_files.as_codes(seeds.column("#code")).tolist()]
@@ -234,7 +234,7 @@ def test_a_link_plan_has_pairs_as_seeds_ranks_and_in_degrees_of_targets(
     edges = tables.edge_tables["e"]
     times = edges.features["t"].to_numpy()
     split_codes = np.searchsorted([30, 40], times, side="right")
-    index = GraphIndex(str(tmp_path))
+    index = PartitionedGraph(str(tmp_path))
     seeds = pa.concat_tables([index.load_seeds(p) for p in range(4)])
     rows = seeds.column("#row").to_numpy()
     keys = pair_keys(
@@ -265,7 +265,7 @@ def test_an_inductive_plan_ranks_edges_by_the_later_end(shop_dir: str, tmp_path:
 
     write_index(tables, plan, str(tmp_path / "index"), 1)
 
-    index = GraphIndex(str(tmp_path / "index"))
+    index = PartitionedGraph(str(tmp_path / "index"))
     knows, buys = index.load_edges("knows", "forward", 0), index.load_edges("buys", "forward", 0)
     assert knows.ranks is not None
     assert buys.ranks is not None
@@ -300,17 +300,17 @@ def test_a_partition_that_was_cut_short_is_refused(tmp_path: Path, write_index: 
     index_files.write_partition(str(tmp_path), table, 0, rows.slice(0, 5))
 
     with pytest.raises(ValueError, match=r"must hold the 40 rows that index\.json declares; got 5"):
-        GraphIndex(str(tmp_path)).load_nodes("a", 0)
+        PartitionedGraph(str(tmp_path)).load_nodes("a", 0)
 
 
 def test_what_is_no_index_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"must be the folder of a graph index; got .*no index\.json"):
-        GraphIndex(str(tmp_path))
+        PartitionedGraph(str(tmp_path))
 
 
 def test_what_the_plan_did_not_need_is_not_in_the_index(tmp_path: Path, write_index: WriteIndex) -> None:
     write_index(_random_tables(), SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS[:1]), str(tmp_path), 1)
-    index = GraphIndex(str(tmp_path))
+    index = PartitionedGraph(str(tmp_path))
 
     with pytest.raises(ValueError, match="`table` must be in the index; got 'edges/e/backward'"):
         index.load_edges("e", "backward", 0)
@@ -318,7 +318,7 @@ def test_what_the_plan_did_not_need_is_not_in_the_index(tmp_path: Path, write_in
 
 def test_only_the_last_partitions_stay_in_memory(tmp_path: Path, write_index: WriteIndex) -> None:
     write_index(_random_tables(), SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS), str(tmp_path), 4)
-    index = GraphIndex(str(tmp_path), num_cached=2)
+    index = PartitionedGraph(str(tmp_path), num_cached=2)
 
     first = index.load_nodes("a", 0)
 

@@ -6,12 +6,13 @@ import pytest
 from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.sampling.beam.index.reader import GraphIndex
+from tfx_gnn.sampling.beam.index.reader import PartitionedGraph
 from tfx_gnn.sampling.beam.messages import route_requests, unpack_table
 from tfx_gnn.sampling.beam.rounds import block_state, round_steps
 from tfx_gnn.sampling.beam.rounds.block_state import AnswerMerger
 from tfx_gnn.sampling.beam.rounds.round_steps import PartitionAnswers
-from tfx_gnn.sampling.engine.edge_choice import EdgeRequests, build_adjacency, find_edges
+from tfx_gnn.sampling.engine.adjacency import build_adjacency
+from tfx_gnn.sampling.engine.edge_choice import EdgeRequests, find_edges
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan, Temporal
 from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema
@@ -128,7 +129,7 @@ def check_answers(tmp_path, tables, write_index):
         )
         nodes, requests = _requests(codes, filters=filters)
         write_index(tables, plan, str(tmp_path), 4, hub_degree=12)
-        index = GraphIndex(str(tmp_path))
+        index = PartitionedGraph(str(tmp_path))
         assert index.info.tables["edges/e/" + direction + "/hubs"].total > 0
 
         answers = _answer(index, plan, requests)

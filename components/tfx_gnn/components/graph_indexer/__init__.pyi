@@ -1,0 +1,3 @@
+from tfx_gnn.components.graph_indexer.component import GraphIndexer as GraphIndexer
+from tfx_gnn.components.graph_indexer.options import GraphIndexerOptions as GraphIndexerOptions
+from tfx_gnn.components.graph_indexer.stage import build_graph_index as build_graph_index

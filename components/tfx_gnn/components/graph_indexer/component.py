@@ -1,0 +1,77 @@
+"""The TFX component GraphIndexer and its specification."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tfx.dsl.components.base import base_component, executor_spec
+from tfx.orchestration.data_types import RuntimeParameter
+from tfx.types import system_executions
+from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
+
+from tfx_gnn.components import parameters
+from tfx_gnn.components.artifacts import GraphIndexArtifact
+from tfx_gnn.components.graph_indexer import executor
+from tfx_gnn.components.graph_indexer.options import GraphIndexerOptions
+from tfx_gnn.tables.graph_tables import list_table_files
+
+
+class GraphIndexerSpec(ComponentSpec):
+    """Inputs, outputs and parameters of GraphIndexer."""
+
+    PARAMETERS = {
+        "tables_dir": ExecutionParameter(type=str),
+        **parameters.execution_parameters(GraphIndexerOptions, parameters.TABLES_FINGERPRINT),
+    }
+    INPUTS: Mapping[str, ChannelParameter] = {}
+    OUTPUTS = {"graph_index": ChannelParameter(type=GraphIndexArtifact)}
+    TYPE_ANNOTATION = system_executions.Process
+
+
+class GraphIndexer(base_component.BaseComponent):
+    """Builds an index of a whole graph from tables, from which subgraphs are sampled without reading the tables again.
+
+    | kind | name | type | meaning |
+    |---|---|---|---|
+    | output | graph_index | tfx_gnn.GraphIndexArtifact | ids, features and edges by node, to be mapped into memory |
+    | parameter | tables_dir | str | folder with `graph_schema.pbtxt` and the tables that it names |
+    | parameter | rules | JSON | what to do with rows that break a rule |
+    | parameter | access | JSON | alternative file name of the tables' schema, and which files may be read |
+    | parameter | tables_fingerprint | str | hash of the tables |
+    | parameter | library_version | str | version of this library |
+
+    Args:
+        tables_dir: folder of the tables; any path or URI that TensorFlow reads.
+        options: what to do with bad rows.
+        tables_fingerprint: text that changes whenever the tables change. If it is empty, the tables are
+            hashed, so they must be readable when the pipeline is built, and the executor refuses others.
+        runtime_parameters: name of `tables_dir` or of a scalar option to the
+            parameter that sets it when a compiled pipeline runs.
+
+    Raises:
+        ValueError: if the tables are to be hashed and a file is missing.
+    """
+
+    SPEC_CLASS = GraphIndexerSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(executor.Executor)
+
+    def __init__(
+        self,
+        *,
+        tables_dir: str,
+        options: GraphIndexerOptions,
+        tables_fingerprint: str = "",
+        runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
+    ) -> None:
+        super().__init__(
+            spec=parameters.fill_spec(
+                GraphIndexerSpec,
+                options,
+                runtime_parameters,
+                tables_dir=tables_dir,
+                tables_fingerprint=tables_fingerprint
+                or parameters.fingerprint_tables(
+                    list_table_files(tables_dir, access=options.access), runtime_parameters=runtime_parameters
+                ),
+            )
+        )

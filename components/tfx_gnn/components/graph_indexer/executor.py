@@ -1,0 +1,30 @@
+"""Executor of GraphIndexer: maps artifacts to paths and calls the stage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfx.dsl.components.base import base_executor
+from tfx.types import artifact, artifact_utils
+
+from tfx_gnn.components import parameters
+from tfx_gnn.components.graph_indexer import stage
+from tfx_gnn.components.graph_indexer.options import GraphIndexerOptions
+
+
+class Executor(base_executor.BaseExecutor):
+    """Runs `build_graph_index` on the tables."""
+
+    def Do(
+        self,
+        input_dict: dict[str, list[artifact.Artifact]],
+        output_dict: dict[str, list[artifact.Artifact]],
+        exec_properties: dict[str, Any],
+    ) -> None:
+        """Builds the index; see the component for names and types."""
+        stage.build_graph_index(
+            tables_dir=parameters.tables_folder(exec_properties),
+            graph_index_dir=artifact_utils.get_single_uri(output_dict["graph_index"]),
+            tables_contents=parameters.tables_contents(exec_properties),
+            options=parameters.from_exec_properties(GraphIndexerOptions, exec_properties),
+        )

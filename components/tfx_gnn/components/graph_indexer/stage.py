@@ -1,0 +1,60 @@
+"""GraphIndexer: builds a graph index from tables of nodes and edges."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+
+from tfx_gnn.components.graph_indexer.options import GraphIndexerOptions
+from tfx_gnn.io.atomic_folder import atomic_folder
+from tfx_gnn.io.disk_sync import sync_tree
+from tfx_gnn.io.process_lock import has_locks
+from tfx_gnn.io.whole_files import copy_files
+from tfx_gnn.sampling.index.build import write_graph_index
+from tfx_gnn.tables.graph_tables import list_table_files, read_tables_schema
+from tfx_gnn.tables.row_rules import DEAD_LETTERS_DIR, TableReport, write_dead_letters
+from tfx_gnn.tables.schema_layouts import layouts_of
+from tfx_gnn.tables.stable_tables import StableTables
+
+
+def build_graph_index(
+    *,
+    tables_dir: str,
+    graph_index_dir: str,
+    options: GraphIndexerOptions,
+    tables_contents: str = "",
+) -> Mapping[str, TableReport]:
+    """Builds an index of a whole graph: ids, features, and edges by node in both directions.
+
+    Memory grows with the number of nodes, not with the number of edges; see `write_graph_index`. The index appears
+    whole or not at all. For an object store it is built in a temporary folder first, and copied.
+
+    Args:
+        tables_dir: folder with `graph_schema.pbtxt` and the tables that it names.
+        graph_index_dir: folder to create, with `graph_index.json`, `graph_schema.pbtxt`, files to map into
+            memory and, if rows were dropped, `dead_letters`. `open_graph_index` opens it.
+        options: what to do with bad rows, and which files may be read.
+        tables_contents: the `fingerprint_files` that the files of the tables must have; any if it is empty.
+
+    Returns:
+        Counts of the rows read, used and dropped, by label of the table.
+
+    Raises:
+        ValueError: if the tables break a rule, or a file of theirs changes before all are read; nothing is written
+            then.
+        FileExistsError: if `graph_index_dir` already holds files.
+    """
+    access = options.access
+    tables = StableTables(lambda: list_table_files(tables_dir, access=access), contents=tables_contents)
+    schema = read_tables_schema(tables_dir, access=access)
+    with atomic_folder(graph_index_dir, name="graph_index_dir") as folder, tempfile.TemporaryDirectory() as local:
+        place = folder if has_locks(folder) else local
+        built = write_graph_index(place, schema, layouts_of(schema, tables_dir, access=access), rules=options.rules)
+        tables.check()
+        write_dead_letters(os.path.join(place, DEAD_LETTERS_DIR), built.problems)
+        if place == folder:
+            sync_tree(folder)
+        else:
+            copy_files(local, folder)
+    return built.manifest.reports

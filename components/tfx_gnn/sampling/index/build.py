@@ -1,0 +1,454 @@
+"""Builds a graph index from tables, in memory that does not grow with the number of edges."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.graph.schema import schema_io as graph_schema
+from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
+from tfx_gnn.sampling.index import files
+from tfx_gnn.sampling.index.column_files import ColumnWriter, FileRecord, MappedFiles, ValuesWriter, record_file
+from tfx_gnn.sampling.index.external_sort import CHUNK, find_repeated_edges, row_dtype, write_adjacency
+from tfx_gnn.sampling.index.files import IndexManifest, TableEntry
+from tfx_gnn.sampling.index.node_lookup import NodeLookup, open_lookup, sort_codes
+from tfx_gnn.sampling.random_choice import hash_ids
+from tfx_gnn.tables.graph_checks import check_nodes
+from tfx_gnn.tables.graph_tables import check_context_rows
+from tfx_gnn.tables.row_rules import (
+    DANGLING_SOURCE,
+    DANGLING_TARGET,
+    RowProblem,
+    RowRules,
+    TableReport,
+    check_dropped_share,
+    dangling_edge_problem,
+    duplicate_edge_problem,
+    refusal,
+)
+from tfx_gnn.tables.schema_layouts import TableLayouts
+from tfx_gnn.tables.table_files import Table, TableBlock, TableScan, no_records, read_table
+from tfx_gnn.tables.table_format import table_format
+from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableLayout
+
+_SCRATCH = "scratch"
+_ROWS = "rows"
+_END_FILES = {SOURCE_KEY: "sources", TARGET_KEY: "targets"}
+_DANGLING = {SOURCE_KEY: DANGLING_SOURCE, TARGET_KEY: DANGLING_TARGET}
+
+_Integers = npt.NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BuiltIndex:
+    """What a build wrote.
+
+    Attributes:
+        manifest: what the index consists of.
+        problems: rows that were dropped, table by table.
+    """
+
+    manifest: IndexManifest
+    problems: tuple[RowProblem, ...]
+
+
+def write_graph_index(
+    folder: str,
+    schema: GraphSchema,
+    layouts: TableLayouts,
+    *,
+    rules: RowRules | None = None,
+    edge_times: Mapping[str, str] | None = None,
+) -> BuiltIndex:
+    """Writes the files of a graph index into an empty folder on a local disk.
+
+    Tables are read once, block by block. In memory are the ids of one node set, twice, with 16 bytes for each of its
+    nodes; or 16 bytes for each node at one end of an edge set; and always the rows that are dropped. Temporary files
+    in the folder take about as much room as one table. They are removed at the end.
+
+    Args:
+        folder: where to write.
+        schema: schema of the tables.
+        layouts: the tables; they include the node sets at the ends of edge sets.
+        rules: what to do with rows that break a rule; by default any such row is an error.
+        edge_times: see `read_tables`.
+
+    Returns:
+        The manifest, which is in the folder, too, and the rows that were dropped.
+
+    Raises:
+        ValueError: if a table breaks a rule, as in `read_tables`.
+    """
+    builder = _Builder(folder, schema, rules or RowRules(), edge_times or {})
+    os.mkdir(builder.scratch)
+    node_sets = {name: builder.write_nodes(layout) for name, layout in layouts.node_sets.items()}
+    edge_sets = {name: builder.write_edges(layout) for name, layout in layouts.edge_sets.items()}
+    context = None if layouts.context is None else builder.write_context(layouts.context)
+    shutil.rmtree(builder.scratch)
+    graph_schema.write_schema(schema, os.path.join(folder, GRAPH_SCHEMA_FILE))
+    builder.files.update(record_file(folder, GRAPH_SCHEMA_FILE))
+    manifest = IndexManifest(node_sets=node_sets, edge_sets=edge_sets, context=context, files=builder.files)
+    files.write_manifest(folder, manifest)
+    return BuiltIndex(manifest=manifest, problems=tuple(builder.problems))
+
+
+class _Builder:
+    """Writes one table after the other, node tables first."""
+
+    def __init__(self, folder: str, schema: GraphSchema, rules: RowRules, edge_times: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._schema = schema
+        self._rules = rules
+        self._edge_times = edge_times
+        self._layouts: dict[str, TableLayout] = {}
+        self._nodes: dict[str, TableEntry] = {}
+        self.scratch = os.path.join(folder, _SCRATCH)
+        self.files: dict[str, FileRecord] = {}
+        self.problems: list[RowProblem] = []
+
+    def write_nodes(self, layout: TableLayout) -> TableEntry:
+        name = layout.name
+        table = self._spool(layout)
+        checked = check_nodes(table, self._rules)
+        self.problems += checked.problems
+        for key, column in table.columns.items():
+            place = files.nodes_file(name, key) if key == ID_FEATURE else files.nodes_file(name, "column", key)
+            self._write_column(place, column, _chunks_of(checked.positions))
+        self._layouts[name] = layout
+        self._nodes[name] = TableEntry(
+            path=layout.declared_as,
+            num_rows=len(checked.positions),
+            columns={key: column.type for key, column in table.columns.items()},
+            report=checked.report,
+        )
+        del table, checked
+        self._clear_scratch()
+        ids = self._ids(name)
+        codes = ValuesWriter(self._folder, files.nodes_file(name, "codes"), np.uint64)
+        for first in range(0, len(ids), CHUNK):
+            codes.append(hash_ids(ids.slice(first, CHUNK)))
+        self.files.update(codes.finish())
+        if not pa.types.is_integer(ids.type):
+            self._write_lookup(layout, ids)
+        return self._nodes[name]
+
+    def write_edges(self, layout: TableLayout) -> TableEntry:
+        name, edge_set = layout.name, self._schema.edge_sets[layout.name]
+        sets = {SOURCE_KEY: edge_set.source, TARGET_KEY: edge_set.target}
+        edges = _SpooledEdges(layout, self._rules, self.scratch, self._ends(sets))
+        if edges.scanned.rows_read:
+            for end in sets.values():
+                if not self._nodes[end].report.rows_read:
+                    raise no_records(self._layouts[end])
+        dropped, report = self._check_edges(layout, edges, sets)
+        num_rows = len(edges.values[_ROWS])
+        has_gaps = report.rows_used < report.rows_read
+        for key, column in edges.columns.items():
+            self._write_column(files.edges_file(name, "column", key), column, _chunks(num_rows, dropped))
+        ends = {}
+        for key, part in _END_FILES.items():
+            writer = ValuesWriter(self._folder, files.edges_file(name, part), edges.values[key].dtype)
+            self._write_values(writer, edges.values[key], _chunks(num_rows, dropped))
+            ends[key] = writer.name
+        rows_file = files.edges_file(name, "table_rows")
+        if has_gaps:
+            rows_writer = ValuesWriter(self._folder, rows_file, np.int64)
+            self._write_values(rows_writer, edges.values[_ROWS], _chunks(num_rows, dropped))
+        types = {key: column.type for key, column in edges.columns.items()}
+        del edges
+        self._clear_scratch()
+        mapped = MappedFiles(self._folder, self.files)
+        for direction, start, end in (("forward", SOURCE_KEY, TARGET_KEY), ("backward", TARGET_KEY, SOURCE_KEY)):
+            self.files.update(
+                write_adjacency(
+                    self._folder,
+                    files.edges_file(name, direction),
+                    starts=mapped.values(ends[start]),
+                    ends=mapped.values(ends[end]),
+                    rows=mapped.values(rows_file) if has_gaps else None,
+                    num_nodes=self._nodes[sets[start]].num_rows,
+                    end_bound=self._nodes[sets[end]].num_rows,
+                    scratch=self.scratch,
+                )
+            )
+        return TableEntry(
+            path=layout.declared_as, num_rows=report.rows_used, columns=types, report=report, has_gaps=has_gaps
+        )
+
+    def write_context(self, layout: TableLayout) -> TableEntry:
+        table = read_table(layout, self._rules)
+        check_context_rows(layout, table)
+        self.problems += table.problems
+        for key, column in table.columns.items():
+            self._write_column(files.context_file(key), column, _chunks(table.num_rows))
+        return TableEntry(
+            path=layout.declared_as,
+            num_rows=table.num_rows,
+            columns={key: column.type for key, column in table.columns.items()},
+            report=table.report,
+        )
+
+    def _spool(self, layout: TableLayout) -> Table:
+        """Reads a table into temporary files, and returns it as if it was in memory."""
+        scan = TableScan(layout, self._rules)
+        spool = _Spool(self.scratch, {key: column.arrow_type for key, column in layout.columns.items()})
+        for block, rows in scan.blocks():
+            spool.append(block.columns, {_ROWS: rows})
+        columns, values = spool.finish()
+        return Table(
+            layout=layout,
+            columns=columns,
+            rows=values[_ROWS],
+            units=scan.units,
+            unit_starts=scan.unit_starts,
+            report=scan.report(),
+            problems=tuple(scan.problems),
+        )
+
+    def _check_edges(
+        self, layout: TableLayout, edges: _SpooledEdges, sets: Mapping[str, str]
+    ) -> tuple[_Integers, TableReport]:
+        """Finds repeated edges and counts all rows.
+
+        Returns the positions of the edges to drop, ascending.
+        """
+        sources, targets = edges.values[SOURCE_KEY], edges.values[TARGET_KEY]
+        time = self._edge_times.get(layout.name, "")
+        found = find_repeated_edges(
+            sources,
+            targets,
+            num_targets=max(self._nodes[sets[TARGET_KEY]].num_rows, 1),
+            scratch=self.scratch,
+            times=edges.columns[time].to_numpy() if time else None,
+        )
+        dropped = np.zeros(0, np.int64)
+        if self._rules.duplicate_edges == "keep":
+            num_again = sum(len(positions) for positions in found)
+        else:
+            dropped = np.sort(np.concatenate([dropped, *found]))
+            num_again = len(dropped)
+            if num_again:
+                edges.note_repeated(dropped, self._ends(sets), time, refuse=self._rules.duplicate_edges == "refuse")
+        num_used = len(sources) - len(dropped)
+        self.problems += edges.problems
+        is_one_set = sets[SOURCE_KEY] == sets[TARGET_KEY]
+        report = dataclasses.replace(
+            edges.scanned,
+            rows_used=num_used,
+            dropped=dict(collections.Counter(problem.rule for problem in edges.problems)),
+            duplicate_edges=num_again,
+            self_loops=_count_equal(sources, targets, dropped) if is_one_set else 0,
+        )
+        check_dropped_share(report, self._rules)
+        if report.rows_read and not num_used:
+            raise ValueError(
+                f"`{layout.label}` must have at least one usable edge; got none, after {report.rows_read} were "
+                f"dropped: {dict(report.dropped)}. The first: {edges.problems[0].message}"
+            )
+        return dropped, report
+
+    def _ends(self, sets: Mapping[str, str]) -> dict[str, _End]:
+        return {
+            key: _End(node_set, self._nodes[node_set].path, self._ids(node_set), self._lookup(node_set))
+            for key, node_set in sets.items()
+        }
+
+    def _ids(self, node_set: str) -> pa.Array:
+        entry = self._nodes[node_set]
+        mapped = MappedFiles(self._folder, self.files)
+        return mapped.column(files.nodes_file(node_set, ID_FEATURE), entry.columns[ID_FEATURE], entry.num_rows)
+
+    def _lookup(self, node_set: str) -> NodeLookup:
+        return open_lookup(MappedFiles(self._folder, self.files), node_set, self._ids(node_set))
+
+    def _write_lookup(self, layout: TableLayout, ids: pa.Array) -> None:
+        codes = MappedFiles(self._folder, self.files).values(files.nodes_file(layout.name, "codes"))
+        rows = sort_codes(ids, codes, layout.label)
+        in_order = ValuesWriter(self._folder, files.nodes_file(layout.name, "lookup", "codes"), np.uint64)
+        of_rows = ValuesWriter(self._folder, files.nodes_file(layout.name, "lookup", "rows"), row_dtype(len(ids)))
+        for first in range(0, len(rows), CHUNK):
+            in_order.append(codes[rows[first : first + CHUNK]])
+            of_rows.append(rows[first : first + CHUNK])
+        self.files.update(in_order.finish() | of_rows.finish())
+
+    def _write_column(self, place: str, column: pa.Array, chunks: Iterable[_Integers]) -> None:
+        writer = ColumnWriter(self._folder, place, column.type)
+        for rows in chunks:
+            writer.append(column.take(pa.array(rows)))
+        self.files.update(writer.finish())
+
+    def _write_values(self, writer: ValuesWriter, values: npt.NDArray[Any], chunks: Iterable[_Integers]) -> None:
+        for rows in chunks:
+            writer.append(values[rows])
+        self.files.update(writer.finish())
+
+    def _clear_scratch(self) -> None:
+        shutil.rmtree(self.scratch)
+        os.mkdir(self.scratch)
+
+
+@dataclasses.dataclass(frozen=True)
+class _End:
+    """The nodes at one end of an edge set."""
+
+    node_set: str
+    path: str
+    ids: pa.Array
+    lookup: NodeLookup
+
+
+class _Spool:
+    """Columns in temporary files: those of a table, and arrays of integers."""
+
+    def __init__(
+        self, folder: str, types: Mapping[str, pa.DataType], dtypes: Mapping[str, npt.DTypeLike] | None = None
+    ) -> None:
+        self._folder = folder
+        self._types = types
+        self._columns = {
+            key: ColumnWriter(folder, f"column-{number}", dtype) for number, (key, dtype) in enumerate(types.items())
+        }
+        self._values = {
+            key: ValuesWriter(folder, f"values-{number}", dtype)
+            for number, (key, dtype) in enumerate({_ROWS: np.int64, **(dtypes or {})}.items())
+        }
+        self._num_rows = 0
+
+    def append(self, columns: Mapping[str, pa.Array], values: Mapping[str, npt.NDArray[Any]]) -> None:
+        for key, writer in self._columns.items():
+            writer.append(columns[key])
+        for key, of_values in self._values.items():
+            of_values.append(values[key])
+        self._num_rows += len(values[_ROWS])
+
+    def finish(self) -> tuple[dict[str, pa.Array], dict[str, npt.NDArray[Any]]]:
+        records: dict[str, FileRecord] = {}
+        for writer in (*self._columns.values(), *self._values.values()):
+            records.update(writer.finish())
+        mapped = MappedFiles(self._folder, records)
+        columns = {
+            key: mapped.column(f"column-{number}", dtype, self._num_rows)
+            for number, (key, dtype) in enumerate(self._types.items())
+        }
+        return columns, {key: mapped.values(writer.name) for key, writer in self._values.items()}
+
+
+class _SpooledEdges:
+    """An edge table in temporary files, with the rows of its ends in place of their ids, without dangling edges.
+
+    Attributes:
+        scanned: counts of the rows by themselves.
+        problems: rows that were dropped.
+        columns: features.
+        values: the rows of both ends by key, and the rows of the edges in the table as written.
+    """
+
+    def __init__(self, layout: TableLayout, rules: RowRules, scratch: str, ends: Mapping[str, _End]) -> None:
+        self._layout = layout
+        self._refuses = rules.dangling_edges == "refuse"
+        self._refused: dict[str, tuple[RowProblem, int]] = {}
+        self._dangling: list[RowProblem] = []
+        self._scan = scan = TableScan(layout, rules)
+        types = {
+            key: column.arrow_type for key, column in layout.columns.items() if key not in (SOURCE_KEY, TARGET_KEY)
+        }
+        spool = _Spool(scratch, types, {key: row_dtype(len(end.ids)) for key, end in ends.items()})
+        for block, rows in scan.blocks():
+            found = {key: end.lookup.find(block.columns[key]) for key, end in ends.items()}
+            is_used = np.ones(len(rows), np.bool_)
+            for key, rule in _DANGLING.items():
+                dangling = np.flatnonzero((found[key] < 0) & is_used)
+                is_used[dangling] = False
+                if len(dangling):
+                    self._note_dangling(key, rule, block, dangling, ends[key])
+            columns = {key: block.columns[key] for key in types}
+            if not is_used.all():
+                columns = {key: column.filter(pa.array(is_used)) for key, column in columns.items()}
+                found = {key: of_end[is_used] for key, of_end in found.items()}
+                rows = rows[is_used]
+            spool.append(columns, found | {_ROWS: rows})
+        self.scanned = scan.report()
+        for key in _DANGLING:
+            if key in self._refused:
+                raise refusal(*self._refused[key])
+        self.problems = [*scan.problems, *self._dangling]
+        self.columns, self.values = spool.finish()
+
+    def _note_dangling(self, key: str, rule: str, block: TableBlock, dangling: _Integers, end: _End) -> None:
+        reader, unit = table_format(self._layout), self._scan.units[block.unit]
+        if self._refuses and key in self._refused:
+            problem, count = self._refused[key]
+            self._refused[key] = problem, count + len(dangling)
+            return
+        shown = dangling[:1] if self._refuses else dangling
+        numbers = reader.locate(unit.path, unit.part, block.rows[shown].tolist())
+        problems = [
+            dangling_edge_problem(
+                table=self._layout.label,
+                file=unit.path,
+                row=number,
+                row_word=reader.row_word,
+                rule=rule,
+                column=self._layout.columns[key].name,
+                node_set=end.node_set,
+                node_file=end.path,
+                value=block.columns[key][position].as_py(),
+            )
+            for position, number in zip(shown.tolist(), numbers, strict=True)
+        ]
+        if self._refuses:
+            self._refused[key] = problems[0], len(dangling)
+        else:
+            self._dangling += problems
+
+    def note_repeated(self, again: _Integers, ends: Mapping[str, _End], time: str, *, refuse: bool) -> None:
+        """Adds the problems of repeated edges at ascending positions, or raises the first."""
+        shown = again[:1] if refuse else again
+        table = Table(
+            layout=self._layout,
+            columns={},
+            rows=self.values[_ROWS],
+            units=self._scan.units,
+            unit_starts=self._scan.unit_starts,
+            report=self.scanned,
+            problems=(),
+        )
+        for (file, number), position in zip(table.locate(table.rows[shown]), shown.tolist(), strict=True):
+            value = tuple(end.ids[int(self.values[key][position])].as_py() for key, end in ends.items())
+            problem = duplicate_edge_problem(
+                table=self._layout.label,
+                file=file,
+                row=number,
+                row_word=table_format(self._layout).row_word,
+                value=(*value, self.columns[time][position].as_py()) if time else value,
+            )
+            if refuse:
+                raise refusal(problem, len(again))
+            self.problems.append(problem)
+
+
+def _chunks_of(rows: _Integers) -> Iterator[_Integers]:
+    for first in range(0, len(rows), CHUNK):
+        yield rows[first : first + CHUNK]
+
+
+def _chunks(num_rows: int, dropped: _Integers | None = None) -> Iterator[_Integers]:
+    """Yields all rows, some at a time, without those that are dropped, which ascend."""
+    for first in range(0, num_rows, CHUNK):
+        rows = np.arange(first, min(first + CHUNK, num_rows))
+        if dropped is not None:
+            rows = np.delete(rows, dropped[slice(*np.searchsorted(dropped, [first, first + CHUNK]))] - first)
+        yield rows
+
+
+def _count_equal(sources: npt.NDArray[Any], targets: npt.NDArray[Any], dropped: _Integers) -> int:
+    return sum(int((sources[rows] == targets[rows]).sum()) for rows in _chunks(len(sources), dropped))

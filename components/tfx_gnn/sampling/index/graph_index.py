@@ -1,0 +1,277 @@
+"""A graph index that is open: tables whose columns and edges by node are files mapped into memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tfx_gnn.graph.schema import schema_io as graph_schema
+from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
+from tfx_gnn.sampling.index import files
+from tfx_gnn.sampling.index.column_files import MappedFiles
+from tfx_gnn.sampling.index.files import TableEntry
+from tfx_gnn.sampling.index.node_lookup import NodeLookup, open_lookup
+from tfx_gnn.sampling.plan.hop import Hop
+from tfx_gnn.sampling.random_choice import edge_hash
+from tfx_gnn.tables.graph_tables import ContextTable, EdgeTable, GraphTables, NodeTable
+from tfx_gnn.tables.table_layout import EXTRA_PREFIX, ID_FEATURE
+
+_Integers = npt.NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GraphIndex(GraphTables):
+    """A whole graph on disk, to be used in place of tables in memory; see `open_graph_index`.
+
+    Its tables are those that `read_tables` gives, with the same rows in the same order, so whatever is sampled is the
+    same, too. Opening costs milliseconds and no memory: files are mapped when they are first read, and their pages
+    are shared with other processes that read the same index.
+
+    Attributes:
+        index_dir: folder of the index.
+        fingerprint: hash of the graph, 64 hexadecimal digits.
+        mapped: the files.
+    """
+
+    index_dir: str
+    fingerprint: str
+    mapped: MappedFiles
+
+    def node_codes(self, node_set: str) -> npt.NDArray[np.uint64]:
+        """Returns `hash_ids` of the ids of a node set, shape [num_nodes]."""
+        codes: npt.NDArray[np.uint64] = self.mapped.values(files.nodes_file(node_set, "codes"))
+        return codes
+
+    def find_nodes(self, node_set: str, ids: pa.Array) -> _Integers:
+        """Finds nodes by their ids.
+
+        Args:
+            node_set: name of the node set.
+            ids: Arrow array of the type of the set's ids, large_string or int64, without nulls.
+
+        Returns:
+            int64 array, shape [num_ids]: row of each node in the node table; -1 for an id that is not there.
+        """
+        return self._lookups[node_set].find(ids)
+
+    def edges_by_node(
+        self, hop: Hop, *, time_feature: str = "", ranks: npt.NDArray[np.int8] | None = None
+    ) -> IndexedEdges:
+        """Returns the edges that a hop follows, by the node where it starts.
+
+        Args:
+            hop: edge set, direction, and weights of the choice.
+            time_feature: feature with the times of edges, if the plan filters by them.
+            ranks: int8 array, shape [num_edges]: rank of each edge of the table, if some are hidden by rank.
+        """
+        return IndexedEdges(self, hop, time_feature=time_feature, ranks=ranks)
+
+    @functools.cached_property
+    def _lookups(self) -> Mapping[str, NodeLookup]:
+        return {name: open_lookup(self.mapped, name, table.ids) for name, table in self.node_tables.items()}
+
+
+class IndexedEdges:
+    """Edges of one edge set by the node at one end, read from a graph index: `EdgesByNode`.
+
+    Times, ranks and weights are read by the row of an edge, so the index does not depend on a plan.
+    """
+
+    def __init__(self, index: GraphIndex, hop: Hop, *, time_feature: str, ranks: npt.NDArray[np.int8] | None) -> None:
+        mapped, name = index.mapped, hop.edge_set
+        self._table = index.edge_tables[name]
+        self._offsets, self._neighbors, self._rows = (
+            mapped.values(files.edges_file(name, hop.direction, part)) for part in ("offsets", "neighbors", "rows")
+        )
+        self._times = self._table.features[time_feature].to_numpy() if time_feature else None
+        self._ranks = ranks
+        self._weights = self._table.features[hop.weight_feature].to_numpy() if hop.weight_feature else None
+        (other,) = set(files.DIRECTIONS) - {hop.direction}
+        self._other_offsets = mapped.values(files.edges_file(name, other, "offsets"))
+        self._weighs_by_degree = hop.weighs_by_degree
+
+    @property
+    def offsets(self) -> _Integers:
+        """Where the edges of each node begin; see `EdgesByNode`."""
+        return self._offsets
+
+    def rows_at(self, positions: _Integers) -> _Integers:
+        """Returns the rows of edges; see `EdgesByNode`."""
+        return self._rows[positions].astype(np.int64)
+
+    def neighbors_at(self, positions: _Integers) -> _Integers:
+        """Returns the nodes at the other end; see `EdgesByNode`."""
+        return self._neighbors[positions].astype(np.int64)
+
+    def hashes_at(self, positions: _Integers) -> npt.NDArray[np.uint64]:
+        """Returns the hashes of edges; see `EdgesByNode`."""
+        return edge_hash(self.rows_at(positions))
+
+    def times_at(self, positions: _Integers) -> _Integers:
+        """Returns the times of edges; see `EdgesByNode`."""
+        assert self._times is not None
+        return self._times[self._in_table(positions)].astype(np.int64)
+
+    def ranks_at(self, positions: _Integers) -> npt.NDArray[np.int8]:
+        """Returns the ranks of edges; see `EdgesByNode`."""
+        assert self._ranks is not None
+        return self._ranks[self._in_table(positions)]
+
+    def weights_at(self, positions: _Integers) -> npt.NDArray[np.float64]:
+        """Returns the weights of edges; see `EdgesByNode`."""
+        if self._weighs_by_degree:
+            # The in-degree of a node is the number of edges that the opposite direction follows from it.
+            ends = self.neighbors_at(positions)
+            return (self._other_offsets[ends + 1] - self._other_offsets[ends]).astype(np.float64)
+        assert self._weights is not None
+        return self._weights[self._in_table(positions)].astype(np.float64)
+
+    def _in_table(self, positions: _Integers) -> _Integers:
+        """Returns the positions of edges in the columns of their table."""
+        return self._table.positions_of(self.rows_at(positions))
+
+
+class _Columns(Mapping[str, pa.Array]):
+    """Columns that are mapped when they are first asked for."""
+
+    def __init__(self, mapped: MappedFiles, places: Mapping[str, tuple[str, pa.DataType]], num_rows: int) -> None:
+        self._mapped = mapped
+        self._places = places
+        self._num_rows = num_rows
+        self._known: dict[str, pa.Array] = {}
+
+    def __getitem__(self, name: str) -> pa.Array:
+        if name not in self._known:
+            self._known[name] = self._mapped.column(*self._places[name], self._num_rows)
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+class _IndexedNodes(NodeTable):
+    """A node table in an index."""
+
+    def __init__(self, mapped: MappedFiles, name: str, entry: TableEntry) -> None:
+        columns = {key: (files.nodes_file(name, "column", key), dtype) for key, dtype in entry.columns.items()}
+        _, id_type = columns.pop(ID_FEATURE)
+        features, extra_columns = _parted(mapped, columns, entry.num_rows)
+        ids = mapped.column(files.nodes_file(name, ID_FEATURE), id_type, entry.num_rows)
+        super().__init__(path=entry.path, ids=ids, features=features, extra_columns=extra_columns)
+
+
+class _IndexedEdgeTable(EdgeTable):
+    """An edge table in an index.
+
+    Both ends take four bytes each in its files. They become int64 when they are first asked for, as link plans and
+    splits do; sampling by the edges of nodes asks for features alone.
+    """
+
+    def __init__(self, mapped: MappedFiles, name: str, entry: TableEntry, ends: tuple[str, str]) -> None:
+        columns = {key: (files.edges_file(name, "column", key), dtype) for key, dtype in entry.columns.items()}
+        features, extra_columns = _parted(mapped, columns, entry.num_rows)
+        fields = {
+            "path": entry.path,
+            "source_set": ends[0],
+            "target_set": ends[1],
+            "features": features,
+            "extra_columns": extra_columns,
+            "_mapped": mapped,
+            "_name": name,
+            "_entry": entry,
+        }
+        for field, value in fields.items():
+            object.__setattr__(self, field, value)
+
+    @functools.cached_property
+    def sources(self) -> _Integers:  # type: ignore[override]
+        """Rows of the source node table."""
+        return self._mapped.values(files.edges_file(self._name, "sources")).astype(np.int64)
+
+    @functools.cached_property
+    def targets(self) -> _Integers:  # type: ignore[override]
+        """Rows of the target node table."""
+        return self._mapped.values(files.edges_file(self._name, "targets")).astype(np.int64)
+
+    @functools.cached_property
+    def rows(self) -> _Integers:  # type: ignore[override]
+        """Rows of the edges in their table as written."""
+        if self.has_gaps:
+            return self._mapped.values(files.edges_file(self._name, "table_rows"))
+        return np.arange(self.num_edges)
+
+    @property
+    def num_edges(self) -> int:
+        """Number of edges."""
+        return self._entry.num_rows
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether rows were dropped."""
+        return self._entry.has_gaps
+
+
+def _parted(
+    mapped: MappedFiles, columns: Mapping[str, tuple[str, pa.DataType]], num_rows: int
+) -> tuple[_Columns, _Columns]:
+    """Splits columns into features and the columns that were requested by name."""
+    features = {key: place for key, place in columns.items() if not key.startswith(EXTRA_PREFIX)}
+    extra = {key.removeprefix(EXTRA_PREFIX): place for key, place in columns.items() if key.startswith(EXTRA_PREFIX)}
+    return _Columns(mapped, features, num_rows), _Columns(mapped, extra, num_rows)
+
+
+def open_graph_index(index_dir: str, *, verify: bool = False) -> GraphIndex:
+    """Opens a graph index.
+
+    The files must stay as they are while the index is open: cutting one off can end the process that reads it. Build
+    the next index into another folder.
+
+    Args:
+        index_dir: folder of the index, on a local disk.
+        verify: whether to read all files and compare their checksums. Otherwise only their sizes are checked.
+
+    Returns:
+        The index.
+
+    Raises:
+        ValueError: if the folder is no graph index, a file is missing or has another size, or, with `verify`,
+            other bytes.
+    """
+    manifest = files.read_manifest(index_dir)
+    mapped = MappedFiles(index_dir, manifest.files)
+    mapped.check_sizes()
+    if verify:
+        mapped.check_contents()
+    schema = graph_schema.read_schema(os.path.join(index_dir, GRAPH_SCHEMA_FILE))
+    context = None
+    if manifest.context is not None:
+        columns = {key: (files.context_file(key), dtype) for key, dtype in manifest.context.columns.items()}
+        features, extra_columns = _parted(mapped, columns, manifest.context.num_rows)
+        context = ContextTable(
+            path=manifest.context.path,
+            features=features,
+            extra_columns=extra_columns,
+            num_rows=manifest.context.num_rows,
+        )
+    return GraphIndex(
+        schema=schema,
+        node_tables={name: _IndexedNodes(mapped, name, entry) for name, entry in manifest.node_sets.items()},
+        edge_tables={
+            name: _IndexedEdgeTable(mapped, name, entry, (schema.edge_sets[name].source, schema.edge_sets[name].target))
+            for name, entry in manifest.edge_sets.items()
+        },
+        context_table=context,
+        reports=manifest.reports,
+        index_dir=index_dir,
+        fingerprint=manifest.fingerprint,
+        mapped=mapped,
+    )
