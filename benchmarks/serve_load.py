@@ -3,7 +3,8 @@
     python benchmarks/serve_load.py --url http://127.0.0.1:8080/v1/models/default:predict \
         --examples examples/Split-test --connections 32 --requests 20000
 
-It writes "sending" to stderr when the first request is sent, so that a script can push a version or stop the server then.
+It writes "sending" to stderr when the first request is sent, so that a script can push a version or stop the server
+then.
 Each connection sends its next request when the last one is answered. Examples are drawn by a power law. With
 `--expect`, each answer must equal the first one to the same example, as it must across versions of equal models. A
 connection that the server closed between two requests is opened again, as HTTP clients do; everything else that is no
