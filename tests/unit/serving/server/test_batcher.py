@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ class Signature:
         return [malformed("bad") if b"bad" in request else {"x": request} for request in requests]
 
 
-def run(asking, **options):
+def run(asking, **options) -> Any:
     async def ask_all():
         batcher = Batcher(ServerOptions(**options), ServerMetrics())
         try:
