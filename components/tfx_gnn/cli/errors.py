@@ -36,6 +36,7 @@ _KEPT = {
 _EXTRA_OF_MODULE = {
     "apache_beam": "beam",
     "cattrs": "beam",
+    "httptools": "serve",
     "jinja2": "beam",
     "kfp_server_api": "kfp",
     "matplotlib": "beam",

@@ -40,7 +40,8 @@ class ServerOptions:
         max_body_bytes: largest body of a request, in bytes, at least 1.
         max_requests: largest number of requests that are being read, wait or are answered, at least 1.
         max_pending_bytes: largest size of the bodies of all these requests, in bytes; at least `max_body_bytes`.
-        timeout_seconds: longest time from a request's head to its response, in seconds; above 0.
+        timeout_seconds: longest time from a request's head to its response, in seconds; above 0. A head must arrive in
+            this time, too.
         drain_seconds: time from SIGTERM until no new connection is accepted, in seconds, at least 0. In this time the
             server reports that it is not ready, and still answers. Ctrl-C does not wait.
         grace_seconds: time after that for requests in flight, in seconds; at least 0.

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import math
 import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from typing import cast
 
 import uvicorn
 
 from tfx_gnn.serving.server.app import ModelServer
+from tfx_gnn.serving.server.connections import BoundedConnection
 from tfx_gnn.serving.server.options import ServerOptions
 
 _KEEP_ALIVE_SECONDS = 75
@@ -49,8 +52,11 @@ class ServerProcess(uvicorn.Server):
     """uvicorn's server, which watches versions, and is not ready for a while before it stops."""
 
     def __init__(self, server: ModelServer, options: ServerOptions, started: Callable[[str], None]) -> None:
+        connection = functools.partial(BoundedConnection, head_seconds=options.timeout_seconds, refused=server.refused)
         config = uvicorn.Config(
             server.app,
+            http=cast("type[asyncio.Protocol]", connection),
+            ws="none",
             host=options.host,
             port=options.port,
             log_config=None,
