@@ -45,8 +45,8 @@ def declared(component):
     return rows
 
 
-def test_nine_components_the_tuner_and_the_resolver_are_exported():
-    assert len(COMPONENTS) == 11
+def test_the_nine_components_of_the_flow_and_the_four_optional_ones_are_exported():
+    assert len(COMPONENTS) == 13
 
 
 @each_component

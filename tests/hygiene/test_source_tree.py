@@ -73,9 +73,13 @@ def test_every_unit_test_lies_where_its_subject_lies():
     Folders that are no part of the library, such as comparisons with others, look at all of it.
     """
     unit = ROOT / "tests" / "unit"
-    # The first one's subject is TensorFlow's C API; those of the others are imported in the processes that they start.
+    # The first one's subject is TensorFlow's C API. Tests of the server ask the one of their folder's conftest.py over
+    # HTTP. The subjects of the others are imported in the processes that they start.
     elsewhere = {
         "tests/unit/serving/test_c_api.py",
+        "tests/unit/serving/server/test_bad_requests.py",
+        "tests/unit/serving/server/test_process.py",
+        "tests/unit/serving/server/test_protocols.py",
         "tests/unit/io/test_quiet_libraries.py",
         "tests/unit/graph/test_distribution.py",
         "tests/unit/keras/test_graphs_without_keras.py",
