@@ -14,6 +14,7 @@ from google.protobuf import text_format
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema import schema_io as graph_schema
 from tfx_gnn.graph.schema import schema_validation
+from tfx_gnn.tables.edges import Edges
 from tfx_gnn.tables.graph_checks import check_edges, check_nodes
 from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport
 from tfx_gnn.tables.schema_layouts import (
@@ -134,7 +135,7 @@ class GraphTables:
 
     schema: GraphSchema
     node_tables: Mapping[str, NodeTable]
-    edge_tables: Mapping[str, EdgeTable]
+    edge_tables: Mapping[str, Edges]
     context_table: ContextTable | None = None
     reports: Mapping[str, TableReport] = dataclasses.field(default_factory=dict)
     problems: tuple[RowProblem, ...] = ()

@@ -19,7 +19,8 @@ from tfx_gnn.sampling.index.graph_index import GraphIndex
 from tfx_gnn.sampling.plan.hop import SEED, Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan, reached_node_sets
 from tfx_gnn.sampling.plan.plan_checks import check_plan
-from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables
+from tfx_gnn.tables.edges import Edges
+from tfx_gnn.tables.graph_tables import GraphTables
 
 _Integers = npt.NDArray[np.int64]
 
@@ -161,7 +162,7 @@ class InMemorySampler:
         )
 
 
-def edge_weights(hop: Hop, table: EdgeTable) -> npt.NDArray[np.float64] | None:
+def edge_weights(hop: Hop, table: Edges) -> npt.NDArray[np.float64] | None:
     """Returns the weights by which a hop chooses among its edge set's edges; None if its strategy needs none."""
     if hop.weighs_by_degree:
         ends = table.targets if hop.direction == "forward" else table.sources
@@ -178,7 +179,7 @@ def edge_weights(hop: Hop, table: EdgeTable) -> npt.NDArray[np.float64] | None:
     return weights
 
 
-def _integers(table: EdgeTable, feature: str) -> _Integers:
+def _integers(table: Edges, feature: str) -> _Integers:
     column: pa.Array = table.features[feature]
     return column.to_numpy(zero_copy_only=False).astype(np.int64)
 

@@ -332,8 +332,10 @@ class _Spool:
 
     def finish(self) -> tuple[dict[str, pa.Array], dict[str, npt.NDArray[Any]]]:
         records: dict[str, FileRecord] = {}
-        for writer in (*self._columns.values(), *self._values.values()):
-            records.update(writer.finish())
+        for column in self._columns.values():
+            records.update(column.finish())
+        for of_values in self._values.values():
+            records.update(of_values.finish())
         mapped = MappedFiles(self._folder, records)
         columns = {
             key: mapped.column(f"column-{number}", dtype, self._num_rows)
