@@ -58,7 +58,11 @@ class GraphIndex(GraphTables):
         Returns:
             int64 array, shape [num_ids]: row of each node in the node table; -1 for an id that is not there.
         """
-        return self._lookups[node_set].find(ids)
+        return self.node_lookup(node_set).find(ids)
+
+    def node_lookup(self, node_set: str) -> NodeLookup:
+        """Returns what finds the rows of a node set by ids."""
+        return self._lookups[node_set]
 
     def edges_by_node(
         self, hop: Hop, *, time_feature: str = "", ranks: npt.NDArray[np.int8] | None = None
