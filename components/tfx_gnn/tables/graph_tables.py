@@ -239,14 +239,19 @@ def read_tables(
         decoders=decoders,
         access=access,
     )
-    for name, feature in (edge_times or {}).items():
+    check_edge_times(layouts, edge_times or {})
+    return read_layouts(schema, layouts, rules=rules, edge_times=edge_times)
+
+
+def check_edge_times(layouts: TableLayouts, edge_times: Mapping[str, str]) -> None:
+    """Refuses times of edges, by edge set, that are no integer features; see `read_tables`."""
+    for name, feature in edge_times.items():
         column = layouts.edge_sets[name].columns.get(feature) if name in layouts.edge_sets else None
         if column is None or column.shape or not pa.types.is_integer(column.dtype):
             raise ValueError(
                 f"`edge_times` must name an integer feature of an edge set that is read; got {feature!r} of {name!r}. "
                 "Check the spelling, or declare the feature."
             )
-    return read_layouts(schema, layouts, rules=rules, edge_times=edge_times)
 
 
 def read_layouts(
