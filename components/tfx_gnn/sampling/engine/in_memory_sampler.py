@@ -213,7 +213,7 @@ def _ids_of_type(ids: Sequence[str] | Sequence[int] | pa.Array, dtype: pa.DataTy
     """Returns ids as an Arrow array of the type of a node table's; other types are refused, not converted."""
     rule = f"`ids` must be ids of {place}, of type {dtype}; got"
     try:
-        found = ids if isinstance(ids, pa.Array) else pa.array(ids)
+        found: pa.Array = ids if isinstance(ids, pa.Array) else pa.array(ids)
     except (pa.ArrowException, TypeError, OverflowError) as error:
         raise TypeError(f"{rule} {ids!r}. Correct them: {error}") from error
     is_text = pa.types.is_string(found.type) or pa.types.is_large_string(found.type)

@@ -189,27 +189,35 @@ class _IndexedEdges:
         self._has_gaps = entry.has_gaps
         self._mapped = mapped
         self._name = name
+        self._known: dict[str, _Integers] = {}
 
-    @functools.cached_property
+    @property
     def sources(self) -> _Integers:
         """Rows of the source node table."""
-        return self._mapped.values(files.edges_file(self._name, "sources")).astype(np.int64)
+        return self._integers("sources")
 
-    @functools.cached_property
+    @property
     def targets(self) -> _Integers:
         """Rows of the target node table."""
-        return self._mapped.values(files.edges_file(self._name, "targets")).astype(np.int64)
+        return self._integers("targets")
 
-    @functools.cached_property
+    @property
     def rows(self) -> _Integers:
         """Rows of the edges in their table as written."""
-        if self._has_gaps:
-            return self._mapped.values(files.edges_file(self._name, "table_rows"))
-        return np.arange(self.num_edges)
+        return self._integers("table_rows")
 
     def positions_of(self, rows: _Integers) -> _Integers:
         """Returns the positions of edges; see `EdgeTable`."""
         return np.searchsorted(self.rows, rows).astype(np.int64) if self._has_gaps else rows
+
+    def _integers(self, part: str) -> _Integers:
+        if part not in self._known:
+            if part == "table_rows" and not self._has_gaps:
+                self._known[part] = np.arange(self.num_edges)
+            else:
+                values = self._mapped.values(files.edges_file(self._name, part))
+                self._known[part] = values.astype(np.int64, copy=False)
+        return self._known[part]
 
 
 def _parted(
