@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tfx_gnn.graph.schema import schema_validation
 from tfx_gnn.graphlearn.attribute_decoder import REVERSE_SUFFIX, DecodedEdges, DecodedNodes, Decoder, decoded_schema
+from tfx_gnn.tables.edges import Edges
 from tfx_gnn.tables.graph_checks import check_nodes, find_nodes
 from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, NodeTable, read_layouts
 from tfx_gnn.tables.row_rules import (
@@ -292,7 +293,7 @@ def _edge_sets(name: str, edges: DecodedEdges) -> tuple[str, ...]:
     return (name,) if edges.is_directed or _is_both_ways(edges) else (name, f"{name}{REVERSE_SUFFIX}")
 
 
-def _both_ways(table: EdgeTable) -> EdgeTable:
+def _both_ways(table: Edges) -> EdgeTable:
     sources, targets, rows = add_reverse_edges(table.sources, table.targets)
     positions = pa.array(rows)
     return EdgeTable(

@@ -14,6 +14,7 @@ from google.protobuf import text_format
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema import schema_io as graph_schema
 from tfx_gnn.graph.schema import schema_validation
+from tfx_gnn.tables.edges import Edges
 from tfx_gnn.tables.graph_checks import check_edges, check_nodes
 from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport
 from tfx_gnn.tables.schema_layouts import (
@@ -134,7 +135,7 @@ class GraphTables:
 
     schema: GraphSchema
     node_tables: Mapping[str, NodeTable]
-    edge_tables: Mapping[str, EdgeTable]
+    edge_tables: Mapping[str, Edges]
     context_table: ContextTable | None = None
     reports: Mapping[str, TableReport] = dataclasses.field(default_factory=dict)
     problems: tuple[RowProblem, ...] = ()
@@ -238,14 +239,19 @@ def read_tables(
         decoders=decoders,
         access=access,
     )
-    for name, feature in (edge_times or {}).items():
+    check_edge_times(layouts, edge_times or {})
+    return read_layouts(schema, layouts, rules=rules, edge_times=edge_times)
+
+
+def check_edge_times(layouts: TableLayouts, edge_times: Mapping[str, str]) -> None:
+    """Refuses times of edges, by edge set, that are no integer features; see `read_tables`."""
+    for name, feature in edge_times.items():
         column = layouts.edge_sets[name].columns.get(feature) if name in layouts.edge_sets else None
         if column is None or column.shape or not pa.types.is_integer(column.dtype):
             raise ValueError(
                 f"`edge_times` must name an integer feature of an edge set that is read; got {feature!r} of {name!r}. "
                 "Check the spelling, or declare the feature."
             )
-    return read_layouts(schema, layouts, rules=rules, edge_times=edge_times)
 
 
 def read_layouts(

@@ -36,13 +36,15 @@ class GraphIndexer(base_component.BaseComponent):
     | output | graph_index | tfx_gnn.GraphIndexArtifact | ids, features and edges by node, to be mapped into memory |
     | parameter | tables_dir | str | folder with `graph_schema.pbtxt` and the tables that it names |
     | parameter | rules | JSON | what to do with rows that break a rule |
+    | parameter | extra_columns | JSON | columns to put into the index as text, by set or table |
+    | parameter | edge_times | JSON | integer feature that tells repeated edges apart, by edge set |
     | parameter | access | JSON | alternative file name of the tables' schema, and which files may be read |
     | parameter | tables_fingerprint | str | hash of the tables |
     | parameter | library_version | str | version of this library |
 
     Args:
         tables_dir: folder of the tables; any path or URI that TensorFlow reads.
-        options: what to do with bad rows.
+        options: what to do with bad rows, and which columns to add.
         tables_fingerprint: text that changes whenever the tables change. If it is empty, the tables are
             hashed, so they must be readable when the pipeline is built, and the executor refuses others.
         runtime_parameters: name of `tables_dir` or of a scalar option to the

@@ -34,7 +34,7 @@ def build_graph_index(
         tables_dir: folder with `graph_schema.pbtxt` and the tables that it names.
         graph_index_dir: folder to create, with `graph_index.json`, `graph_schema.pbtxt`, files to map into
             memory and, if rows were dropped, `dead_letters`. `open_graph_index` opens it.
-        options: what to do with bad rows, and which files may be read.
+        options: what to do with bad rows, which columns to add, and which files may be read.
         tables_contents: the `fingerprint_files` that the files of the tables must have; any if it is empty.
 
     Returns:
@@ -50,7 +50,8 @@ def build_graph_index(
     schema = read_tables_schema(tables_dir, access=access)
     with atomic_folder(graph_index_dir, name="graph_index_dir") as folder, tempfile.TemporaryDirectory() as local:
         place = folder if has_locks(folder) else local
-        built = write_graph_index(place, schema, layouts_of(schema, tables_dir, access=access), rules=options.rules)
+        layouts = layouts_of(schema, tables_dir, extra_columns=options.extra_columns, access=access)
+        built = write_graph_index(place, schema, layouts, rules=options.rules, edge_times=options.edge_times)
         tables.check()
         write_dead_letters(os.path.join(place, DEAD_LETTERS_DIR), built.problems)
         if place == folder:

@@ -21,7 +21,8 @@ from tfx_gnn.graphlearn.queries.steps import EdgeStep, NodeStep
 from tfx_gnn.sampling.engine.adjacency import Adjacency, build_adjacency
 from tfx_gnn.sampling.engine.negatives import PairLookup
 from tfx_gnn.sampling.random_choice import edge_hash, hash_ids
-from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, NodeTable
+from tfx_gnn.tables.edges import Edges
+from tfx_gnn.tables.graph_tables import GraphTables, NodeTable
 from tfx_gnn.tables.row_rules import RowRules
 
 _PADDINGS = ("circular", "replicate")
@@ -203,7 +204,7 @@ class GraphStore:
         table = self.edge_table(edge_type, "edge_type")
         return EdgeStep.start(Draft(self), edge_type, np.arange(table.num_edges), is_reversed=bool(reverse))
 
-    def edge_table(self, edge_type: str, argument: str) -> EdgeTable:
+    def edge_table(self, edge_type: str, argument: str) -> Edges:
         """Returns the table of an edge type; `argument` names it in the error if it is unknown."""
         _check_type(argument, edge_type, self.tables.edge_tables)
         return self.tables.edge_tables[edge_type]

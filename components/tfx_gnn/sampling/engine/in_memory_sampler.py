@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +17,15 @@ from tfx_gnn.sampling.engine.edge_choice import EdgeRequests, FoundEdges, find_e
 from tfx_gnn.sampling.engine.sampled_subgraphs import SampledSubgraphs
 from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.index.graph_index import GraphIndex
+from tfx_gnn.sampling.index.node_lookup import NodeLookup, make_lookup
 from tfx_gnn.sampling.plan.hop import SEED, Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan, reached_node_sets
 from tfx_gnn.sampling.plan.plan_checks import check_plan
-from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables
+from tfx_gnn.tables.edges import Edges
+from tfx_gnn.tables.graph_tables import GraphTables
 
 _Integers = npt.NDArray[np.int64]
+_NUM_SHOWN = 3
 
 
 class InMemorySampler:
@@ -113,28 +117,72 @@ class InMemorySampler:
         """Samples one subgraph around each of some nodes, for plans without time and splits.
 
         Args:
-            rows: int64 array, shape [num_subgraphs]: rows of the seed node table.
+            rows: int64 array, shape [num_subgraphs]: rows of the seed node table, in [0, num_nodes).
 
         Returns:
             The subgraphs, in the order of the rows.
 
         Raises:
-            ValueError: if the plan needs more about its seeds than their rows.
+            ValueError: if the plan needs more about its seeds than their rows, or a row is out of range.
         """
+        self._check_seeds_are_nodes()
+        rows = np.asarray(rows, np.int64)
+        codes = self._node_codes[self._plan.seed_node_set]
+        outside = np.flatnonzero((rows < 0) | (rows >= len(codes)))
+        if len(outside):
+            raise ValueError(
+                f"`rows` must be in [0, {len(codes)}), the rows of nodes/{self._plan.seed_node_set}; got "
+                f"{rows[outside[:_NUM_SHOWN]].tolist()}, {len(outside)} of {len(rows)}. -1 stands for an id that was "
+                "not found: leave it out, or call `sample_ids`."
+            )
+        seeds = Seeds(
+            keys=codes[rows],
+            rows=rows,
+            readout_splits=np.arange(len(rows) + 1),
+            readout_nodes={SEED: rows},
+        )
+        return self.sample(seeds)
+
+    def sample_ids(self, ids: Sequence[str] | Sequence[int] | pa.Array) -> SampledSubgraphs:
+        """Samples one subgraph around each of some nodes, for plans without time and splits.
+
+        Args:
+            ids: ids of the seed node table, strings or integers as there, shape [num_subgraphs].
+
+        Returns:
+            The subgraphs, in the order of the ids.
+
+        Raises:
+            TypeError: if the ids have another type than those of the table.
+            ValueError: if the table lacks one of the ids, or the plan needs more about its seeds than their ids.
+        """
+        self._check_seeds_are_nodes()
+        name = self._plan.seed_node_set
+        wanted = _ids_of_type(ids, self._tables.node_tables[name].ids.type, f"nodes/{name}")
+        rows = self._seed_lookup.find(wanted)
+        unknown = np.flatnonzero(rows < 0)
+        if len(unknown):
+            shown = wanted.take(pa.array(unknown[:_NUM_SHOWN])).to_pylist()
+            raise ValueError(
+                f"`ids` must be ids of nodes/{name}; got {shown}, which {self._tables.node_tables[name].path} lacks, "
+                f"{len(unknown)} of {len(wanted)}. Correct them, or leave them out."
+            )
+        return self.sample_nodes(rows)
+
+    def _check_seeds_are_nodes(self) -> None:
         plan = self._plan
         if plan.is_link_plan or plan.temporal or plan.seed_table or self._edge_ranks:
             raise ValueError(
                 "`plan` must have nodes as seeds, and neither times nor ranks, to sample from rows alone; got "
                 f"seeds {plan.seed_set!r}. Make Seeds and call `sample`."
             )
-        rows = np.asarray(rows, np.int64)
-        seeds = Seeds(
-            keys=self._node_codes[plan.seed_node_set][rows],
-            rows=rows,
-            readout_splits=np.arange(len(rows) + 1),
-            readout_nodes={SEED: rows},
-        )
-        return self.sample(seeds)
+
+    @functools.cached_property
+    def _seed_lookup(self) -> NodeLookup:
+        name = self._plan.seed_node_set
+        if isinstance(self._tables, GraphIndex):
+            return self._tables.node_lookup(name)
+        return make_lookup(self._tables.node_tables[name].ids, self._node_codes[name], f"nodes/{name}")
 
     def _answer(self, requests: EdgeRequests) -> FoundEdges:
         hop = self._hops[requests.hop]
@@ -161,7 +209,21 @@ class InMemorySampler:
         )
 
 
-def edge_weights(hop: Hop, table: EdgeTable) -> npt.NDArray[np.float64] | None:
+def _ids_of_type(ids: Sequence[str] | Sequence[int] | pa.Array, dtype: pa.DataType, place: str) -> pa.Array:
+    """Returns ids as an Arrow array of the type of a node table's; other types are refused, not converted."""
+    rule = f"`ids` must be ids of {place}, of type {dtype}; got"
+    try:
+        found: pa.Array = ids if isinstance(ids, pa.Array) else pa.array(ids)
+    except (pa.ArrowException, TypeError, OverflowError) as error:
+        raise TypeError(f"{rule} {ids!r}. Correct them: {error}") from error
+    is_text = pa.types.is_string(found.type) or pa.types.is_large_string(found.type)
+    fits = pa.types.is_integer(found.type) if pa.types.is_integer(dtype) else is_text
+    if found.null_count or (len(found) and not fits):
+        raise TypeError(f"{rule} {found.type} with {found.null_count} nulls. Correct them.")
+    return found.cast(dtype)
+
+
+def edge_weights(hop: Hop, table: Edges) -> npt.NDArray[np.float64] | None:
     """Returns the weights by which a hop chooses among its edge set's edges; None if its strategy needs none."""
     if hop.weighs_by_degree:
         ends = table.targets if hop.direction == "forward" else table.sources
@@ -178,7 +240,7 @@ def edge_weights(hop: Hop, table: EdgeTable) -> npt.NDArray[np.float64] | None:
     return weights
 
 
-def _integers(table: EdgeTable, feature: str) -> _Integers:
+def _integers(table: Edges, feature: str) -> _Integers:
     column: pa.Array = table.features[feature]
     return column.to_numpy(zero_copy_only=False).astype(np.int64)
 

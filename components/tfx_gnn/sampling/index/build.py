@@ -23,7 +23,7 @@ from tfx_gnn.sampling.index.files import IndexManifest, TableEntry
 from tfx_gnn.sampling.index.node_lookup import NodeLookup, open_lookup, sort_codes
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables.graph_checks import check_nodes
-from tfx_gnn.tables.graph_tables import check_context_rows
+from tfx_gnn.tables.graph_tables import check_context_rows, check_edge_times
 from tfx_gnn.tables.row_rules import (
     DANGLING_SOURCE,
     DANGLING_TARGET,
@@ -88,6 +88,7 @@ def write_graph_index(
     Raises:
         ValueError: if a table breaks a rule, as in `read_tables`.
     """
+    check_edge_times(layouts, edge_times or {})
     builder = _Builder(folder, schema, rules or RowRules(), edge_times or {})
     os.mkdir(builder.scratch)
     node_sets = {name: builder.write_nodes(layout) for name, layout in layouts.node_sets.items()}
@@ -332,8 +333,10 @@ class _Spool:
 
     def finish(self) -> tuple[dict[str, pa.Array], dict[str, npt.NDArray[Any]]]:
         records: dict[str, FileRecord] = {}
-        for writer in (*self._columns.values(), *self._values.values()):
-            records.update(writer.finish())
+        for column in self._columns.values():
+            records.update(column.finish())
+        for of_values in self._values.values():
+            records.update(of_values.finish())
         mapped = MappedFiles(self._folder, records)
         columns = {
             key: mapped.column(f"column-{number}", dtype, self._num_rows)

@@ -19,7 +19,7 @@ from tfx_gnn.sampling.index.files import TableEntry
 from tfx_gnn.sampling.index.node_lookup import NodeLookup, open_lookup
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.random_choice import edge_hash
-from tfx_gnn.tables.graph_tables import ContextTable, EdgeTable, GraphTables, NodeTable
+from tfx_gnn.tables.graph_tables import ContextTable, GraphTables, NodeTable
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX, ID_FEATURE
 
 _Integers = npt.NDArray[np.int64]
@@ -58,7 +58,11 @@ class GraphIndex(GraphTables):
         Returns:
             int64 array, shape [num_ids]: row of each node in the node table; -1 for an id that is not there.
         """
-        return self._lookups[node_set].find(ids)
+        return self.node_lookup(node_set).find(ids)
+
+    def node_lookup(self, node_set: str) -> NodeLookup:
+        """Returns what finds the rows of a node set by ids."""
+        return self._lookups[node_set]
 
     def edges_by_node(
         self, hop: Hop, *, time_feature: str = "", ranks: npt.NDArray[np.int8] | None = None
@@ -169,8 +173,8 @@ class _IndexedNodes(NodeTable):
         super().__init__(path=entry.path, ids=ids, features=features, extra_columns=extra_columns)
 
 
-class _IndexedEdgeTable(EdgeTable):
-    """An edge table in an index.
+class _IndexedEdges:
+    """Edges of one set in an index: `Edges`.
 
     Both ends take four bytes each in its files. They become int64 when they are first asked for, as link plans and
     splits do; sampling by the edges of nodes asks for features alone.
@@ -178,46 +182,42 @@ class _IndexedEdgeTable(EdgeTable):
 
     def __init__(self, mapped: MappedFiles, name: str, entry: TableEntry, ends: tuple[str, str]) -> None:
         columns = {key: (files.edges_file(name, "column", key), dtype) for key, dtype in entry.columns.items()}
-        features, extra_columns = _parted(mapped, columns, entry.num_rows)
-        fields = {
-            "path": entry.path,
-            "source_set": ends[0],
-            "target_set": ends[1],
-            "features": features,
-            "extra_columns": extra_columns,
-            "_mapped": mapped,
-            "_name": name,
-            "_entry": entry,
-        }
-        for field, value in fields.items():
-            object.__setattr__(self, field, value)
+        self.path = entry.path
+        self.source_set, self.target_set = ends
+        self.features, self.extra_columns = _parted(mapped, columns, entry.num_rows)
+        self.num_edges = entry.num_rows
+        self._has_gaps = entry.has_gaps
+        self._mapped = mapped
+        self._name = name
+        self._known: dict[str, _Integers] = {}
 
-    @functools.cached_property
-    def sources(self) -> _Integers:  # type: ignore[override]
+    @property
+    def sources(self) -> _Integers:
         """Rows of the source node table."""
-        return self._mapped.values(files.edges_file(self._name, "sources")).astype(np.int64)
+        return self._integers("sources")
 
-    @functools.cached_property
-    def targets(self) -> _Integers:  # type: ignore[override]
+    @property
+    def targets(self) -> _Integers:
         """Rows of the target node table."""
-        return self._mapped.values(files.edges_file(self._name, "targets")).astype(np.int64)
+        return self._integers("targets")
 
-    @functools.cached_property
-    def rows(self) -> _Integers:  # type: ignore[override]
+    @property
+    def rows(self) -> _Integers:
         """Rows of the edges in their table as written."""
-        if self.has_gaps:
-            return self._mapped.values(files.edges_file(self._name, "table_rows"))
-        return np.arange(self.num_edges)
+        return self._integers("table_rows")
 
-    @property
-    def num_edges(self) -> int:
-        """Number of edges."""
-        return self._entry.num_rows
+    def positions_of(self, rows: _Integers) -> _Integers:
+        """Returns the positions of edges; see `EdgeTable`."""
+        return np.searchsorted(self.rows, rows).astype(np.int64) if self._has_gaps else rows
 
-    @property
-    def has_gaps(self) -> bool:
-        """Whether rows were dropped."""
-        return self._entry.has_gaps
+    def _integers(self, part: str) -> _Integers:
+        if part not in self._known:
+            if part == "table_rows" and not self._has_gaps:
+                self._known[part] = np.arange(self.num_edges)
+            else:
+                values = self._mapped.values(files.edges_file(self._name, part))
+                self._known[part] = values.astype(np.int64, copy=False)
+        return self._known[part]
 
 
 def _parted(
@@ -266,7 +266,7 @@ def open_graph_index(index_dir: str, *, verify: bool = False) -> GraphIndex:
         schema=schema,
         node_tables={name: _IndexedNodes(mapped, name, entry) for name, entry in manifest.node_sets.items()},
         edge_tables={
-            name: _IndexedEdgeTable(mapped, name, entry, (schema.edge_sets[name].source, schema.edge_sets[name].target))
+            name: _IndexedEdges(mapped, name, entry, (schema.edge_sets[name].source, schema.edge_sets[name].target))
             for name, entry in manifest.edge_sets.items()
         },
         context_table=context,

@@ -73,6 +73,14 @@ def sort_codes(ids: pa.Array, codes: npt.NDArray[np.uint64], place: str) -> _Row
     return rows
 
 
+def make_lookup(ids: pa.Array, codes: npt.NDArray[np.uint64], place: str) -> NodeLookup:
+    """Makes the lookup of a node table in memory; `codes` are the hashes of its ids."""
+    if pa.types.is_integer(ids.type):
+        return NodeLookup(ids)
+    rows = sort_codes(ids, codes, place)
+    return NodeLookup(ids, codes=codes[rows], rows=rows)
+
+
 def open_lookup(mapped: MappedFiles, node_set: str, ids: pa.Array) -> NodeLookup:
     """Opens the lookup of a node set by the ids of its nodes."""
     if pa.types.is_integer(ids.type):

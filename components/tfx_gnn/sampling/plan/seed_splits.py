@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.sampling.random_choice import hash_ids, mix
-from tfx_gnn.tables.graph_tables import EdgeTable, NodeTable
+from tfx_gnn.tables.edges import Edges
+from tfx_gnn.tables.graph_tables import NodeTable
 from tfx_gnn.tables.table_files import Table
 from tfx_gnn.tables.table_format import table_format
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX
@@ -111,7 +112,7 @@ def node_split_columns(plan: SamplingPlan, table: NodeTable) -> SplitColumns:
     return _take_split_columns(plan, table, plan.splits.time_feature, place_of=place_of)
 
 
-def edge_split_columns(plan: SamplingPlan, edge_set: str, table: EdgeTable) -> SplitColumns:
+def edge_split_columns(plan: SamplingPlan, edge_set: str, table: Edges) -> SplitColumns:
     """Takes the columns that decide splits from an edge table, read with the extra columns of `tables_with_splits`."""
 
     def place_of(row: int) -> str:
@@ -121,7 +122,7 @@ def edge_split_columns(plan: SamplingPlan, edge_set: str, table: EdgeTable) -> S
 
 
 def _take_split_columns(
-    plan: SamplingPlan, table: NodeTable | EdgeTable, time_feature: str, *, place_of: Callable[[int], str]
+    plan: SamplingPlan, table: NodeTable | Edges, time_feature: str, *, place_of: Callable[[int], str]
 ) -> SplitColumns:
     splits = plan.splits
     times: pa.Array | None = table.features[time_feature] if time_feature else None
@@ -133,7 +134,7 @@ def _take_split_columns(
     )
 
 
-def _extra_column(table: NodeTable | EdgeTable, name: str) -> pa.Array:
+def _extra_column(table: NodeTable | Edges, name: str) -> pa.Array:
     if name not in table.extra_columns:
         raise ValueError(
             f"`extra_columns` must hold the column {name!r}, which decides splits; got "

@@ -250,6 +250,33 @@ def test_an_empty_batch_has_no_subgraphs(shop_dir):
     assert subgraphs.edge_sets["knows"].splits.tolist() == [0]
 
 
+@pytest.mark.parametrize("row", [-1, 4])
+def test_rows_outside_of_the_table_are_refused(shop_dir, row):
+    sampler = InMemorySampler(read_tables(shop_dir), _plan(KNOWS), sampling_seed=0)
+
+    with pytest.raises(ValueError, match=rf"`rows` must be in \[0, 4\), the rows of nodes/user; got \[{row}\], 1 of 2"):
+        sampler.sample_nodes(np.array([0, row]))
+
+
+@pytest.mark.parametrize(("node_set", "ids", "unknown"), [("user", ["cid", "ann"], ["eve"]), ("item", [12, 7], [8, 6])])
+def test_seeds_are_given_by_id_and_unknown_ids_are_named(shop_dir, node_set, ids, unknown):
+    tables = read_tables(shop_dir)
+    sampler = InMemorySampler(tables, SamplingPlan(seed_node_set=node_set), sampling_seed=0)
+    known = tables.node_tables[node_set].ids.to_pylist()
+
+    subgraphs = sampler.sample_ids(ids)
+
+    assert subgraphs.node_sets[node_set].rows.tolist() == [known.index(each) for each in ids]
+    with pytest.raises(
+        ValueError, match=f"must be ids of nodes/{node_set}; got .{str(unknown)[1:-1]}., which .* lacks"
+    ):
+        sampler.sample_ids([*ids, *unknown])
+    with pytest.raises(TypeError, match=f"`ids` must be ids of nodes/{node_set}, of type"):
+        sampler.sample_ids([1.5])
+    with pytest.raises(TypeError, match="with 1 nulls"):
+        sampler.sample_ids([ids[0], None])
+
+
 @pytest.mark.parametrize("sampling_seed", [-1, 2**63])
 def test_a_sampling_seed_out_of_range_is_refused(shop_dir, sampling_seed):
     with pytest.raises(ValueError, match=r"`sampling_seed` must be in \[0, 2\*\*63\); got"):

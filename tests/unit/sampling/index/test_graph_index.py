@@ -109,6 +109,10 @@ def test_nodes_are_found_by_id_and_unknown_ones_are_reported(tables, index):
         rows = index.find_nodes(name, table.ids)
 
         assert rows.tolist() == list(range(table.num_nodes))
+        sampler = InMemorySampler(index, SamplingPlan(seed_node_set=name), sampling_seed=0)
+        assert sampler.sample_ids(table.ids[3:5]).node_sets[name].rows.tolist() == [3, 4]
+    with pytest.raises(ValueError, match=r"`ids` must be ids of nodes/b.c/d; got \[-71\], which .*, 1 of 2"):
+        sampler.sample_ids([-70, -71])
     assert index.find_nodes("a", pa.array(["", "nobody"], pa.large_string())).tolist() == [-1, -1]
     assert index.find_nodes("b.c/d", pa.array([-71, -70, -69, 10**9])).tolist() == [-1, 0, -1, -1]
 
