@@ -53,6 +53,7 @@ ROOMS = (
           package="graph", part="data"),
     _Room(title="Distribution", about="Strategies of tf.distribute, and sharded input.", package="distribution"),
     _Room(title="Serving", about="Signatures, requests, and checks of a SavedModel.", package="serving"),
+    _Room(title="HTTP server", about="A pushed model behind HTTP.", package="serving.server"),
     _Room(title="TPU check", about="Finds what a TPU would reject.", package="tpu_check"),
     _Room(title="GraphLearn's names", about="GraphLearn's data layer under its names.", package="graphlearn"),
 )  # fmt: skip
