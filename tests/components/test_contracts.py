@@ -45,8 +45,8 @@ def declared(component):
     return rows
 
 
-def test_nine_components_and_the_tuner_are_exported():
-    assert len(COMPONENTS) == 10
+def test_nine_components_the_tuner_and_the_bulk_inferrer_are_exported():
+    assert len(COMPONENTS) == 11
 
 
 @each_component
