@@ -59,7 +59,7 @@ class RecordSampler:
         """Types of the ids of the roots: large_string or int64."""
         return {root: self._index.node_tables[name].ids.type for root, name in self.root_sets.items()}
 
-    def find(self, ids: Mapping[str, Sequence[str] | Sequence[int]]) -> dict[str, _Rows]:
+    def find(self, ids: Mapping[str, Sequence[str | int]]) -> dict[str, _Rows]:
         """Finds the roots of seeds by their ids.
 
         Args:
