@@ -245,6 +245,8 @@ def _encode_values(column: pa.Array) -> tuple[bytes, pa.LargeBinaryArray]:
 
 def _varints(values: npt.NDArray[np.uint64]) -> pa.LargeBinaryArray:
     """Encodes integers as `_varint` does: seven bits per byte, low bits first."""
+    if values.max(initial=0) < _ONE_BYTE:
+        return _large_binary(np.arange(len(values) + 1), pa.py_buffer(values.astype(np.uint8).tobytes()))
     num_bytes = np.ones(len(values), np.int64)
     bound = 7
     while bound < 64 and (longer := values >> np.uint64(bound) > 0).any():
