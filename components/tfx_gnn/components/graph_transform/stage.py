@@ -19,12 +19,14 @@ from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.graph.schema.context_labels import context_labels
 from tfx_gnn.io.atomic_folder import atomic_folders
+from tfx_gnn.io.file_names import SAMPLING_PLAN_FILE
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.examples_folder import RecordFile, fingerprint_examples_folder, reading_progress, record_files
 from tfx_gnn.records.graph_layout import graph_layout
 from tfx_gnn.records.summary_pass import make_pipeline, take_merged, write_merged
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema, write_tfmd_schema
+from tfx_gnn.sampling.plan.recorded_plan import copy_recorded_plan
 from tfx_gnn.tables.graph_tables import list_table_files
 from tfx_gnn.tables.stable_tables import StableTables
 from tfx_gnn.transform.analysis import AnalyzedData, CacheFolders, analyze
@@ -185,6 +187,9 @@ def transform_graphs(
         tf.io.gfile.makedirs(raw_metadata_dir)
         write_tfmd_schema(raw_tfmd, raw_metadata_dir)
         graph_schema_io.write_schema(raw_schema, examples_folder.graph_schema_path(raw_metadata_dir))
+        copy_recorded_plan(
+            os.path.join(examples_dir, SAMPLING_PLAN_FILE), os.path.join(raw_metadata_dir, SAMPLING_PLAN_FILE)
+        )
 
         shards = _run(
             files=files,

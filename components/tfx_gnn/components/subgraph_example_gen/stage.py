@@ -18,6 +18,7 @@ from tfx_gnn.graph.schema import schema_io as graph_schema
 from tfx_gnn.io import options_json
 from tfx_gnn.io.atomic_folder import resumable_folder
 from tfx_gnn.io.disk_sync import sync_tree
+from tfx_gnn.io.file_names import SAMPLING_PLAN_FILE
 from tfx_gnn.io.fingerprint import fingerprint_text
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.records import examples_folder
@@ -28,6 +29,7 @@ from tfx_gnn.sampling.plan.graph_level_tables import check_graph_level_examples,
 from tfx_gnn.sampling.plan.pair_tables import pairs_layout
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.plan_checks import check_plan
+from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
 from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema
 from tfx_gnn.tables.graph_tables import list_table_files, read_tables_schema
 from tfx_gnn.tables.row_rules import TableReport
@@ -78,8 +80,8 @@ def generate_subgraph_examples(
     Args:
         tables_dir: folder with `graph_schema.pbtxt` and the tables that it names.
         examples_dir: folder to create, with `Split-<name>` folders of gzipped TFRecord
-            files, `graph_schema.pbtxt`, `statistics.json` and, if rows were dropped,
-            `dead_letters`.
+            files, `graph_schema.pbtxt`, `statistics.json`, for a plan `sampling_plan.json` with it and
+            the sampling seed, and, if rows were dropped, `dead_letters`.
         options: what to make.
         tables_contents: the `fingerprint_files` that the files of `list_input_files` must have; any if it is empty.
         beam_args: options of the Beam runner, for `execution="beam"`.
@@ -110,6 +112,9 @@ def generate_subgraph_examples(
         log = ShardLog(folder)
         report = _report(made, log.read(), options.plan)
         graph_schema.write_schema(examples_schema, examples_folder.graph_schema_path(folder))
+        if options.plan is not None:
+            recorded = RecordedPlan(plan=options.plan, sampling_seed=options.sampling_seed)
+            recorded.write(os.path.join(folder, SAMPLING_PLAN_FILE))
         with tf.io.gfile.GFile(os.path.join(folder, STATISTICS_FILE), "w") as file:
             file.write(json.dumps(dataclasses.asdict(report), indent=2, sort_keys=True) + "\n")
         if has_locks(folder):

@@ -18,6 +18,7 @@ from tfx_gnn.sampling.plan.graph_pairs import GraphPairs
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.negatives import Negatives
 from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan, read_recorded_plan
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.csv_table import CsvFormat
 from tfx_gnn.tables.row_rules import RowRules
@@ -98,6 +99,13 @@ def test_records_hold_the_seeds_label_and_edges_of_the_graph(ring_dir, tmp_path)
         rows = _values(record, "edges/e.#id")
         assert pairs == [(row // 4, (row // 4 + row % 4 + 1) % NUM_NODES) for row in rows]
         assert sum(source == ids[0] for source, _ in pairs) >= 2
+
+
+def test_plan_and_seed_are_beside_the_records(ring_dir, tmp_path):
+    examples_dir, _ = _generate(ring_dir, tmp_path, sampling_seed=7)
+
+    recorded = read_recorded_plan(os.path.join(examples_dir, "sampling_plan.json"))
+    assert recorded == RecordedPlan(plan=PLAN, sampling_seed=7)
 
 
 def test_the_schema_beside_the_records_lists_their_keys(ring_dir, tmp_path):
