@@ -160,7 +160,7 @@ class _UnencodedColumn:
 
     def take(self, rows: _Rows) -> _EncodedValues:
         """Returns the encoded values of some rows, in that order."""
-        return _encode_column(self._column.take(pa.array(rows))).take(np.arange(len(rows)))
+        return _encode_column(self._column.take(pa.array(rows))).all()
 
 
 class _EncodedColumn:
@@ -180,6 +180,13 @@ class _EncodedColumn:
             return _EncodedValues(self._pieces[rows].tobytes(), np.arange(len(rows) + 1) * num_bytes)
         taken = self._pieces.take(pa.array(rows))
         return _EncodedValues(*_bytes_and_offsets(taken))
+
+    def all(self) -> _EncodedValues:
+        """Returns the encoded values of all rows."""
+        if isinstance(self._pieces, np.ndarray):
+            num_bytes = self._pieces.itemsize * int(np.prod(self._pieces.shape[1:]))
+            return _EncodedValues(self._pieces.tobytes(), np.arange(len(self._pieces) + 1) * num_bytes)
+        return _EncodedValues(*_bytes_and_offsets(self._pieces))
 
 
 class _EncodedIntegers:
