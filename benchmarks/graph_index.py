@@ -68,13 +68,11 @@ def _pieces(values: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
 
 
 def _write(path: str, pieces: Iterator[Mapping[str, np.ndarray[Any, Any]]]) -> None:
-    writer: pq.ParquetWriter | None = None
-    for piece in pieces:
-        table = pa.table(dict(piece))
-        writer = writer or pq.ParquetWriter(path, table.schema)
-        writer.write_table(table)
-    if writer is not None:
-        writer.close()
+    first = pa.table(dict(next(pieces)))
+    with pq.ParquetWriter(path, first.schema) as writer:
+        writer.write_table(first)
+        for piece in pieces:
+            writer.write_table(pa.table(dict(piece)))
 
 
 def build(tables_dir: str, index_dir: str) -> dict[str, Any]:

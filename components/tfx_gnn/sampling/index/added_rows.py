@@ -37,13 +37,13 @@ class Batch:
     Attributes:
         nodes: by node set, its columns: "#id" and features.
         edges: by edge set, its columns: "#source", "#target" and features.
-        ends: by edge set, handles of the sources and of the targets.
+        handles: by edge set, handles of the nodes where the edges start, by direction: of the sources, of the targets.
         num_batches: how many batches these were when they were added.
     """
 
     nodes: Mapping[str, Mapping[str, pa.Array]]
     edges: Mapping[str, Mapping[str, pa.Array]]
-    ends: Mapping[str, tuple[_Integers, _Integers]]
+    handles: Mapping[str, Mapping[str, _Integers]]
     num_batches: int = 1
 
 
@@ -75,16 +75,20 @@ def check_rows(
         name: {node_id: num_added[name] + number for number, node_id in enumerate(columns[ID_FEATURE].to_pylist())}
         for name, columns in typed_nodes.items()
     }
-    typed_edges, ends = {}, {}
+    typed_edges, handles = {}, {}
     for name, given in edges.items():
         typed_edges[name] = columns = _typed_edges(index, name, given)
         edge_set = index.schema.edge_sets[name]
-        sources, targets = (
-            _handles(index, f"`edges/{name}` must have {key}", end, columns[key], find_added, new=new.get(end, {}))
-            for key, end in ((SOURCE_KEY, edge_set.source), (TARGET_KEY, edge_set.target))
-        )
-        ends[name] = sources, targets
-    return Batch(nodes=typed_nodes, edges=typed_edges, ends=ends)
+        handles[name] = {
+            direction: _handles(
+                index, f"`edges/{name}` must have {key}", end, columns[key], find_added, new=new.get(end, {})
+            )
+            for direction, key, end in (
+                ("forward", SOURCE_KEY, edge_set.source),
+                ("backward", TARGET_KEY, edge_set.target),
+            )
+        }
+    return Batch(nodes=typed_nodes, edges=typed_edges, handles=handles)
 
 
 def _typed_nodes(
@@ -282,48 +286,61 @@ class AddedEdges:
     """Edges of one set that were added to an index, in the order in which they came.
 
     Attributes:
-        sources: int64 array: handles.
-        targets: int64 array: handles.
+        handles: by direction, int64 array: handles of the nodes where the edges start, the sources or the targets.
         columns: features and extra columns, by key.
-        places: by direction, int64 array: position in the index before which each edge stands in the order of
-            (node, `edge_hash`).
+        numbers: by direction, int64 array: the numbers of the edges in the order of (node where they start,
+            `edge_hash`), which stays the same while nodes are added.
+        places: by direction, int64 array: position in the index before which each of them stands in that order.
     """
 
-    sources: _Integers
-    targets: _Integers
+    handles: Mapping[str, _Integers]
     columns: Mapping[str, Pieces]
+    numbers: Mapping[str, _Integers]
     places: Mapping[str, _Integers]
 
     def __len__(self) -> int:
-        return len(self.sources)
+        return len(self.handles[files.DIRECTIONS[0]])
 
     def extended(
         self,
         index: GraphIndex,
         name: str,
         columns: Mapping[str, pa.Array],
-        ends: tuple[_Integers, _Integers],
+        handles: Mapping[str, _Integers],
         nodes: Mapping[str, AddedNodes],
     ) -> AddedEdges:
-        """Returns these edges with others after them; `nodes` are all that were added."""
-        edge_set, first = index.schema.edge_sets[name], first_added_row(index, name) + len(self)
-        hashes = edge_hash(first + np.arange(len(ends[0])))
-        places = {}
-        for direction, handles, node_set in (
-            ("forward", ends[0], edge_set.source),
-            ("backward", ends[1], edge_set.target),
-        ):
-            offsets, rows = (
-                index.mapped.values(files.edges_file(name, direction, part)) for part in ("offsets", "rows")
-            )
-            found = _places_of_hashes(offsets, rows, handles, nodes[node_set], hashes)
-            places[direction] = np.concatenate([self.places[direction], found])
+        """Returns these edges with others after them; `nodes` are all that were added, by direction."""
+        numbers, places = {}, {}
+        for direction in files.DIRECTIONS:
+            at, order, found = self._positions_of_new(index, name, direction, handles[direction], nodes[direction])
+            numbers[direction] = np.insert(self.numbers[direction], at, len(self) + order)
+            places[direction] = np.insert(self.places[direction], at, found)
         return AddedEdges(
-            sources=np.concatenate([self.sources, ends[0]]),
-            targets=np.concatenate([self.targets, ends[1]]),
+            handles={
+                direction: np.concatenate([of_old, handles[direction]]) for direction, of_old in self.handles.items()
+            },
             columns={key: pieces.extended(columns[key]) for key, pieces in self.columns.items()},
+            numbers=numbers,
             places=places,
         )
+
+    def _positions_of_new(
+        self, index: GraphIndex, name: str, direction: str, handles: _Integers, nodes: AddedNodes
+    ) -> tuple[_Integers, _Integers, _Integers]:
+        """Returns before which of these edges new ones stand, the order of the new ones, and their places."""
+        offsets, rows = (index.mapped.values(files.edges_file(name, direction, part)) for part in ("offsets", "rows"))
+        num_nodes, first = len(offsets) - 1, first_added_row(index, name)
+        starts, hashes = nodes.rows_of(handles, num_nodes), edge_hash(first + len(self) + np.arange(len(handles)))
+        order = np.lexsort((hashes, starts))
+        starts, hashes = starts[order], hashes[order]
+        old = self.numbers[direction]
+        of_old = nodes.rows_of(self.handles[direction][old], num_nodes)
+        at = _bisect(
+            np.searchsorted(of_old, starts, side="left"),
+            np.searchsorted(of_old, starts, side="right"),
+            lambda where, middle: edge_hash(first + old[middle]) < hashes[where],
+        )
+        return at, order, _places_of_hashes(offsets, rows, handles[order], nodes, hashes)
 
 
 def first_added_row(index: GraphIndex, edge_set: str) -> int:
@@ -347,9 +364,9 @@ def no_edges(index: GraphIndex, name: str) -> AddedEdges:
     """Returns no edges of a set."""
     none = np.zeros(0, np.int64)
     return AddedEdges(
-        sources=none,
-        targets=none,
+        handles=dict.fromkeys(files.DIRECTIONS, none),
         columns=_no_values(index.manifest.edge_sets[name].columns),
+        numbers=dict.fromkeys(files.DIRECTIONS, none),
         places=dict.fromkeys(files.DIRECTIONS, none),
     )
 

@@ -128,10 +128,11 @@ class EdgesByRow:
         hop: Hop,
         *,
         offsets: _Integers,
-        other_offsets: _Integers,
+        other_offsets: _Integers | None,
         time_feature: str,
         ranks: npt.NDArray[np.int8] | None,
     ) -> None:
+        """Takes the offsets of both directions, those of the other one only for weights by degree."""
         self._table = table
         self._offsets = offsets
         self._other_offsets = other_offsets
@@ -170,6 +171,7 @@ class EdgesByRow:
         """Returns the weights of edges; see `EdgesByNode`."""
         if self._weighs_by_degree:
             # The in-degree of a node is the number of edges that the opposite direction follows from it.
+            assert self._other_offsets is not None
             ends = self.neighbors_at(positions)
             return (self._other_offsets[ends + 1] - self._other_offsets[ends]).astype(np.float64)
         return self._feature_at(self._weight_feature, positions).astype(np.float64)

@@ -73,7 +73,7 @@ def _write_edges(writer: IndexWriter, snapshot: GraphSnapshot, name: str, old: T
         writer.write_column(files.edges_file(name, "column", key), column, positions_in_chunks(entry.num_rows))
     sets = {SOURCE_KEY: edge_set.source, TARGET_KEY: edge_set.target}
     num_nodes = {key: snapshot.node_tables[end].num_nodes for key, end in sets.items()}
-    parts = {SOURCE_KEY: ("sources", added.sources), TARGET_KEY: ("targets", added.targets)}
+    parts = {SOURCE_KEY: ("sources", added.handles["forward"]), TARGET_KEY: ("targets", added.handles["backward"])}
     for key, (part, handles) in parts.items():
         pieces = _ends(snapshot, name, part, sets[key], handles)
         writer.write_ends(name, key, row_dtype(num_nodes[key]), pieces)
@@ -98,7 +98,7 @@ def _write_edges(writer: IndexWriter, snapshot: GraphSnapshot, name: str, old: T
     )
     report = dataclasses.replace(entry.report, duplicate_edges=sum(map(len, again)))
     if edge_set.source == edge_set.target:
-        num_loops = int((added.sources == added.targets).sum())
+        num_loops = int((added.handles["forward"] == added.handles["backward"]).sum())
         report = dataclasses.replace(report, self_loops=report.self_loops + num_loops)
     return dataclasses.replace(entry, report=report)
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.index import files
 from tfx_gnn.sampling.index.added_rows import (
     AddedEdges,
@@ -27,7 +28,6 @@ from tfx_gnn.sampling.index.added_rows import (
 from tfx_gnn.sampling.index.graph_index import EdgesByRow, GraphIndex, IndexedGraph, RowColumn
 from tfx_gnn.sampling.index.merged_rows import Insertions, MergedColumn, MergedColumns, Pieces
 from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.sampling.random_choice import edge_hash
 from tfx_gnn.tables.edges import Edges
 from tfx_gnn.tables.graph_tables import NodeTable
 
@@ -113,16 +113,18 @@ class GraphSnapshot(IndexedGraph):
         for name, columns in batch.nodes.items():
             nodes[name] = nodes[name].extended(self.index, name, columns)
         for name, columns in batch.edges.items():
-            edges[name] = edges[name].extended(self.index, name, columns, batch.ends[name], self._ends(name, nodes))
+            edges[name] = edges[name].extended(
+                self.index, name, columns, batch.handles[name], _ends(self.schema, name, nodes)
+            )
         return _snapshot(self.index, nodes, edges, self.num_batches + batch.num_batches)
 
-    def _ends(self, edge_set: str, nodes: Mapping[str, AddedNodes]) -> Mapping[str, AddedNodes]:
-        ends = self.schema.edge_sets[edge_set]
-        return {name: nodes[name] for name in (ends.source, ends.target)}
+    def ends_of(self, edge_set: str) -> dict[str, AddedNodes]:
+        """Returns the added nodes of the sets where edges start, by direction."""
+        return _ends(self.schema, edge_set, self.added_nodes)
 
     def _is_changed(self, edge_set: str) -> bool:
         """Whether an edge set differs from that of the index, if only by the rows of its nodes."""
-        return bool(len(self.added_edges[edge_set]) or any(map(len, self._ends(edge_set, self.added_nodes).values())))
+        return bool(len(self.added_edges[edge_set]) or any(map(len, self.ends_of(edge_set).values())))
 
     def merged_edges(self, edge_set: str, direction: str) -> _MergedEdges:
         """Returns the added edges of a set among those of the index, by the node where they start; made once."""
@@ -134,6 +136,11 @@ class GraphSnapshot(IndexedGraph):
     @functools.cached_property
     def _merged(self) -> dict[tuple[str, str], _MergedEdges]:
         return {}
+
+
+def _ends(schema: GraphSchema, edge_set: str, nodes: Mapping[str, AddedNodes]) -> dict[str, AddedNodes]:
+    ends = schema.edge_sets[edge_set]
+    return {"forward": nodes[ends.source], "backward": nodes[ends.target]}
 
 
 def snapshot_of_index(index: GraphIndex) -> GraphSnapshot:
@@ -150,10 +157,10 @@ def _snapshot(
     for name, added in nodes.items():
         if len(added):
             node_tables[name] = _merged_nodes(index.node_tables[name], added)
-    for name, edge_set in index.schema.edge_sets.items():
-        if name in edges and (len(edges[name]) or len(nodes[edge_set.source]) or len(nodes[edge_set.target])):
-            ends = nodes[edge_set.source], nodes[edge_set.target]
-            edge_tables[name] = _SnapshotEdgeTable(index, name, edges[name], ends)
+    for name, of_set in edges.items():
+        ends = _ends(index.schema, name, nodes)
+        if len(of_set) or any(map(len, ends.values())):
+            edge_tables[name] = _SnapshotEdgeTable(index, name, of_set, ends)
     return GraphSnapshot(
         schema=index.schema,
         node_tables=node_tables,
@@ -170,15 +177,17 @@ def _snapshot(
 
 def _joined_batches(batches: Sequence[Batch]) -> Batch:
     """Joins batches into one, so that the cost of many small ones is that of one; each set keeps its order."""
-    nodes, edges, ends = {}, {}, {}
+    nodes, edges, handles = {}, {}, {}
     for name in dict.fromkeys(name for batch in batches for name in batch.nodes):
         nodes[name] = _joined([batch.nodes[name] for batch in batches if name in batch.nodes])
     for name in dict.fromkeys(name for batch in batches for name in batch.edges):
         concerned = [batch for batch in batches if name in batch.edges]
         edges[name] = _joined([batch.edges[name] for batch in concerned])
-        sources, targets = zip(*(batch.ends[name] for batch in concerned), strict=True)
-        ends[name] = np.concatenate(sources), np.concatenate(targets)
-    return Batch(nodes=nodes, edges=edges, ends=ends, num_batches=sum(batch.num_batches for batch in batches))
+        handles[name] = {
+            direction: np.concatenate([batch.handles[name][direction] for batch in concerned])
+            for direction in files.DIRECTIONS
+        }
+    return Batch(nodes=nodes, edges=edges, handles=handles, num_batches=sum(batch.num_batches for batch in batches))
 
 
 def _joined(parts: Sequence[Mapping[str, pa.Array]]) -> dict[str, pa.Array]:
@@ -249,26 +258,23 @@ class _MergedEdges:
         offsets: where the edges of each node begin.
         insertions: where the added edges stand.
         rows: int64 array: row of each added edge in its table, in that order.
-        neighbors: int64 array: node at the other end of each.
+        neighbors: int64 array: handle of the node at the other end of each.
     """
 
     def __init__(self, snapshot: GraphSnapshot, edge_set: str, direction: str) -> None:
         index, added = snapshot.index, snapshot.added_edges[edge_set]
-        ends = snapshot.schema.edge_sets[edge_set]
-        handles = {"forward": added.sources, "backward": added.targets}
-        sets = {"forward": ends.source, "backward": ends.target}
-        (other,) = set(files.DIRECTIONS) - {direction}
-        nodes = {
-            each: snapshot.added_nodes[sets[each]].rows_of(handles[each], index.node_tables[sets[each]].num_nodes)
-            for each in files.DIRECTIONS
-        }
-        rows = first_added_row(index, edge_set) + np.arange(len(added))
-        order = np.lexsort((edge_hash(rows), nodes[direction]))
         offsets = index.mapped.values(files.edges_file(edge_set, direction, "offsets"))
-        self.offsets: Any = _MergedOffsets(offsets, snapshot.added_nodes[sets[direction]], nodes[direction][order])
-        self.insertions = Insertions(added.places[direction][order])
-        self.rows = rows[order]
-        self.neighbors = nodes[other][order]
+        nodes, numbers = snapshot.ends_of(edge_set)[direction], added.numbers[direction]
+        starts = nodes.rows_of(added.handles[direction][numbers], len(offsets) - 1)
+        self.offsets: Any = _MergedOffsets(offsets, nodes, starts)
+        self.insertions = Insertions(added.places[direction])
+        self.rows = first_added_row(index, edge_set) + numbers
+        self.neighbors = added.handles[_opposite(direction)][numbers]
+
+
+def _opposite(direction: str) -> str:
+    (other,) = set(files.DIRECTIONS) - {direction}
+    return other
 
 
 class _SnapshotEdges(EdgesByRow):
@@ -277,17 +283,16 @@ class _SnapshotEdges(EdgesByRow):
     def __init__(
         self, snapshot: GraphSnapshot, hop: Hop, *, time_feature: str, ranks: npt.NDArray[np.int8] | None
     ) -> None:
-        name, direction = hop.edge_set, hop.direction
-        (other,) = set(files.DIRECTIONS) - {direction}
-        ends = snapshot.schema.edge_sets[name]
-        self._merged = snapshot.merged_edges(name, direction)
+        name, other = hop.edge_set, _opposite(hop.direction)
+        self._merged = snapshot.merged_edges(name, hop.direction)
         self._of_index = snapshot.index.edges_by_node(hop, time_feature=time_feature)
-        self._ends = snapshot.added_nodes[ends.target if direction == "forward" else ends.source].insertions
+        self._ends = snapshot.ends_of(name)[other]
+        self._num_ends = len(snapshot.index.mapped.values(files.edges_file(name, other, "offsets"))) - 1
         super().__init__(
             snapshot.edge_tables[name],
             hop,
             offsets=self._merged.offsets,
-            other_offsets=snapshot.merged_edges(name, other).offsets,
+            other_offsets=snapshot.merged_edges(name, other).offsets if hop.weighs_by_degree else None,
             time_feature=time_feature,
             ranks=ranks,
         )
@@ -304,21 +309,22 @@ class _SnapshotEdges(EdgesByRow):
         """Returns the nodes at the other end; see `EdgesByNode`."""
         is_added, numbers = self._merged.insertions.split(positions)
         neighbors = np.empty(len(positions), np.int64)
-        neighbors[~is_added] = self._ends.move(self._of_index.neighbors_at(numbers[~is_added]))
-        neighbors[is_added] = self._merged.neighbors[numbers[is_added]]
+        neighbors[~is_added] = self._ends.insertions.move(self._of_index.neighbors_at(numbers[~is_added]))
+        neighbors[is_added] = self._ends.rows_of(self._merged.neighbors[numbers[is_added]], self._num_ends)
         return neighbors
 
 
 class _SnapshotEdgeTable:
     """Edges of one set with the added ones after them: `Edges`."""
 
-    def __init__(self, index: GraphIndex, name: str, added: AddedEdges, ends: tuple[AddedNodes, AddedNodes]) -> None:
+    def __init__(self, index: GraphIndex, name: str, added: AddedEdges, ends: Mapping[str, AddedNodes]) -> None:
         self._table: Edges = index.edge_tables[name]
         self._added = added
         self._ends = ends
-        self._num_nodes = [
-            index.node_tables[node_set].num_nodes for node_set in (self._table.source_set, self._table.target_set)
-        ]
+        self._num_nodes = {
+            "forward": index.node_tables[self._table.source_set].num_nodes,
+            "backward": index.node_tables[self._table.target_set].num_nodes,
+        }
         self._first_row = first_added_row(index, name)
         self.path = self._table.path
         self.source_set, self.target_set = self._table.source_set, self._table.target_set
@@ -332,12 +338,12 @@ class _SnapshotEdgeTable:
     @property
     def sources(self) -> _Integers:
         """Rows of the source node table; an array that is made for the purpose."""
-        return self._whole(0, self._table.sources, self._added.sources)
+        return self._whole("forward", self._table.sources)
 
     @property
     def targets(self) -> _Integers:
         """Rows of the target node table; an array that is made for the purpose."""
-        return self._whole(1, self._table.targets, self._added.targets)
+        return self._whole("backward", self._table.targets)
 
     @property
     def rows(self) -> _Integers:
@@ -362,6 +368,7 @@ class _SnapshotEdgeTable:
         rows[number < 0] = self._table.row_column.take(pa.array(positions[number < 0])).to_numpy()
         return rows
 
-    def _whole(self, end: int, rows: _Integers, handles: _Integers) -> _Integers:
-        nodes = self._ends[end]
-        return np.concatenate([nodes.insertions.move(rows), nodes.rows_of(handles, self._num_nodes[end])])
+    def _whole(self, direction: str, rows: _Integers) -> _Integers:
+        nodes = self._ends[direction]
+        added = nodes.rows_of(self._added.handles[direction], self._num_nodes[direction])
+        return np.concatenate([nodes.insertions.move(rows), added])

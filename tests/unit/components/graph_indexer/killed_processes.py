@@ -72,7 +72,7 @@ def add(index_dir: str, path: str, when: str) -> None:
             _die()
         flushes += 1
 
-    overlay_log.os = types.SimpleNamespace(**{**vars(os), "pwrite": write, "fsync": flush})  # type: ignore[attr-defined]
+    overlay_log.os = types.SimpleNamespace(**{**vars(os), "pwrite": write, "fsync": flush})  # type: ignore[assignment, attr-defined]
     with (
         open_graph_overlay(open_graph_index(index_dir), f"{path}.log") as overlay,
         open(f"{path}.acknowledged", "a", buffering=1) as acknowledged,
