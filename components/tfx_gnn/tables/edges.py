@@ -49,6 +49,11 @@ class Edges(Protocol):
         ...
 
     @property
+    def row_column(self) -> pa.Array:
+        """`rows` as a column, of which only the values that are taken need to exist."""
+        ...
+
+    @property
     def extra_columns(self) -> Mapping[str, pa.Array]:
         """large_string arrays of the columns requested by name."""
         ...

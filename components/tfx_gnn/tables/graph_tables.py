@@ -92,6 +92,11 @@ class EdgeTable:
         return len(self.sources)
 
     @property
+    def row_column(self) -> pa.Array:
+        """`rows` as an Arrow array."""
+        return pa.array(self.rows)
+
+    @property
     def has_gaps(self) -> bool:
         """Whether `rows` are others than 0, 1, ..., because rows were dropped."""
         return bool(self.num_edges) and int(self.rows[-1]) != self.num_edges - 1

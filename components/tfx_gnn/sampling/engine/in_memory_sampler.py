@@ -16,7 +16,7 @@ from tfx_gnn.sampling.engine.block_sampling import BlockSampling, ranked_edge_se
 from tfx_gnn.sampling.engine.edge_choice import EdgeRequests, FoundEdges, find_edges
 from tfx_gnn.sampling.engine.sampled_subgraphs import SampledSubgraphs
 from tfx_gnn.sampling.engine.seeds import Seeds
-from tfx_gnn.sampling.index.graph_index import GraphIndex
+from tfx_gnn.sampling.index.graph_index import IndexedGraph
 from tfx_gnn.sampling.index.node_lookup import NodeLookup, make_lookup
 from tfx_gnn.sampling.plan.hop import SEED, Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan, reached_node_sets
@@ -69,7 +69,7 @@ class InMemorySampler:
         self._sampling_seed = sampling_seed
         self._node_codes = {
             name: tables.node_codes(name)
-            if isinstance(tables, GraphIndex)
+            if isinstance(tables, IndexedGraph)
             else random_choice.hash_ids(tables.node_tables[name].ids)
             for name in reached_node_sets(plan, tables.schema)
         }
@@ -159,7 +159,10 @@ class InMemorySampler:
         self._check_seeds_are_nodes()
         name = self._plan.seed_node_set
         wanted = _ids_of_type(ids, self._tables.node_tables[name].ids.type, f"nodes/{name}")
-        rows = self._seed_lookup.find(wanted)
+        if isinstance(self._tables, IndexedGraph):
+            rows = self._tables.find_nodes(name, wanted)
+        else:
+            rows = self._seed_lookup.find(wanted)
         unknown = np.flatnonzero(rows < 0)
         if len(unknown):
             shown = wanted.take(pa.array(unknown[:_NUM_SHOWN])).to_pylist()
@@ -180,8 +183,6 @@ class InMemorySampler:
     @functools.cached_property
     def _seed_lookup(self) -> NodeLookup:
         name = self._plan.seed_node_set
-        if isinstance(self._tables, GraphIndex):
-            return self._tables.node_lookup(name)
         return make_lookup(self._tables.node_tables[name].ids, self._node_codes[name], f"nodes/{name}")
 
     def _answer(self, requests: EdgeRequests) -> FoundEdges:
@@ -192,7 +193,7 @@ class InMemorySampler:
     def _edges_by_node(self, hop: Hop) -> EdgesByNode:
         temporal = self._plan.temporal
         time = temporal.edge_times[hop.edge_set] if temporal and hop.edge_set in timed_edge_sets(self._plan) else ""
-        if isinstance(self._tables, GraphIndex):
+        if isinstance(self._tables, IndexedGraph):
             return self._tables.edges_by_node(hop, time_feature=time, ranks=self._edge_ranks.get(hop.edge_set))
         table = self._tables.edge_tables[hop.edge_set]
         starts, ends, start_set = table.sources, table.targets, table.source_set

@@ -17,7 +17,7 @@ from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.engine.sampled_subgraphs import SampledReadouts, SampledSubgraphs
 from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.examples.record_encoder import RecordEncoder, RecordSlices
-from tfx_gnn.sampling.index.graph_index import GraphIndex
+from tfx_gnn.sampling.index.graph_index import IndexedGraph
 from tfx_gnn.sampling.plan.hop import SEED
 from tfx_gnn.sampling.plan.plan import LABEL_FEATURE, SamplingPlan
 from tfx_gnn.sampling.plan.subgraph_schema import (
@@ -72,13 +72,13 @@ class SubgraphExampleEncoder:
         for name in plan.edge_set_names:
             edges = tables.edge_tables[name]
             for feature in self.schema.edge_sets[name].features:
-                column = pa.array(edges.rows) if feature == ID_FEATURE else edges.features[feature]
+                column = edges.row_column if feature == ID_FEATURE else edges.features[feature]
                 columns[f"edges/{name}.{feature}"] = column
         for label in plan.label_features:
             columns[_readout_key(label)] = _label_column(label, tables, plan, seed_features or {})
         for name in plan.context_features:
             columns[f"context/{name}"] = _context_column(name, tables)
-        self._encoder = RecordEncoder(columns, ahead=not isinstance(tables, GraphIndex))
+        self._encoder = RecordEncoder(columns, ahead=not isinstance(tables, IndexedGraph))
 
     def encode(self, subgraphs: SampledSubgraphs) -> list[bytes]:
         """Returns one serialized tf.Example per subgraph, in order."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import os
-import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,14 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.graph.schema import schema_io as graph_schema
-from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.sampling.index import files
-from tfx_gnn.sampling.index.column_files import ColumnWriter, FileRecord, MappedFiles, ValuesWriter, record_file
-from tfx_gnn.sampling.index.external_sort import CHUNK, find_repeated_edges, row_dtype, write_adjacency
+from tfx_gnn.sampling.index.column_files import ColumnWriter, FileRecord, MappedFiles, ValuesWriter
+from tfx_gnn.sampling.index.external_sort import find_repeated_edges, row_dtype
 from tfx_gnn.sampling.index.files import IndexManifest, TableEntry
-from tfx_gnn.sampling.index.node_lookup import NodeLookup, open_lookup, sort_codes
-from tfx_gnn.sampling.random_choice import hash_ids
+from tfx_gnn.sampling.index.index_writer import IndexWriter, pieces_of, positions_in_chunks
+from tfx_gnn.sampling.index.node_lookup import NodeLookup, open_lookup
 from tfx_gnn.tables.graph_checks import check_nodes
 from tfx_gnn.tables.graph_tables import check_context_rows, check_edge_times
 from tfx_gnn.tables.row_rules import (
@@ -40,9 +36,7 @@ from tfx_gnn.tables.table_files import Table, TableBlock, TableScan, no_records,
 from tfx_gnn.tables.table_format import table_format
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableLayout
 
-_SCRATCH = "scratch"
 _ROWS = "rows"
-_END_FILES = {SOURCE_KEY: "sources", TARGET_KEY: "targets"}
 _DANGLING = {SOURCE_KEY: DANGLING_SOURCE, TARGET_KEY: DANGLING_TARGET}
 
 _Integers = npt.NDArray[np.int64]
@@ -90,15 +84,10 @@ def write_graph_index(
     """
     check_edge_times(layouts, edge_times or {})
     builder = _Builder(folder, schema, rules or RowRules(), edge_times or {})
-    os.mkdir(builder.scratch)
     node_sets = {name: builder.write_nodes(layout) for name, layout in layouts.node_sets.items()}
     edge_sets = {name: builder.write_edges(layout) for name, layout in layouts.edge_sets.items()}
     context = None if layouts.context is None else builder.write_context(layouts.context)
-    shutil.rmtree(builder.scratch)
-    graph_schema.write_schema(schema, os.path.join(folder, GRAPH_SCHEMA_FILE))
-    builder.files.update(record_file(folder, GRAPH_SCHEMA_FILE))
-    manifest = IndexManifest(node_sets=node_sets, edge_sets=edge_sets, context=context, files=builder.files)
-    files.write_manifest(folder, manifest)
+    manifest = builder.writer.finish(schema, node_sets=node_sets, edge_sets=edge_sets, context=context)
     return BuiltIndex(manifest=manifest, problems=tuple(builder.problems))
 
 
@@ -106,14 +95,12 @@ class _Builder:
     """Writes one table after the other, node tables first."""
 
     def __init__(self, folder: str, schema: GraphSchema, rules: RowRules, edge_times: Mapping[str, str]) -> None:
-        self._folder = folder
         self._schema = schema
         self._rules = rules
         self._edge_times = edge_times
         self._layouts: dict[str, TableLayout] = {}
         self._nodes: dict[str, TableEntry] = {}
-        self.scratch = os.path.join(folder, _SCRATCH)
-        self.files: dict[str, FileRecord] = {}
+        self.writer = IndexWriter(folder)
         self.problems: list[RowProblem] = []
 
     def write_nodes(self, layout: TableLayout) -> TableEntry:
@@ -123,7 +110,7 @@ class _Builder:
         self.problems += checked.problems
         for key, column in table.columns.items():
             place = files.nodes_file(name, key) if key == ID_FEATURE else files.nodes_file(name, "column", key)
-            self._write_column(place, column, _chunks_of(checked.positions))
+            self.writer.write_column(place, column, pieces_of(checked.positions))
         self._layouts[name] = layout
         self._nodes[name] = TableEntry(
             path=layout.declared_as,
@@ -132,57 +119,45 @@ class _Builder:
             report=checked.report,
         )
         del table, checked
-        self._clear_scratch()
-        ids = self._ids(name)
-        codes = ValuesWriter(self._folder, files.nodes_file(name, "codes"), np.uint64)
-        for first in range(0, len(ids), CHUNK):
-            codes.append(hash_ids(ids.slice(first, CHUNK)))
-        self.files.update(codes.finish())
-        if not pa.types.is_integer(ids.type):
-            self._write_lookup(layout, ids)
+        self.writer.clear_scratch()
+        self.writer.write_codes(name, self._ids(name), layout.label)
         return self._nodes[name]
 
     def write_edges(self, layout: TableLayout) -> TableEntry:
         name, edge_set = layout.name, self._schema.edge_sets[layout.name]
         sets = {SOURCE_KEY: edge_set.source, TARGET_KEY: edge_set.target}
-        edges = _SpooledEdges(layout, self._rules, self.scratch, self._ends(sets))
+        edges = _SpooledEdges(layout, self._rules, self.writer.scratch, self._ends(sets))
         if edges.scanned.rows_read:
             for end in sets.values():
                 if not self._nodes[end].report.rows_read:
                     raise no_records(self._layouts[end])
         dropped, report = self._check_edges(layout, edges, sets)
-        num_rows = len(edges.values[_ROWS])
         has_gaps = report.rows_used < report.rows_read
+        num_rows = len(edges.values[_ROWS])
         for key, column in edges.columns.items():
-            self._write_column(files.edges_file(name, "column", key), column, _chunks(num_rows, dropped))
-        ends = {}
-        for key, part in _END_FILES.items():
-            writer = ValuesWriter(self._folder, files.edges_file(name, part), edges.values[key].dtype)
-            self._write_values(writer, edges.values[key], _chunks(num_rows, dropped))
-            ends[key] = writer.name
-        rows_file = files.edges_file(name, "table_rows")
+            self.writer.write_column(
+                files.edges_file(name, "column", key), column, positions_in_chunks(num_rows, dropped)
+            )
+        for key in sets:
+            values = edges.values[key]
+            self.writer.write_ends(
+                name, key, values.dtype, (values[rows] for rows in positions_in_chunks(num_rows, dropped))
+            )
         if has_gaps:
-            rows_writer = ValuesWriter(self._folder, rows_file, np.int64)
-            self._write_values(rows_writer, edges.values[_ROWS], _chunks(num_rows, dropped))
+            self.writer.write_rows(name, (edges.values[_ROWS][rows] for rows in positions_in_chunks(num_rows, dropped)))
         types = {key: column.type for key, column in edges.columns.items()}
         del edges
-        self._clear_scratch()
-        mapped = MappedFiles(self._folder, self.files)
-        for direction, start, end in (("forward", SOURCE_KEY, TARGET_KEY), ("backward", TARGET_KEY, SOURCE_KEY)):
-            self.files.update(
-                write_adjacency(
-                    self._folder,
-                    files.edges_file(name, direction),
-                    starts=mapped.values(ends[start]),
-                    ends=mapped.values(ends[end]),
-                    rows=mapped.values(rows_file) if has_gaps else None,
-                    num_nodes=self._nodes[sets[start]].num_rows,
-                    end_bound=self._nodes[sets[end]].num_rows,
-                    scratch=self.scratch,
-                )
-            )
+        self.writer.clear_scratch()
+        num_nodes = {key: self._nodes[end].num_rows for key, end in sets.items()}
+        self.writer.write_edges_by_node(name, num_nodes, has_gaps=has_gaps)
         return TableEntry(
-            path=layout.declared_as, num_rows=report.rows_used, columns=types, report=report, has_gaps=has_gaps
+            path=layout.declared_as,
+            num_rows=report.rows_used,
+            columns=types,
+            report=report,
+            has_gaps=has_gaps,
+            edge_time=self._edge_times.get(name, ""),
+            duplicate_edges=self._rules.duplicate_edges,
         )
 
     def write_context(self, layout: TableLayout) -> TableEntry:
@@ -190,7 +165,7 @@ class _Builder:
         check_context_rows(layout, table)
         self.problems += table.problems
         for key, column in table.columns.items():
-            self._write_column(files.context_file(key), column, _chunks(table.num_rows))
+            self.writer.write_column(files.context_file(key), column, positions_in_chunks(table.num_rows))
         return TableEntry(
             path=layout.declared_as,
             num_rows=table.num_rows,
@@ -201,7 +176,7 @@ class _Builder:
     def _spool(self, layout: TableLayout) -> Table:
         """Reads a table into temporary files, and returns it as if it was in memory."""
         scan = TableScan(layout, self._rules)
-        spool = _Spool(self.scratch, {key: column.arrow_type for key, column in layout.columns.items()})
+        spool = _Spool(self.writer.scratch, {key: column.arrow_type for key, column in layout.columns.items()})
         for block, rows in scan.blocks():
             spool.append(block.columns, {_ROWS: rows})
         columns, values = spool.finish()
@@ -228,7 +203,7 @@ class _Builder:
             sources,
             targets,
             num_targets=max(self._nodes[sets[TARGET_KEY]].num_rows, 1),
-            scratch=self.scratch,
+            scratch=self.writer.scratch,
             times=edges.columns[time].to_numpy() if time else None,
         )
         dropped = np.zeros(0, np.int64)
@@ -264,37 +239,10 @@ class _Builder:
         }
 
     def _ids(self, node_set: str) -> pa.Array:
-        entry = self._nodes[node_set]
-        mapped = MappedFiles(self._folder, self.files)
-        return mapped.column(files.nodes_file(node_set, ID_FEATURE), entry.columns[ID_FEATURE], entry.num_rows)
+        return self.writer.ids_of(node_set, self._nodes[node_set])
 
     def _lookup(self, node_set: str) -> NodeLookup:
-        return open_lookup(MappedFiles(self._folder, self.files), node_set, self._ids(node_set))
-
-    def _write_lookup(self, layout: TableLayout, ids: pa.Array) -> None:
-        codes = MappedFiles(self._folder, self.files).values(files.nodes_file(layout.name, "codes"))
-        rows = sort_codes(ids, codes, layout.label)
-        in_order = ValuesWriter(self._folder, files.nodes_file(layout.name, "lookup", "codes"), np.uint64)
-        of_rows = ValuesWriter(self._folder, files.nodes_file(layout.name, "lookup", "rows"), row_dtype(len(ids)))
-        for first in range(0, len(rows), CHUNK):
-            in_order.append(codes[rows[first : first + CHUNK]])
-            of_rows.append(rows[first : first + CHUNK])
-        self.files.update(in_order.finish() | of_rows.finish())
-
-    def _write_column(self, place: str, column: pa.Array, chunks: Iterable[_Integers]) -> None:
-        writer = ColumnWriter(self._folder, place, column.type)
-        for rows in chunks:
-            writer.append(column.take(pa.array(rows)))
-        self.files.update(writer.finish())
-
-    def _write_values(self, writer: ValuesWriter, values: npt.NDArray[Any], chunks: Iterable[_Integers]) -> None:
-        for rows in chunks:
-            writer.append(values[rows])
-        self.files.update(writer.finish())
-
-    def _clear_scratch(self) -> None:
-        shutil.rmtree(self.scratch)
-        os.mkdir(self.scratch)
+        return open_lookup(self.writer.mapped(), node_set, self._ids(node_set))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -439,19 +387,5 @@ class _SpooledEdges:
             self.problems.append(problem)
 
 
-def _chunks_of(rows: _Integers) -> Iterator[_Integers]:
-    for first in range(0, len(rows), CHUNK):
-        yield rows[first : first + CHUNK]
-
-
-def _chunks(num_rows: int, dropped: _Integers | None = None) -> Iterator[_Integers]:
-    """Yields all rows, some at a time, without those that are dropped, which ascend."""
-    for first in range(0, num_rows, CHUNK):
-        rows = np.arange(first, min(first + CHUNK, num_rows))
-        if dropped is not None:
-            rows = np.delete(rows, dropped[slice(*np.searchsorted(dropped, [first, first + CHUNK]))] - first)
-        yield rows
-
-
 def _count_equal(sources: npt.NDArray[Any], targets: npt.NDArray[Any], dropped: _Integers) -> int:
-    return sum(int((sources[rows] == targets[rows]).sum()) for rows in _chunks(len(sources), dropped))
+    return sum(int((sources[rows] == targets[rows]).sum()) for rows in positions_in_chunks(len(sources), dropped))

@@ -162,6 +162,7 @@ class MappedFiles:
     def __init__(self, folder: str, records: Mapping[str, FileRecord]) -> None:
         self.folder = folder
         self.records = records
+        self._known: dict[str, npt.NDArray[Any]] = {}
 
     def check_sizes(self) -> None:
         """Refuses a folder that lacks a file, or in which one has another size; reading it could end the process."""
@@ -189,7 +190,12 @@ class MappedFiles:
                 )
 
     def values(self, name: str) -> npt.NDArray[Any]:
-        """Maps the values of a file; the array cannot be written."""
+        """Maps the values of a file, once; the array cannot be written."""
+        if name not in self._known:
+            self._known[name] = self._map(name)
+        return self._known[name]
+
+    def _map(self, name: str) -> npt.NDArray[Any]:
         record = self.records[name]
         dtype = np.dtype(record.dtype).newbyteorder("<")
         if not record.length:

@@ -50,12 +50,13 @@ _SCALARS = (
 )
 _TYPE_NAMES = {str(dtype): dtype for dtype in _SCALARS}
 _LIST = re.compile(r"(?P<scalar>\w+)\[(?P<size>\d*)\]")
+_EDGE_KEYS = ("has_gaps", "edge_time", "duplicate_edges")
 _TABLE_SHAPE: dict[str, Shape] = {"path": str, "num_rows": int, "columns": {"*": str}, "report": object}
 _SHAPE: dict[str, Shape] = {
     "format_version": int,
     "fingerprint": str,
     "node_sets": {"*": _TABLE_SHAPE},
-    "edge_sets": {"*": {**_TABLE_SHAPE, "has_gaps": bool}},
+    "edge_sets": {"*": {**_TABLE_SHAPE, "has_gaps": bool, "edge_time": str, "duplicate_edges": str}},
     "context": (_TABLE_SHAPE,),
     "files": {"*": {"dtype": str, "length": int, "sha256": str}},
 }
@@ -71,6 +72,8 @@ class TableEntry:
         columns: Arrow types by key, in the order of the table; ids are not among them.
         report: counts of rows read, used and dropped.
         has_gaps: see `EdgeTable.has_gaps`; False for other tables.
+        edge_time: integer feature of edges that tells repeated ones apart; "" for none.
+        duplicate_edges: what was done with repeated edges, see `RowRules`.
     """
 
     path: str
@@ -78,6 +81,8 @@ class TableEntry:
     columns: Mapping[str, pa.DataType]
     report: TableReport
     has_gaps: bool = False
+    edge_time: str = ""
+    duplicate_edges: str = "keep"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -137,7 +142,8 @@ def write_manifest(folder: str, manifest: IndexManifest) -> None:
         "fingerprint": manifest.fingerprint,
         "node_sets": {name: _entry_json(entry) for name, entry in manifest.node_sets.items()},
         "edge_sets": {
-            name: _entry_json(entry) | {"has_gaps": entry.has_gaps} for name, entry in manifest.edge_sets.items()
+            name: _entry_json(entry) | {key: getattr(entry, key) for key in _EDGE_KEYS}
+            for name, entry in manifest.edge_sets.items()
         },
         "context": None if manifest.context is None else _entry_json(manifest.context),
         "files": {name: dataclasses.asdict(record) for name, record in manifest.files.items()},
@@ -197,7 +203,7 @@ def _entry(found: Mapping[str, Any], path: str) -> TableEntry:
         num_rows=found["num_rows"],
         columns={key: _type_of(name, path) for key, name in found["columns"].items()},
         report=TableReport(**found["report"]),
-        has_gaps=found.get("has_gaps", False),
+        **{key: found[key] for key in _EDGE_KEYS if key in found},
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,38 +16,26 @@ from tfx_gnn.graph.schema import schema_io as graph_schema
 from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.sampling.index import files
 from tfx_gnn.sampling.index.column_files import MappedFiles
-from tfx_gnn.sampling.index.files import TableEntry
+from tfx_gnn.sampling.index.files import IndexManifest, TableEntry
 from tfx_gnn.sampling.index.node_lookup import NodeLookup, open_lookup
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.random_choice import edge_hash
+from tfx_gnn.tables.edges import Edges
 from tfx_gnn.tables.graph_tables import ContextTable, GraphTables, NodeTable
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX, ID_FEATURE
 
 _Integers = npt.NDArray[np.int64]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class GraphIndex(GraphTables):
-    """A whole graph on disk, to be used in place of tables in memory; see `open_graph_index`.
+class IndexedGraph(GraphTables):
+    """A graph whose nodes are found by id, and whose edges by node, without reading whole tables.
 
-    Its tables are those that `read_tables` gives, with the same rows in the same order, so whatever is sampled is the
-    same, too. Opening costs milliseconds and no memory: files are mapped when they are first read, and their pages
-    are shared with other processes that read the same index.
-
-    Attributes:
-        index_dir: folder of the index.
-        fingerprint: hash of the graph, 64 hexadecimal digits.
-        mapped: the files.
+    Columns, codes and offsets may be other objects than arrays, which only give the values that are asked for.
     """
-
-    index_dir: str
-    fingerprint: str
-    mapped: MappedFiles
 
     def node_codes(self, node_set: str) -> npt.NDArray[np.uint64]:
         """Returns `hash_ids` of the ids of a node set, shape [num_nodes]."""
-        codes: npt.NDArray[np.uint64] = self.mapped.values(files.nodes_file(node_set, "codes"))
-        return codes
+        raise NotImplementedError
 
     def find_nodes(self, node_set: str, ids: pa.Array) -> _Integers:
         """Finds nodes by their ids.
@@ -58,6 +47,51 @@ class GraphIndex(GraphTables):
         Returns:
             int64 array, shape [num_ids]: row of each node in the node table; -1 for an id that is not there.
         """
+        raise NotImplementedError
+
+    def edges_by_node(
+        self, hop: Hop, *, time_feature: str = "", ranks: npt.NDArray[np.int8] | None = None
+    ) -> EdgesByRow:
+        """Returns the edges that a hop follows, by the node where it starts: `EdgesByNode`.
+
+        Args:
+            hop: edge set, direction, and weights of the choice.
+            time_feature: feature with the times of edges, if the plan filters by them.
+            ranks: int8 array, shape [num_edges]: rank of each edge of the table, if some are hidden by rank.
+
+        Raises:
+            ValueError: if repeated edges were dropped by another time than this one.
+        """
+        raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GraphIndex(IndexedGraph):
+    """A whole graph on disk, to be used in place of tables in memory; see `open_graph_index`.
+
+    Its tables are those that `read_tables` gives, with the same rows in the same order, so whatever is sampled is the
+    same, too. Opening costs milliseconds and no memory: files are mapped when they are first read, and their pages
+    are shared with other processes that read the same index.
+
+    Attributes:
+        index_dir: folder of the index.
+        fingerprint: hash of the graph, 64 hexadecimal digits.
+        manifest: what the index consists of.
+        mapped: the files.
+    """
+
+    index_dir: str
+    fingerprint: str
+    manifest: IndexManifest
+    mapped: MappedFiles
+
+    def node_codes(self, node_set: str) -> npt.NDArray[np.uint64]:
+        """Returns `hash_ids` of the ids of a node set, shape [num_nodes]."""
+        codes: npt.NDArray[np.uint64] = self.mapped.values(files.nodes_file(node_set, "codes"))
+        return codes
+
+    def find_nodes(self, node_set: str, ids: pa.Array) -> _Integers:
+        """Finds nodes by their ids; see `IndexedGraph`."""
         return self.node_lookup(node_set).find(ids)
 
     def node_lookup(self, node_set: str) -> NodeLookup:
@@ -67,13 +101,14 @@ class GraphIndex(GraphTables):
     def edges_by_node(
         self, hop: Hop, *, time_feature: str = "", ranks: npt.NDArray[np.int8] | None = None
     ) -> IndexedEdges:
-        """Returns the edges that a hop follows, by the node where it starts.
-
-        Args:
-            hop: edge set, direction, and weights of the choice.
-            time_feature: feature with the times of edges, if the plan filters by them.
-            ranks: int8 array, shape [num_edges]: rank of each edge of the table, if some are hidden by rank.
-        """
+        """Returns the edges that a hop follows, by the node where it starts; see `IndexedGraph`."""
+        entry = self.manifest.edge_sets[hop.edge_set]
+        if time_feature and entry.duplicate_edges != "keep" and entry.edge_time != time_feature:
+            raise ValueError(
+                f"`edge_times` must tell the edges of {hop.edge_set!r} apart by {time_feature!r}, the plan's time; got "
+                f"{entry.edge_time!r} in the graph index {self.index_dir}, from which repeated edges were "
+                f"dropped. Build it with `--edge-time {hop.edge_set}={time_feature}`."
+            )
         return IndexedEdges(self, hop, time_feature=time_feature, ranks=ranks)
 
     @functools.cached_property
@@ -81,23 +116,29 @@ class GraphIndex(GraphTables):
         return {name: open_lookup(self.mapped, name, table.ids) for name, table in self.node_tables.items()}
 
 
-class IndexedEdges:
-    """Edges of one edge set by the node at one end, read from a graph index: `EdgesByNode`.
+class EdgesByRow:
+    """Edges of one edge set by the node at one end: `EdgesByNode`.
 
-    Times, ranks and weights are read by the row of an edge, so the index does not depend on a plan.
+    Times, ranks and weights are read by the row of an edge, so what is on disk does not depend on a plan.
     """
 
-    def __init__(self, index: GraphIndex, hop: Hop, *, time_feature: str, ranks: npt.NDArray[np.int8] | None) -> None:
-        mapped, name = index.mapped, hop.edge_set
-        self._table = index.edge_tables[name]
-        self._offsets, self._neighbors, self._rows = (
-            mapped.values(files.edges_file(name, hop.direction, part)) for part in ("offsets", "neighbors", "rows")
-        )
-        self._times = self._table.features[time_feature].to_numpy() if time_feature else None
+    def __init__(
+        self,
+        table: Edges,
+        hop: Hop,
+        *,
+        offsets: _Integers,
+        other_offsets: _Integers | None,
+        time_feature: str,
+        ranks: npt.NDArray[np.int8] | None,
+    ) -> None:
+        """Takes the offsets of both directions, those of the other one only for weights by degree."""
+        self._table = table
+        self._offsets = offsets
+        self._other_offsets = other_offsets
+        self._time_feature = time_feature
         self._ranks = ranks
-        self._weights = self._table.features[hop.weight_feature].to_numpy() if hop.weight_feature else None
-        (other,) = set(files.DIRECTIONS) - {hop.direction}
-        self._other_offsets = mapped.values(files.edges_file(name, other, "offsets"))
+        self._weight_feature = hop.weight_feature
         self._weighs_by_degree = hop.weighs_by_degree
 
     @property
@@ -107,11 +148,11 @@ class IndexedEdges:
 
     def rows_at(self, positions: _Integers) -> _Integers:
         """Returns the rows of edges; see `EdgesByNode`."""
-        return self._rows[positions].astype(np.int64)
+        raise NotImplementedError
 
     def neighbors_at(self, positions: _Integers) -> _Integers:
         """Returns the nodes at the other end; see `EdgesByNode`."""
-        return self._neighbors[positions].astype(np.int64)
+        raise NotImplementedError
 
     def hashes_at(self, positions: _Integers) -> npt.NDArray[np.uint64]:
         """Returns the hashes of edges; see `EdgesByNode`."""
@@ -119,8 +160,7 @@ class IndexedEdges:
 
     def times_at(self, positions: _Integers) -> _Integers:
         """Returns the times of edges; see `EdgesByNode`."""
-        assert self._times is not None
-        return self._times[self._in_table(positions)].astype(np.int64)
+        return self._feature_at(self._time_feature, positions).astype(np.int64)
 
     def ranks_at(self, positions: _Integers) -> npt.NDArray[np.int8]:
         """Returns the ranks of edges; see `EdgesByNode`."""
@@ -131,14 +171,65 @@ class IndexedEdges:
         """Returns the weights of edges; see `EdgesByNode`."""
         if self._weighs_by_degree:
             # The in-degree of a node is the number of edges that the opposite direction follows from it.
+            assert self._other_offsets is not None
             ends = self.neighbors_at(positions)
             return (self._other_offsets[ends + 1] - self._other_offsets[ends]).astype(np.float64)
-        assert self._weights is not None
-        return self._weights[self._in_table(positions)].astype(np.float64)
+        return self._feature_at(self._weight_feature, positions).astype(np.float64)
+
+    def _feature_at(self, feature: str, positions: _Integers) -> npt.NDArray[Any]:
+        values: npt.NDArray[Any] = (
+            self._table.features[feature].take(pa.array(self._in_table(positions))).to_numpy(zero_copy_only=False)
+        )
+        return values
 
     def _in_table(self, positions: _Integers) -> _Integers:
         """Returns the positions of edges in the columns of their table."""
         return self._table.positions_of(self.rows_at(positions))
+
+
+class IndexedEdges(EdgesByRow):
+    """Edges of one edge set by the node at one end, read from a graph index."""
+
+    def __init__(self, index: GraphIndex, hop: Hop, *, time_feature: str, ranks: npt.NDArray[np.int8] | None) -> None:
+        name = hop.edge_set
+        (other,) = set(files.DIRECTIONS) - {hop.direction}
+        offsets, self._neighbors, self._rows = (
+            index.mapped.values(files.edges_file(name, hop.direction, part))
+            for part in ("offsets", "neighbors", "rows")
+        )
+        super().__init__(
+            index.edge_tables[name],
+            hop,
+            offsets=offsets,
+            other_offsets=index.mapped.values(files.edges_file(name, other, "offsets")),
+            time_feature=time_feature,
+            ranks=ranks,
+        )
+
+    def rows_at(self, positions: _Integers) -> _Integers:
+        """Returns the rows of edges; see `EdgesByNode`."""
+        return self._rows[positions].astype(np.int64)
+
+    def neighbors_at(self, positions: _Integers) -> _Integers:
+        """Returns the nodes at the other end; see `EdgesByNode`."""
+        return self._neighbors[positions].astype(np.int64)
+
+
+class RowColumn:
+    """The rows of edges as a column that is not in memory: what encoding uses of an Arrow array of them."""
+
+    def __init__(self, rows_of: Callable[[_Integers], _Integers]) -> None:
+        """Takes what gives the rows of edges by their positions in the table."""
+        self._rows_of = rows_of
+        self.type = pa.int64()
+
+    def take(self, positions: pa.Array) -> pa.Array:
+        """Returns the rows of edges at positions, in that order."""
+        return pa.array(self._rows_of(positions.to_numpy()))
+
+    def slice(self, offset: int, length: int) -> pa.Array:
+        """Returns the rows of a range."""
+        return self.take(pa.array(np.arange(offset, offset + length)))
 
 
 class _Columns(Mapping[str, pa.Array]):
@@ -173,7 +264,7 @@ class _IndexedNodes(NodeTable):
         super().__init__(path=entry.path, ids=ids, features=features, extra_columns=extra_columns)
 
 
-class _IndexedEdges:
+class IndexedEdgeTable:
     """Edges of one set in an index: `Edges`.
 
     Both ends take four bytes each in its files. They become int64 when they are first asked for, as link plans and
@@ -209,6 +300,15 @@ class _IndexedEdges:
     def positions_of(self, rows: _Integers) -> _Integers:
         """Returns the positions of edges; see `EdgeTable`."""
         return np.searchsorted(self.rows, rows).astype(np.int64) if self._has_gaps else rows
+
+    @property
+    def row_column(self) -> RowColumn:
+        """`rows` as a column."""
+        return RowColumn(self.rows_of)
+
+    def rows_of(self, positions: _Integers) -> _Integers:
+        """Returns the rows of edges by their positions; the opposite of `positions_of`."""
+        return self.rows[positions] if self._has_gaps else positions
 
     def _integers(self, part: str) -> _Integers:
         if part not in self._known:
@@ -266,12 +366,13 @@ def open_graph_index(index_dir: str, *, verify: bool = False) -> GraphIndex:
         schema=schema,
         node_tables={name: _IndexedNodes(mapped, name, entry) for name, entry in manifest.node_sets.items()},
         edge_tables={
-            name: _IndexedEdges(mapped, name, entry, (schema.edge_sets[name].source, schema.edge_sets[name].target))
+            name: IndexedEdgeTable(mapped, name, entry, (schema.edge_sets[name].source, schema.edge_sets[name].target))
             for name, entry in manifest.edge_sets.items()
         },
         context_table=context,
         reports=manifest.reports,
         index_dir=index_dir,
         fingerprint=manifest.fingerprint,
+        manifest=manifest,
         mapped=mapped,
     )

@@ -1,3 +1,4 @@
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,10 @@ import pytest
 
 from tfx_gnn.sampling.index.build import BuiltIndex, write_graph_index
 from tfx_gnn.sampling.index.graph_index import open_graph_index
+from tfx_gnn.sampling.plan.hop import Hop
+from tfx_gnn.sampling.plan.negatives import Negatives
+from tfx_gnn.sampling.plan.plan import SamplingPlan, Temporal
+from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.graph_tables import GraphTables, read_tables, read_tables_schema
 from tfx_gnn.tables.schema_layouts import layouts_of
 
@@ -29,6 +34,58 @@ edge_sets { key: "ab" value { source: "a" target: "b.c/d"
 edge_sets { key: "ba" value { source: "b.c/d" target: "a" metadata { filename: "ba.csv" } } }
 """
 NUM_SEEDS, NUM_OTHERS, NUM_OF_HUB = 120, 300, 1500
+
+HALVES = SplitPlan(weights={"train": 3, "val": 1})
+BACK = Hop(edge_set="ba", fan_out=3, inputs=("ab",))
+STRATEGIES = {
+    "uniform": {},
+    "uniform_with_replacement": {},
+    "weighted": {"weight_feature": "weight"},
+    "weighted_with_replacement": {"weight_feature": "weight"},
+    "top_k": {"weight_feature": "weight"},
+    "in_degree": {},
+    "in_degree_with_replacement": {},
+    "full": {"fan_out": 0},
+}
+PLANS = {
+    "times": SamplingPlan(
+        seed_node_set="a",
+        hops=(Hop(edge_set="ab", fan_out=4), Hop(edge_set="aa", fan_out=3, direction="backward")),
+        temporal=Temporal(seed_time="born", edge_times={"ab": "t", "aa": "t"}),
+        splits=HALVES,
+    ),
+    "inductive": SamplingPlan(
+        seed_node_set="a",
+        hops=(Hop(edge_set="ab", fan_out=4), BACK),
+        splits=dataclasses.replace(HALVES, visibility="inductive"),
+        context_features=("year",),
+    ),
+    "induced": SamplingPlan(
+        seed_node_set="a", hops=(Hop(edge_set="ab", fan_out=4), BACK), induced_edge_sets=("aa",), splits=HALVES
+    ),
+    "links": SamplingPlan(
+        seed_edge_set="aa",
+        hops=(
+            Hop(edge_set="aa", fan_out=4, inputs=("source",)),
+            Hop(edge_set="ab", fan_out=4, inputs=("target",)),
+        ),
+        negatives=Negatives(num_per_positive=2),
+        splits=HALVES,
+    ),
+}
+
+
+def _plan_with_strategy(strategy: str) -> SamplingPlan:
+    first = Hop(edge_set="ab", **{"fan_out": 5, "strategy": strategy} | STRATEGIES[strategy])
+    hops = (first, BACK, Hop(edge_set="aa", direction="backward", fan_out=3, inputs=("seed", "ba")))
+    return SamplingPlan(seed_node_set="a", hops=hops, splits=HALVES)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Gives tests with `any_plan` one plan for each strategy of a hop, and one of each kind."""
+    if "any_plan" in metafunc.fixturenames:
+        plans = {strategy: _plan_with_strategy(strategy) for strategy in STRATEGIES} | PLANS
+        metafunc.parametrize("any_plan", plans.values(), ids=plans)
 
 
 def write_graph(folder: Path) -> str:

@@ -1,0 +1,205 @@
+"""Nodes and edges on top of a graph index: kept in a log, visible at once, and later part of the next index."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tfx_gnn.io.process_lock import process_lock
+from tfx_gnn.sampling.index.added_rows import Batch, Rows, check_rows
+from tfx_gnn.sampling.index.graph_index import GraphIndex
+from tfx_gnn.sampling.index.overlay_log import OverlayLog
+from tfx_gnn.sampling.index.snapshot import GraphSnapshot, snapshot_of_index
+from tfx_gnn.tables.table_layout import ID_FEATURE
+
+_FORMAT_VERSION = 1
+
+
+class GraphOverlay:
+    """New nodes and edges on top of a graph index; see `open_graph_overlay`.
+
+    Any number of threads may add rows and take snapshots. One process at a time holds the overlay of a file.
+
+    Attributes:
+        index: the index.
+        num_cut: bytes of an unfinished entry, which nobody was told is kept, that were cut off on opening.
+    """
+
+    def __init__(self, index: GraphIndex, log: OverlayLog) -> None:
+        """Reads what was added before."""
+        self.index = index
+        self.num_cut = log.num_cut
+        self._log = log
+        self._is_open = True
+        self._writing = threading.Lock()
+        self._changing = threading.Lock()
+        self._added: dict[str, dict[Any, int]] = {name: {} for name in index.node_tables}
+        self._pending: list[Batch] = []
+        self._snapshot = snapshot_of_index(index)
+        self._replay()
+
+    def add(self, nodes: Rows | None = None, edges: Rows | None = None) -> None:
+        """Adds nodes and edges, all or none; once this returns they are on disk, and in each later snapshot.
+
+        The cost depends on the rows, not on the graph nor on what was added before.
+
+        Args:
+            nodes: columns of new nodes by node set: "#id" and all features, lists or Arrow arrays.
+            edges: columns of new edges by edge set: "#source", "#target" and all features. Ends may be new nodes.
+
+        Raises:
+            ValueError: if a row breaks a rule that the rows of tables must keep; a node is there already; the end of an
+                edge is not; or the index was built without repeated edges. Nothing is added then.
+            OSError: if the rows cannot be written. Nothing is added then.
+        """
+        with self._writing:
+            self._check_is_open()
+            batch = self._check(nodes or {}, edges or {})
+            self._log.append(_to_bytes(batch))
+            self._take_in(batch)
+
+    def snapshot(self) -> GraphSnapshot:
+        """Returns the graph with all rows that were added so far; it never changes.
+
+        The first snapshot after rows were added takes time in proportion to all that was added, not to the graph.
+        """
+        with self._changing:
+            if self._pending:
+                self._snapshot = self._snapshot.extended(self._pending)
+                self._pending = []
+            return self._snapshot
+
+    def move_to(self, index: GraphIndex, path: str, *, num_batches: int) -> None:
+        """Begins the overlay of the next index with what was added after the snapshot that it was built from.
+
+        This overlay takes no more rows; its file stays as it is. Open the next one by `open_graph_overlay`.
+
+        Args:
+            index: the next index, see `write_next_index`.
+            path: file of the next overlay, which must not exist.
+            num_batches: `GraphSnapshot.num_batches` of the snapshot.
+
+        Raises:
+            FileExistsError: if the file exists.
+        """
+        if os.path.exists(path):
+            raise FileExistsError(f"`path` must not exist; got {path!r}. Choose another file, or remove this one.")
+        with self._writing, open_graph_overlay(index, path) as following:
+            self._check_is_open()
+            _, *entries = self._log.entries()
+            if entries[num_batches:]:
+                nodes, edges = _joined([json.loads(content) for content in entries[num_batches:]])
+                following.add(nodes, edges)
+            self._is_open = False
+
+    def close(self) -> None:
+        """Closes the file; snapshots can be used further."""
+        with self._writing:
+            self._is_open = False
+            self._log.close()
+
+    def _check_is_open(self) -> None:
+        if not self._is_open:
+            raise ValueError(
+                "`overlay` must be open; got one that was closed or moved to the next index. Open it again, or the "
+                "next one."
+            )
+
+    def _check(self, nodes: Rows, edges: Rows) -> Batch:
+        return check_rows(
+            self.index,
+            nodes,
+            edges,
+            num_added={name: len(added) for name, added in self._added.items()},
+            find_added=self._find_added,
+        )
+
+    def _find_added(self, node_set: str, ids: pa.Array) -> npt.NDArray[np.int64]:
+        added = self._added[node_set]
+        return np.array([added.get(node_id, -1) for node_id in ids.to_pylist()], np.int64)
+
+    def _take_in(self, batch: Batch) -> None:
+        for name, columns in batch.nodes.items():
+            added = self._added[name]
+            added.update(
+                {node_id: len(added) + number for number, node_id in enumerate(columns[ID_FEATURE].to_pylist())}
+            )
+        with self._changing:
+            self._pending.append(batch)
+
+    def _replay(self) -> None:
+        head, *entries = [*self._log.entries()] or [b""]
+        expected = {"format_version": _FORMAT_VERSION, "fingerprint": self.index.fingerprint}
+        if not head:
+            self._log.append(json.dumps(expected).encode())
+            return
+        found = json.loads(head)
+        if found != expected:
+            raise ValueError(
+                f"`path` must be an overlay of the graph index {self.index.fingerprint[:12]} in format "
+                f"{_FORMAT_VERSION}; got one of {found['fingerprint'][:12]} in format {found['format_version']} in "
+                f"{self._log.path}. Open it with its own index."
+            )
+        if entries:
+            # All at once: one by one, finding the ends of edges would take most of the time.
+            nodes, edges = _joined([json.loads(content) for content in entries])
+            self._take_in(dataclasses.replace(self._check(nodes, edges), num_batches=len(entries)))
+
+
+def _joined(entries: Sequence[Mapping[str, Any]]) -> tuple[dict[str, dict[str, list[Any]]], ...]:
+    """Joins the nodes and the edges of entries, set by set and column by column."""
+    joined: tuple[dict[str, dict[str, list[Any]]], ...] = ({}, {})
+    for entry in entries:
+        for sets, kind in zip(joined, ("nodes", "edges"), strict=True):
+            for name, columns in entry[kind].items():
+                for key, values in columns.items():
+                    sets.setdefault(name, {}).setdefault(key, []).extend(values)
+    return joined
+
+
+def _to_bytes(batch: Batch) -> bytes:
+    content = {
+        kind: {name: {key: array.to_pylist() for key, array in columns.items()} for name, columns in sets.items()}
+        for kind, sets in (("nodes", batch.nodes), ("edges", batch.edges))
+    }
+    return json.dumps(content).encode()
+
+
+@contextlib.contextmanager
+def open_graph_overlay(index: GraphIndex, path: str) -> Iterator[GraphOverlay]:
+    """Opens the overlay of a graph index, or begins one.
+
+    Args:
+        index: the index.
+        path: file of the overlay, on a local disk. An unfinished entry at its end is cut off, and counted in
+            `GraphOverlay.num_cut`.
+
+    Yields:
+        The overlay, until the block ends.
+
+    Raises:
+        ValueError: if the file is damaged, or is the overlay of another index.
+        BlockingIOError: if another process has the overlay open.
+
+    Example:
+        >>> with open_graph_overlay(index, "overlay.log") as overlay:  # doctest: +SKIP
+        ...     overlay.add(nodes={"user": {"#id": ["eve"], "age": [30]}})
+        ...     InMemorySampler(overlay.snapshot(), plan, sampling_seed=0).sample_ids(["eve"])
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    lock = os.path.join(folder, f".{name}.lock")
+    with process_lock(lock, rule=f"`path` must be an overlay that no other process has open; got {path!r}"):
+        overlay = GraphOverlay(index, OverlayLog(path))
+        try:
+            yield overlay
+        finally:
+            overlay.close()
