@@ -42,6 +42,7 @@ COMPONENTS = (
 
 STANDARD_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "tables_dir": ("SubgraphExampleGen.tables_dir", "GraphTransform.tables_dir"),
+    "span": ("SubgraphExampleGen.span",),
     "tables_version": ("SubgraphExampleGen.tables_fingerprint", "GraphTransform.tables_fingerprint"),
     "push_destination": ("GraphPusher.push_destination", "LatestBlessedModelResolver.push_destination"),
     "num_epochs": ("GraphTrainer.num_epochs",),
@@ -64,7 +65,8 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
     """Builds all components, from tables to a pushed model, in topological order."""
     opened = open_parameters(config)
     example_gen = SubgraphExampleGen(
-        tables_dir=config.tables_dir,
+        tables_dir=config.tables_pattern or config.tables_dir,
+        span=str(config.span),
         options=config.subgraph_example_gen,
         tables_fingerprint=config.tables_fingerprint,
         runtime_parameters=opened.pop("SubgraphExampleGen", None),
