@@ -83,10 +83,12 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         options=config.graph_schema_gen,
         runtime_parameters=opened.pop("GraphSchemaGen", None),
     )
+    compares_data = config.graph_example_validator.compares_with_latest_blessed
     validator = GraphExampleValidator(
         examples=example_gen.outputs["examples"],
         graph_schema=schema_gen.outputs["graph_schema"],
         options=config.graph_example_validator,
+        blessed_model=resolver.outputs["blessed_model"] if resolver and compares_data else None,
         runtime_parameters=opened.pop("GraphExampleValidator", None),
     )
     analyzes_tables = config.graph_transform.analyze == "tables"
@@ -149,6 +151,7 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         blessing=evaluator.outputs["blessing"],
         examples=example_gen.outputs["examples"],
         infra_blessing=skew_validator.outputs["infra_blessing"],
+        statistics=validator.outputs["statistics"] if compares_data else None,
         push_destination=config.push_destination,
         options=config.graph_pusher,
         runtime_parameters=opened.pop("GraphPusher", None),

@@ -327,6 +327,19 @@ def test_latest_blessed_model_is_found_and_wired_into_the_evaluator(task, tmp_pa
     assert components["GraphEvaluator"].inputs["blessed_model"] is resolver.outputs["blessed_model"]
 
 
+def test_data_are_compared_with_those_of_the_latest_blessed_model_on_request(task, tmp_path):
+    asked = ["graph_example_validator.compares_with_latest_blessed=true"]
+    config = configured(task, read_given("", [*asked, "latest_blessed_model_resolver={}"]), tmp_path)
+
+    components = {component.id: component for component in build_components(config)}
+
+    resolver, validator = components["LatestBlessedModelResolver"], components["GraphExampleValidator"]
+    assert validator.inputs["blessed_model"] is resolver.outputs["blessed_model"]
+    assert components["GraphPusher"].inputs["statistics"] is validator.outputs["statistics"]
+    with pytest.raises(ValueError, match="`blessed_model` must be given with `compares_with_latest_blessed`"):
+        build_components(configured(task, read_given("", asked), tmp_path))
+
+
 def test_run_reads_the_span_that_is_the_newest_when_it_starts(task, tmp_path):
     for span in ("1", "2"):
         shutil.copytree(task.tables_dir, tmp_path / "data" / span)

@@ -251,6 +251,7 @@ def schema(
 
 @flags_of_options(
     GraphExampleValidatorOptions,
+    leave_out=("compares_with_latest_blessed",),
     names={"edge_time_features": "--edge-time"},
     comma_separated=("split_order",),
 )
