@@ -42,6 +42,7 @@ COMPONENTS = (
 
 STANDARD_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "tables_dir": ("SubgraphExampleGen.tables_dir", "GraphTransform.tables_dir"),
+    "span": ("SubgraphExampleGen.span",),
     "tables_version": ("SubgraphExampleGen.tables_fingerprint", "GraphTransform.tables_fingerprint"),
     "push_destination": ("GraphPusher.push_destination", "LatestBlessedModelResolver.push_destination"),
     "num_epochs": ("GraphTrainer.num_epochs",),
@@ -64,7 +65,8 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
     """Builds all components, from tables to a pushed model, in topological order."""
     opened = open_parameters(config)
     example_gen = SubgraphExampleGen(
-        tables_dir=config.tables_dir,
+        tables_dir=config.tables_pattern or config.tables_dir,
+        span=str(config.span),
         options=config.subgraph_example_gen,
         tables_fingerprint=config.tables_fingerprint,
         runtime_parameters=opened.pop("SubgraphExampleGen", None),
@@ -81,10 +83,12 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         options=config.graph_schema_gen,
         runtime_parameters=opened.pop("GraphSchemaGen", None),
     )
+    compares_data = config.graph_example_validator.compares_with_latest_blessed
     validator = GraphExampleValidator(
         examples=example_gen.outputs["examples"],
         graph_schema=schema_gen.outputs["graph_schema"],
         options=config.graph_example_validator,
+        blessed_model=resolver.outputs["blessed_model"] if resolver and compares_data else None,
         runtime_parameters=opened.pop("GraphExampleValidator", None),
     )
     analyzes_tables = config.graph_transform.analyze == "tables"
@@ -147,6 +151,7 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         blessing=evaluator.outputs["blessing"],
         examples=example_gen.outputs["examples"],
         infra_blessing=skew_validator.outputs["infra_blessing"],
+        statistics=validator.outputs["statistics"] if compares_data else None,
         push_destination=config.push_destination,
         options=config.graph_pusher,
         runtime_parameters=opened.pop("GraphPusher", None),

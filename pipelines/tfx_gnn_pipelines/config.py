@@ -46,7 +46,10 @@ class PipelineConfig:
         pipeline_name: lower-case letters, digits and hyphens, at most 128.
         root: folder or URI of everything that the pipeline writes, except pushed models; empty only in a pipeline
             that is compiled for Kubeflow, whose clusters have a default.
-        tables_dir: folder or URI of the tables.
+        tables_dir: folder or URI of the tables; in a pipeline that is compiled, also a pattern of spans.
+        tables_pattern: the pattern of which `tables_dir` is the folder of a span; empty if there is none, or if
+            `tables_dir` is the pattern, whose span is found when the compiled pipeline runs.
+        span: number or date of the span; empty for the newest, or if there is no pattern.
         push_destination: folder or URI of served versions.
         tables_fingerprint: text that changes when the tables change; empty: a hash of
             the tables, which must be readable where the pipeline is built.
@@ -74,6 +77,8 @@ class PipelineConfig:
     root: str
     tables_dir: str
     push_destination: str
+    tables_pattern: str = ""
+    span: int | str = ""
     tables_fingerprint: str = ""
     subgraph_example_gen: SubgraphExampleGenOptions
     graph_schema_gen: GraphSchemaGenOptions
@@ -128,6 +133,8 @@ def quickstart(
     *,
     root: str,
     tables_dir: str = "",
+    tables_pattern: str = "",
+    span: int | str = "",
     tables_fingerprint: str = "",
     push_destination: str = "",
     num_epochs: int | None = None,
@@ -144,6 +151,8 @@ def quickstart(
         task: the task.
         root: folder or URI of everything that the pipeline writes; empty: see PipelineConfig.
         tables_dir: folder or URI of the tables, or package://PACKAGE/FOLDER; empty: the task's own.
+        tables_pattern: see PipelineConfig.
+        span: see PipelineConfig.
         tables_fingerprint: see PipelineConfig.
         push_destination: folder or URI of served versions; empty: `serving` under `root`, if models can be pushed
             there.
@@ -170,6 +179,8 @@ def quickstart(
         pipeline_name=task.name.replace("_", "-"),
         root=root,
         tables_dir=_absolute(resolve_package_path(tables_dir or task.tables_dir)),
+        tables_pattern=_absolute(tables_pattern),
+        span=str(span),
         tables_fingerprint=tables_fingerprint,
         push_destination=_absolute(push_destination),
         subgraph_example_gen=SubgraphExampleGenOptions(

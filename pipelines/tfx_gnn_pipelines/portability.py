@@ -11,6 +11,7 @@ from tfx_gnn.components import parameters
 from tfx_gnn.components.subgraph_example_gen.stage import list_input_files
 from tfx_gnn.io.package_paths import PACKAGE_SCHEME
 from tfx_gnn.tables.graph_tables import list_table_files
+from tfx_gnn.tables.spans import find_span
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
 from tfx_gnn_pipelines.resources import Resources, is_on_volume
 from tfx_gnn_pipelines.services import Service
@@ -120,9 +121,10 @@ def _packages_around(folder: str) -> set[str]:
 
 def _fingerprint(config: PipelineConfig) -> str:
     """Hashes the tables as each of the components that read them will; they may read different files."""
-    files = [list_input_files(config.tables_dir, config.subgraph_example_gen)]
+    tables_dir = find_span(config.tables_dir, str(config.span)).folder
+    files = [list_input_files(tables_dir, config.subgraph_example_gen)]
     if config.graph_transform.analyze == "tables":
-        files.append(list_table_files(config.tables_dir, access=config.graph_transform.access))
+        files.append(list_table_files(tables_dir, access=config.graph_transform.access))
     return parameters.fingerprint_tables(*files)
 
 

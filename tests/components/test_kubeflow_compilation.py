@@ -169,9 +169,25 @@ def test_latest_blessed_model_is_resolved_in_every_run_at_the_destination_of_tha
     assert blessed == {"producerTask": "LatestBlessedModelResolver", "outputArtifactKey": "blessed_model"}
 
 
+def test_newest_span_is_found_in_every_run(remote_config):
+    config = dataclasses.replace(remote_config, tables_dir="gs://bucket/{DATE}", tables_fingerprint="spans")
+
+    def example_gen(**changes):
+        compiled = compile_pipeline(
+            dataclasses.replace(config, **changes), service=Service.KUBEFLOW, image="registry/image:tag"
+        )
+        return compiled["pipelineSpec"]["root"]["dag"]["tasks"]["SubgraphExampleGen"]
+
+    task = example_gen()
+    assert not task["cachingOptions"].get("enableCache", False)
+    assert task["inputs"]["parameters"]["span"] == {"componentInputParameter": "span"}
+    assert example_gen(span="2026-01-31")["cachingOptions"] == {"enableCache": True}
+
+
 def test_what_changes_from_run_to_run_is_open_with_the_configs_values(spec, compiled_job):
     values = {
         "tables_dir": "package://tiny_project/tables",
+        "span": "",
         "push_destination": "gs://bucket/serving",
         "num_epochs": 8,
         "batch_size": 5,
@@ -192,6 +208,7 @@ def test_what_changes_from_run_to_run_is_open_with_the_configs_values(spec, comp
     }
     assert sources == {
         "SubgraphExampleGen.tables_dir": "tables_dir",
+        "SubgraphExampleGen.span": "span",
         "SubgraphExampleGen.tables_fingerprint": "tables_version",
         "GraphTrainer.num_epochs": "num_epochs",
         "GraphTrainer.training_seed": "graph_trainer_training_seed",

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -324,6 +325,51 @@ def test_latest_blessed_model_is_found_and_wired_into_the_evaluator(task, tmp_pa
     assert resolver.exec_properties["push_destination"] == config.push_destination
     assert resolver.exec_properties["latest_version"] == "0"
     assert components["GraphEvaluator"].inputs["blessed_model"] is resolver.outputs["blessed_model"]
+
+
+def test_data_are_compared_with_those_of_the_latest_blessed_model_on_request(task, tmp_path):
+    asked = ["graph_example_validator.compares_with_latest_blessed=true"]
+    config = configured(task, read_given("", [*asked, "latest_blessed_model_resolver={}"]), tmp_path)
+
+    components = {component.id: component for component in build_components(config)}
+
+    resolver, validator = components["LatestBlessedModelResolver"], components["GraphExampleValidator"]
+    assert validator.inputs["blessed_model"] is resolver.outputs["blessed_model"]
+    assert components["GraphPusher"].inputs["statistics"] is validator.outputs["statistics"]
+    with pytest.raises(ValueError, match="`blessed_model` must be given with `compares_with_latest_blessed`"):
+        build_components(configured(task, read_given("", asked), tmp_path))
+
+
+def test_run_reads_the_span_that_is_the_newest_when_it_starts(task, tmp_path):
+    for span in ("1", "2"):
+        shutil.copytree(task.tables_dir, tmp_path / "data" / span)
+    pattern = str(tmp_path / "data" / "{SPAN}")
+    given = {"tables_dir": pattern}
+
+    config = configured(task, given, tmp_path)
+
+    assert (config.tables_dir, config.tables_pattern, config.span) == (str(tmp_path / "data" / "2"), pattern, "2")
+    parameters = build_components(config)[0].exec_properties
+    assert (parameters["tables_dir"], parameters["span"]) == (pattern, "2")
+    named = configured(task, with_dotted(given, read_given("", ["span=1"])), tmp_path)
+    assert (named.tables_dir, named.span) == (str(tmp_path / "data" / "1"), "1")
+    # Copies of the same tables are another span, though.
+    assert parameters["tables_fingerprint"] == build_components(named)[0].exec_properties["tables_fingerprint"]
+
+
+def test_compiled_pipeline_leaves_the_span_to_each_run(task, tmp_path):
+    def remote(**given):
+        project = with_options(Project(task=task, folder=str(tmp_path)), {"root": "gs://bucket/root", **given})
+        return project.configure(is_remote=True)
+
+    config = remote(tables_dir="gs://bucket/{SPAN}", span=3)
+
+    assert (config.tables_dir, config.tables_pattern, config.span) == ("gs://bucket/{SPAN}", "", "3")
+    assert config.tables_fingerprint.startswith("compiled ")
+    with pytest.raises(ValueError, match=r"`tables_dir` must have placeholders among .*got \{WEEK\}"):
+        remote(tables_dir="gs://bucket/{WEEK}")
+    with pytest.raises(ValueError, match=r"`span` must be left out, unless .*; got '3' for 'gs://bucket/tables'"):
+        remote(tables_dir="gs://bucket/tables", span=3)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,11 @@ import pytest
 import tensorflow as tf
 
 from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions
-from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples, list_input_files
+from tfx_gnn.components.subgraph_example_gen.stage import (
+    folder_of_same_span,
+    generate_subgraph_examples,
+    list_input_files,
+)
 from tfx_gnn.graph.schema import schema_io as graph_schema
 from tfx_gnn.io import options_json
 from tfx_gnn.io.fingerprint import fingerprint_files
@@ -85,6 +89,29 @@ def test_every_seed_gets_one_record_in_its_split(ring_dir, tmp_path):
         "test": {f"n{i:02d}".encode() for i in range(9, NUM_NODES, 10)},
         "train": {f"n{i:02d}".encode() for i in range(NUM_NODES) if i % 10 != 9},
     }
+
+
+def test_examples_say_of_which_span_of_the_tables_they_are(ring_dir, tmp_path):
+    for name in ("v7", "v8"):
+        shutil.copytree(ring_dir, tmp_path / "spans" / name)
+    pattern = f"{tmp_path}/spans/v{{SPAN}}"
+
+    _, newest = _generate(pattern, tmp_path, "newest")
+    examples_dir = str(tmp_path / "named")
+    generate_subgraph_examples(
+        tables_dir=pattern, examples_dir=examples_dir, options=SubgraphExampleGenOptions(plan=PLAN), span="7"
+    )
+
+    assert (newest.tables_span.folder, newest.tables_span.span) == (str(tmp_path / "spans" / "v8"), 8)
+    assert folder_of_same_span(pattern, examples_dir) == str(tmp_path / "spans" / "v7")
+
+
+def test_examples_of_a_plain_tables_folder_are_of_no_span(ring_dir, tmp_path):
+    examples_dir, report = _generate(ring_dir, tmp_path)
+
+    assert report.tables_span is None
+    with pytest.raises(ValueError, match="`tables_dir` must be a folder for examples that were not made of a span"):
+        folder_of_same_span("spans/{SPAN}", examples_dir)
 
 
 def test_records_hold_the_seeds_label_and_edges_of_the_graph(ring_dir, tmp_path):
