@@ -89,7 +89,7 @@ def compile_pipeline(
     job: dict[str, Any] = runner.run(pipeline, parameter_values=values, write_out=False)
     _use_own_entrypoint(job["pipelineSpec"], pipeline.components, service)
     _add_defaults(job["pipelineSpec"], values, config.root)
-    _push_only_if_blessed(job["pipelineSpec"])
+    _run_only_if_blessed(job["pipelineSpec"])
     _resolve_in_every_run(job["pipelineSpec"])
     _check_executors(job["pipelineSpec"], service)
     if report_to:
@@ -212,13 +212,14 @@ def _add_defaults(spec: dict[str, Any], values: Mapping[str, Any], root: str) ->
         spec["defaultPipelineRoot"] = root
 
 
-def _push_only_if_blessed(spec: dict[str, Any]) -> None:
-    """Makes the service skip the push of a model that is not blessed, instead of starting a container that refuses."""
-    task = spec["root"]["dag"]["tasks"]["GraphPusher"]
-    verdicts = [name for name in ("blessing", "infra_blessing") if name in task["inputs"]["artifacts"]]
-    # A float, because services store every number as one, and CEL does not compare it with an integer.
-    conditions = [f"inputs.artifacts['{name}'].artifacts[0].metadata['blessed'] == 1.0" for name in verdicts]
-    task["triggerPolicy"] = {"condition": " && ".join(conditions)}
+def _run_only_if_blessed(spec: dict[str, Any]) -> None:
+    """Makes the service skip what needs a blessed model, instead of starting a container that refuses the model."""
+    tasks = spec["root"]["dag"]["tasks"]
+    for task in (tasks[name] for name in ("GraphPusher", "GraphBulkInferrer") if name in tasks):
+        verdicts = [name for name in ("blessing", "infra_blessing") if name in task["inputs"]["artifacts"]]
+        # A float, because services store every number as one, and CEL does not compare it with an integer.
+        conditions = [f"inputs.artifacts['{name}'].artifacts[0].metadata['blessed'] == 1.0" for name in verdicts]
+        task["triggerPolicy"] = {"condition": " && ".join(conditions)}
 
 
 def _resolve_in_every_run(spec: dict[str, Any]) -> None:
