@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tfx_gnn.io import options_json
 from tfx_gnn.models import GraphClassification, NodeClassification, NodeRegression
-from tfx_gnn.sampling import GraphLevelExamples, SplitPlan
+from tfx_gnn.sampling import GraphLevelExamples, Hop, SamplingPlan, SplitPlan
 from tfx_gnn_pipelines.assembly import build_components, component_ids
 from tfx_gnn_pipelines.config import step_names
 from tfx_gnn_pipelines.option_changes import with_dotted
@@ -370,6 +371,39 @@ def test_compiled_pipeline_leaves_the_span_to_each_run(task, tmp_path):
         remote(tables_dir="gs://bucket/{WEEK}")
     with pytest.raises(ValueError, match=r"`span` must be left out, unless .*; got '3' for 'gs://bucket/tables'"):
         remote(tables_dir="gs://bucket/tables", span=3)
+
+
+def test_answers_in_bulk_are_of_every_node_and_only_by_a_blessed_model(task, tmp_path):
+    given = "graph_bulk_inferrer={outputs: [predictions, embeddings], num_shards: 5}"
+    config = configured(task, read_given("", [given]), tmp_path)
+
+    assert configured(task, {}, tmp_path).graph_bulk_inferrer is None
+    assert component_ids(config)[-3:] == ("GraphPusher", "InferenceExampleGen", "GraphBulkInferrer")
+    components = {component.id: component for component in build_components(config)}
+    assert tuple(components) == component_ids(config)
+    asked, inferrer = components["InferenceExampleGen"], components["GraphBulkInferrer"]
+    plan = options_json.from_json(asked.exec_properties["plan"], SamplingPlan)
+    assert (plan.label_features, plan.splits.names, plan.hops) == ((), ("all",), config.subgraph_example_gen.plan.hops)
+    assert asked.exec_properties["num_shards"] == 5
+    assert asked.upstream_nodes == {components["GraphEvaluator"]}
+    assert {name: channel.producer_component_id for name, channel in inferrer.inputs.items()} == {
+        "examples": "InferenceExampleGen",
+        "model": "GraphTrainer",
+        "blessing": "GraphEvaluator",
+        "infra_blessing": "GraphSkewValidator",
+    }
+    assert inferrer.exec_properties["outputs"] == '["predictions", "embeddings"]'
+
+
+def test_answers_in_bulk_of_pairs_need_a_table(task, tmp_path):
+    plan = SamplingPlan(seed_edge_set="cites", hops=(Hop(edge_set="cites", fan_out=2, inputs=("source",)),))
+    links = dataclasses.replace(task, plan=plan)
+
+    with pytest.raises(ValueError, match=r"`ids` must name a table of the seeds .* an option of graph_bulk_inferrer"):
+        configured(links, read_given("", ["graph_bulk_inferrer={}"]), tmp_path)
+
+    config = configured(links, read_given("", ["graph_bulk_inferrer.ids=pairs.csv"]), tmp_path)
+    assert config.inference_example_gen.plan.seed_table.filename == "pairs.csv"
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,20 @@ def check_blessing_subject(folder: str, subject: BlessingSubject, *, argument: s
         )
 
 
+def model_objections(*, blessing_dir: str, infra_blessing_dir: str, model_fingerprint: str) -> list[str]:
+    """Returns the reasons of all withheld blessings of a model; checks that each is about this model.
+
+    Either folder may be empty, if that blessing is not required.
+    """
+    subject = BlessingSubject(kind="model", fingerprint=model_fingerprint)
+    folders = {"blessing_dir": (blessing_dir, ""), "infra_blessing_dir": (infra_blessing_dir, INFRA_PREFIX)}
+    given = {argument: place for argument, place in folders.items() if place[0]}
+    for argument, (folder, _) in given.items():
+        check_blessing_subject(folder, subject, argument=argument)
+    withheld = [folder for folder, prefix in given.values() if not is_blessed(folder, prefix=prefix)]
+    return [reason for folder in withheld for reason in read_reasons(folder)]
+
+
 def _read(folder: str) -> dict[str, Any]:
     """Reads the details of a verdict; empty if another tool wrote the verdict without them."""
     path = os.path.join(folder, REASONS_FILE)

@@ -140,7 +140,11 @@ def push_graph_model(
             name="pushed_model_dir",
         ) as record_dir,
     ):
-        objections = _objections(blessing_dir, infra_blessing_dir, saved_model_dir)
+        objections = blessing.model_objections(
+            blessing_dir=blessing_dir,
+            infra_blessing_dir=infra_blessing_dir,
+            model_fingerprint=fingerprint_folders([saved_model_dir]),
+        )
         if not objections:
             records = _verification_records(examples_dir, options.num_verification_requests)
             pushed = _push(
@@ -208,18 +212,6 @@ def _check_outside_model(push_destination: str, model_dir: str) -> None:
             f"`push_destination` must be outside `model_dir`; got {push_destination!r} inside {model_dir!r}. Name "
             "another folder for the versions."
         )
-
-
-def _objections(blessing_dir: str, infra_blessing_dir: str, saved_model_dir: str) -> list[str]:
-    """Reasons of all withheld blessings; checks that each blessing is for this model."""
-    subject = blessing.BlessingSubject(kind="model", fingerprint=fingerprint_folders([saved_model_dir]))
-    blessing.check_blessing_subject(blessing_dir, subject, argument="blessing_dir")
-    if infra_blessing_dir:
-        blessing.check_blessing_subject(infra_blessing_dir, subject, argument="infra_blessing_dir")
-    objections = [] if blessing.is_blessed(blessing_dir) else blessing.read_reasons(blessing_dir)
-    if infra_blessing_dir and not blessing.is_blessed(infra_blessing_dir, prefix=blessing.INFRA_PREFIX):
-        objections += blessing.read_reasons(infra_blessing_dir)
-    return objections
 
 
 def _push(
