@@ -189,11 +189,6 @@ def open_graph_overlay(index: GraphIndex, path: str) -> Iterator[GraphOverlay]:
     Raises:
         ValueError: if the file is damaged, or is the overlay of another index.
         BlockingIOError: if another process has the overlay open.
-
-    Example:
-        >>> with open_graph_overlay(index, "overlay.log") as overlay:  # doctest: +SKIP
-        ...     overlay.add(nodes={"user": {"#id": ["eve"], "age": [30]}})
-        ...     InMemorySampler(overlay.snapshot(), plan, sampling_seed=0).sample_ids(["eve"])
     """
     folder, name = os.path.split(os.path.abspath(path))
     lock = os.path.join(folder, f".{name}.lock")

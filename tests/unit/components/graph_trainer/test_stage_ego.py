@@ -23,6 +23,7 @@ from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_exam
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.records.examples_folder import read_split
 from tfx_gnn.sampling import Hop, SamplingPlan, SplitPlan
+from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan, read_recorded_plan
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
 from tfx_gnn.training.options import BatchingOptions, GraphTrainerOptions
@@ -36,6 +37,17 @@ node_sets { key: "paper" value {
 edge_sets { key: "cites" value { source: "paper" target: "paper" metadata { filename: "cites.csv" } } }
 """
 NUM_PAPERS = 300
+PLAN = SamplingPlan(
+    seed_node_set="paper",
+    hops=(
+        Hop(edge_set="cites", fan_out=4, name="first", padding="replicate"),
+        Hop(edge_set="cites", fan_out=2, name="second", inputs=("first",)),
+    ),
+    expands_seed_again=True,
+    is_ego=True,
+    label_features=("topic",),
+    splits=SplitPlan(weights={"train": 3, "val": 1}),
+)
 
 
 def preprocessing_fn(graph: GraphView) -> GraphView:
@@ -58,19 +70,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (folder / "papers.csv").write_text(f"id,x,topic\n{rows}")
     pairs = "".join(f"p{number},p{target}\n" for number, papers in enumerate(cited) for target in papers)
     (folder / "cites.csv").write_text(f"source,target\n{pairs}")
-    plan = SamplingPlan(
-        seed_node_set="paper",
-        hops=(
-            Hop(edge_set="cites", fan_out=4, name="first", padding="replicate"),
-            Hop(edge_set="cites", fan_out=2, name="second", inputs=("first",)),
-        ),
-        expands_seed_again=True,
-        is_ego=True,
-        label_features=("topic",),
-        splits=SplitPlan(weights={"train": 3, "val": 1}),
-    )
     generate_subgraph_examples(
-        tables_dir=str(folder), examples_dir=str(folder / "examples"), options=SubgraphExampleGenOptions(plan=plan)
+        tables_dir=str(folder), examples_dir=str(folder / "examples"), options=SubgraphExampleGenOptions(plan=PLAN)
     )
     transform_graphs(
         examples_dir=str(folder / "examples"),
@@ -108,6 +109,14 @@ def trained(folders: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -
         options=options("ego_sage", kind="ego", batch_size=16),
     )
     return folder
+
+
+def test_model_tells_by_which_plan_its_examples_were_sampled(trained: Path) -> None:
+    recorded = trained / "model" / "Format-Serving" / "assets.extra" / "sampling_plan.json"
+
+    assert read_recorded_plan(str(recorded)) == RecordedPlan(
+        plan=PLAN, sampling_seed=SubgraphExampleGenOptions(plan=PLAN).sampling_seed
+    )
 
 
 def accuracy(folder: Path) -> float:
