@@ -22,7 +22,7 @@ from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOp
 from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.records.examples_folder import read_split
-from tfx_gnn.sampling import Hop, SamplingPlan, SplitPlan
+from tfx_gnn.sampling import Hop, SamplingPlan, SplitPlan, read_recorded_plan
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
 from tfx_gnn.training.options import BatchingOptions, GraphTrainerOptions
@@ -123,6 +123,14 @@ def test_trees_are_learned_without_a_budget(trained: Path) -> None:
     # The last batch of an epoch is filled up with padding, and no example is left out.
     assert summary["num_steps"] == 8 * -(-summary["num_train_examples"] // 16)
     assert summary["epoch_inputs"][-1]["num_graphs"] == summary["num_train_examples"]
+
+
+def test_model_tells_by_which_plan_its_examples_were_sampled(folders: dict[str, str], trained: Path) -> None:
+    recorded = read_recorded_plan(str(trained / "model" / "Format-Serving" / "assets.extra" / "sampling_plan.json"))
+
+    assert recorded is not None
+    assert recorded == read_recorded_plan(f"{folders['graph_schema_dir']}/sampling_plan.json")
+    assert recorded.plan.is_ego
 
 
 def test_served_answers_are_those_of_training(folders: dict[str, str], trained: Path) -> None:
