@@ -57,7 +57,8 @@ def _ids(values: Sequence[Any], places: Sequence[str], version: ServedVersion) -
             f"{shown(values[0])}. Send one, or start the server with `--graph-index-dir`."
         )
     if version.seeds.are_pairs:
-        values = [_parsed(value, place, "a pair of ids") for value, place in zip(values, places, strict=True)]
+        what = 'a pair of ids, {"source": ..., "target": ...},'
+        values = [_parsed(value, place, what) for value, place in zip(values, places, strict=True)]
     return [version.seeds.read(value, place) for value, place in zip(values, places, strict=True)]
 
 

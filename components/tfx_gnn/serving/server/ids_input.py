@@ -123,13 +123,14 @@ class SeedInput:
             for root in self._sets
             if rows[root][number] < 0
         ]
-        place, node_set, _ = unknown[0]
+        place, node_set, first = unknown[0]
         ids = [given for _, _, given in unknown[:_NUM_SHOWN]]
+        others = f", one of {len(unknown)} unknown ids: {shown(ids)}" if unknown[1:] else ""
         return Refusal(
             404,
             "unknown_id",
-            f"`{place}` must be the id of a node of {node_set!r} in the graph index; got {shown(ids[0])}, one of "
-            f"{len(unknown)} unknown ids: {shown(ids)}. Correct it, or send a graph with the new node.",
+            f"`{place}` must be the id of a node of {node_set!r} in the graph index; got {shown(first)}{others}. "
+            "Correct it, or send a graph with the new node.",
         )
 
     def warmup_items(self) -> list[Item]:
