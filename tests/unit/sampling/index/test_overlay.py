@@ -20,6 +20,7 @@ from tfx_gnn.sampling.plan.edge_ranks import rank_edges
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.tables.graph_tables import read_tables
+from tfx_gnn.tables.row_rules import RowRules
 
 NEW_NODES = {
     "#id": ["zed", "a!", "axxx0", "émile"],
@@ -153,6 +154,8 @@ def test_the_overlay_moves_to_the_next_index_with_what_was_added_meanwhile(batch
         write_next_index(snapshot, str(tmp_path / "next"))
         following = open_graph_index(str(tmp_path / "next"))
 
+        with pytest.raises(FileExistsError, match="`path` must not exist"):
+            overlay.move_to(following, str(tmp_path / "first.log"), num_batches=0)
         overlay.move_to(following, str(tmp_path / "next.log"), num_batches=snapshot.num_batches)
 
         with pytest.raises(ValueError, match="must be open; got one that was closed or moved"):
@@ -213,6 +216,17 @@ def test_rows_that_break_a_rule_are_refused_and_nothing_is_kept(index, tmp_path,
         assert path.stat().st_size == size
         assert overlay.snapshot().num_batches == 0
         assert overlay.snapshot().find_nodes("b.c/d", pa.array([2])).tolist() == [-1]
+
+
+def test_an_index_without_repeated_edges_takes_nodes_but_no_edges(graph_dir, build, tmp_path):
+    build(graph_dir, tmp_path / "index", rules=RowRules(duplicate_edges="keep_first"))
+    graph = snapshot_of_index(open_graph_index(str(tmp_path / "index")))
+
+    added = graph.with_rows(nodes={"b.c/d": {"#id": [1]}})
+
+    assert added.find_nodes("b.c/d", pa.array([1])).tolist() != [-1]
+    with pytest.raises(ValueError, match="must be an edge set of an index that keeps repeated edges; got one built w"):
+        added.with_rows(edges={"ba": {"#source": [1], "#target": graph.node_tables["a"].ids.slice(0, 1)}})
 
 
 def test_only_one_process_has_an_overlay_open_and_only_for_its_index(index, tmp_path):
