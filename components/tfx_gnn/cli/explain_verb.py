@@ -46,6 +46,14 @@ def explain(
             "and works for every model; 'auto' takes gradients if the model has them."
         ),
     ] = "auto",
+    num_contexts: Annotated[
+        int,
+        typer.Option(
+            help="Graphs in which occlusion removes each edge: the whole one, then some without other edges, drawn at "
+            "random, so that edges that can stand in for each other are found.",
+            min=1,
+        ),
+    ] = 1,
     top: Annotated[int, typer.Option(help="Edges and nodes to show of each example; JSON has all.", min=1)] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, not tables.")] = False,
     page: Annotated[
@@ -64,7 +72,7 @@ def explain(
             f"`examples` must hold at least one example; got none in {examples!r}. Choose another split or file, or "
             "make the examples again."
         )
-    explainer = Explainer(saved_model_dir, method=method, task=task)
+    explainer = Explainer(saved_model_dir, method=method, task=task, num_contexts=num_contexts)
     explanations = []
     with progress("explaining", unit="examples") as advance:
         for explanation in explainer.explain(records, target=target or None):

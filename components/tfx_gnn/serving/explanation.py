@@ -5,13 +5,14 @@ Two methods say what a prediction rests on:
 - "gradients" asks the signature `explanations`, which a model has if it was trained with `explanation_steps`. It weighs
   edges and features, and its weights add up.
 - "occlusion" removes edges from the example, one at a time, and asks again. It works for every model, takes a request
-  for each edge and node, and weighs no features. Edges that can stand in for each other get no weight.
+  for each edge and node, and weighs no features. Edges that can stand in for each other get no weight, unless others
+  are removed at random as well.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,9 @@ METHODS = (AUTO, GRADIENTS, OCCLUSION)
 
 _REQUEST_SIZE = 64
 _LARGE_ERROR = 0.2
+_LEAST_KEPT = 0.8
 _Outputs = Mapping[str, npt.NDArray[Any]]
+_Mask = npt.NDArray[np.bool_]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -122,6 +125,9 @@ class Explainer:
         saved_model_dir: folder that holds `saved_model.pb`.
         method: "gradients", "occlusion", or "auto" for gradients if the model has the signature, else occlusion.
         task: name of the task to explain; needed if the model has several.
+        num_contexts: for occlusion, in how many graphs each edge and node is removed: the whole graph, then graphs
+            without up to a fifth of their other edges, drawn at random; weights are means. More find edges that can
+            stand in for each other, by as many times the requests.
 
     Attributes:
         method: "gradients" or "occlusion".
@@ -131,7 +137,10 @@ class Explainer:
         ValueError: if the method is unknown or the model lacks its signature, or there is no such task.
     """
 
-    def __init__(self, saved_model_dir: str, *, method: str = AUTO, task: str = "") -> None:
+    def __init__(self, saved_model_dir: str, *, method: str = AUTO, task: str = "", num_contexts: int = 1) -> None:
+        if num_contexts < 1:
+            raise ValueError(f"`num_contexts` must be at least 1; got {num_contexts}. 1 asks of the whole graph alone.")
+        self._num_contexts = num_contexts
         if method not in METHODS:
             raise ValueError(f"`method` must be one of {list(METHODS)}; got {method!r}. 'auto' takes what there is.")
         self._model = ServingModel(saved_model_dir)
@@ -260,39 +269,43 @@ class Explainer:
         target = self._check_target(row, position)
         graph = ExampleGraph.of(example, self.edge_ends)
         value = float(explained_values(outputs, [target])[0])
+        flat = _FlatEdges({name: indices.shape[1] for name, indices in graph.edges.items()})
         nodes = [
-            (name, index, touching)
+            (name, index, flat.positions(touching))
             for name, size in sorted(graph.node_sizes.items())
             for index in range(size)
             if (touching := graph.edges_of(name, index))
         ]
-        everything = {name: np.arange(indices.shape[1]) for name, indices in graph.edges.items()}
-        removals: list[Mapping[str, Any]] = [
-            everything,
-            *({name: [edge]} for name, edges in everything.items() for edge in edges),
-            *(touching for _, _, touching in nodes),
-        ]
-        values = np.concatenate(
-            [
-                explained_values(self._ask([without_edges(example, one) for one in some]), [target] * len(some))
-                for some in _chunks(removals, _REQUEST_SIZE)
+        items = [*np.arange(flat.count).reshape(-1, 1), *(touching for _, _, touching in nodes)]
+
+        def values_without(removed: list[_Mask]) -> npt.NDArray[np.float64]:
+            found = [
+                explained_values(
+                    self._ask([without_edges(example, flat.by_set(mask)) for mask in some]), [target] * len(some)
+                )
+                for some in _chunks(removed, _REQUEST_SIZE)
             ]
-        )
-        shares = (value - values).tolist()
-        weights = iter(shares[1:])
-        by_set = {name: np.array([next(weights) for _ in edges], np.float32) for name, edges in everything.items()}
+            return np.concatenate(found)
+
+        (no_edges,) = values_without([np.ones(flat.count, bool)])
+        weights = np.zeros(len(items))
+        for removed in _contexts(flat.count, self._num_contexts):
+            with_item = [_changed(removed, item, to=False) for item in items]
+            without_item = [_changed(removed, item, to=True) for item in items]
+            weights += _values_of_masks(values_without, with_item) - _values_of_masks(values_without, without_item)
+        shares = (weights / self._num_contexts).astype(np.float32)
         return Explanation(
             **self._subject(row, target),
             method=OCCLUSION,
             value=value,
-            value_without_edges=float(values[0]),
+            value_without_edges=float(no_edges),
             edges_error=None,
             value_without_features=None,
             features_error=None,
-            edges=_edge_weights(graph, by_set),
+            edges=_edge_weights(graph, flat.parts(shares[: flat.count])),
             nodes=_largest_first(
-                NodeWeight(node_set=name, index=index, id=graph.node_id(name, index), weight=next(weights), features={})
-                for name, index, _ in nodes
+                NodeWeight(node_set=name, index=index, id=graph.node_id(name, index), weight=float(share), features={})
+                for (name, index, _), share in zip(nodes, shares[flat.count :], strict=True)
             ),
             features={},
             warnings=(),
@@ -375,6 +388,53 @@ def _edge_weights(graph: ExampleGraph, weights: Mapping[str, npt.NDArray[Any] | 
 
 def _largest_first(items: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(sorted(items, key=lambda item: -abs(item.weight)))
+
+
+class _FlatEdges:
+    """The edges of all sets of an example, counted through."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self.count = sum(sizes.values())
+        self._names = list(sizes)
+        self._ends = np.cumsum(list(sizes.values()))
+        self._starts = {name: int(end) - sizes[name] for name, end in zip(self._names, self._ends, strict=True)}
+
+    def positions(self, by_set: Mapping[str, npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+        """Returns the positions among all edges of positions in their sets."""
+        return np.concatenate([self._starts[name] + positions for name, positions in by_set.items()])
+
+    def parts(self, values: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+        """Splits values of all edges by set."""
+        return dict(zip(self._names, np.split(values, self._ends[:-1]), strict=True)) if self._names else {}
+
+    def by_set(self, mask: _Mask) -> dict[str, npt.NDArray[np.int64]]:
+        """Returns the positions in their sets of edges that a mask holds."""
+        return {name: np.flatnonzero(part) for name, part in self.parts(mask).items()}
+
+
+def _contexts(num_edges: int, count: int) -> Iterator[_Mask]:
+    """Yields which edges are removed beforehand: none, then random ones, the same for the same numbers."""
+    yield np.zeros(num_edges, bool)
+    random = np.random.default_rng(0)
+    for _ in range(count - 1):
+        # Graphs far from those of the training would be explained by what the network makes of strange graphs.
+        kept = random.uniform(_LEAST_KEPT, 1.0)
+        yield random.random(num_edges) >= kept
+
+
+def _changed(mask: _Mask, positions: npt.NDArray[np.int64], *, to: bool) -> _Mask:
+    changed = mask.copy()
+    changed[positions] = to
+    return changed
+
+
+def _values_of_masks(
+    values_of: Callable[[list[_Mask]], npt.NDArray[np.float64]], masks: list[_Mask]
+) -> npt.NDArray[np.float64]:
+    """Computes the values of masks, of which equal ones are computed once."""
+    unique = {mask.tobytes(): mask for mask in masks}
+    values = dict(zip(unique, values_of(list(unique.values())), strict=True)) if unique else {}
+    return np.array([values[mask.tobytes()] for mask in masks], np.float64)
 
 
 def _chunks(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:

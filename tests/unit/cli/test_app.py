@@ -211,8 +211,10 @@ def test_garbage_examples_are_one_line_too(tmp_path, toy_model_dir):
     shown = _run("predict", "--model-dir", toy_model_dir, "--examples", path)
 
     assert shown.exit_code == 2
-    assert shown.stderr.startswith("InvalidArgumentError: ")
-    assert "got a record that cannot be parsed as one" in shown.stderr
+    assert shown.stderr == (
+        "`--examples` must hold graph tf.Examples; got a record that cannot be parsed as one. Take examples of the "
+        "schema that the model was trained on.\n"
+    )
 
 
 WORKER_ERROR = """Traceback (most recent call last):

@@ -100,6 +100,20 @@ def test_a_class_is_explained_by_its_name_as_log_odds(tmp_path: Path, record: by
         next(explainer.explain([record], target="maybe"))
 
 
+def test_contexts_change_only_weights_of_edges_that_depend_on_each_other(saved_model_dir: str, record: bytes) -> None:
+    def weights(target: str, num_contexts: int) -> dict[int, float]:
+        explainer = Explainer(saved_model_dir, num_contexts=num_contexts)
+        return {edge.position: edge.weight for edge in next(explainer.explain([record], target=target)).edges}
+
+    assert weights("0", 9) == weights("0", 1)  # a sum
+    found = weights("1", 9)
+    # Of a square, an edge adds w^2 + 2ws, where s is the sum of those other edges that a context keeps: from all of
+    # them (1) or, for the first, 4 and -2 together or alone (-2 to 4), or none.
+    assert found == weights("1", 9) != weights("1", 1)
+    assert 1 + 2 * -2 <= found[0] <= 1 + 2 * 4
+    assert 16 + 8 * -2 <= found[1] <= 16 + 8 * 1
+
+
 def test_what_cannot_be_explained_is_refused(
     saved_model_dir: str, record: bytes, make_record: Callable[..., bytes]
 ) -> None:
@@ -111,6 +125,8 @@ def test_what_cannot_be_explained_is_refused(
         Explainer(saved_model_dir, method="gradients")
     with pytest.raises(ValueError, match="`method` must be one of"):
         Explainer(saved_model_dir, method="magic")
+    with pytest.raises(ValueError, match="`num_contexts` must be at least 1; got 0"):
+        Explainer(saved_model_dir, num_contexts=0)
     with pytest.raises(ValueError, match=r"got the ragged feature 'edges/buys\.words'"):
         next(Explainer(saved_model_dir).explain([ragged]))
 
