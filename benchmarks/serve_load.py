@@ -5,6 +5,7 @@
 
 It writes "sending" to stderr when the first request is sent, so that a script can push a version or stop the server
 then.
+With `--ids FILE` in place of `--examples`, it asks by ids, one a line of the file; the server needs a graph index.
 Each connection sends its next request when the last one is answered. Examples are drawn by a power law. With
 `--expect`, each answer must equal the first one to the same example, as it must across versions of equal models. A
 connection that the server closed between two requests is opened again, as HTTP clients do; everything else that is no
@@ -32,13 +33,16 @@ def main() -> None:
     """Runs the load and prints one line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--url", required=True)
-    parser.add_argument("--examples", required=True, help="split of an examples folder, or a TFRecord file")
+    asked = parser.add_mutually_exclusive_group(required=True)
+    asked.add_argument("--examples", help="split of an examples folder, or a TFRecord file")
+    asked.add_argument("--ids", help="text file with an id in each line")
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--per-request", type=int, default=1, help="examples in a request")
     parser.add_argument("--expect", action="store_true", help="compare answers to the same example")
     arguments = parser.parse_args()
-    load = _Load(arguments, _bodies(arguments.examples, arguments.per_request))
+    rows = _examples(arguments.examples) if arguments.examples else _ids(arguments.ids)
+    load = _Load(arguments, _bodies(rows, arguments.per_request))
     sys.stderr.write("sending\n")
     start = time.perf_counter()
     threads = [threading.Thread(target=load.run, args=(number,)) for number in range(arguments.connections)]
@@ -50,10 +54,18 @@ def main() -> None:
     sys.stdout.write(json.dumps(load.report(seconds)) + "\n")
 
 
-def _bodies(examples: str, per_request: int) -> list[bytes]:
+def _examples(examples: str) -> list[dict[str, str]]:
     from tfx_gnn.serving.prediction import read_records
 
-    rows = [{"b64": base64.b64encode(record).decode()} for record in read_records(examples)]
+    return [{"b64": base64.b64encode(record).decode()} for record in read_records(examples)]
+
+
+def _ids(path: str) -> list[dict[str, str]]:
+    with open(path, encoding="utf-8") as file:
+        return [{"id": line} for line in file.read().splitlines()]
+
+
+def _bodies(rows: list[dict[str, str]], per_request: int) -> list[bytes]:
     bodies = []
     for first in range(len(rows)):
         instances = [rows[(first + number) % len(rows)] for number in range(per_request)]

@@ -12,6 +12,7 @@ from tfx.orchestration.pipeline import Pipeline
 
 from tfx_gnn import components
 from tfx_gnn.components import (
+    GraphBulkInferrer,
     GraphEvaluator,
     GraphExampleValidator,
     GraphPusher,
@@ -25,6 +26,7 @@ from tfx_gnn.components import (
     SubgraphExampleGen,
 )
 from tfx_gnn.io.option_groups import flat_values
+from tfx_gnn_pipelines.bulk_inference import INFERENCE_EXAMPLE_GEN
 from tfx_gnn_pipelines.config import PipelineConfig
 
 COMPONENTS = (
@@ -41,8 +43,17 @@ COMPONENTS = (
 """Ids of the components that every pipeline has, in the order in which they run."""
 
 STANDARD_PARAMETERS: Mapping[str, tuple[str, ...]] = {
-    "tables_dir": ("SubgraphExampleGen.tables_dir", "GraphTransform.tables_dir"),
-    "tables_version": ("SubgraphExampleGen.tables_fingerprint", "GraphTransform.tables_fingerprint"),
+    "tables_dir": (
+        "SubgraphExampleGen.tables_dir",
+        "GraphTransform.tables_dir",
+        f"{INFERENCE_EXAMPLE_GEN}.tables_dir",
+    ),
+    "span": ("SubgraphExampleGen.span", f"{INFERENCE_EXAMPLE_GEN}.span"),
+    "tables_version": (
+        "SubgraphExampleGen.tables_fingerprint",
+        "GraphTransform.tables_fingerprint",
+        f"{INFERENCE_EXAMPLE_GEN}.tables_fingerprint",
+    ),
     "push_destination": ("GraphPusher.push_destination", "LatestBlessedModelResolver.push_destination"),
     "num_epochs": ("GraphTrainer.num_epochs",),
     "batch_size": ("SizeConstraintLearner.batch_size",),
@@ -57,14 +68,19 @@ def component_ids(config: PipelineConfig) -> tuple[str, ...]:
         ids.insert(ids.index("GraphTrainer"), "GraphTuner")
     if config.latest_blessed_model_resolver is not None:
         ids.insert(1, "LatestBlessedModelResolver")
+    if config.inference_example_gen is not None:
+        ids.append(INFERENCE_EXAMPLE_GEN)
+    if config.graph_bulk_inferrer is not None:
+        ids.append("GraphBulkInferrer")
     return tuple(ids)
 
 
 def build_components(config: PipelineConfig) -> list[BaseComponent]:
-    """Builds all components, from tables to a pushed model, in topological order."""
+    """Builds all components, from tables to a pushed model and its answers, in topological order."""
     opened = open_parameters(config)
     example_gen = SubgraphExampleGen(
-        tables_dir=config.tables_dir,
+        tables_dir=config.tables_pattern or config.tables_dir,
+        span=str(config.span),
         options=config.subgraph_example_gen,
         tables_fingerprint=config.tables_fingerprint,
         runtime_parameters=opened.pop("SubgraphExampleGen", None),
@@ -81,10 +97,12 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         options=config.graph_schema_gen,
         runtime_parameters=opened.pop("GraphSchemaGen", None),
     )
+    compares_data = config.graph_example_validator.compares_with_latest_blessed
     validator = GraphExampleValidator(
         examples=example_gen.outputs["examples"],
         graph_schema=schema_gen.outputs["graph_schema"],
         options=config.graph_example_validator,
+        blessed_model=resolver.outputs["blessed_model"] if resolver and compares_data else None,
         runtime_parameters=opened.pop("GraphExampleValidator", None),
     )
     analyzes_tables = config.graph_transform.analyze == "tables"
@@ -147,10 +165,31 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         blessing=evaluator.outputs["blessing"],
         examples=example_gen.outputs["examples"],
         infra_blessing=skew_validator.outputs["infra_blessing"],
+        statistics=validator.outputs["statistics"] if compares_data else None,
         push_destination=config.push_destination,
         options=config.graph_pusher,
         runtime_parameters=opened.pop("GraphPusher", None),
     )
+    asked_gen = inferrer = None
+    if config.inference_example_gen is not None:
+        asked_gen = SubgraphExampleGen(
+            tables_dir=config.tables_pattern or config.tables_dir,
+            span=str(config.span),
+            options=config.inference_example_gen,
+            tables_fingerprint=config.tables_fingerprint,
+            runtime_parameters=opened.pop(INFERENCE_EXAMPLE_GEN, None),
+        ).with_id(INFERENCE_EXAMPLE_GEN)
+        # Nothing is sampled for a model that could not be trained.
+        asked_gen.add_upstream_node(evaluator)
+    if config.graph_bulk_inferrer is not None:
+        inferrer = GraphBulkInferrer(
+            examples=(asked_gen or example_gen).outputs["examples"],
+            model=trainer.outputs["model"],
+            blessing=evaluator.outputs["blessing"],
+            infra_blessing=skew_validator.outputs["infra_blessing"],
+            options=config.graph_bulk_inferrer.of_component,
+            runtime_parameters=opened.pop("GraphBulkInferrer", None),
+        )
     return [
         example_gen,
         *([resolver] if resolver else []),
@@ -163,6 +202,8 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         evaluator,
         skew_validator,
         pusher,
+        *([asked_gen] if asked_gen else []),
+        *([inferrer] if inferrer else []),
     ]
 
 
@@ -187,7 +228,7 @@ def open_parameters(config: PipelineConfig) -> dict[str, dict[str, RuntimeParame
     opened: dict[str, dict[str, RuntimeParameter]] = {}
     for name, targets in _open_targets(config).items():
         for component, parameter in targets:
-            kind = getattr(components, component).SPEC_CLASS.PARAMETERS[parameter].type
+            kind = _component_class(component).SPEC_CLASS.PARAMETERS[parameter].type
             opened.setdefault(component, {})[parameter] = RuntimeParameter(name=name, ptype=kind)
     return opened
 
@@ -207,7 +248,7 @@ def _open_targets(config: PipelineConfig) -> dict[str, list[tuple[str, str]]]:
     A name of the form "GraphTrainer.num_epochs" gives a parameter called `graph_trainer_num_epochs`.
     """
     present = component_ids(config)
-    reads_tables = {"SubgraphExampleGen"} | (
+    reads_tables = {"SubgraphExampleGen", INFERENCE_EXAMPLE_GEN} | (
         {"GraphTransform"} if config.graph_transform.analyze == "tables" else set()
     )
     found: dict[str, list[tuple[str, str]]] = {}
@@ -243,13 +284,20 @@ def _split_parameter_name(name: str, config: PipelineConfig) -> tuple[str, str]:
             "`runtime_parameters` (--open-parameter) must have the form 'Component.parameter' with a component among "
             f"{list(known)}; got {name!r}. Write, for example, 'GraphTrainer.training_seed'."
         )
-    declared = getattr(components, component).SPEC_CLASS.PARAMETERS
+    declared = _component_class(component).SPEC_CLASS.PARAMETERS
     if parameter not in declared:
         raise ValueError(
             f"`runtime_parameters` (--open-parameter) must name a parameter of {component} among {sorted(declared)}; "
             f"got {name!r}. Check the spelling."
         )
     return component, parameter
+
+
+def _component_class(component_id: str) -> type[BaseComponent]:
+    found: type[BaseComponent] = (
+        SubgraphExampleGen if component_id == INFERENCE_EXAMPLE_GEN else getattr(components, component_id)
+    )
+    return found
 
 
 def _snake_case(name: str) -> str:

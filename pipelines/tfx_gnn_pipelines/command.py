@@ -89,6 +89,13 @@ def run(
     ] = "",
     root: Annotated[str, typer.Option(help=_ROOT_HELP, show_default="runs/TASK")] = "",
     tables: Annotated[str, typer.Option(help="Folder or URI of the tables.", show_default=_PROJECTS_OWN)] = "",
+    span: Annotated[
+        str,
+        typer.Option(
+            help="Number or date of the tables' span, where their folder is a pattern such as data/{SPAN}.",
+            show_default="the newest",
+        ),
+    ] = "",
     tables_version: Annotated[
         str,
         typer.Option(help="Text that changes when remote tables change.", show_default="time of compilation"),
@@ -141,6 +148,7 @@ def run(
     spec_options = {"--semantics": semantics, "--container": container, "--parameter": parameter, "--store": store}
     task_options = {
         "--tables": tables,
+        "--span": span,
         "--tables-version": tables_version,
         "--push-to": push_to,
         "--options": options,
@@ -191,6 +199,7 @@ def run(
             "subgraph_example_gen.sampling_seed": sampling_seed,
             "root": root or None,
             "push_destination": push_to or None,
+            "span": span or None,
             "tables_fingerprint": tables_version or None,
             "enable_cache": False if no_cache else None,
             "beam_args": beam_arg or None,

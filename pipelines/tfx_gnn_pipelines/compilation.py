@@ -13,7 +13,9 @@ from tfx.dsl.components.base.base_component import BaseComponent
 from tfx.orchestration.kubeflow.v2 import kubeflow_v2_dag_runner
 
 from tfx_gnn.distribution.options import DEFAULT, MIRRORED, MULTI_WORKER_MIRRORED, TPU, StrategyOptions
+from tfx_gnn.tables.spans import has_span
 from tfx_gnn_pipelines.assembly import STANDARD_PARAMETERS, build_pipeline, component_ids, open_values
+from tfx_gnn_pipelines.bulk_inference import INFERENCE_EXAMPLE_GEN
 from tfx_gnn_pipelines.config import PipelineConfig
 from tfx_gnn_pipelines.container import Contract, container_arguments
 from tfx_gnn_pipelines.exit_handler import REPORT_PARAMETER, REPORT_TASK, add_report_task, report_after_all_tasks
@@ -50,8 +52,9 @@ def compile_pipeline(
 ) -> dict[str, Any]:
     """Compiles a pipeline into a PipelineJob as plain JSON values.
 
-    Tables, their version, the push destination, epochs and batch size are parameters of the run, beside those that
-    `config` leaves open; all of them have the values of `config` as defaults. The file holds no path of this machine.
+    Tables, their span and version, the push destination, epochs and batch size are parameters of the run, beside those
+    that `config` leaves open; all of them have the values of `config` as defaults. The file holds no path of this
+    machine.
 
     Args:
         config: the pipeline. An empty root is left to the cluster on Kubeflow.
@@ -89,8 +92,8 @@ def compile_pipeline(
     job: dict[str, Any] = runner.run(pipeline, parameter_values=values, write_out=False)
     _use_own_entrypoint(job["pipelineSpec"], pipeline.components, service)
     _add_defaults(job["pipelineSpec"], values, config.root)
-    _push_only_if_blessed(job["pipelineSpec"])
-    _resolve_in_every_run(job["pipelineSpec"])
+    _run_only_if_blessed(job["pipelineSpec"])
+    _resolve_in_every_run(job["pipelineSpec"], finds_span=has_span(config.tables_dir) and not str(config.span))
     _check_executors(job["pipelineSpec"], service)
     if report_to:
         add_report_task(job["pipelineSpec"], image=image, report_to=report_to)
@@ -212,20 +215,22 @@ def _add_defaults(spec: dict[str, Any], values: Mapping[str, Any], root: str) ->
         spec["defaultPipelineRoot"] = root
 
 
-def _push_only_if_blessed(spec: dict[str, Any]) -> None:
-    """Makes the service skip the push of a model that is not blessed, instead of starting a container that refuses."""
-    task = spec["root"]["dag"]["tasks"]["GraphPusher"]
-    verdicts = [name for name in ("blessing", "infra_blessing") if name in task["inputs"]["artifacts"]]
-    # A float, because services store every number as one, and CEL does not compare it with an integer.
-    conditions = [f"inputs.artifacts['{name}'].artifacts[0].metadata['blessed'] == 1.0" for name in verdicts]
-    task["triggerPolicy"] = {"condition": " && ".join(conditions)}
+def _run_only_if_blessed(spec: dict[str, Any]) -> None:
+    """Makes the service skip what needs a blessed model, instead of starting a container that refuses the model."""
+    tasks = spec["root"]["dag"]["tasks"]
+    for task in (tasks[name] for name in ("GraphPusher", "GraphBulkInferrer") if name in tasks):
+        verdicts = [name for name in ("blessing", "infra_blessing") if name in task["inputs"]["artifacts"]]
+        # A float, because services store every number as one, and CEL does not compare it with an integer.
+        conditions = [f"inputs.artifacts['{name}'].artifacts[0].metadata['blessed'] == 1.0" for name in verdicts]
+        task["triggerPolicy"] = {"condition": " && ".join(conditions)}
 
 
-def _resolve_in_every_run(spec: dict[str, Any]) -> None:
-    """Keeps the latest blessed model out of the cache: the service sees no difference when a version is pushed."""
-    task = spec["root"]["dag"]["tasks"].get("LatestBlessedModelResolver")
-    if task is not None:
-        task["cachingOptions"] = {}
+def _resolve_in_every_run(spec: dict[str, Any], *, finds_span: bool) -> None:
+    """Keeps what a run has to find out of the cache: the service does not see that a version or a span was added."""
+    tasks = spec["root"]["dag"]["tasks"]
+    for name in ("LatestBlessedModelResolver", *(["SubgraphExampleGen", INFERENCE_EXAMPLE_GEN] if finds_span else [])):
+        if name in tasks:
+            tasks[name]["cachingOptions"] = {}
 
 
 def _check_executors(spec: Mapping[str, Any], service: Service) -> None:

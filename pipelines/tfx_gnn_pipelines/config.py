@@ -28,13 +28,18 @@ from tfx_gnn.components import (
 from tfx_gnn.io import options_json
 from tfx_gnn.io.package_paths import resolve_package_path
 from tfx_gnn.models import tasks
+from tfx_gnn_pipelines.bulk_inference import BulkInferenceOptions, options_of_inference_example_gen
 from tfx_gnn_pipelines.option_changes import changed, merged, read_options
 from tfx_gnn_pipelines.ready_features import features_of_task
 from tfx_gnn_pipelines.task import PipelineTask
 
 _PIPELINE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,127}")
 _TUNER, _TRAINER = "graph_tuner", "trainer"
-_RESOLVER = "latest_blessed_model_resolver"
+_OPTIONAL: dict[str, type] = {
+    "latest_blessed_model_resolver": LatestBlessedModelResolverOptions,
+    "graph_bulk_inferrer": BulkInferenceOptions,
+}
+"""Steps that a pipeline has only if their options are given, and whose options do not start from another step's."""
 _URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 
 
@@ -46,7 +51,10 @@ class PipelineConfig:
         pipeline_name: lower-case letters, digits and hyphens, at most 128.
         root: folder or URI of everything that the pipeline writes, except pushed models; empty only in a pipeline
             that is compiled for Kubeflow, whose clusters have a default.
-        tables_dir: folder or URI of the tables.
+        tables_dir: folder or URI of the tables; in a pipeline that is compiled, also a pattern of spans.
+        tables_pattern: the pattern of which `tables_dir` is the folder of a span; empty if there is none, or if
+            `tables_dir` is the pattern, whose span is found when the compiled pipeline runs.
+        span: number or date of the span; empty for the newest, or if there is no pattern.
         push_destination: folder or URI of served versions.
         tables_fingerprint: text that changes when the tables change; empty: a hash of
             the tables, which must be readable where the pipeline is built.
@@ -63,6 +71,8 @@ class PipelineConfig:
             `graph_trainer` leaves open; None: no search.
         latest_blessed_model_resolver: options of LatestBlessedModelResolver, which then finds the newest version in
             `push_destination`, so that GraphEvaluator compares the new model with it; None: no comparison.
+        graph_bulk_inferrer: options of GraphBulkInferrer, which then writes what a blessed model answers to every node,
+            or to a table of ids; None: no answers.
         enable_cache: whether a component may reuse the outputs of an identical execution.
         beam_args: command-line arguments of every Beam pipeline; empty: Beam runs inside
             the component's process, which is fastest on small data.
@@ -74,6 +84,8 @@ class PipelineConfig:
     root: str
     tables_dir: str
     push_destination: str
+    tables_pattern: str = ""
+    span: int | str = ""
     tables_fingerprint: str = ""
     subgraph_example_gen: SubgraphExampleGenOptions
     graph_schema_gen: GraphSchemaGenOptions
@@ -86,6 +98,7 @@ class PipelineConfig:
     graph_pusher: GraphPusherOptions
     graph_tuner: GraphTunerOptions | None = None
     latest_blessed_model_resolver: LatestBlessedModelResolverOptions | None = None
+    graph_bulk_inferrer: BulkInferenceOptions | None = None
     enable_cache: bool = True
     beam_args: tuple[str, ...] = ()
     runtime_parameters: tuple[str, ...] = ()
@@ -101,6 +114,15 @@ class PipelineConfig:
             from tfx_gnn.records.beam_arguments import read_beam_args
 
             read_beam_args(self.beam_args)
+        if self.graph_bulk_inferrer is not None:
+            options_of_inference_example_gen(self.subgraph_example_gen, self.graph_bulk_inferrer)
+
+    @property
+    def inference_example_gen(self) -> SubgraphExampleGenOptions | None:
+        """Options of the second SubgraphExampleGen, InferenceExampleGen; None if the pipeline has none."""
+        if self.graph_bulk_inferrer is None:
+            return None
+        return options_of_inference_example_gen(self.subgraph_example_gen, self.graph_bulk_inferrer)
 
     @property
     def artifacts_dir(self) -> str:
@@ -128,6 +150,8 @@ def quickstart(
     *,
     root: str,
     tables_dir: str = "",
+    tables_pattern: str = "",
+    span: int | str = "",
     tables_fingerprint: str = "",
     push_destination: str = "",
     num_epochs: int | None = None,
@@ -144,6 +168,8 @@ def quickstart(
         task: the task.
         root: folder or URI of everything that the pipeline writes; empty: see PipelineConfig.
         tables_dir: folder or URI of the tables, or package://PACKAGE/FOLDER; empty: the task's own.
+        tables_pattern: see PipelineConfig.
+        span: see PipelineConfig.
         tables_fingerprint: see PipelineConfig.
         push_destination: folder or URI of served versions; empty: `serving` under `root`, if models can be pushed
             there.
@@ -170,6 +196,8 @@ def quickstart(
         pipeline_name=task.name.replace("_", "-"),
         root=root,
         tables_dir=_absolute(resolve_package_path(tables_dir or task.tables_dir)),
+        tables_pattern=_absolute(tables_pattern),
+        span=str(span),
         tables_fingerprint=tables_fingerprint,
         push_destination=_absolute(push_destination),
         subgraph_example_gen=SubgraphExampleGenOptions(
@@ -215,12 +243,14 @@ def _with_step_options(config: PipelineConfig, given: Mapping[str, Any]) -> Pipe
     steps = {
         name: changed(getattr(config, name), given[name], place=name)
         for name in given
-        if name not in (_TUNER, _RESOLVER)
+        if name not in (_TUNER, *_OPTIONAL)
+    }
+    steps |= {
+        name: read_options(given[name], kind, place=name)
+        for name, kind in _OPTIONAL.items()
+        if given.get(name) is not None
     }
     config = dataclasses.replace(config, **steps)
-    if given.get(_RESOLVER) is not None:
-        resolver = read_options(given[_RESOLVER], LatestBlessedModelResolverOptions, place=_RESOLVER)
-        config = dataclasses.replace(config, latest_blessed_model_resolver=resolver)
     if given.get(_TUNER) is None:
         return config
     # Trials train as the pipeline does, but for what the search says of them.

@@ -11,6 +11,8 @@ from tfx_gnn.components import parameters
 from tfx_gnn.components.subgraph_example_gen.stage import list_input_files
 from tfx_gnn.io.package_paths import PACKAGE_SCHEME
 from tfx_gnn.tables.graph_tables import list_table_files
+from tfx_gnn.tables.spans import find_span
+from tfx_gnn_pipelines.bulk_inference import INFERENCE_EXAMPLE_GEN
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
 from tfx_gnn_pipelines.resources import Resources, is_on_volume
 from tfx_gnn_pipelines.services import Service
@@ -82,6 +84,7 @@ def portable_tables(config: PipelineConfig, resources: Resources) -> PipelineCon
         ValueError: if the tables are on this machine, outside of the packages that the pipeline runs.
     """
     readers = ["SubgraphExampleGen", *(["GraphTransform"] if config.graph_transform.analyze == "tables" else [])]
+    readers += [INFERENCE_EXAMPLE_GEN] if config.inference_example_gen is not None else []
     if all(is_on_volume(config.tables_dir, resources, reader) for reader in readers):
         if not config.tables_fingerprint:
             raise ValueError(
@@ -120,9 +123,12 @@ def _packages_around(folder: str) -> set[str]:
 
 def _fingerprint(config: PipelineConfig) -> str:
     """Hashes the tables as each of the components that read them will; they may read different files."""
-    files = [list_input_files(config.tables_dir, config.subgraph_example_gen)]
+    tables_dir = find_span(config.tables_dir, str(config.span)).folder
+    files = [list_input_files(tables_dir, config.subgraph_example_gen)]
     if config.graph_transform.analyze == "tables":
-        files.append(list_table_files(config.tables_dir, access=config.graph_transform.access))
+        files.append(list_table_files(tables_dir, access=config.graph_transform.access))
+    if config.inference_example_gen is not None:
+        files.append(list_input_files(tables_dir, config.inference_example_gen))
     return parameters.fingerprint_tables(*files)
 
 

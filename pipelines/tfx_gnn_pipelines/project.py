@@ -29,9 +29,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfx_gnn.io import options_json
-from tfx_gnn.io.package_paths import PACKAGE_SCHEME
+from tfx_gnn.io.package_paths import PACKAGE_SCHEME, resolve_package_path
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.io.user_errors import source_files
+from tfx_gnn.tables.spans import check_span_pattern, find_span, has_span
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri, quickstart, step_names
 from tfx_gnn_pipelines.option_changes import changed, merged, nested, read_options, with_dotted
 from tfx_gnn_pipelines.task import PipelineTask, load_task, task_names
@@ -54,6 +55,7 @@ OF_THE_TASK = {
 PIPELINE_SETTINGS = (
     "root",
     "push_destination",
+    "span",
     "tables_fingerprint",
     "enable_cache",
     "beam_args",
@@ -86,12 +88,19 @@ class Project:
             is_remote: whether the pipeline is compiled for a service, so that no local root is chosen.
 
         Raises:
-            ValueError: if a value breaks a rule of the options it goes to.
+            ValueError: if a value breaks a rule of the options it goes to, or there is no such span of the tables.
         """
         settings = {"root": "", **self.settings}
         if not is_remote:
             settings["root"] = settings["root"] or os.path.join(self.folder, "runs", self.task.name)
         tables_dir = self.task.tables_dir
+        span = str(settings.get("span", ""))
+        if is_remote and has_span(tables_dir):
+            check_span_pattern(tables_dir)
+        elif has_span(tables_dir) or span:
+            # All steps of this run read the span that is the newest now; services look for it in each run.
+            found = find_span(resolve_package_path(tables_dir), span)
+            settings |= {"tables_dir": found.folder, "tables_pattern": tables_dir, "span": found.name}
         if is_uri(tables_dir) and not tables_dir.startswith(PACKAGE_SCHEME) and not settings.get("tables_fingerprint"):
             # Remote tables are not read here, so a compilation must not reuse cached examples of another one.
             settings["tables_fingerprint"] = (

@@ -117,6 +117,7 @@ def read_outcome(config: PipelineConfig, runs: Sequence[ComponentRun]) -> RunOut
             "budget report": os.path.join(budgets_dir, REPORT_FILE),
             "model": os.path.join(outputs["GraphTrainer"]["model"].uri, MODEL_ARTIFACT_FOLDER),
             "metrics": metrics_file,
+            **_answers(outputs),
             "lineage": config.metadata_path,
         },
         logs_dir=os.path.join(outputs["GraphTrainer"]["model_run"].uri, "logs"),
@@ -126,6 +127,12 @@ def read_outcome(config: PipelineConfig, runs: Sequence[ComponentRun]) -> RunOut
         search=search,
         search_report=search_report,
     )
+
+
+def _answers(outputs: Mapping[str, Mapping[str, ArtifactRecord]]) -> dict[str, str]:
+    """The folder of answers in bulk, if the pipeline has them and the model was asked."""
+    found = outputs.get("GraphBulkInferrer")
+    return {"answers": found["inference"].uri} if found and found["inference"].properties.get("blessed") else {}
 
 
 def _search(outputs: Mapping[str, Mapping[str, ArtifactRecord]]) -> tuple[str, str]:

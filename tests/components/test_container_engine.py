@@ -23,6 +23,12 @@ def test_tables_in_a_folder_are_only_read():
     assert changed == {"push_destination": "/serving", "tables_dir": "/tables"}
 
 
+def test_all_spans_of_the_tables_are_mounted():
+    changed, _, read = local_folders({"tables_dir": "/tables/{SPAN}"})
+
+    assert (changed, read) == ({"tables_dir": "/tables/{SPAN}"}, [Path("/tables")])
+
+
 def test_places_on_object_stores_are_refused():
     with pytest.raises(ValueError, match=r"`tables_dir` must be a folder with --container.*got 'gs://bucket/tables'"):
         local_folders({"tables_dir": "gs://bucket/tables"})

@@ -12,13 +12,16 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 from tfx.types import standard_artifacts
 
 from tfx_gnn.graph.schema import schema_io as graph_schema
 from tfx_gnn.records import examples_folder
+from tfx_gnn.serving.model_interface import read_served_task
 from tfx_gnn_pipelines.assembly import COMPONENTS
+from tfx_gnn_pipelines.bulk_inference import BulkInferenceOptions
 from tfx_gnn_pipelines.compilation import compile_pipeline, write_pipeline
 from tfx_gnn_pipelines.compiled_pipeline import read_compiled, run_parameters
 from tfx_gnn_pipelines.custom_job import CustomJob
@@ -401,3 +404,40 @@ def test_the_trainer_trains_as_a_custom_job_of_two_replicas(
     assert "serving_default" in loaded.signatures
     logs = [path.read_text() for path in sorted(Path(trainer.log).parent.glob("custom_job_1_*.log"))]
     assert [" as chief 0 reads" in logs[0], " as worker 0 reads" in logs[1]] == [True, True]
+
+
+def test_every_paper_is_answered_as_the_model_serves_it(
+    finished_tasks, remote_config, tasks_folder, this_process, serve
+):
+    config = dataclasses.replace(
+        remote_config,
+        runtime_parameters=("GraphTrainer.training_seed",),
+        graph_bulk_inferrer=BulkInferenceOptions(num_shards=1, outputs=("predictions", "embeddings")),
+    )
+    path = tasks_folder / "bulk.json"
+    job = compile_pipeline(config, service=Service.VERTEX, image="registry/image:tag")
+    # The answers do not wait for the push.
+    del job["pipelineSpec"]["root"]["dag"]["tasks"]["GraphPusher"]
+    write_pipeline(job, str(path))
+    pipeline = read_compiled(str(path))
+
+    results = run_compiled(
+        pipeline,
+        service=Service.VERTEX,
+        folder=str(tasks_folder / "run"),
+        parameters=run_parameters(pipeline, {"num_epochs": "7"}),
+        engine=this_process,
+    )
+
+    served_task = read_served_task(str(finished_tasks["GraphTrainer"].uris["model"] / "Format-Serving"))
+    done = {result.task: result for result in results if result.state == "done"}
+    assert sorted(done) == ["GraphBulkInferrer", "InferenceExampleGen"]
+    inference = done["GraphBulkInferrer"].artifacts["inference"]
+    assert (inference["metadata"]["blessed"], inference["metadata"]["num_rows"]) == (1.0, float(len(PAPERS)))
+    rows = pq.read_table(Path(inference["uri"]) / "Split-all" / "predictions-00000-of-00001.parquet").to_pylist()
+    assert sorted(row["id"] for row in rows) == sorted(PAPERS)
+    examples = done["InferenceExampleGen"].artifacts["examples"]["uri"]
+    served = serve(list(examples_folder.read_split(examples, "all").as_numpy_iterator()))
+    assert [row["label"].encode() for row in rows] == served["label"].tolist()
+    assert [row["score"] for row in rows] == pytest.approx(served["score"].tolist(), abs=1e-6)
+    assert {len(row["embedding"]) for row in rows} == {served_task.embedding_dimensions["embedding"]}

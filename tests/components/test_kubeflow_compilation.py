@@ -18,6 +18,7 @@ from tfx_gnn.io import options_json
 from tfx_gnn.models import tasks
 from tfx_gnn.training.options import CheckpointOptions
 from tfx_gnn_pipelines.assembly import COMPONENTS, build_components
+from tfx_gnn_pipelines.bulk_inference import BulkInferenceOptions
 from tfx_gnn_pipelines.compilation import compile_pipeline, compile_to
 from tfx_gnn_pipelines.container import Contract
 from tfx_gnn_pipelines.emulator.driver import is_triggered
@@ -169,9 +170,25 @@ def test_latest_blessed_model_is_resolved_in_every_run_at_the_destination_of_tha
     assert blessed == {"producerTask": "LatestBlessedModelResolver", "outputArtifactKey": "blessed_model"}
 
 
+def test_newest_span_is_found_in_every_run(remote_config):
+    config = dataclasses.replace(remote_config, tables_dir="gs://bucket/{DATE}", tables_fingerprint="spans")
+
+    def example_gen(**changes):
+        compiled = compile_pipeline(
+            dataclasses.replace(config, **changes), service=Service.KUBEFLOW, image="registry/image:tag"
+        )
+        return compiled["pipelineSpec"]["root"]["dag"]["tasks"]["SubgraphExampleGen"]
+
+    task = example_gen()
+    assert not task["cachingOptions"].get("enableCache", False)
+    assert task["inputs"]["parameters"]["span"] == {"componentInputParameter": "span"}
+    assert example_gen(span="2026-01-31")["cachingOptions"] == {"enableCache": True}
+
+
 def test_what_changes_from_run_to_run_is_open_with_the_configs_values(spec, compiled_job):
     values = {
         "tables_dir": "package://tiny_project/tables",
+        "span": "",
         "push_destination": "gs://bucket/serving",
         "num_epochs": 8,
         "batch_size": 5,
@@ -192,6 +209,7 @@ def test_what_changes_from_run_to_run_is_open_with_the_configs_values(spec, comp
     }
     assert sources == {
         "SubgraphExampleGen.tables_dir": "tables_dir",
+        "SubgraphExampleGen.span": "span",
         "SubgraphExampleGen.tables_fingerprint": "tables_version",
         "GraphTrainer.num_epochs": "num_epochs",
         "GraphTrainer.training_seed": "graph_trainer_training_seed",
@@ -229,6 +247,19 @@ def test_model_is_pushed_only_if_both_verdicts_are_good(spec):
 
     assert [pushes(*verdicts) for verdicts in ((1, 1), (1, 0), (0, 1), (0, 0))] == [True, False, False, False]
     assert [task for task in COMPONENTS if spec.root.dag.tasks[task].trigger_policy.condition] == ["GraphPusher"]
+
+
+def test_answers_in_bulk_are_only_of_a_blessed_model_and_read_the_tables_of_the_run(remote_config):
+    config = dataclasses.replace(remote_config, graph_bulk_inferrer=BulkInferenceOptions())
+
+    job = compile_pipeline(config, service=Service.KUBEFLOW, image="registry/image:tag")
+
+    tasks_of_spec = job["pipelineSpec"]["root"]["dag"]["tasks"]
+    asked, inferrer = tasks_of_spec["InferenceExampleGen"], tasks_of_spec["GraphBulkInferrer"]
+    assert inferrer["triggerPolicy"] == tasks_of_spec["GraphPusher"]["triggerPolicy"]
+    assert asked["dependentTasks"] == ["GraphEvaluator"]
+    assert asked["inputs"]["parameters"]["tables_dir"] == {"componentInputParameter": "tables_dir"}
+    assert asked["inputs"]["parameters"]["tables_fingerprint"] == {"componentInputParameter": "tables_version"}
 
 
 def test_remote_data_is_not_read_to_compile(remote_config):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from typing import ClassVar
 
 import pytest
@@ -14,7 +15,7 @@ import tfx_gnn
 from tfx_gnn.components import SubgraphExampleGen, SubgraphExampleGenOptions, parameters
 from tfx_gnn.components.subgraph_example_gen.executor import Executor
 from tfx_gnn.models import GraphRegression, LinkPrediction, MultiTask, NodeClassification, Task
-from tfx_gnn.sampling import SamplingPlan
+from tfx_gnn.sampling import SamplingPlan, SplitPlan
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -189,7 +190,8 @@ def tables_dir(tmp_path):
 
 
 def _example_gen(tables_dir, **arguments):
-    options = SubgraphExampleGenOptions(plan=SamplingPlan(seed_node_set="n"))
+    plan = SamplingPlan(seed_node_set="n", splits=SplitPlan(allows_empty_splits=True))
+    options = SubgraphExampleGenOptions(plan=plan)
     return SubgraphExampleGen(tables_dir=tables_dir, options=options, **arguments)
 
 
@@ -201,6 +203,32 @@ def test_tables_that_changed_after_the_pipeline_was_built_are_refused(tables_dir
 
     with pytest.raises(ValueError, match="`tables_dir` must hold the tables that the pipeline was built with"):
         Executor().Do({}, {"examples": [examples]}, component.exec_properties)
+
+
+def test_examples_are_of_the_newest_span_when_the_component_runs(tables_dir, tmp_path, tmp_path_factory):
+    spans = tmp_path_factory.mktemp("spans")
+    shutil.copytree(tables_dir, spans / "2026-01-30")
+    component = _example_gen(f"{spans}/{{DATE}}", tables_fingerprint="spans")
+    shutil.copytree(tables_dir, spans / "2026-01-31")
+    examples = standard_artifacts.Examples()
+    examples.uri = str(tmp_path / "examples")
+
+    Executor().Do({}, {"examples": [examples]}, component.exec_properties)
+
+    assert (examples.span, examples.get_string_custom_property("span_name")) == (20484, "2026-01-31")
+
+
+def test_hash_of_the_tables_is_that_of_their_span(tables_dir, tmp_path_factory):
+    spans = tmp_path_factory.mktemp("spans")
+    shutil.copytree(tables_dir, spans / "1")
+    pattern = f"{spans}/{{SPAN}}"
+
+    component = _example_gen(pattern)
+
+    same = _example_gen(tables_dir).exec_properties["tables_fingerprint"]
+    assert component.exec_properties["tables_fingerprint"] == same
+    with pytest.raises(ValueError, match=r"`span` must be a span of .*which has 1; got '2'"):
+        _example_gen(pattern, span="2")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from tfx_gnn.cli import app
 from tfx_gnn.records.examples_folder import write_split_shard
 from tfx_gnn.training.data.input_pipeline import EpochInput
 from tfx_gnn.training.loop.summary import TrainingSummary, write_training_summary
+from tfx_gnn_pipelines.bulk_inference import BulkInferenceOptions
 from tfx_gnn_pipelines.lineage import record_peak_memory
 from tfx_gnn_pipelines.planning.earlier_runs import find_measured_runs, read_actual_steps
 from tfx_gnn_pipelines.planning.machines import this_machine
@@ -97,8 +98,8 @@ def make_run(tmp_path, run_database, parameters):
     """Writes a run into the root; `changes` are parameters by component, `times` when components ran."""
     database = run_database(tmp_path)
 
-    def make(name="first", *, changes=(), state="complete", times=STARTS, peaks=True, stopped_early=False):
-        for component, options in parameters.items():
+    def make(name="first", *, changes=(), state="complete", times=STARTS, peaks=True, stopped_early=False, more=()):
+        for component, options in {**parameters, **{name: {} for name in more}}.items():
             folders = {
                 output: tmp_path / "artifacts" / component / output / name
                 for output in OUTPUTS.get(component, ("output",))
@@ -265,6 +266,21 @@ def test_a_plan_after_a_run_tries_nothing_and_names_the_run(config, make_run):
     assert plan.total_seconds.value == pytest.approx(130)
     assert plan.training.num_steps.value == EPOCHS * STEPS_AN_EPOCH
     assert "Imports before the first step" in plan.notes[0]
+
+
+def test_a_run_with_optional_steps_measures_the_others(config, make_run):
+    optional = {
+        "LatestBlessedModelResolver": (130, 131),
+        "InferenceExampleGen": (131, 140),
+        "GraphBulkInferrer": (140, 150),
+    }
+    make_run(more=tuple(optional), times={**STARTS, **optional})
+    config = dataclasses.replace(config, graph_bulk_inferrer=BulkInferenceOptions())
+
+    plan = plan_pipeline(config, seconds=1.0)
+
+    assert {step.step for step in plan.steps} == set(STARTS)
+    assert "GraphBulkInferrer is not planned" in plan.notes[-1]
 
 
 def test_the_command_plans_from_a_run_in_its_root(make_run, tmp_path):

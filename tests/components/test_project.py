@@ -3,13 +3,15 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+from tfx_gnn.io import options_json
 from tfx_gnn.models import GraphClassification, NodeClassification, NodeRegression
-from tfx_gnn.sampling import GraphLevelExamples, SplitPlan
+from tfx_gnn.sampling import GraphLevelExamples, Hop, SamplingPlan, SplitPlan
 from tfx_gnn_pipelines.assembly import build_components, component_ids
 from tfx_gnn_pipelines.config import step_names
 from tfx_gnn_pipelines.option_changes import with_dotted
@@ -324,6 +326,84 @@ def test_latest_blessed_model_is_found_and_wired_into_the_evaluator(task, tmp_pa
     assert resolver.exec_properties["push_destination"] == config.push_destination
     assert resolver.exec_properties["latest_version"] == "0"
     assert components["GraphEvaluator"].inputs["blessed_model"] is resolver.outputs["blessed_model"]
+
+
+def test_data_are_compared_with_those_of_the_latest_blessed_model_on_request(task, tmp_path):
+    asked = ["graph_example_validator.compares_with_latest_blessed=true"]
+    config = configured(task, read_given("", [*asked, "latest_blessed_model_resolver={}"]), tmp_path)
+
+    components = {component.id: component for component in build_components(config)}
+
+    resolver, validator = components["LatestBlessedModelResolver"], components["GraphExampleValidator"]
+    assert validator.inputs["blessed_model"] is resolver.outputs["blessed_model"]
+    assert components["GraphPusher"].inputs["statistics"] is validator.outputs["statistics"]
+    with pytest.raises(ValueError, match="`blessed_model` must be given with `compares_with_latest_blessed`"):
+        build_components(configured(task, read_given("", asked), tmp_path))
+
+
+def test_run_reads_the_span_that_is_the_newest_when_it_starts(task, tmp_path):
+    for span in ("1", "2"):
+        shutil.copytree(task.tables_dir, tmp_path / "data" / span)
+    pattern = str(tmp_path / "data" / "{SPAN}")
+    given = {"tables_dir": pattern}
+
+    config = configured(task, given, tmp_path)
+
+    assert (config.tables_dir, config.tables_pattern, config.span) == (str(tmp_path / "data" / "2"), pattern, "2")
+    parameters = build_components(config)[0].exec_properties
+    assert (parameters["tables_dir"], parameters["span"]) == (pattern, "2")
+    named = configured(task, with_dotted(given, read_given("", ["span=1"])), tmp_path)
+    assert (named.tables_dir, named.span) == (str(tmp_path / "data" / "1"), "1")
+    # Copies of the same tables are another span, though.
+    assert parameters["tables_fingerprint"] == build_components(named)[0].exec_properties["tables_fingerprint"]
+
+
+def test_compiled_pipeline_leaves_the_span_to_each_run(task, tmp_path):
+    def remote(**given):
+        project = with_options(Project(task=task, folder=str(tmp_path)), {"root": "gs://bucket/root", **given})
+        return project.configure(is_remote=True)
+
+    config = remote(tables_dir="gs://bucket/{SPAN}", span=3)
+
+    assert (config.tables_dir, config.tables_pattern, config.span) == ("gs://bucket/{SPAN}", "", "3")
+    assert config.tables_fingerprint.startswith("compiled ")
+    with pytest.raises(ValueError, match=r"`tables_dir` must have placeholders among .*got \{WEEK\}"):
+        remote(tables_dir="gs://bucket/{WEEK}")
+    with pytest.raises(ValueError, match=r"`span` must be left out, unless .*; got '3' for 'gs://bucket/tables'"):
+        remote(tables_dir="gs://bucket/tables", span=3)
+
+
+def test_answers_in_bulk_are_of_every_node_and_only_by_a_blessed_model(task, tmp_path):
+    given = "graph_bulk_inferrer={outputs: [predictions, embeddings], num_shards: 5}"
+    config = configured(task, read_given("", [given]), tmp_path)
+
+    assert configured(task, {}, tmp_path).graph_bulk_inferrer is None
+    assert component_ids(config)[-3:] == ("GraphPusher", "InferenceExampleGen", "GraphBulkInferrer")
+    components = {component.id: component for component in build_components(config)}
+    assert tuple(components) == component_ids(config)
+    asked, inferrer = components["InferenceExampleGen"], components["GraphBulkInferrer"]
+    plan = options_json.from_json(asked.exec_properties["plan"], SamplingPlan)
+    assert (plan.label_features, plan.splits.names, plan.hops) == ((), ("all",), config.subgraph_example_gen.plan.hops)
+    assert asked.exec_properties["num_shards"] == 5
+    assert asked.upstream_nodes == {components["GraphEvaluator"]}
+    assert {name: channel.producer_component_id for name, channel in inferrer.inputs.items()} == {
+        "examples": "InferenceExampleGen",
+        "model": "GraphTrainer",
+        "blessing": "GraphEvaluator",
+        "infra_blessing": "GraphSkewValidator",
+    }
+    assert inferrer.exec_properties["outputs"] == '["predictions", "embeddings"]'
+
+
+def test_answers_in_bulk_of_pairs_need_a_table(task, tmp_path):
+    plan = SamplingPlan(seed_edge_set="cites", hops=(Hop(edge_set="cites", fan_out=2, inputs=("source",)),))
+    links = dataclasses.replace(task, plan=plan)
+
+    with pytest.raises(ValueError, match=r"`ids` must name a table of the seeds .* an option of graph_bulk_inferrer"):
+        configured(links, read_given("", ["graph_bulk_inferrer={}"]), tmp_path)
+
+    config = configured(links, read_given("", ["graph_bulk_inferrer.ids=pairs.csv"]), tmp_path)
+    assert config.inference_example_gen.plan.seed_table.filename == "pairs.csv"
 
 
 @pytest.mark.parametrize(

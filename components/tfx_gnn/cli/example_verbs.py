@@ -33,7 +33,12 @@ _ROWS = "Rows of the tables"
 @flags_of_options(TableAccess, into="access", panel=arguments.TABLES_PANEL)
 def sample(
     *,
-    tables_dir: Annotated[str, arguments.folder("Folder with `graph_schema.pbtxt` and the tables that it names.")],
+    tables_dir: Annotated[
+        str,
+        arguments.folder(
+            "Folder with `graph_schema.pbtxt` and the tables that it names, or a pattern such as data/{SPAN}."
+        ),
+    ],
     examples_dir: Annotated[str, arguments.folder("Where to write the graph tf.Examples, by split.")],
     plan: Annotated[
         str,
@@ -80,6 +85,10 @@ def sample(
             metavar="FILE",
         ),
     ] = "",
+    span: Annotated[
+        str,
+        typer.Option(help="Number or date of the tables' span, of a pattern.", show_default="the newest"),
+    ] = "",
     options: dict[str, Any],
     rules: RowRules,
     access: TableAccess,
@@ -89,6 +98,7 @@ def sample(
     from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples
     from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
     from tfx_gnn.sampling.plan.inference_plan import plan_for_inference
+    from tfx_gnn.tables.spans import find_span
 
     if (every_node and ids) or ((every_node or ids) and not plan):
         raise ValueError(
@@ -101,6 +111,7 @@ def sample(
             f"{options['num_partitions']} and {beam_args or []}. Add --execution beam, or leave them out."
         )
     arguments.check_row_rules(rules)
+    found = find_span(tables_dir, span)
     made_plan = None
     if plan:
         of_spec = {
@@ -108,7 +119,7 @@ def sample(
             "seed_edge_set": seed_edge_set,
             "column": split_column,
         }
-        made_plan = _load_plan(plan, tables_dir, access, of_spec)
+        made_plan = _load_plan(plan, found.folder, access, of_spec)
         if every_node or ids:
             made_plan = plan_for_inference(made_plan, ids=ids)
         if allows_empty_splits:
@@ -121,7 +132,11 @@ def sample(
         plan=made_plan, graph_level_examples=graphs, rules=rules, access=access, **options
     )
     report = generate_subgraph_examples(
-        tables_dir=tables_dir, examples_dir=examples_dir, options=whole, beam_args=tuple(beam_args or ())
+        tables_dir=tables_dir,
+        span=found.name,
+        examples_dir=examples_dir,
+        options=whole,
+        beam_args=tuple(beam_args or ()),
     )
     _show_report(report)
     arguments.say_written(examples=examples_dir)
@@ -235,7 +250,10 @@ def schema(
 
 
 @flags_of_options(
-    GraphExampleValidatorOptions, names={"edge_time_features": "--edge-time"}, comma_separated=("split_order",)
+    GraphExampleValidatorOptions,
+    leave_out=("compares_with_latest_blessed",),
+    names={"edge_time_features": "--edge-time"},
+    comma_separated=("split_order",),
 )
 def validate(
     *,

@@ -207,12 +207,18 @@ def infer(
             metavar="FOLDER",
         ),
     ] = "",
+    infra_blessing_dir: Annotated[
+        str,
+        typer.Option(
+            help="Blessing from `skew`; if not given, none is required.", show_default=False, metavar="FOLDER"
+        ),
+    ] = "",
     options: GraphBulkInferrerOptions,
     beam_args: arguments.BeamArgs = None,
 ) -> None:
     """Write what a model answers to every example, as Parquet, CSV or TFRecord with the original ids.
 
-    An interrupted run goes on where it stopped. `sample --every-node` makes examples of all nodes. Exits with 1 if the
+    An interrupted run goes on where it stopped. `sample --every-node` makes examples of all nodes. Exits with 1 if a
     blessing is withheld.
     """
     from tfx_gnn.components.graph_bulk_inferrer.stage import infer_in_bulk
@@ -222,12 +228,13 @@ def infer(
         model_dir=model_dir,
         inference_dir=inference_dir,
         blessing_dir=blessing_dir,
+        infra_blessing_dir=infra_blessing_dir,
         options=options,
         beam_args=tuple(beam_args or ()),
     )
     for split, number in found.num_examples.items():
-        refused = found.num_refused[split]
-        more = f", {refused:,} refused" if refused else ""
+        refused, without = found.num_refused[split], found.num_without_pairs[split]
+        more = (f", {refused:,} refused" if refused else "") + (f", {without:,} without pairs" if without else "")
         arguments.console.print(
             f"split '{split}': {number:,} examples{more}, {found.num_rows[split]:,} rows", markup=False, highlight=False
         )

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
 import typer
 
 from tfx_gnn.cli import arguments
-from tfx_gnn.io.option_groups import choices_of, from_flat, option_paths
+from tfx_gnn.io.option_groups import choices_of, choices_of_items, from_flat, option_paths
 from tfx_gnn.io.option_schema import attribute_texts
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
@@ -139,7 +139,10 @@ def _flag(option: _Option, flag: str, *, panel: str | None, is_joined: bool) -> 
         more.update(metavar="JSON")
     elif _is_a(origin, Sequence):
         flag = flag or _singular(own_name)
-        annotation, read = list[items[0]] | None, functools.partial(_list_or_default, default)  # type: ignore[valid-type]
+        of_items = choices_of_items(kind)
+        item = _choices(name, of_items) if of_items else items[0]
+        annotation = list[item] | None  # type: ignore[valid-type]
+        read = functools.partial(_list_or_default, default)
         more.update(help=f"{more['help']} Repeat for several.", show_default=", ".join(map(str, default)) or False)
         default = None
     elif origin in (typing.Union, types.UnionType) and any(_is_a(get_origin(item), Mapping) for item in items):
@@ -176,7 +179,7 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def _list_or_default(default: tuple[Any, ...], values: Sequence[Any] | None) -> tuple[Any, ...]:
-    return tuple(values or default)
+    return tuple(value.value if isinstance(value, enum.Enum) else value for value in values or default)
 
 
 def _singular(flag: str) -> str:

@@ -20,6 +20,13 @@ def serve(
         str,
         arguments.folder("A push destination, whose new versions take over when they appear; or a single model."),
     ],
+    graph_index_dir: Annotated[
+        str,
+        arguments.folder(
+            "A graph index, the output of `index`: requests may then name nodes by their ids, and their subgraphs are "
+            "sampled by the plan of the training."
+        ),
+    ] = "",
     options: ServerOptions,
 ) -> None:
     """Serve a model over HTTP, in the protocols of KServe (Open Inference) and TensorFlow Serving.
@@ -32,6 +39,7 @@ def serve(
     serve_model(
         model_dir,
         options=options,
+        graph_index_dir=graph_index_dir,
         started=lambda url: typer.echo(f"serving model '{options.model_name}' at {url}; see {url}/docs"),
     )
     # All requests are answered. The interpreter would now wait for the thread that loads a version, to the end of the

@@ -12,10 +12,14 @@ from collections.abc import Mapping, Sequence
 
 from tfx.types import artifact, artifact_utils
 
+from tfx_gnn.tables.spans import TablesSpan
+
 PAYLOAD_FORMAT_PROPERTY = "payload_format"
 """Custom property of Examples that tells stock components how to parse a record."""
 FILE_FORMAT_PROPERTY = "file_format"
 """Custom property of Examples that tells stock components how to open a file."""
+SPAN_NAME_PROPERTY = "span_name"
+"""Custom property of Examples with the number or the date of their span."""
 BLESSED_PROPERTY = "blessed"
 """Custom property that holds the verdict."""
 
@@ -95,6 +99,14 @@ def describe_examples(examples: artifact.Artifact, splits: Sequence[str]) -> Non
     examples.split_names = artifact_utils.encode_split_names(list(splits))
     examples.set_string_custom_property(PAYLOAD_FORMAT_PROPERTY, "FORMAT_TF_EXAMPLE")
     examples.set_string_custom_property(FILE_FORMAT_PROPERTY, "tfrecords_gzip")
+
+
+def describe_span(examples: artifact.Artifact, found: TablesSpan) -> None:
+    """Marks an Examples artifact with the span and the version of its tables, as TFX's ExampleGen does."""
+    examples.span = found.span
+    examples.set_string_custom_property(SPAN_NAME_PROPERTY, found.name)
+    if found.version is not None:
+        examples.version = found.version
 
 
 def sort_by_span(examples: Sequence[artifact.Artifact]) -> list[artifact.Artifact]:

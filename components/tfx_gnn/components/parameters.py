@@ -21,6 +21,7 @@ from tfx_gnn.io.fingerprint import fingerprint_files
 from tfx_gnn.io.option_groups import flat_options, flat_values, from_flat
 from tfx_gnn.io.package_paths import resolve_package_path
 from tfx_gnn.io.user_code import fingerprint_function
+from tfx_gnn.tables.spans import find_span
 
 LIBRARY_VERSION = "library_version"
 """Parameter of every component: a new version of this library invalidates cached results."""
@@ -28,6 +29,8 @@ CODE_FINGERPRINT = "code_fingerprint"
 """Parameter of components that run the user's code: edited code invalidates cached results."""
 TABLES_FINGERPRINT = "tables_fingerprint"
 """Parameter of components that read tables: edited tables invalidate cached results."""
+SPAN = "span"
+"""Parameter of components that read tables of their own: the span, if the tables folder is a pattern."""
 
 _CONTENTS = "contents:"
 """Begins a `TABLES_FINGERPRINT` with which the executor can compare the tables."""
@@ -143,8 +146,14 @@ def fingerprint_tables(*files: Iterable[str], runtime_parameters: Mapping[str, R
     return f"{'' if 'tables_dir' in (runtime_parameters or {}) else _CONTENTS}{hashes}"
 
 
+def tables_folder_now(tables_dir: str, span: str = "") -> str:
+    """Returns the folder of the tables while a pipeline is built; of a pattern, the folder of the span."""
+    folder = resolve_package_path(tables_dir)
+    return find_span(folder, span).folder
+
+
 def tables_folder(exec_properties: Mapping[str, Any]) -> str:
-    """Returns the folder of the tables of a run; one inside of a package is where the package is installed here."""
+    """Returns the folder of the tables of a run, or its pattern; one inside of a package is where that is installed."""
     return resolve_package_path(exec_properties["tables_dir"])
 
 

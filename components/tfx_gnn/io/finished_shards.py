@@ -43,11 +43,11 @@ class FinishedShards:
         noted = {}
         for name in sorted(tf.io.gfile.listdir(self._folder)):
             if name.endswith(".json"):
-                with tf.io.gfile.GFile(os.path.join(self._folder, name), "r") as file:
-                    text = file.read()
+                with tf.io.gfile.GFile(os.path.join(self._folder, name), "rb") as file:
+                    content = file.read()
                 try:
-                    plain = json.loads(text)
-                except json.JSONDecodeError:
+                    plain = json.loads(content)
+                except ValueError:  # no JSON, or no text at all
                     continue
                 noted[plain["split"], plain["shard"]] = plain[_DETAILS]
         return noted

@@ -49,13 +49,27 @@ def choices_of(field: dataclasses.Field[Any], kind: Any) -> tuple[str, ...]:
     return typing.get_args(kind) if typing.get_origin(kind) is Literal else tuple(field.metadata.get(_CHOICES, ()))
 
 
+def choices_of_items(kind: Any) -> tuple[str, ...]:
+    """Returns the texts that an option of this type, a list, may hold; empty if it is none, or has no choices."""
+    item = next(iter(typing.get_args(kind)), None) if typing.get_origin(kind) is tuple else None
+    return typing.get_args(item) if typing.get_origin(item) is Literal else ()
+
+
 def check_choices(options: object, *, place: str = "") -> None:
-    """Refuses a value that is not one of its option's choices; call it in `__post_init__`.
+    """Refuses a value that is not one of its option's choices, or a list of some, each once; for `__post_init__`.
 
     `place` tells which of several objects it is, as in " in `negatives`".
     """
     for field, kind in _fields(type(options)):
         choices, value = choices_of(field, kind), getattr(options, field.name)
+        of_items = choices_of_items(kind)
+        unknown = [item for item in value if item not in of_items] if of_items else []
+        if unknown or (of_items and len(set(value)) != len(value)):
+            alike = did_you_mean(unknown[0], of_items, otherwise="Correct the names.") if unknown else ""
+            raise ValueError(
+                f"`{_flat_name(field)}` must name some of {list(of_items)}, each once; got {list(value)}{place}. "
+                f"{alike or 'Remove the repetition.'}"
+            )
         if choices and value not in choices:
             raise ValueError(
                 f"`{_flat_name(field)}` must be one of {list(choices)}; got {value!r}{place}. "

@@ -70,6 +70,8 @@ def _structure_text_or_numbers(value: Any, _: Any) -> str | dict[str, float]:
 
 
 _CONVERTER = cattrs.Converter(detailed_validation=False)
+# Checked before; YAML has a number where a text of digits is meant.
+_CONVERTER.register_structure_hook_func(lambda kind: kind == (int | str), lambda value, _: value)
 _CONVERTER.register_structure_hook_func(_has_integer_keys, _structure_integer_keys)
 _CONVERTER.register_structure_hook_func(_names_its_kind, _structure_by_kind)
 _CONVERTER.register_unstructure_hook_func(_names_its_kind, _unstructure_by_kind)

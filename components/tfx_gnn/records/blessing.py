@@ -20,6 +20,8 @@ BLESSED_FILE = "BLESSED"
 NOT_BLESSED_FILE = "NOT_BLESSED"
 REASONS_FILE = "reasons.json"
 LATEST_BLESSED_MODEL_FILE = "latest_blessed_model.json"
+TRAINING_STATISTICS_FOLDER = "assets.extra/training_statistics"
+"""Folder in a pushed SavedModel with statistics of the data that it was trained on, if they are pushed with it."""
 """File beside a copy of the latest blessed model, or without one if there is none yet."""
 INFRA_PREFIX = "INFRA_"
 """Prefix of the names of the two files in an InfraBlessing."""
@@ -100,6 +102,20 @@ def check_blessing_subject(folder: str, subject: BlessingSubject, *, argument: s
             f"`{argument}` must be about the {subject.kind} at hand; got a verdict about {_OTHERS[subject.kind]} in "
             f"{folder!r}. Run {_MAKERS[subject.kind]} on the {subject.kind}, and name the blessing it makes."
         )
+
+
+def model_objections(*, blessing_dir: str, infra_blessing_dir: str, model_fingerprint: str) -> list[str]:
+    """Returns the reasons of all withheld blessings of a model; checks that each is about this model.
+
+    Either folder may be empty, if that blessing is not required.
+    """
+    subject = BlessingSubject(kind="model", fingerprint=model_fingerprint)
+    folders = {"blessing_dir": (blessing_dir, ""), "infra_blessing_dir": (infra_blessing_dir, INFRA_PREFIX)}
+    given = {argument: place for argument, place in folders.items() if place[0]}
+    for argument, (folder, _) in given.items():
+        check_blessing_subject(folder, subject, argument=argument)
+    withheld = [folder for folder, prefix in given.values() if not is_blessed(folder, prefix=prefix)]
+    return [reason for folder in withheld for reason in read_reasons(folder)]
 
 
 def _read(folder: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@ from tfx_gnn.sampling.beam.index.build import build_index as build_index
 from tfx_gnn.sampling.beam.sampling_pipeline import sample_with_beam as sample_with_beam
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler as InMemorySampler
 from tfx_gnn.sampling.engine.seeds import Seeds as Seeds
+from tfx_gnn.sampling.examples.record_sampler import RecordSampler as RecordSampler
 from tfx_gnn.sampling.examples.seed_selection import make_seeds as make_seeds
 from tfx_gnn.sampling.examples.subgraph_examples import subgraph_dataset as subgraph_dataset
 from tfx_gnn.sampling.index.graph_index import GraphIndex as GraphIndex
@@ -23,6 +24,8 @@ from tfx_gnn.sampling.plan.plan import SamplingPlan as SamplingPlan
 from tfx_gnn.sampling.plan.plan import SeedTable as SeedTable
 from tfx_gnn.sampling.plan.plan import Temporal as Temporal
 from tfx_gnn.sampling.plan.plan import reached_node_sets as reached_node_sets
+from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan as RecordedPlan
+from tfx_gnn.sampling.plan.recorded_plan import read_recorded_plan as read_recorded_plan
 from tfx_gnn.sampling.plan.sampling_spec import plan_from_sampling_spec as plan_from_sampling_spec
 from tfx_gnn.sampling.plan.sampling_spec import read_sampling_spec as read_sampling_spec
 from tfx_gnn.sampling.plan.split_plan import SplitPlan as SplitPlan

@@ -13,6 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfx_gnn.io import file_names
 from tfx_gnn.io.text_files import read_json
 
 SERVING_SIGNATURE = "serving_default"
@@ -116,8 +117,11 @@ MODEL_ARTIFACT_FOLDER = "Format-Serving"
 SERVED_TASK_FILE = "assets.extra/served_task.json"
 """File next to `saved_model.pb` that says what the model predicts: a `ServedTask`."""
 
-REQUEST_SCHEMA_FILE = "assets.extra/graph_schema.pbtxt"
+REQUEST_SCHEMA_FILE = f"assets.extra/{file_names.GRAPH_SCHEMA_FILE}"
 """File next to `saved_model.pb` with the schema of the graphs in requests, without labels."""
+
+SAMPLING_PLAN_FILE = f"assets.extra/{file_names.SAMPLING_PLAN_FILE}"
+"""File next to `saved_model.pb` with the plan of the training's examples; absent if no plan sampled them."""
 
 TRAINING_OUTPUT_PREFIX = "output/"
 """Prefix of the model's outputs in the training reference, whose other outputs are the keys of the graph."""

@@ -59,7 +59,7 @@ def write_warmup_requests(saved_model_dir: str, records: Sequence[bytes]) -> int
         raise ValueError("`records` must hold at least one example; got none. Take some from an examples folder.")
     requests = [
         (name, [records[position % len(records)] for position in range(batch_size)])
-        for name in _signatures_of_examples(saved_model_dir)
+        for name in signatures_of_examples(saved_model_dir)
         for batch_size in BATCH_SIZES
     ]
     path = os.path.join(saved_model_dir, WARMUP_FILE)
@@ -103,7 +103,8 @@ def read_warmup_requests(saved_model_dir: str) -> Iterator[tuple[str, dict[str, 
             yield (names[-1] if names else ""), inputs
 
 
-def _signatures_of_examples(saved_model_dir: str) -> list[str]:
+def signatures_of_examples(saved_model_dir: str) -> list[str]:
+    """Lists the signatures of a SavedModel whose only input is `examples`, by name, without loading the model."""
     with tf.io.gfile.GFile(os.path.join(saved_model_dir, tf.saved_model.SAVED_MODEL_FILENAME_PB), "rb") as file:
         (meta_graph,) = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs
     return sorted(name for name, found in meta_graph.signature_def.items() if list(found.inputs) == [_EXAMPLES_INPUT])

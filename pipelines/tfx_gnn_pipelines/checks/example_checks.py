@@ -76,6 +76,7 @@ def check_examples(config: PipelineConfig, folder: str, found: FindingsCollector
         # Rows of many graphs follow other rules, which the conversion below checks.
         _check_rows(config, found)
     examples_schema = _check_names(options, schema, found)
+    _check_asked(config, schema, found)
     _check_split_names(config, found)
     if examples_schema is None:
         return None
@@ -109,6 +110,7 @@ def check_heads(config: PipelineConfig, found: FindingsCollector) -> None:
             if not layout.bigquery and not is_uri(config.tables_dir):
                 next(read_unit(layout, list_units(layout)[0], _DROPPING), None)
     _check_names(options, schema, found)
+    _check_asked(config, schema, found)
     _check_split_names(config, found)
 
 
@@ -185,6 +187,17 @@ def _check_names(
     for problem in problems:
         found.add_error(_STEP, problem)
     return None if problems else make_subgraph_schema(schema, options.plan)
+
+
+def _check_asked(config: PipelineConfig, schema: GraphSchema, found: FindingsCollector) -> None:
+    """Checks the first rows of the table of ids that the model is asked about in bulk, if there is one."""
+    options = config.inference_example_gen
+    if options is None or options.plan is None or options.plan.seed_table is None:
+        return
+    with found.caught("GraphBulkInferrer", argument="ids"):
+        layout = seed_table_layout(config.tables_dir, options.plan, schema, access=options.access)
+        if not is_uri(config.tables_dir):
+            next(read_unit(layout, list_units(layout)[0], _DROPPING), None)
 
 
 def _check_split_names(config: PipelineConfig, found: FindingsCollector) -> None:

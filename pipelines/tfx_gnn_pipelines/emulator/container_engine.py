@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tfx_gnn.tables.spans import folder_of_spans
 from tfx_gnn_pipelines.emulator.launcher import TaskContainer, append
 from tfx_gnn_pipelines.services import LAUNCHER_FOLDERS
 
@@ -219,7 +220,7 @@ def local_folders(values: Mapping[str, object]) -> tuple[dict[str, str], list[Pa
                 f"`{name}` must not be below {_CLOSED} with --container, where images let only root in; got {value!r}. "
                 f"Add --parameter {name}=FOLDER with another folder."
             )
-        folders.append(Path(changed[name]))
+        folders.append(Path(folder_of_spans(changed[name])))
     return changed, written, read
 
 

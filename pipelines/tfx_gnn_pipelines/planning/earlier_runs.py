@@ -139,8 +139,10 @@ def _measured_run(
     counts = _num_examples(steps)
     if overlap or not counts or ("GraphTuner" in steps) != (config.graph_tuner is not None):
         return None
-    same = {name for name, step in steps.items() if _is_same(step, expected[name])}
-    usable = [step for step in ran if _can_be_used(step) and _decisive(step.component, steps) <= same]
+    # Optional steps that no plan has are no measurements.
+    same = {name for name, step in steps.items() if name in expected and _is_same(step, expected[name])}
+    planned = [step for step in ran if step.component in expected and _can_be_used(step)]
+    usable = [step for step in planned if _decisive(step.component, steps) <= same]
     training, record_bytes = None, 0.0
     if any(step.component == "GraphTrainer" for step in usable):
         training = _training(steps["GraphTrainer"], num_trained=counts[config.graph_trainer.train_split])

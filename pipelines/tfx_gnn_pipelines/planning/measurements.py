@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 
+from tfx_gnn_pipelines.bulk_inference import INFERENCE_EXAMPLE_GEN
 from tfx_gnn_pipelines.config import PipelineConfig
 
 READING = "reading tables"
@@ -26,6 +27,16 @@ UPSTREAM: Mapping[str, tuple[str, ...]] = {
 """All components in the order in which they run, and whose outputs decide what they work on."""
 STEPS = tuple(UPSTREAM)
 """Their ids; TFX, which knows them too, takes long to import."""
+
+
+def steps_without_plan(config: PipelineConfig) -> tuple[str, ...]:
+    """Lists the ids of the optional components of a pipeline whose costs are not planned."""
+    options = {
+        "LatestBlessedModelResolver": config.latest_blessed_model_resolver,
+        INFERENCE_EXAMPLE_GEN: config.inference_example_gen,
+        "GraphBulkInferrer": config.graph_bulk_inferrer,
+    }
+    return tuple(name for name, given in options.items() if given is not None)
 
 
 def examples_of_step(step: str, config: PipelineConfig, num_examples: Mapping[str, int]) -> int:

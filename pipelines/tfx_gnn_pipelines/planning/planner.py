@@ -29,6 +29,7 @@ from tfx_gnn_pipelines.planning.measurements import (
     StepMeasurement,
     TrainingMeasurement,
     examples_of_step,
+    steps_without_plan,
 )
 from tfx_gnn_pipelines.planning.pipeline_plan import START, PipelinePlan, StepPlan, TrainingPlan
 from tfx_gnn_pipelines.planning.quantities import (
@@ -82,7 +83,7 @@ def plan_pipeline(
     names = [step for step in STEPS if step != "GraphTuner" or config.graph_tuner is not None]
     machines = dict.fromkeys([START, *names], this_machine())
     if resources is not None:
-        check_components(resources, names)
+        check_components(resources, [*names, *steps_without_plan(config)])
         machines |= {name: machines_of(name, resources, prices) for name in names}
     _check_tables(config, machines[START].memory_bytes)
     runs = find_measured_runs(config) if uses_runs else []
@@ -408,4 +409,9 @@ def _notes(
         )
     if config.graph_tuner is not None and sample is not None:
         notes.append("GraphTuner is planned as trainings with the default hyperparameters, none of them pruned.")
+    if config.graph_bulk_inferrer is not None:
+        notes.append(
+            "GraphBulkInferrer is not planned: an example takes about as long as in GraphEvaluator, and as in "
+            "SubgraphExampleGen to be sampled."
+        )
     return notes

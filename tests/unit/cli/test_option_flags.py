@@ -36,6 +36,7 @@ class Options:
             in metres.
         tags: words.
         order: words in order.
+        sides: where it is.
         pairs: names of things.
         bounds: limits by name.
         weights: "" or numbers by name.
@@ -49,6 +50,7 @@ class Options:
     size: float = 1.5
     tags: tuple[str, ...] = ()
     order: tuple[str, ...] = ("a", "b")
+    sides: tuple[Literal["left", "right"], ...] = ("left",)
     pairs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     bounds: dict[str, Any] = dataclasses.field(default_factory=dict)
     weights: str | dict[str, float] = ""
@@ -92,6 +94,7 @@ def test_options_that_are_not_given_have_the_defaults_of_the_class(run):
 def test_every_kind_of_option_is_given(run):
     result, got = run(
         *("here", "--num", "4", "--name", "x", "--size", "2", "--tag", "one", "--tag", "two", "--order", "b,a"),
+        *("--side", "right", "--side", "left"),
         *("--pair", "k=v", "--pair", "a=b=c", "--bounds", '{"mrr": {"min": 0.3}}', "--weights", '{"a": 2}'),
         *("--share", "0.5", "--silently", "--pace", "slow", "--no-strict", "--font-style", "bold"),
     )
@@ -104,6 +107,7 @@ def test_every_kind_of_option_is_given(run):
             size=2.0,
             tags=("one", "two"),
             order=("b", "a"),
+            sides=("right", "left"),
             pairs={"k": "v", "a=b": "c"},
             bounds={"mrr": {"min": 0.3}},
             weights={"a": 2},
@@ -124,6 +128,7 @@ def test_every_kind_of_option_is_given(run):
         (("--weights", "{1}"), "`--weights` must be JSON"),
         (("--pace", "steady"), "'steady' is not one of 'fast', 'slow'"),
         (("--font-style", "bolt"), "'bolt' is not one of"),
+        (("--side", "top"), "'top' is not one of 'left', 'right'"),
         (("--hidden", "1"), "No such option"),
     ],
 )

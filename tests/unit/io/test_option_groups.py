@@ -72,6 +72,7 @@ def test_bare_value_in_place_of_a_group_is_refused():
 class Parcel:
     size: Literal["small", "large"] = "small"
     service: str = choice_option("post", ["post", "courier"], flat_name="parcel_service")
+    labels: tuple[Literal["fragile", "heavy"], ...] = ()
 
     def __post_init__(self) -> None:
         check_choices(self, place=" in a parcel")
@@ -89,10 +90,15 @@ class Parcel:
             r"`parcel_service` must be one of \['post', 'courier'\]; got 'ship' in a parcel\. Choose one of these\.",
         ),
         ({"size": ["small"]}, r"`size` must be one of .*; got \['small'\] in a parcel"),
+        (
+            {"labels": ("heavy", "fragil")},
+            r"`labels` must name some of \['fragile', 'heavy'\], each once; got \['heavy', 'fragil'\] in a parcel\.",
+        ),
+        ({"labels": ("heavy", "heavy")}, r"each once; got \['heavy', 'heavy'\] in a parcel\. Remove the repetition"),
     ],
 )
 def test_value_that_is_no_choice_is_refused(wrong, message):
-    Parcel(size="large", service="courier")
+    Parcel(size="large", service="courier", labels=("heavy", "fragile"))
 
     with pytest.raises(ValueError, match=message):
         Parcel(**wrong)

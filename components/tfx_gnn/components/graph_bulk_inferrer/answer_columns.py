@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfx_gnn.serving import model_interface as names
+from tfx_gnn.serving.prediction import as_text
 
 RECORD = "record"
 """Column with the position of a row's example in its file of the split, from 0."""
@@ -18,9 +19,10 @@ RANK = "rank"
 
 _IDENTITY = (RECORD, names.ID_OUTPUT, names.SOURCE_ID_OUTPUT, names.TARGET_ID_OUTPUT)
 _PREDICTIONS = (names.LABEL_OUTPUT, names.SCORE_OUTPUT, names.PREDICTION_OUTPUT)
+_SCORES = (names.PROBABILITIES_OUTPUT, names.LOGITS_OUTPUT)
 _OF_PAIRS = (names.SOURCE_ID_OUTPUT, names.TARGET_ID_OUTPUT)
 _EMBEDDINGS = (names.EMBEDDING_OUTPUT, names.SOURCE_EMBEDDING_OUTPUT, names.TARGET_EMBEDDING_OUTPUT)
-_ORDER = (*_IDENTITY, *_PREDICTIONS, RANK, names.PROBABILITIES_OUTPUT, *_EMBEDDINGS)
+_ORDER = (*_IDENTITY, *_PREDICTIONS, RANK, *_SCORES, *_EMBEDDINGS)
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -33,7 +35,7 @@ def answer_columns(records: npt.NDArray[np.int64], outputs: Arrays, *, with_scor
     Args:
         records: int64 array, shape [n]: positions of the examples in their file.
         outputs: outputs of the model, each of shape [n, ...]; those of the signature `embeddings`, too, if wanted.
-        with_scores: whether to add `probabilities`.
+        with_scores: whether to add `probabilities` and `logits`, in the order of the classes.
 
     Returns:
         The table: `record`, and `id`, `source_id` and `target_id` if they are known; strings as text.
@@ -41,7 +43,7 @@ def answer_columns(records: npt.NDArray[np.int64], outputs: Arrays, *, with_scor
     Raises:
         ValueError: if the model predicts neither classes, numbers nor links.
     """
-    is_wanted = {*_PREDICTIONS, *_EMBEDDINGS, *((names.PROBABILITIES_OUTPUT,) if with_scores else ())}
+    is_wanted = {*_PREDICTIONS, *_EMBEDDINGS, *(_SCORES if with_scores else ())}
     tasks = list(dict.fromkeys(name.rpartition("/")[0] for name in outputs))
     columns: dict[str, npt.NDArray[Any]] = {RECORD: records}
     if names.ID_OUTPUT in outputs:
@@ -94,7 +96,8 @@ def _array(values: npt.NDArray[Any]) -> pa.Array:
         # A model of one number predicts it as a list of one.
         return _array(flat[:, 0]) if flat.shape[1] == 1 else _fixed_lists(flat)
     if values.dtype == object:
-        return pa.array([value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in values])
+        # Without rows, Arrow would not know the type.
+        return pa.array([as_text(value) for value in values], pa.string())
     return pa.array(values)
 
 

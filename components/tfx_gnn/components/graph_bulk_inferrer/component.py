@@ -24,6 +24,7 @@ class GraphBulkInferrerSpec(ComponentSpec):
         "examples": ChannelParameter(type=standard_artifacts.Examples),
         "model": ChannelParameter(type=standard_artifacts.Model),
         "blessing": ChannelParameter(type=standard_artifacts.ModelBlessing, optional=True),
+        "infra_blessing": ChannelParameter(type=standard_artifacts.InfraBlessing, optional=True),
     }
     OUTPUTS = {"inference": ChannelParameter(type=InferenceTableArtifact)}
     TYPE_ANNOTATION = system_executions.Process
@@ -37,6 +38,7 @@ class GraphBulkInferrer(base_beam_component.BaseBeamComponent):
     | input | examples | Examples | raw graph tf.Examples |
     | input | model | Model | the exported model |
     | input | blessing | ModelBlessing | optional: if given, only a blessed model is asked |
+    | input | infra_blessing | InfraBlessing | optional: if given, only a blessed model is asked |
     | output | inference | tfx_gnn.InferenceTableArtifact | tables by split, and `inference.json` |
     | parameter | splits | JSON | splits to take examples from; empty for all |
     | parameter | outputs | JSON | predictions, scores and embeddings, or some of them |
@@ -50,6 +52,7 @@ class GraphBulkInferrer(base_beam_component.BaseBeamComponent):
         model: channel of Model.
         options: what to infer, and how to write it.
         blessing: channel of ModelBlessing.
+        infra_blessing: channel of InfraBlessing, from GraphSkewValidator.
         runtime_parameters: name of a scalar option to the parameter that sets it
             when a compiled pipeline runs.
     """
@@ -64,10 +67,17 @@ class GraphBulkInferrer(base_beam_component.BaseBeamComponent):
         model: BaseChannel,
         options: GraphBulkInferrerOptions,
         blessing: BaseChannel | None = None,
+        infra_blessing: BaseChannel | None = None,
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
         super().__init__(
             spec=parameters.fill_spec(
-                GraphBulkInferrerSpec, options, runtime_parameters, examples=examples, model=model, blessing=blessing
+                GraphBulkInferrerSpec,
+                options,
+                runtime_parameters,
+                examples=examples,
+                model=model,
+                blessing=blessing,
+                infra_blessing=infra_blessing,
             )
         )

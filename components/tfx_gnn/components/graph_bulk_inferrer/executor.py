@@ -28,6 +28,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             model_dir=artifact_utils.get_single_uri(input_dict["model"]),
             inference_dir=inference.uri,
             blessing_dir=artifacts.optional_uri(input_dict.get("blessing")),
+            infra_blessing_dir=artifacts.optional_uri(input_dict.get("infra_blessing")),
             options=parameters.from_exec_properties(GraphBulkInferrerOptions, exec_properties),
             beam_args=[str(arg) for arg in self._beam_pipeline_args],
         )

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
-from tfx_gnn.components.graph_bulk_inferrer.answer_columns import answer_columns
+from tfx_gnn.components.graph_bulk_inferrer.answer_columns import RECORD, answer_columns
 from tfx_gnn.components.graph_bulk_inferrer.options import GraphBulkInferrerOptions
 from tfx_gnn.components.graph_bulk_inferrer.table_writers import SUFFIXES, whole_table
 from tfx_gnn.io.finished_shards import FinishedShards
@@ -23,8 +23,8 @@ from tfx_gnn.records.examples_folder import RecordFile, place_of, read_records, 
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.prediction import ServingModel
+from tfx_gnn.tables.row_rules import DEAD_LETTERS_DIR
 
-DEAD_LETTERS_DIR = "dead_letters"
 _ROWS_AT_ONCE = 16384  # rows of a part of a file: a row group of Parquet
 _MAX_REASONS = 3
 
@@ -36,6 +36,7 @@ class FileCounts:
     Attributes:
         num_examples: examples read.
         num_refused: examples that the model refused.
+        num_without_pairs: examples of links without a candidate pair, and so without a row.
         num_rows: rows written.
         num_nonfinite: floating point values among them that are NaN or infinite.
         columns: by name of each column, its Arrow type as text; empty if there are no rows.
@@ -44,6 +45,7 @@ class FileCounts:
 
     num_examples: int
     num_refused: int
+    num_without_pairs: int
     num_rows: int
     num_nonfinite: int
     columns: dict[str, str]
@@ -87,10 +89,10 @@ class _InferFile(beam.DoFn):
         self._models: list[ServingModel] = []
 
     def setup(self) -> None:
-        signatures = [model_interface.SERVING_SIGNATURE]
+        model = ServingModel(self._saved_model_dir)
+        self._models = [model]
         if "embeddings" in self._options.outputs:
-            signatures.append(model_interface.EMBEDDINGS_SIGNATURE)
-        self._models = [ServingModel(self._saved_model_dir, signature=signature) for signature in signatures]
+            self._models.append(model.with_signature(model_interface.EMBEDDINGS_SIGNATURE))
 
     def process(self, element: RecordFile) -> Iterable[None]:
         asking = _Asking(self._models, element, with_scores="scores" in self._options.outputs)
@@ -114,6 +116,7 @@ class _InferFile(beam.DoFn):
         counts = FileCounts(
             num_examples=asking.num_examples,
             num_refused=len(asking.refused),
+            num_without_pairs=asking.num_examples - len(asking.refused) - asking.num_answered,
             num_rows=num_rows,
             num_nonfinite=num_nonfinite,
             columns=columns,
@@ -135,6 +138,7 @@ class _Asking:
         self._file = file
         self._with_scores = with_scores
         self.num_examples = 0
+        self.num_answered = 0
         self.refused: list[dict[str, Any]] = []
 
     def tables(self, batch_size: int) -> Iterator[pa.Table]:
@@ -158,7 +162,9 @@ class _Asking:
     def _table(self, first: int, batch: Sequence[bytes]) -> pa.Table:
         examples = tf.constant(batch, tf.string)
         outputs = {name: value.numpy() for model in self._models for name, value in model(examples).items()}
-        return answer_columns(np.arange(first, first + len(batch)), outputs, with_scores=self._with_scores)
+        table = answer_columns(np.arange(first, first + len(batch)), outputs, with_scores=self._with_scores)
+        self.num_answered += len(table.column(RECORD).unique())
+        return table
 
 
 def _joined(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:

@@ -19,8 +19,10 @@ from tfx_gnn.io.fingerprint import fingerprint_folders, fingerprint_text
 from tfx_gnn.io.finished_shards import FinishedShards
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.records import blessing
-from tfx_gnn.records.examples_folder import fingerprint_examples_folder, record_files
+from tfx_gnn.records.examples_folder import fingerprint_examples_folder, record_files, split_dir
+from tfx_gnn.serving.model_interface import EMBEDDINGS_SIGNATURE
 from tfx_gnn.serving.versions import resolve_saved_model
+from tfx_gnn.serving.warmup_requests import signatures_of_examples
 
 INFERENCE_FILE = "inference.json"
 """File beside the splits with the `BulkInference` as JSON."""
@@ -35,6 +37,7 @@ class BulkInference:
         reasons: why its blessing is withheld.
         num_examples: by split, examples read.
         num_refused: by split, examples that the model refused, which are in `dead_letters`.
+        num_without_pairs: by split, examples of links without a candidate pair, and so without a row.
         num_rows: by split, rows written: one for each example, or for each of its candidate pairs.
         num_nonfinite: floating point values in these that are NaN or infinite.
         columns: by name of each column, its Arrow type as text.
@@ -45,6 +48,7 @@ class BulkInference:
     reasons: tuple[str, ...] = ()
     num_examples: Mapping[str, int] = dataclasses.field(default_factory=dict)
     num_refused: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    num_without_pairs: Mapping[str, int] = dataclasses.field(default_factory=dict)
     num_rows: Mapping[str, int] = dataclasses.field(default_factory=dict)
     num_nonfinite: int = 0
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -57,6 +61,7 @@ def infer_in_bulk(
     model_dir: str,
     inference_dir: str,
     blessing_dir: str = "",
+    infra_blessing_dir: str = "",
     options: GraphBulkInferrerOptions | None = None,
     beam_args: Sequence[str] = (),
 ) -> BulkInference:
@@ -75,6 +80,7 @@ def infer_in_bulk(
             refused, `dead_letters`.
         blessing_dir: blessing of the model; empty to ask any model. One whose blessing is withheld is not asked, and
             `inference.json` says so.
+        infra_blessing_dir: blessing of GraphSkewValidator, in the same way.
         options: what to infer, and how to write it.
         beam_args: options of the Beam runner.
 
@@ -83,25 +89,29 @@ def infer_in_bulk(
 
     Raises:
         FileNotFoundError: if there is no model.
-        ValueError: if the examples are damaged, the model predicts nothing known, its blessing is about another model,
-            or it refuses a larger share of the examples than the options allow; then finished files are kept for the
-            next run.
+        ValueError: if the examples are damaged, the model predicts nothing known or has no embeddings, its blessing
+            is about another model, or it refuses a larger share of the examples than the options allow; then finished
+            files are kept for a run that allows more.
         FileExistsError: if `inference_dir` already holds files.
         BlockingIOError: if another process is doing the same work.
     """
     options = options or GraphBulkInferrerOptions()
     saved_model_dir = resolve_saved_model(model_dir)
     model_fingerprint = fingerprint_folders([saved_model_dir])
-    reasons = _objections(blessing_dir, model_fingerprint) if blessing_dir else ()
+    reasons = blessing.model_objections(
+        blessing_dir=blessing_dir, infra_blessing_dir=infra_blessing_dir, model_fingerprint=model_fingerprint
+    )
     if reasons:
-        found = BulkInference(blessed=False, reasons=reasons, model_fingerprint=model_fingerprint)
+        found = BulkInference(blessed=False, reasons=tuple(reasons), model_fingerprint=model_fingerprint)
         with atomic_folder(inference_dir, name="inference_dir") as folder:
             _write(found, folder)
         return found
+    _check_signatures(saved_model_dir, options)
     files = record_files(examples_dir, options.splits, argument="splits")
     parts = [
         tfx_gnn.__version__,
-        options_json.to_json(options),
+        # What may be refused changes no answer, so a run that allows more goes on.
+        options_json.to_json(dataclasses.replace(options, max_refused_share=0.0)),
         model_fingerprint,
         fingerprint_examples_folder(examples_dir),
     ]
@@ -111,6 +121,9 @@ def infer_in_bulk(
         counts = infer_files(
             files, saved_model_dir=saved_model_dir, folder=folder, options=options, beam_args=beam_args
         )
+        for split in {file.split for file in files}:
+            # A split without any row has a folder, too.
+            tf.io.gfile.makedirs(split_dir(folder, split))
         found = _summed(counts, model_fingerprint)
         _check_refused(found, counts, options)
         _write(found, folder)
@@ -121,10 +134,13 @@ def infer_in_bulk(
     return found
 
 
-def _objections(blessing_dir: str, model_fingerprint: str) -> tuple[str, ...]:
-    subject = blessing.BlessingSubject(kind="model", fingerprint=model_fingerprint)
-    blessing.check_blessing_subject(blessing_dir, subject, argument="blessing_dir")
-    return () if blessing.is_blessed(blessing_dir) else tuple(blessing.read_reasons(blessing_dir))
+def _check_signatures(saved_model_dir: str, options: GraphBulkInferrerOptions) -> None:
+    found = signatures_of_examples(saved_model_dir)
+    if "embeddings" in options.outputs and EMBEDDINGS_SIGNATURE not in found:
+        raise ValueError(
+            f"`outputs` must leave out 'embeddings' for a model without that signature; got {list(options.outputs)} "
+            f"for {saved_model_dir!r}, whose signatures are {found}. Leave it out, or choose another model."
+        )
 
 
 def _write(found: BulkInference, folder: str) -> None:
@@ -142,6 +158,7 @@ def _summed(counts: Mapping[tuple[str, int], FileCounts], model_fingerprint: str
     return BulkInference(
         num_examples=by_split("num_examples"),
         num_refused=by_split("num_refused"),
+        num_without_pairs=by_split("num_without_pairs"),
         num_rows=by_split("num_rows"),
         num_nonfinite=sum(of_file.num_nonfinite for of_file in counts.values()),
         columns=next((of_file.columns for of_file in counts.values() if of_file.columns), {}),

@@ -29,6 +29,7 @@ DAMAGED_FILE = "damaged_file"
 EMPTY_SET = "empty_set"
 MISSING_ROOT = "missing_root"
 NO_BASELINE = "no_baseline"
+STRUCTURE_DRIFT = "structure_drift"
 
 ANOMALIES_FILE = "SchemaDiff.pb"
 """File name of a split's anomalies, the same as in TFX's ExampleValidator."""
@@ -184,6 +185,12 @@ CHECKS = {
         counts="",
         severity=WARNING,
         anomaly_type=_Type.COMPARATOR_L_INFTY_HIGH,
+    ),
+    STRUCTURE_DRIFT: Check(
+        summary="The graph differs in size or density from that of the earlier data",
+        advice="Look for missing or repeated files; raise the threshold if the change is intended.",
+        counts="",
+        severity=WARNING,
     ),
     SKEW: Check(
         summary="The distribution differs from that of the first split",

@@ -24,6 +24,7 @@ class GraphExampleValidatorSpec(ComponentSpec):
         "examples": ChannelParameter(type=standard_artifacts.Examples),
         "graph_schema": ChannelParameter(type=GraphSchemaArtifact),
         "baseline_statistics": ChannelParameter(type=standard_artifacts.ExampleStatistics, optional=True),
+        "blessed_model": ChannelParameter(type=standard_artifacts.Model, optional=True),
     }
     OUTPUTS = {
         "statistics": ChannelParameter(type=standard_artifacts.ExampleStatistics),
@@ -41,6 +42,7 @@ class GraphExampleValidator(base_beam_component.BaseBeamComponent):
     | input | examples | Examples | raw graph tf.Examples |
     | input | graph_schema | tfx_gnn.GraphSchemaArtifact | schema of the examples |
     | input | baseline_statistics | ExampleStatistics | optional: statistics of earlier data, for drift |
+    | input | blessed_model | Model | optional: the latest blessed model, with statistics of its data, for drift |
     | output | statistics | ExampleStatistics | statistics of features and graphs, in TFDV's form |
     | output | anomalies | ExampleAnomalies | anomalies in TFDV's form, and `anomalies.json` |
     | output | blessing | tfx_gnn.ExamplesBlessingArtifact | `BLESSED` or `NOT_BLESSED`, with the reasons |
@@ -57,6 +59,8 @@ class GraphExampleValidator(base_beam_component.BaseBeamComponent):
     | parameter | required_sets | JSON | sets that must not be empty in any example |
     | parameter | max_l_infinity_drift | float | largest allowed L-infinity distance to the baseline |
     | parameter | max_jensen_shannon_drift | float | largest allowed Jensen-Shannon divergence from the baseline |
+    | parameter | max_structure_drift | float | largest allowed change of rows and mean degrees from the baseline |
+    | parameter | compares_with_latest_blessed | JSON | whether the data of the latest blessed model are the baseline |
     | parameter | max_l_infinity_skew | float | largest allowed L-infinity distance to the first split |
     | parameter | max_jensen_shannon_skew | float | largest allowed Jensen-Shannon divergence from the first split |
     | parameter | unstable_features | JSON | keys that are excluded from drift and skew |
@@ -68,8 +72,13 @@ class GraphExampleValidator(base_beam_component.BaseBeamComponent):
         graph_schema: channel of GraphSchemaArtifact.
         options: the guarantees to check.
         baseline_statistics: channel of ExampleStatistics, such as those of the previous span.
+        blessed_model: channel of Model, from LatestBlessedModelResolver; given if and only if
+            `compares_with_latest_blessed`.
         runtime_parameters: name of a scalar option to the parameter that sets it
             when a compiled pipeline runs.
+
+    Raises:
+        ValueError: if `blessed_model` is missing, or is given without need.
     """
 
     SPEC_CLASS = GraphExampleValidatorSpec
@@ -82,8 +91,15 @@ class GraphExampleValidator(base_beam_component.BaseBeamComponent):
         graph_schema: BaseChannel,
         options: GraphExampleValidatorOptions,
         baseline_statistics: BaseChannel | None = None,
+        blessed_model: BaseChannel | None = None,
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
+        if (blessed_model is not None) is not options.compares_with_latest_blessed:
+            raise ValueError(
+                "`blessed_model` must be given with `compares_with_latest_blessed`, and only then; got "
+                f"compares_with_latest_blessed={options.compares_with_latest_blessed}. Add "
+                "LatestBlessedModelResolver, or `latest_blessed_model_resolver: {}` to a project."
+            )
         super().__init__(
             spec=parameters.fill_spec(
                 GraphExampleValidatorSpec,
@@ -92,5 +108,6 @@ class GraphExampleValidator(base_beam_component.BaseBeamComponent):
                 examples=examples,
                 graph_schema=graph_schema,
                 baseline_statistics=baseline_statistics,
+                blessed_model=blessed_model,
             )
         )

@@ -32,6 +32,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             statistics_dir=statistics.uri,
             anomalies_dir=anomalies.uri,
             blessing_dir=blessing.uri,
+            blessed_model_dir=artifacts.optional_uri(input_dict.get("blessed_model")),
             baseline_statistics_dir=artifacts.optional_uri(input_dict.get("baseline_statistics")),
             options=parameters.from_exec_properties(GraphExampleValidatorOptions, exec_properties),
             beam_args=[str(arg) for arg in self._beam_pipeline_args],

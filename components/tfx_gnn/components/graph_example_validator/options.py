@@ -39,6 +39,10 @@ class GraphExampleValidatorOptions:
             and the current data, in [0, 1].
         max_jensen_shannon_drift: largest allowed Jensen-Shannon divergence of a numeric feature between the baseline
             and the current data, in [0, 1].
+        max_structure_drift: largest allowed change of the number of rows of a table, and of the mean degree of an edge
+            set in each direction, between the baseline and the current data, in [0, 1]: 1 - smaller / larger.
+        compares_with_latest_blessed: in a pipeline, whether the baseline is the data that the latest blessed model was
+            trained on. GraphPusher then pushes their statistics with each model.
         max_l_infinity_skew: as `max_l_infinity_drift`, but between the first split and each other split.
         max_jensen_shannon_skew: as `max_jensen_shannon_drift`, but between the first split and each other split.
         unstable_features: tf.Example keys that are excluded from drift and skew. Features with times are always
@@ -60,6 +64,8 @@ class GraphExampleValidatorOptions:
     required_sets: tuple[str, ...] = ()
     max_l_infinity_drift: float = 0.3
     max_jensen_shannon_drift: float = 0.3
+    max_structure_drift: float = 0.5
+    compares_with_latest_blessed: bool = False
     max_l_infinity_skew: float = 0.3
     max_jensen_shannon_skew: float = 0.3
     unstable_features: tuple[str, ...] = ()
@@ -73,6 +79,7 @@ class GraphExampleValidatorOptions:
         for name in (
             "max_l_infinity_drift",
             "max_jensen_shannon_drift",
+            "max_structure_drift",
             "max_l_infinity_skew",
             "max_jensen_shannon_skew",
         ):

@@ -11,11 +11,13 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 from tfx_gnn.components.graph_example_validator.checks import (
     NO_BASELINE,
     READABLE_FILE,
+    STRUCTURE_DRIFT,
     Anomaly,
     make_anomaly,
     write_anomalies,
 )
 from tfx_gnn.components.graph_example_validator.distribution_shifts import (
+    DRIFT,
     Datasets,
     Shift,
     list_comparable_keys,
@@ -24,11 +26,23 @@ from tfx_gnn.components.graph_example_validator.distribution_shifts import (
 )
 from tfx_gnn.components.graph_example_validator.label_copies import find_label_copies
 from tfx_gnn.components.graph_example_validator.options import GraphExampleValidatorOptions
+from tfx_gnn.components.graph_example_validator.structure_drift import (
+    compared_spans,
+    measure_structure_drift,
+    read_sizes,
+    read_sizes_of_examples,
+)
 from tfx_gnn.components.graph_example_validator.validation_pass import PassReport, ValidationPlan, run_validation_pass
 from tfx_gnn.components.graph_example_validator.validation_plan import make_validation_plan
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.io.atomic_folder import atomic_folders
-from tfx_gnn.records.blessing import BlessingSubject, write_blessing
+from tfx_gnn.io.json_shapes import read_shaped_json
+from tfx_gnn.records.blessing import (
+    LATEST_BLESSED_MODEL_FILE,
+    TRAINING_STATISTICS_FOLDER,
+    BlessingSubject,
+    write_blessing,
+)
 from tfx_gnn.records.examples_folder import (
     fingerprint_examples_folder,
     graph_schema_path,
@@ -38,6 +52,7 @@ from tfx_gnn.records.examples_folder import (
 from tfx_gnn.records.findings import Finding
 from tfx_gnn.records.split_statistics import read_statistics, write_statistics
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema
+from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,6 +84,7 @@ def validate_graph_examples(
     anomalies_dir: str,
     blessing_dir: str,
     baseline_statistics_dir: str = "",
+    blessed_model_dir: str = "",
     options: GraphExampleValidatorOptions,
     beam_args: Sequence[str] = (),
 ) -> GraphValidation:
@@ -81,11 +97,13 @@ def validate_graph_examples(
     Args:
         examples_dir: raw graph tf.Examples.
         graph_schema_dir: folder with the `graph_schema.pbtxt` of the examples.
-        statistics_dir: absent or empty folder for `Split-<name>/FeatureStats.pb`.
+        statistics_dir: absent or empty folder for `Split-<name>/FeatureStats.pb`, and `tables.json`.
         anomalies_dir: absent or empty folder for `Split-<name>/SchemaDiff.pb` and `anomalies.json`.
         blessing_dir: absent or empty folder for `BLESSED` or `NOT_BLESSED`, and `reasons.json`.
         baseline_statistics_dir: statistics of earlier data, such as those of the previous span; empty if there
             are none.
+        blessed_model_dir: output of LatestBlessedModelResolver instead; the statistics of the data that the model was
+            trained on are the baseline, if they were pushed with it.
         options: the guarantees to check.
         beam_args: command-line arguments of Apache Beam.
 
@@ -93,15 +111,24 @@ def validate_graph_examples(
         What was found, as in the files.
 
     Raises:
-        ValueError: if a split is missing or is not in the split order, or a guarantee names something that
-            the schema does not have.
+        ValueError: if two baselines are given, a split is missing or is not in the split order, or a guarantee names
+            something that the schema does not have.
     """
     files = record_files(examples_dir, options.splits, takes_cut_off=True)
     schema = graph_schema_io.read_schema(graph_schema_path(graph_schema_dir))
     plan = make_validation_plan(schema, sorted({file.split for file in files}), options)
     splits = plan.rules.splits
     comparable = list_comparable_keys(plan.layout, _unstable(plan, options))
-    baseline = _read_baseline(baseline_statistics_dir, splits)
+    if blessed_model_dir:
+        if baseline_statistics_dir:
+            raise ValueError(
+                f"`blessed_model_dir` must be left out with `baseline_statistics_dir`; got {blessed_model_dir!r} and "
+                f"{baseline_statistics_dir!r}. Give one of them."
+            )
+        baseline_statistics_dir = _statistics_of_blessed(blessed_model_dir)
+    baseline = _read_baseline(baseline_statistics_dir, splits, may_be_empty=bool(blessed_model_dir))
+    sizes, earlier_sizes = read_sizes_of_examples(examples_dir), read_sizes(baseline_statistics_dir)
+    compared = compared_spans(sizes, earlier_sizes)
     with atomic_folders(
         {"statistics_dir": statistics_dir, "anomalies_dir": anomalies_dir, "blessing_dir": blessing_dir}
     ) as (statistics_partial, anomalies_partial, blessing_partial):
@@ -109,7 +136,11 @@ def validate_graph_examples(
             report = run_validation_pass(files, plan, scratch_dir=statistics_partial, beam_args=beam_args)
         datasets = {split: report.dataset(split) for split in splits}
         shifts = _shifts(datasets, baseline, comparable, splits[0], options)
-        anomalies = _anomalies(report, plan, shifts, options)
+        anomalies = _anomalies(report, plan, shifts, options, compared)
+        if sizes is not None and earlier_sizes is not None:
+            for shift in measure_structure_drift(sizes, earlier_sizes, schema, options.max_structure_drift):
+                finding = Finding(check=STRUCTURE_DRIFT, split=splits[0], about=shift.about)
+                anomalies += _in_words([finding], options, f"{shift.words}{compared}")
         if baseline_statistics_dir:
             missing = [Finding(check=NO_BASELINE, split=split, about="") for split in splits if split not in baseline]
             anomalies += _in_words(missing, options)
@@ -121,6 +152,8 @@ def validate_graph_examples(
         )
         for split, dataset in datasets.items():
             write_statistics(statistics_partial, dataset, split)
+        if sizes is not None:
+            sizes.write(statistics_partial)
         write_anomalies(anomalies_partial, anomalies, shifts, splits, make_tfmd_schema(plan.layout))
         reasons = _reasons(validation, os.path.join(anomalies_dir, READABLE_FILE))
         write_blessing(
@@ -132,7 +165,15 @@ def validate_graph_examples(
     return validation
 
 
-def _read_baseline(folder: str, splits: Sequence[str]) -> Datasets:
+def _statistics_of_blessed(blessed_model_dir: str) -> str:
+    """Returns the folder of statistics that was pushed with a model; empty if no model has been blessed yet."""
+    record = read_shaped_json(os.path.join(blessed_model_dir, LATEST_BLESSED_MODEL_FILE), {"found": bool})
+    if not record["found"]:
+        return ""
+    return os.path.join(blessed_model_dir, MODEL_ARTIFACT_FOLDER, TRAINING_STATISTICS_FOLDER)
+
+
+def _read_baseline(folder: str, splits: Sequence[str], *, may_be_empty: bool) -> Datasets:
     if not folder:
         return {}
     found: dict[str, statistics_pb2.DatasetFeatureStatistics] = {}
@@ -140,7 +181,7 @@ def _read_baseline(folder: str, splits: Sequence[str]) -> Datasets:
         dataset = read_statistics(folder, split)
         if dataset is not None:
             found[split] = dataset
-    if not found:
+    if not found and not may_be_empty:
         raise ValueError(
             f"`baseline_statistics_dir` must hold statistics of one of the splits {list(splits)}; got none in "
             f"{folder!r}. Point at statistics that GraphExampleValidator or StatisticsGen made."
@@ -170,7 +211,11 @@ def _unstable(plan: ValidationPlan, options: GraphExampleValidatorOptions) -> se
 
 
 def _anomalies(
-    report: PassReport, plan: ValidationPlan, shifts: Sequence[Shift], options: GraphExampleValidatorOptions
+    report: PassReport,
+    plan: ValidationPlan,
+    shifts: Sequence[Shift],
+    options: GraphExampleValidatorOptions,
+    compared: str,
 ) -> list[Anomaly]:
     anomalies = _in_words(report.findings.found, options)
     for copy in find_label_copies(plan.columns, report.label_counts):
@@ -179,7 +224,7 @@ def _anomalies(
     for shift in shifts:
         if shift.is_high:
             finding = Finding(check=shift.check, split=shift.split, about=shift.key)
-            anomalies += _in_words([finding], options, shift.words)
+            anomalies += _in_words([finding], options, f"{shift.words}{compared if shift.check == DRIFT else ''}")
     return anomalies
 
 

@@ -43,7 +43,8 @@ class GraphIndexer(base_component.BaseComponent):
     | parameter | library_version | str | version of this library |
 
     Args:
-        tables_dir: folder of the tables; any path or URI that TensorFlow reads.
+        tables_dir: folder of the tables; any path or URI that TensorFlow reads. Of a pattern such as "data/{SPAN}",
+            the executor reads the newest span.
         options: what to do with bad rows, and which columns to add.
         tables_fingerprint: text that changes whenever the tables change. If it is empty, the tables are
             hashed, so they must be readable when the pipeline is built, and the executor refuses others.
@@ -73,7 +74,8 @@ class GraphIndexer(base_component.BaseComponent):
                 tables_dir=tables_dir,
                 tables_fingerprint=tables_fingerprint
                 or parameters.fingerprint_tables(
-                    list_table_files(tables_dir, access=options.access), runtime_parameters=runtime_parameters
+                    list_table_files(parameters.tables_folder_now(tables_dir), access=options.access),
+                    runtime_parameters=runtime_parameters,
                 ),
             )
         )

@@ -15,6 +15,7 @@ from tfx_gnn.sampling.index.build import write_graph_index
 from tfx_gnn.tables.graph_tables import list_table_files, read_tables_schema
 from tfx_gnn.tables.row_rules import DEAD_LETTERS_DIR, TableReport, write_dead_letters
 from tfx_gnn.tables.schema_layouts import layouts_of
+from tfx_gnn.tables.spans import find_span
 from tfx_gnn.tables.stable_tables import StableTables
 
 
@@ -31,7 +32,8 @@ def build_graph_index(
     whole or not at all. For an object store it is built in a temporary folder first, and copied.
 
     Args:
-        tables_dir: folder with `graph_schema.pbtxt` and the tables that it names.
+        tables_dir: folder with `graph_schema.pbtxt` and the tables that it names, or a pattern such as "data/{SPAN}",
+            of which the newest span is read; see `find_span`.
         graph_index_dir: folder to create, with `graph_index.json`, `graph_schema.pbtxt`, files to map into
             memory and, if rows were dropped, `dead_letters`. `open_graph_index` opens it.
         options: what to do with bad rows, which columns to add, and which files may be read.
@@ -46,6 +48,7 @@ def build_graph_index(
         FileExistsError: if `graph_index_dir` already holds files.
     """
     access = options.access
+    tables_dir = find_span(tables_dir).folder
     tables = StableTables(lambda: list_table_files(tables_dir, access=access), contents=tables_contents)
     schema = read_tables_schema(tables_dir, access=access)
     with atomic_folder(graph_index_dir, name="graph_index_dir") as folder, tempfile.TemporaryDirectory() as local:

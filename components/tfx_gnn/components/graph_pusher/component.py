@@ -27,6 +27,7 @@ class GraphPusherSpec(ComponentSpec):
         "blessing": ChannelParameter(type=standard_artifacts.ModelBlessing),
         "examples": ChannelParameter(type=standard_artifacts.Examples),
         "infra_blessing": ChannelParameter(type=standard_artifacts.InfraBlessing, optional=True),
+        "statistics": ChannelParameter(type=standard_artifacts.ExampleStatistics, optional=True),
     }
     OUTPUTS = {"pushed_model": ChannelParameter(type=standard_artifacts.PushedModel)}
     TYPE_ANNOTATION = system_executions.Deploy
@@ -41,6 +42,7 @@ class GraphPusher(base_component.BaseComponent):
     | input | blessing | ModelBlessing | the evaluator's verdict on the model |
     | input | examples | Examples | raw graph tf.Examples to verify it with |
     | input | infra_blessing | InfraBlessing | optional: if given, only a blessed model is pushed |
+    | input | statistics | ExampleStatistics | optional: of the training data, to be pushed with the model |
     | output | pushed_model | PushedModel | copy of the pushed model, with version and path as properties |
     | parameter | push_destination | str | folder or URI of version folders |
     | parameter | num_verification_requests | int | requests that the model must answer |
@@ -58,6 +60,8 @@ class GraphPusher(base_component.BaseComponent):
         push_destination: folder or URI that a model server watches.
         options: how to verify the model.
         infra_blessing: channel of InfraBlessing, from GraphSkewValidator or the stock InfraValidator.
+        statistics: channel of ExampleStatistics, from GraphExampleValidator, with which that of a later run compares
+            its data.
         runtime_parameters: name of `push_destination` or of a scalar option to the
             parameter that sets it when a compiled pipeline runs.
     """
@@ -74,6 +78,7 @@ class GraphPusher(base_component.BaseComponent):
         push_destination: str,
         options: GraphPusherOptions,
         infra_blessing: BaseChannel | None = None,
+        statistics: BaseChannel | None = None,
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
         super().__init__(
@@ -85,6 +90,7 @@ class GraphPusher(base_component.BaseComponent):
                 blessing=blessing,
                 examples=examples,
                 infra_blessing=infra_blessing,
+                statistics=statistics,
                 push_destination=push_destination,
             )
         )

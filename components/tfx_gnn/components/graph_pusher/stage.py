@@ -81,6 +81,7 @@ def push_graph_model(
     push_destination: str,
     pushed_model_dir: str,
     infra_blessing_dir: str = "",
+    statistics_dir: str = "",
     options: GraphPusherOptions,
 ) -> PushedVersion:
     """Copies a blessed model to a serving folder, verifies that copy from another process, and makes it visible.
@@ -103,6 +104,8 @@ def push_graph_model(
         pushed_model_dir: absent or empty folder for the record `pushed_version.json`.
         infra_blessing_dir: blessing of GraphSkewValidator, with `INFRA_BLESSED` or `INFRA_NOT_BLESSED`; empty to
             push without one.
+        statistics_dir: statistics of GraphExampleValidator of the data that the model was trained on, to be pushed with
+            it, so that later data can be compared with them; empty to push none.
         options: how to verify the model.
 
     Returns:
@@ -137,7 +140,11 @@ def push_graph_model(
             name="pushed_model_dir",
         ) as record_dir,
     ):
-        objections = _objections(blessing_dir, infra_blessing_dir, saved_model_dir)
+        objections = blessing.model_objections(
+            blessing_dir=blessing_dir,
+            infra_blessing_dir=infra_blessing_dir,
+            model_fingerprint=fingerprint_folders([saved_model_dir]),
+        )
         if not objections:
             records = _verification_records(examples_dir, options.num_verification_requests)
             pushed = _push(
@@ -146,6 +153,7 @@ def push_graph_model(
                 push_destination,
                 pushed_model_dir,
                 options,
+                statistics_dir=statistics_dir,
                 until_recorded=until_recorded,
             )
         else:
@@ -206,18 +214,6 @@ def _check_outside_model(push_destination: str, model_dir: str) -> None:
         )
 
 
-def _objections(blessing_dir: str, infra_blessing_dir: str, saved_model_dir: str) -> list[str]:
-    """Reasons of all withheld blessings; checks that each blessing is for this model."""
-    subject = blessing.BlessingSubject(kind="model", fingerprint=fingerprint_folders([saved_model_dir]))
-    blessing.check_blessing_subject(blessing_dir, subject, argument="blessing_dir")
-    if infra_blessing_dir:
-        blessing.check_blessing_subject(infra_blessing_dir, subject, argument="infra_blessing_dir")
-    objections = [] if blessing.is_blessed(blessing_dir) else blessing.read_reasons(blessing_dir)
-    if infra_blessing_dir and not blessing.is_blessed(infra_blessing_dir, prefix=blessing.INFRA_PREFIX):
-        objections += blessing.read_reasons(infra_blessing_dir)
-    return objections
-
-
 def _push(
     saved_model_dir: str,
     records: list[bytes],
@@ -225,12 +221,14 @@ def _push(
     pushed_model_dir: str,
     options: GraphPusherOptions,
     *,
+    statistics_dir: str,
     until_recorded: contextlib.ExitStack,
 ) -> PushedVersion:
     origin = _origin(fingerprint_folders([saved_model_dir]), pushed_model_dir)
     if _copies(destination, options):
         with tempfile.TemporaryDirectory() as folder:
             copy_files(saved_model_dir, folder)
+            _add_statistics(folder, statistics_dir)
             report, doubtful = _warm_and_verify(folder, records, options)
             if same := _newest_if_equal(folder, destination):
                 return _pushed(destination, same, origin, report, doubtful, reason=_SAME)
@@ -240,6 +238,7 @@ def _push(
     if version is None:
         incoming = until_recorded.enter_context(incoming_version(destination))
         copy_files(saved_model_dir, incoming)
+        _add_statistics(incoming, statistics_dir)
         report, doubtful = _warm_and_verify(incoming, records, options)
         if same := _newest_if_equal(incoming, destination):
             return _pushed(destination, same, origin, report, doubtful, reason=_SAME)
@@ -247,6 +246,11 @@ def _push(
     else:
         report, doubtful = _verify(os.path.join(destination, str(version)), records, options)
     return _pushed(destination, version, origin, report, doubtful)
+
+
+def _add_statistics(copy_dir: str, statistics_dir: str) -> None:
+    if statistics_dir:
+        copy_files(statistics_dir, os.path.join(copy_dir, blessing.TRAINING_STATISTICS_FOLDER))
 
 
 def _newest_if_equal(copy_dir: str, destination: str) -> int:

@@ -20,12 +20,13 @@ from tfx_gnn.components.graph_trainer.tensorboard_logs import TensorBoardLogs, t
 from tfx_gnn.components.graph_trainer.training_report import write_training_report
 from tfx_gnn.distribution.cluster import ClusterRole
 from tfx_gnn.distribution.strategy_predicates import is_parameter_server_strategy
-from tfx_gnn.io import options_json
+from tfx_gnn.io import file_names, options_json
 from tfx_gnn.io.option_groups import flat_values
 from tfx_gnn.io.whole_files import copy_files
 from tfx_gnn.records import examples_folder
 from tfx_gnn.reports.report_page import REPORT_FILE
-from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER
+from tfx_gnn.sampling.plan.recorded_plan import copy_recorded_plan
+from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, SAMPLING_PLAN_FILE
 from tfx_gnn.serving.request_records import without_labels
 from tfx_gnn.serving.warmup_requests import BATCH_SIZES, write_warmup_requests
 from tfx_gnn.training.checkpoints.checkpoints import create_training_variables, num_checkpoint_bytes
@@ -40,7 +41,7 @@ from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
 from tfx_gnn.training.loop.training_loop import TrainingPreemptedError, TrainingState, train
 from tfx_gnn.training.loop.training_setup import TrainingSetup
 from tfx_gnn.training.options import GraphTrainerOptions
-from tfx_gnn.transform.application import SavedGraphTransform
+from tfx_gnn.transform.application import RAW_METADATA_DIR, SavedGraphTransform
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -148,6 +149,10 @@ class Training:
             _load_weights(exported, weights)
         saved_model_dir = os.path.join(model_dir, MODEL_ARTIFACT_FOLDER)
         served.save(saved_model_dir)
+        copy_recorded_plan(
+            os.path.join(self._folders.transform_graph_dir, RAW_METADATA_DIR, file_names.SAMPLING_PLAN_FILE),
+            os.path.join(saved_model_dir, SAMPLING_PLAN_FILE),
+        )
         if warmup_records:
             write_warmup_requests(saved_model_dir, without_labels(warmup_records, saved_model_dir))
         # Evaluation's batches, not training's: every example fits them, and padding is the same.

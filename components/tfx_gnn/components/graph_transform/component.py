@@ -79,8 +79,8 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
         analyzer_cache: channel of TransformCache, the `updated_analyzer_cache` of an earlier run; TFX's
             Resolver finds that run. Spans in the cache are not read again.
         keep_analyzer_cache: whether there is an output `updated_analyzer_cache`.
-        tables_dir: folder of the tables that the examples were sampled from; only for
-            `analyze="tables"`.
+        tables_dir: folder of the tables that the examples were sampled from, or a pattern such as "data/{SPAN}", of
+            which the span of the examples is read; only for `analyze="tables"`.
         tables_fingerprint: text that changes whenever the tables change. If it is empty, the tables are
             hashed, so they must be readable when the pipeline is built, and the executor refuses others.
         runtime_parameters: name of `tables_dir` or of a scalar option to the parameter
@@ -107,7 +107,7 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
         if tables_dir and not tables_fingerprint:
-            files = list_table_files(tables_dir, access=options.access)
+            files = list_table_files(parameters.tables_folder_now(tables_dir), access=options.access)
             tables_fingerprint = parameters.fingerprint_tables(files, runtime_parameters=runtime_parameters)
         unwanted = {} if keep_analyzer_cache else {"updated_analyzer_cache": None}
         super().__init__(

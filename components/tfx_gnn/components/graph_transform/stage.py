@@ -14,18 +14,22 @@ import tensorflow_transform.beam as tft_beam
 from tfx_bsl.public import tfxio
 
 from tfx_gnn.components.graph_transform.options import GraphTransformOptions
+from tfx_gnn.components.subgraph_example_gen.stage import folder_of_same_span
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.graph.schema.context_labels import context_labels
 from tfx_gnn.io.atomic_folder import atomic_folders
+from tfx_gnn.io.file_names import SAMPLING_PLAN_FILE
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.examples_folder import RecordFile, fingerprint_examples_folder, reading_progress, record_files
 from tfx_gnn.records.graph_layout import graph_layout
 from tfx_gnn.records.summary_pass import make_pipeline, take_merged, write_merged
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema, write_tfmd_schema
+from tfx_gnn.sampling.plan.recorded_plan import copy_recorded_plan
 from tfx_gnn.tables.graph_tables import list_table_files
+from tfx_gnn.tables.spans import has_span
 from tfx_gnn.tables.stable_tables import StableTables
 from tfx_gnn.transform.analysis import AnalyzedData, CacheFolders, analyze
 from tfx_gnn.transform.analyze_modes import AS_SAMPLED, TABLES
@@ -94,8 +98,8 @@ def transform_graphs(
             `graph_schema.pbtxt` next to the splits.
         transformed_graph_schema_dir: absent or empty folder for the same `graph_schema.pbtxt`.
         options: how to transform.
-        tables_dir: folder of the tables that the examples were sampled from; only for
-            `analyze="tables"`.
+        tables_dir: folder of the tables that the examples were sampled from, or the pattern of which it is the span;
+            only for `analyze="tables"`.
         tables_contents: the `fingerprint_files` that the files of the tables must have; any if it is empty.
         earlier_examples_dirs: graph tf.Examples of earlier spans, in order. Statistics cover these spans and
             `examples_dir`; an item is counted in the first span that has it. Earlier spans are not transformed.
@@ -123,6 +127,8 @@ def transform_graphs(
             f"`tables_dir` must be given with analyze={TABLES!r}, and only then; got {tables_dir!r} with "
             f"analyze={options.analyze!r}. Name the tables that the examples were sampled from, or leave them out."
         )
+    if has_span(tables_dir):
+        tables_dir = folder_of_same_span(tables_dir, examples_dir)
     spans = (*earlier_examples_dirs, examples_dir)
     if len(set(spans)) < len(spans):
         raise ValueError(
@@ -185,6 +191,9 @@ def transform_graphs(
         tf.io.gfile.makedirs(raw_metadata_dir)
         write_tfmd_schema(raw_tfmd, raw_metadata_dir)
         graph_schema_io.write_schema(raw_schema, examples_folder.graph_schema_path(raw_metadata_dir))
+        copy_recorded_plan(
+            os.path.join(examples_dir, SAMPLING_PLAN_FILE), os.path.join(raw_metadata_dir, SAMPLING_PLAN_FILE)
+        )
 
         shards = _run(
             files=files,

@@ -20,7 +20,7 @@ class SubgraphExampleGenSpec(ComponentSpec):
 
     PARAMETERS = {
         "tables_dir": ExecutionParameter(type=str),
-        **parameters.execution_parameters(SubgraphExampleGenOptions, parameters.TABLES_FINGERPRINT),
+        **parameters.execution_parameters(SubgraphExampleGenOptions, parameters.TABLES_FINGERPRINT, parameters.SPAN),
     }
     INPUTS: Mapping[str, ChannelParameter] = {}
     OUTPUTS = {"examples": ChannelParameter(type=standard_artifacts.Examples)}
@@ -33,7 +33,7 @@ class SubgraphExampleGen(base_beam_component.BaseBeamComponent):
     | kind | name | type | meaning |
     |---|---|---|---|
     | output | examples | Examples | graph tf.Examples by split, with their `graph_schema.pbtxt` |
-    | parameter | tables_dir | str | folder with `graph_schema.pbtxt` and the tables that it names |
+    | parameter | tables_dir | str | folder with `graph_schema.pbtxt` and its tables, or a pattern such as data/{SPAN} |
     | parameter | plan | JSON | seeds, hops, fan-outs, labels and splits; null for graph-level examples |
     | parameter | graph_level_examples | JSON | how tables of many graphs become examples; null for a plan |
     | parameter | sampling_seed | int | seed of every random choice |
@@ -44,11 +44,14 @@ class SubgraphExampleGen(base_beam_component.BaseBeamComponent):
     | parameter | num_partitions | int | partitions of the graph on Beam |
     | parameter | hub_degree | int | degree above which a node is spread over partitions on Beam |
     | parameter | tables_fingerprint | str | hash of the tables |
+    | parameter | span | str | number or date of the span, if `tables_dir` is a pattern; empty for the newest |
     | parameter | library_version | str | version of this library |
 
     Args:
-        tables_dir: folder of the tables; any path or URI that TensorFlow reads.
+        tables_dir: folder of the tables; any path or URI that TensorFlow reads. In a pattern such as "data/{SPAN}" or
+            "data/{DATE}", the executor looks for the span when it runs.
         options: what to sample.
+        span: number or date of the span to read, if `tables_dir` is a pattern; empty for the newest.
         tables_fingerprint: text that changes whenever the tables change. If it is empty, the tables are
             hashed, so they must be readable when the pipeline is built, and the executor refuses others.
         runtime_parameters: name of `tables_dir` or of a scalar option to the
@@ -66,6 +69,7 @@ class SubgraphExampleGen(base_beam_component.BaseBeamComponent):
         *,
         tables_dir: str,
         options: SubgraphExampleGenOptions,
+        span: str = "",
         tables_fingerprint: str = "",
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
@@ -75,9 +79,11 @@ class SubgraphExampleGen(base_beam_component.BaseBeamComponent):
                 options,
                 runtime_parameters,
                 tables_dir=tables_dir,
+                span=span,
                 tables_fingerprint=tables_fingerprint
                 or parameters.fingerprint_tables(
-                    list_input_files(tables_dir, options), runtime_parameters=runtime_parameters
+                    list_input_files(parameters.tables_folder_now(tables_dir, span), options),
+                    runtime_parameters=runtime_parameters,
                 ),
             )
         )

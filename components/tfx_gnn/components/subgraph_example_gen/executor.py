@@ -24,11 +24,14 @@ class Executor(base_beam_executor.BaseBeamExecutor):
     ) -> None:
         """Samples the subgraphs; see the component for names and types."""
         examples = artifact_utils.get_single_instance(output_dict["examples"])
-        stage.generate_subgraph_examples(
+        report = stage.generate_subgraph_examples(
             tables_dir=parameters.tables_folder(exec_properties),
             examples_dir=examples.uri,
             tables_contents=parameters.tables_contents(exec_properties),
+            span=exec_properties["span"],
             options=parameters.from_exec_properties(SubgraphExampleGenOptions, exec_properties),
             beam_args=[str(arg) for arg in self._beam_pipeline_args],
         )
         artifacts.describe_examples(examples, split_names(examples.uri))
+        if report.tables_span is not None:
+            artifacts.describe_span(examples, report.tables_span)

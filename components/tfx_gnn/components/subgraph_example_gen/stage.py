@@ -18,6 +18,7 @@ from tfx_gnn.graph.schema import schema_io as graph_schema
 from tfx_gnn.io import options_json
 from tfx_gnn.io.atomic_folder import resumable_folder
 from tfx_gnn.io.disk_sync import sync_tree
+from tfx_gnn.io.file_names import SAMPLING_PLAN_FILE
 from tfx_gnn.io.fingerprint import fingerprint_text
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.records import examples_folder
@@ -28,9 +29,11 @@ from tfx_gnn.sampling.plan.graph_level_tables import check_graph_level_examples,
 from tfx_gnn.sampling.plan.pair_tables import pairs_layout
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.plan_checks import check_plan
+from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
 from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema
 from tfx_gnn.tables.graph_tables import list_table_files, read_tables_schema
 from tfx_gnn.tables.row_rules import TableReport
+from tfx_gnn.tables.spans import TablesSpan, find_span, has_span
 from tfx_gnn.tables.stable_tables import StableTables
 
 STATISTICS_FILE = "statistics.json"
@@ -48,6 +51,7 @@ class ExampleGenReport:
         num_negatives: by split, negative pairs that were drawn; empty without negatives.
         num_missing_negatives: by split, negative pairs for which every draw was refused.
         tables: by label of the table, what happened to its rows.
+        tables_span: the tables folder that was found, if it was given as a pattern of spans.
     """
 
     statistics: SubgraphStatistics
@@ -56,6 +60,7 @@ class ExampleGenReport:
     num_negatives: Mapping[str, int]
     num_missing_negatives: Mapping[str, int]
     tables: Mapping[str, TableReport]
+    tables_span: TablesSpan | None = None
 
 
 def generate_subgraph_examples(
@@ -64,6 +69,7 @@ def generate_subgraph_examples(
     examples_dir: str,
     options: SubgraphExampleGenOptions,
     tables_contents: str = "",
+    span: str = "",
     beam_args: Sequence[str] = (),
 ) -> ExampleGenReport:
     """Makes one graph tf.Example per seed, per graph, or per pair of graphs, from tables.
@@ -76,23 +82,27 @@ def generate_subgraph_examples(
     hidden folder next to `examples_dir`, where the next run with the same inputs and options finds them.
 
     Args:
-        tables_dir: folder with `graph_schema.pbtxt` and the tables that it names.
+        tables_dir: folder with `graph_schema.pbtxt` and the tables that it names, or a pattern of such folders, as in
+            "data/{SPAN}"; see `find_span`.
         examples_dir: folder to create, with `Split-<name>` folders of gzipped TFRecord
-            files, `graph_schema.pbtxt`, `statistics.json` and, if rows were dropped,
-            `dead_letters`.
+            files, `graph_schema.pbtxt`, `statistics.json`, for a plan `sampling_plan.json` with it and
+            the sampling seed, and, if rows were dropped, `dead_letters`.
         options: what to make.
         tables_contents: the `fingerprint_files` that the files of `list_input_files` must have; any if it is empty.
+        span: number or date of the span to read, if `tables_dir` is a pattern; empty for the newest.
         beam_args: options of the Beam runner, for `execution="beam"`.
 
     Returns:
         What was read and written.
 
     Raises:
-        ValueError: if the tables break a rule, the plan does not fit them, or a file of theirs
+        ValueError: if there is no such span, the tables break a rule, the plan does not fit them, or a file of theirs
             changes before all of them are read; nothing is written then.
         FileExistsError: if `examples_dir` already holds files.
         BlockingIOError: if another process is doing the same work.
     """
+    tables_span = find_span(tables_dir, span) if has_span(tables_dir) or span else None
+    tables_dir = tables_span.folder if tables_span else tables_dir
     tables = StableTables(lambda: list_input_files(tables_dir, options), contents=tables_contents)
     schema = read_tables_schema(tables_dir, access=options.access)
     examples_schema = _examples_schema(schema, options)
@@ -108,8 +118,11 @@ def generate_subgraph_examples(
 
         made = _make_examples(tables_dir, schema, folder, options, beam_args, check_tables=check_tables)
         log = ShardLog(folder)
-        report = _report(made, log.read(), options.plan)
+        report = _report(made, log.read(), options.plan, tables_span)
         graph_schema.write_schema(examples_schema, examples_folder.graph_schema_path(folder))
+        if options.plan is not None:
+            recorded = RecordedPlan(plan=options.plan, sampling_seed=options.sampling_seed)
+            recorded.write(os.path.join(folder, SAMPLING_PLAN_FILE))
         with tf.io.gfile.GFile(os.path.join(folder, STATISTICS_FILE), "w") as file:
             file.write(json.dumps(dataclasses.asdict(report), indent=2, sort_keys=True) + "\n")
         if has_locks(folder):
@@ -117,6 +130,27 @@ def generate_subgraph_examples(
             sync_tree(folder)
         log.remove()
     return report
+
+
+def folder_of_same_span(tables_dir: str, examples_dir: str) -> str:
+    """Returns the tables folder that examples were made of, given the pattern of spans.
+
+    The newest span may be another one by now.
+
+    Raises:
+        ValueError: if the examples do not say of which span they are, or its folder is gone.
+    """
+    path = os.path.join(examples_dir, STATISTICS_FILE)
+    found = None
+    if tf.io.gfile.exists(path):
+        with tf.io.gfile.GFile(path) as file:
+            found = json.load(file).get("tables_span")
+    if not found:
+        raise ValueError(
+            f"`tables_dir` must be a folder for examples that were not made of a span of tables; got {tables_dir!r} "
+            f"with the examples {examples_dir!r}. Name the folder that the examples were sampled from."
+        )
+    return find_span(tables_dir, str(found["span"]), version=found["version"]).folder
 
 
 def list_input_files(tables_dir: str, options: SubgraphExampleGenOptions) -> tuple[str, ...]:
@@ -187,7 +221,10 @@ def _fingerprint(tables: StableTables, options: SubgraphExampleGenOptions) -> st
 
 
 def _report(
-    made: MadeExamples, shards: Mapping[tuple[str, int], SubgraphStatistics], plan: SamplingPlan | None
+    made: MadeExamples,
+    shards: Mapping[tuple[str, int], SubgraphStatistics],
+    plan: SamplingPlan | None,
+    tables_span: TablesSpan | None,
 ) -> ExampleGenReport:
     builder = SubgraphStatisticsBuilder()
     for of_shard in shards.values():
@@ -200,5 +237,9 @@ def _report(
             num_negatives[split] = statistics.num_negatives.get(split, 0)
             num_missing[split] = plan.negatives.num_per_positive * num_seeds - num_negatives[split]
     return ExampleGenReport(
-        statistics=statistics, num_negatives=num_negatives, num_missing_negatives=num_missing, **vars(made)
+        statistics=statistics,
+        num_negatives=num_negatives,
+        num_missing_negatives=num_missing,
+        tables_span=tables_span,
+        **vars(made),
     )

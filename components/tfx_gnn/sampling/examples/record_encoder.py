@@ -22,6 +22,7 @@ _FIELD_1, _FIELD_2, _FIELD_3 = b"\x0a", b"\x12", b"\x1a"
 # tf.train.Feature's fields.
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = _FIELD_1, _FIELD_2, _FIELD_3
 
+_ONE_BYTE = 128  # smaller integers are encoded as themselves
 _MAX_KEYS = 1024
 _MAX_HEADERS = 1 << 14
 
@@ -193,16 +194,19 @@ class _EncodedIntegers:
     """Small integers from -1 (sizes, positions, no position) in their encoded form; grows as needed."""
 
     def __init__(self) -> None:
-        self._column = _encode_column(pa.array(np.arange(-1, 1024)))
-        self._num_known = 1024
+        # Both at once, because several threads may use an encoder.
+        self._known = (1024, _encode_column(pa.array(np.arange(-1, 1024))))
 
     def take(self, values: _Rows) -> _EncodedValues:
         """Returns the encoded values, in that order."""
         largest = int(values.max(initial=0))
-        if largest >= self._num_known:
-            self._num_known = 2 * largest
-            self._column = _encode_column(pa.array(np.arange(-1, self._num_known)))
-        return self._column.take(values + 1)
+        if largest < _ONE_BYTE and values.min(initial=0) >= 0:
+            return _EncodedValues(values.astype(np.uint8).tobytes(), np.arange(len(values) + 1))
+        num_known, column = self._known
+        if largest >= num_known:
+            column = _encode_column(pa.array(np.arange(-1, 2 * largest)))
+            self._known = (2 * largest, column)
+        return column.take(values + 1)
 
 
 def _encode_column(column: pa.Array) -> _EncodedColumn:
@@ -241,6 +245,8 @@ def _encode_values(column: pa.Array) -> tuple[bytes, pa.LargeBinaryArray]:
 
 def _varints(values: npt.NDArray[np.uint64]) -> pa.LargeBinaryArray:
     """Encodes integers as `_varint` does: seven bits per byte, low bits first."""
+    if values.max(initial=0) < _ONE_BYTE:
+        return _large_binary(np.arange(len(values) + 1), pa.py_buffer(values.astype(np.uint8).tobytes()))
     num_bytes = np.ones(len(values), np.int64)
     bound = 7
     while bound < 64 and (longer := values >> np.uint64(bound) > 0).any():

@@ -19,8 +19,8 @@ def plan_for_inference(plan: SamplingPlan, *, ids: str = "") -> SamplingPlan:
 
     Args:
         plan: the plan of the examples that the model was trained on.
-        ids: table of the seeds, relative to the tables folder: column `id`, or `source` and `target` for links.
-            Empty: every node of the seed node set.
+        ids: table of the seeds, relative to the tables folder: column `id`, or `source` and `target` for links; and
+            `seed_time`, as the plan calls it, if the plan is temporal. Empty: every node of the seed node set.
 
     Returns:
         The plan, whose seeds are in the one split `all`.
@@ -48,6 +48,8 @@ def plan_for_inference(plan: SamplingPlan, *, ids: str = "") -> SamplingPlan:
     table = None
     if ids:
         kept = {name: kind for name, kind in plan.seed_table_features.items() if name not in of_table}
+        if plan.temporal:
+            kept[plan.temporal.seed_time] = "int64"
         identity = plan.seed_table.identity_features if plan.seed_table else ()
         table = SeedTable(
             filename=ids,

@@ -19,10 +19,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import tfx_gnn
+from tfx_gnn.sampling.index.graph_index import GraphIndex
 from tfx_gnn.serving.server import open_inference, tensorflow_serving
 from tfx_gnn.serving.server.admission import Admission
 from tfx_gnn.serving.server.batcher import Batcher
-from tfx_gnn.serving.server.inference import Question, records_of
+from tfx_gnn.serving.server.ids_input import Item
+from tfx_gnn.serving.server.inference import Question, items_of
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.model_versions import ModelVersions
 from tfx_gnn.serving.server.openapi import openapi_document, openapi_page
@@ -60,10 +62,10 @@ class ModelServer:
         is_draining: whether it reports that it is not ready, because it is about to stop.
     """
 
-    def __init__(self, model_dir: str, options: ServerOptions) -> None:
+    def __init__(self, model_dir: str, options: ServerOptions, *, index: GraphIndex | None = None) -> None:
         self._options = options
         self.metrics = ServerMetrics()
-        self.versions = ModelVersions(model_dir, options.num_versions, self.metrics)
+        self.versions = ModelVersions(model_dir, options.num_versions, self.metrics, index=index)
         self.is_draining = False
         self._admission = Admission(options, self.metrics)
         self._batcher = Batcher(options, self.metrics)
@@ -142,14 +144,14 @@ class ModelServer:
                 ) from error
 
     async def _answer(self, body: bytes, read: Callable[[bytes], Question], version: ServedVersion) -> Response:
-        def read_records() -> tuple[Question, list[bytes]]:
+        def read_items() -> tuple[Question, list[Item]]:
             question = read(body)
-            return question, records_of(question, version, self._options.max_examples)
+            return question, items_of(question, version, self._options.max_examples)
 
         is_large = len(body) > _MANY_EXAMPLES_BYTES
-        question, records = await self._run(read_records, in_thread=is_large)
+        question, items = await self._run(read_items, in_thread=is_large)
         signature = version.signature(question.signature_name)
-        outputs: Outputs = await self._batcher.ask(signature, records)
+        outputs: Outputs = await self._batcher.ask(signature, items)
 
         def write() -> tuple[bytes, dict[str, str]]:
             return question.response(outputs, self._options.model_name, version.version)

@@ -8,6 +8,7 @@ import concurrent.futures
 import time
 from collections.abc import Sequence
 
+from tfx_gnn.serving.server.ids_input import Item
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.options import ServerOptions
 from tfx_gnn.serving.server.refusals import Refusal
@@ -17,8 +18,8 @@ from tfx_gnn.serving.server.served_version import Answer, Outputs, ServedSignatu
 class _Waiting:
     """A request in a queue."""
 
-    def __init__(self, records: Sequence[bytes], result: asyncio.Future[Answer]) -> None:
-        self.records, self.result, self.since = records, result, time.monotonic()
+    def __init__(self, items: Sequence[Item], result: asyncio.Future[Answer]) -> None:
+        self.items, self.result, self.since = items, result, time.monotonic()
 
 
 class Batcher:
@@ -37,9 +38,9 @@ class Batcher:
         self._queues: dict[ServedSignature, collections.deque[_Waiting]] = {}
         self._alarm: asyncio.TimerHandle | None = None
 
-    async def ask(self, signature: ServedSignature, records: Sequence[bytes]) -> Outputs:
+    async def ask(self, signature: ServedSignature, items: Sequence[Item]) -> Outputs:
         """Returns the outputs for one request; raises its refusal. A cancelled request leaves the queue."""
-        waiting = _Waiting(records, asyncio.get_running_loop().create_future())
+        waiting = _Waiting(items, asyncio.get_running_loop().create_future())
         queue = self._queues.setdefault(signature, collections.deque())
         queue.append(waiting)
         self._metrics.queued_requests.inc()
@@ -82,15 +83,15 @@ class Batcher:
     def _is_due(self, signature: ServedSignature, since: float, now: float) -> bool:
         if not signature.is_batched or now - since >= self._max_delay:
             return True
-        return sum(len(waiting.records) for waiting in self._queues[signature]) >= self._max_batch_size
+        return sum(len(waiting.items) for waiting in self._queues[signature]) >= self._max_batch_size
 
     def _take(self, signature: ServedSignature) -> list[_Waiting]:
         queue = self._queues[signature]
         batch = [queue.popleft()]
-        num_examples = len(batch[0].records)
-        while signature.is_batched and queue and num_examples + len(queue[0].records) <= self._max_batch_size:
+        num_examples = len(batch[0].items)
+        while signature.is_batched and queue and num_examples + len(queue[0].items) <= self._max_batch_size:
             batch.append(queue.popleft())
-            num_examples += len(batch[-1].records)
+            num_examples += len(batch[-1].items)
         self._metrics.queued_requests.dec(len(batch))
         self._metrics.batch_examples.observe(num_examples)
         self._metrics.batch_requests.observe(len(batch))
@@ -99,7 +100,7 @@ class Batcher:
     def _start(self, signature: ServedSignature, batch: list[_Waiting]) -> None:
         self._num_free -= 1
         loop = asyncio.get_running_loop()
-        call = loop.run_in_executor(self._threads, signature.answer, [waiting.records for waiting in batch])
+        call = loop.run_in_executor(self._threads, signature.answer, [waiting.items for waiting in batch])
 
         def finish(done: asyncio.Future[list[Answer]]) -> None:
             self._num_free += 1

@@ -1,7 +1,7 @@
-"""What requests hold, turned into serialized examples: the examples themselves, or graphs as JSON.
+"""What requests hold: serialized examples, graphs as JSON, or ids of nodes in a graph index.
 
-Each kind of input is a function from the values of a request to one serialized example per value. A source that looks
-examples up, such as an index of nodes that is asked by id, is one more entry of `INPUTS`.
+Each kind of input is a function from the values of a request to one item per value: a serialized example, or the seed
+of one, around which a subgraph is sampled together with those of other requests.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfx_gnn.serving.server.graph_json import bytes_of, example_of_graph
+from tfx_gnn.serving.server.ids_input import Item
 from tfx_gnn.serving.server.refusals import malformed, shown
 from tfx_gnn.serving.server.served_version import ServedVersion
 
-EXAMPLES, GRAPHS = "examples", "graphs"
+EXAMPLES, GRAPHS, IDS = "examples", "graphs", "ids"
 
 
-def _serialized_examples(values: Sequence[Any], places: Sequence[str], _: ServedVersion) -> list[bytes]:
+def _serialized_examples(values: Sequence[Any], places: Sequence[str], _: ServedVersion) -> list[Item]:
     """Takes bytes, or {"b64": <base64>}."""
     return [
         value if isinstance(value, bytes) else _bytes_in_json(value, place)
@@ -34,7 +35,7 @@ def _bytes_in_json(value: Any, place: str) -> bytes:
     return bytes_of(value, place)
 
 
-def _graphs(values: Sequence[Any], places: Sequence[str], version: ServedVersion) -> list[bytes]:
+def _graphs(values: Sequence[Any], places: Sequence[str], version: ServedVersion) -> list[Item]:
     """Takes objects, or their JSON text."""
     schema = version.graph_schema
     if schema is None:
@@ -43,22 +44,35 @@ def _graphs(values: Sequence[Any], places: Sequence[str], version: ServedVersion
             f"checked with; got a graph for version {version.version}. Send examples, or export it again."
         )
     return [
-        example_of_graph(_parsed(value, place), schema, version.roots, place)
+        example_of_graph(_parsed(value, place, "a graph"), schema, version.roots, place)
         for value, place in zip(values, places, strict=True)
     ]
 
 
-def _parsed(value: Any, place: str) -> Any:
+def _ids(values: Sequence[Any], places: Sequence[str], version: ServedVersion) -> list[Item]:
+    """Takes ids of nodes; or pairs of them as objects, or as their JSON text."""
+    if version.seeds is None:
+        raise malformed(
+            f"`{places[0]}` must be an example or a graph, because this server has no graph index; got "
+            f"{shown(values[0])}. Send one, or start the server with `--graph-index-dir`."
+        )
+    if version.seeds.are_pairs:
+        values = [_parsed(value, place, "a pair of ids") for value, place in zip(values, places, strict=True)]
+    return [version.seeds.read(value, place) for value, place in zip(values, places, strict=True)]
+
+
+def _parsed(value: Any, place: str, what: str) -> Any:
     if not isinstance(value, (str, bytes)):
         return value
     try:
         return json.loads(value)
     except (ValueError, RecursionError) as error:
-        raise malformed(f"`{place}` must be a graph as JSON; got {shown(value)}: {error}. Correct it.") from error
+        raise malformed(f"`{place}` must be {what} as JSON; got {shown(value)}: {error}. Correct it.") from error
 
 
-INPUTS: dict[str, Callable[[Sequence[Any], Sequence[str], ServedVersion], list[bytes]]] = {
+INPUTS: dict[str, Callable[[Sequence[Any], Sequence[str], ServedVersion], list[Item]]] = {
     EXAMPLES: _serialized_examples,
     GRAPHS: _graphs,
+    IDS: _ids,
 }
 """Kinds of inputs by name: functions of the values, their places in the request, and the version that is asked."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from tfx_gnn.serving.server.examples_input import INPUTS
+from tfx_gnn.serving.server.ids_input import Item
 from tfx_gnn.serving.server.refusals import malformed
 from tfx_gnn.serving.server.served_version import Outputs, ServedVersion
 
@@ -44,8 +45,8 @@ class Question(Protocol):
         ...
 
 
-def records_of(question: Question, version: ServedVersion, max_examples: int) -> list[bytes]:
-    """Makes the serialized examples of a request.
+def items_of(question: Question, version: ServedVersion, max_examples: int) -> list[Item]:
+    """Reads the serialized examples of a request, or the seeds of examples.
 
     Raises:
         Refusal: if there are none or too many, or a value is not of its kind.
@@ -55,4 +56,4 @@ def records_of(question: Question, version: ServedVersion, max_examples: int) ->
         raise malformed(
             f"A request must hold 1 to {max_examples} examples; got {count}. Split it into several requests."
         )
-    return [record for given in question.inputs for record in INPUTS[given.kind](given.values, given.places, version)]
+    return [item for given in question.inputs for item in INPUTS[given.kind](given.values, given.places, version)]

@@ -29,6 +29,10 @@ class ServerMetrics:
         self.queued_requests = Gauge("queued_requests", "Requests that wait for a call of the model.", **add)
         self.batch_examples = Histogram("batch_examples", "Examples in a call of the model.", buckets=_SIZES, **add)
         self.batch_requests = Histogram("batch_requests", "Requests in a call of the model.", buckets=_SIZES, **add)
+        self.ids = Counter("ids", "Nodes or pairs that were asked about by id.", **add)
+        self.sampling = Histogram(
+            "sampling_seconds", "Time to sample the subgraphs of a call of the model.", buckets=_LATENCIES, **add
+        )
         self.current_version = Gauge("model_version", "Version that answers requests that name none.", **add)
         self.versions = Gauge("model_versions", "Number of versions that are served.", **add)
         self.swaps = Counter("model_swaps", "Times that another version became the current one.", **add)

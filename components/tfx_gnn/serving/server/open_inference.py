@@ -1,7 +1,8 @@
 """The Open Inference Protocol, version 2, of KServe and Triton: `POST /v2/models/<name>/infer`.
 
-A request has one input tensor, of datatype BYTES and shape [n]: `examples`, serialized tf.Examples, or `graphs`, each
-a graph as JSON. Bytes that are no text are {"b64": ...} in its data, or base64 with the parameter "content_type":
+A request has one input tensor of shape [n]. Of datatype BYTES are `examples`, serialized tf.Examples, and `graphs`,
+each a graph as JSON. `ids` of nodes in a graph index are BYTES or INT64, as in the tables; a pair of ids is a text of
+JSON. Bytes that are no text are {"b64": ...} in its data, or base64 with the parameter "content_type":
 "base64", or follow the JSON in the form of the binary tensor extension. The parameter `signature_name` of the request
 names another signature than that of predictions.
 """
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfx_gnn.serving.server.examples_input import INPUTS
+from tfx_gnn.serving.server.examples_input import IDS, INPUTS
 from tfx_gnn.serving.server.inference import InputValues
 from tfx_gnn.serving.server.json_values import plain_rows, read_object, write_json
 from tfx_gnn.serving.server.refusals import malformed, shown
@@ -33,6 +34,7 @@ _DATATYPES = {
     **{f"{kind}{bits}": f"{kind.upper()}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
 }
 _LENGTH = struct.Struct("<I")
+_INT64 = np.dtype("<i8")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -124,8 +126,10 @@ def _read_tensor(tensor: Mapping[str, Any], tail: bytes) -> InputValues:
     name, datatype, shape = (tensor.get(key) for key in ("name", "datatype", "shape"))
     if not isinstance(name, str) or name not in INPUTS:
         raise malformed(f"`inputs[0].name` must be one of {sorted(INPUTS)}; got {shown(name)}. Name the input.")
-    if datatype != "BYTES":
-        raise malformed(f"`inputs[0].datatype` must be 'BYTES'; got {shown(datatype)}. Send serialized examples.")
+    datatypes = ["BYTES", "INT64"] if name == IDS else ["BYTES"]
+    if datatype not in datatypes:
+        rule = " or ".join(map(repr, datatypes))
+        raise malformed(f"`inputs[0].datatype` must be {rule} for {name!r}; got {shown(datatype)}. Send that type.")
     if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
         raise malformed(f"`inputs[0].shape` must be [n]; got {shown(shape)}. Give the number of examples.")
     parameters = _object(tensor.get("parameters", {}), "inputs[0].parameters")
@@ -133,7 +137,7 @@ def _read_tensor(tensor: Mapping[str, Any], tail: bytes) -> InputValues:
     values: list[Any]
     if "binary_data_size" in parameters:
         size = _number_of_bytes(parameters["binary_data_size"], len(tail), "inputs[0].parameters.binary_data_size")
-        values = _from_binary(tail[:size], place)
+        values = (_integers if datatype == "INT64" else _from_binary)(tail[:size], place)
     else:
         values = _list(tensor.get("data"), place)
         size = 0
@@ -171,6 +175,14 @@ def _from_binary(data: bytes, place: str) -> list[bytes]:
     return values
 
 
+def _integers(data: bytes, place: str) -> list[int]:
+    """Reads the binary form of INT64: 8 bytes each, little-endian."""
+    if len(data) % _INT64.itemsize:
+        raise malformed(f"`{place}` must be integers of {_INT64.itemsize} bytes; got {len(data)} bytes. Write them so.")
+    integers: list[int] = np.frombuffer(data, _INT64).tolist()
+    return integers
+
+
 def _binary(values: npt.NDArray[Any]) -> bytes:
     if values.dtype == object:
         items = [value if isinstance(value, bytes) else str(value).encode() for value in values.reshape([-1])]
@@ -201,7 +213,15 @@ def metadata_of(version: ServedVersion, model_name: str, versions: Sequence[int]
         "name": model_name,
         "versions": [str(number) for number in versions],
         "platform": "tensorflow_savedmodel",
-        "inputs": [{"name": name, "datatype": "BYTES", "shape": [-1]} for name in INPUTS],
+        "inputs": [
+            {
+                "name": name,
+                "datatype": version.seeds.datatype if name == IDS and version.seeds else "BYTES",
+                "shape": [-1],
+            }
+            for name in INPUTS
+            if name != IDS or version.seeds
+        ],
         "outputs": [
             {
                 "name": name,

@@ -9,20 +9,25 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 import tfx_gnn
+from tfx_gnn.serving.server.examples_input import INPUTS
 from tfx_gnn.serving.server.options import ServerOptions
 
-_PREDICT_EXAMPLE = {"instances": [{"b64": "<base64 of a serialized tf.Example>"}]}
-_GRAPH_EXAMPLE = {
-    "instances": [
-        {
-            "node_sets": {"user": {"age": [31, 42]}, "item": {"price": [9.5]}},
-            "edge_sets": {"buys": {"source": [0, 1], "target": [0, 0]}},
-            "readout": {"seed": 0},
-        }
-    ]
+_PREDICT_BODIES = {
+    "examples": {"instances": [{"b64": "<base64 of a serialized tf.Example>"}]},
+    "graphs": {
+        "instances": [
+            {
+                "node_sets": {"user": {"age": [31, 42]}, "item": {"price": [9.5]}},
+                "edge_sets": {"buys": {"source": [0, 1], "target": [0, 0]}},
+                "readout": {"seed": 0},
+            }
+        ]
+    },
+    "ids": {"instances": [{"id": "u1"}, {"id": "u2"}]},
 }
-_INFER_EXAMPLE = {
-    "inputs": [{"name": "examples", "shape": [1], "datatype": "BYTES", "data": [{"b64": "<base64>"}]}],
+_INFER_BODIES = {
+    "examples": {"inputs": [{"name": "examples", "shape": [1], "datatype": "BYTES", "data": [{"b64": "<base64>"}]}]},
+    "ids": {"inputs": [{"name": "ids", "shape": [2], "datatype": "BYTES", "data": ["u1", "u2"]}]},
 }
 _SUMMARIES = {
     "/v2": "Name, version and extensions of the server",
@@ -40,7 +45,7 @@ _SUMMARIES = {
 }
 _ERRORS = {
     "400": "the body or a graph in it does not have the form that the message names",
-    "404": "no such path, model or version",
+    "404": "no such path, model or version, or no node with this id",
     "405": "no such method",
     "408": "the body did not arrive in time",
     "413": "the body is too large",
@@ -77,7 +82,7 @@ _PREDICT_SCHEMA = {
         "signature_name": {"type": "string", "description": "`embeddings`, or none for predictions."},
         "instances": {
             "type": "array",
-            "description": "One for each example: the example, or a graph as an object.",
+            "description": "One for each example: the example, a graph as an object, or, with a graph index, an id.",
             "items": {"type": "object"},
         },
         "inputs": {"description": "The same as a list, or under the name of the input, for an answer by output."},
@@ -97,9 +102,9 @@ _INFER_SCHEMA = {
                 "type": "object",
                 "required": ["name", "shape", "datatype"],
                 "properties": {
-                    "name": {"enum": ["examples", "graphs"]},
+                    "name": {"enum": list(INPUTS)},
                     "shape": {"type": "array", "items": {"type": "integer"}},
-                    "datatype": {"enum": ["BYTES"]},
+                    "datatype": {"enum": ["BYTES", "INT64"]},
                     "parameters": {"type": "object"},
                     "data": {"type": "array"},
                 },
@@ -131,11 +136,7 @@ def _operation(path: str, method: str, options: ServerOptions) -> dict[str, Any]
         operation["responses"]["404"] = _error("404")
     if method == "POST":
         is_infer = path.endswith("/infer")
-        examples: dict[str, Any] = (
-            {"examples": {"value": _INFER_EXAMPLE}}
-            if is_infer
-            else {"examples": {"value": _PREDICT_EXAMPLE}, "graphs": {"value": _GRAPH_EXAMPLE}}
-        )
+        examples = {name: {"value": value} for name, value in (_INFER_BODIES if is_infer else _PREDICT_BODIES).items()}
         schema = {"$ref": f"#/components/schemas/{'Infer' if is_infer else 'Predict'}"}
         operation["requestBody"] = {
             "required": True,

@@ -10,11 +10,13 @@ import math
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from typing import cast
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, cast
 
 import uvicorn
 
+from tfx_gnn.sampling.index.graph_index import open_graph_index
 from tfx_gnn.serving.server.app import ModelServer
 from tfx_gnn.serving.server.connections import BoundedConnection
 from tfx_gnn.serving.server.options import ServerOptions
@@ -23,19 +25,24 @@ _KEEP_ALIVE_SECONDS = 75
 """Longer than the idle time after which load balancers close connections, so that the server is not the first."""
 
 
-def serve_model(model_dir: str, *, options: ServerOptions, started: Callable[[str], None] = print) -> None:
+def serve_model(
+    model_dir: str, *, options: ServerOptions, graph_index_dir: str = "", started: Callable[[str], None] = print
+) -> None:
     """Serves a model over HTTP until SIGTERM or Ctrl-C.
 
     Args:
         model_dir: push destination, whose new versions take over when they appear; or a single model.
         options: how to serve it.
+        graph_index_dir: graph index whose ids the model is asked by; its versions must have been trained on examples
+            that were sampled from this graph. Empty: it is asked by examples and graphs alone.
         started: called with the server's URL once it accepts requests.
 
     Raises:
         FileNotFoundError: if there is no model that loads.
+        ValueError: if there is no graph index.
         OSError: if the address is not free.
     """
-    server = ModelServer(model_dir, options)
+    server = ModelServer(model_dir, options, index=open_graph_index(graph_index_dir) if graph_index_dir else None)
     server.versions.refresh()
     if not server.versions.served:
         failures = "".join(f" Version {number}: {message}" for number, message in server.versions.failures.items())
@@ -45,7 +52,17 @@ def serve_model(model_dir: str, *, options: ServerOptions, started: Callable[[st
         )
     process = ServerProcess(server, options, started)
     with contextlib.closing(server):
-        asyncio.run(process.serve())
+        _run(process.serve())
+
+
+def _run(serving: Coroutine[Any, Any, None]) -> None:
+    """Runs the server in uvloop's event loop, which takes less time for each request and does not exist on Windows."""
+    if sys.platform == "win32":
+        asyncio.run(serving)
+    else:
+        import uvloop
+
+        uvloop.run(serving)
 
 
 class ServerProcess(uvicorn.Server):
@@ -86,12 +103,11 @@ class ServerProcess(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Handles signals so that the process ends with exit code 0."""
-        loop = asyncio.get_running_loop()
-        try:
+        # In another thread, whoever started it calls `stop`.
+        if threading.current_thread() is threading.main_thread():
+            loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGTERM, self.stop, self._options.drain_seconds)
             loop.add_signal_handler(signal.SIGINT, self.stop, 0.0)
-        except RuntimeError:
-            pass  # Not the main thread: whoever started it calls `stop`.
         yield
 
     def stop(self, drain_seconds: float) -> None:

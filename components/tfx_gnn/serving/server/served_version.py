@@ -16,6 +16,7 @@ from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.refusal_messages import plain_message
+from tfx_gnn.serving.server.ids_input import Item, SeedInput, records_of
 from tfx_gnn.serving.server.refusals import Refusal, malformed
 from tfx_gnn.serving.warmup_requests import read_warmup_requests
 
@@ -34,8 +35,8 @@ class ServedSignature:
         is_batched: whether requests of several clients may share a call.
     """
 
-    def __init__(self, model: ServingModel) -> None:
-        self._model = model
+    def __init__(self, model: ServingModel, seeds: SeedInput | None = None) -> None:
+        self._model, self._seeds = model, seeds
         self.name = model.signature
         self.output_specs: dict[str, tf.TensorSpec] = dict(sorted(model.output_specs.items()))
         counts = [name for name in self.output_specs if _last_part(name) == model_interface.NUM_CANDIDATES_OUTPUT]
@@ -43,15 +44,21 @@ class ServedSignature:
         self._count_of_padded = {name: _count_for(name, counts) for name in padded} if counts else {}
         self.is_batched = self.name in _WITH_ONE_ROW_PER_EXAMPLE and (not padded or bool(counts))
 
-    def answer(self, requests: Sequence[Sequence[bytes]]) -> list[Answer]:
+    def answer(self, requests: Sequence[Sequence[Item]]) -> list[Answer]:
         """Answers several requests by one call of the model, or by more if it refuses one of them.
 
         Args:
-            requests: serialized examples of each request.
+            requests: serialized examples of each request, or seeds, around which they are sampled in one call.
 
         Returns:
             For each request what it would get alone: outputs by name, or why it is refused.
         """
+        found = records_of(requests, self._seeds)
+        known = [records for records in found if not isinstance(records, Refusal)]
+        answers = iter(self._answer(known) if known else ())
+        return [records if isinstance(records, Refusal) else next(answers) for records in found]
+
+    def _answer(self, requests: Sequence[Sequence[bytes]]) -> list[Answer]:
         records = [record for request in requests for record in request]
         try:
             outputs = self._model.outputs_of(records)
@@ -60,7 +67,7 @@ class ServedSignature:
                 return [self._refusal(error, records)]
             # By halves: one bad request among n costs about 2 log2(n) calls.
             half = len(requests) // 2
-            return [*self.answer(requests[:half]), *self.answer(requests[half:])]
+            return [*self._answer(requests[:half]), *self._answer(requests[half:])]
         if len(requests) == 1:
             return [outputs]
         answers: list[Answer] = []
@@ -110,9 +117,12 @@ class ServedVersion:
         version: its number.
         identity: changes when the version's files are replaced.
         signatures: those that take serialized examples, by name.
+        seeds: what samples examples around ids; None if it is asked by examples alone.
     """
 
-    def __init__(self, saved_model_dir: str, *, version: int = 1, identity: object = None) -> None:
+    def __init__(
+        self, saved_model_dir: str, *, version: int = 1, identity: object = None, seeds: SeedInput | None = None
+    ) -> None:
         """Loads the model and sends it the requests that were recorded with it, or one without examples.
 
         Raises:
@@ -120,10 +130,12 @@ class ServedVersion:
                 is for no signature.
             tf.errors.OpError: if files are missing or damaged, or a warm-up request is refused.
         """
-        self.version, self.identity = version, identity
+        self.version, self.identity, self.seeds = version, identity, seeds
         self._saved_model_dir = saved_model_dir
         model = ServingModel(saved_model_dir)
-        self.signatures = {name: ServedSignature(model.with_signature(name)) for name in model.example_signatures}
+        self.signatures = {
+            name: ServedSignature(model.with_signature(name), seeds) for name in model.example_signatures
+        }
         self._warm_up()
 
     def signature(self, name: str) -> ServedSignature:
@@ -161,10 +173,11 @@ class ServedVersion:
                     f"{name!r} in {self._saved_model_dir!r}. Push the model again."
                 )
             self._check_warmup(self.signatures[name], records)
-        if not requests:
-            self._check_warmup(self.signatures[model_interface.SERVING_SIGNATURE], [])
+        asked = [] if self.seeds is None else self.seeds.warmup_items()
+        if asked or not requests:
+            self._check_warmup(self.signatures[model_interface.SERVING_SIGNATURE], asked)
 
-    def _check_warmup(self, signature: ServedSignature, records: list[bytes]) -> None:
+    def _check_warmup(self, signature: ServedSignature, records: Sequence[Item]) -> None:
         (answer,) = signature.answer([records])
         if isinstance(answer, Refusal):
             raise ValueError(

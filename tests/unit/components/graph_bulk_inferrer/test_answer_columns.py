@@ -27,6 +27,8 @@ def test_classes_have_label_and_score_and_text_ids():
     }
     scored = answer_columns(RECORDS, outputs, with_scores=True)
     assert scored["probabilities"].to_pylist() == [[0.25, 0.75], [0.5, 0.5]]
+    assert scored["logits"].to_pylist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert scored.column_names[-2:] == ["probabilities", "logits"]
 
 
 def test_one_number_is_a_column_and_several_are_a_list():
@@ -56,6 +58,26 @@ def test_links_have_a_row_for_each_pair_with_its_rank():
         "rank": [3, 1, 2, 1],
         "source_embedding": [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]],
     }
+
+
+def test_links_without_pairs_have_no_row_and_the_columns_of_others():
+    outputs = {
+        "scores": np.zeros([2, 0], np.float32),
+        "num_candidates": np.array([0, 0]),
+        "source_id": np.zeros([2, 0], object),
+        "target_id": np.zeros([2, 0], object),
+    }
+
+    table = answer_columns(RECORDS, outputs, with_scores=False)
+
+    assert {field.name: str(field.type) for field in table.schema} == {
+        "record": "int64",
+        "source_id": "string",
+        "target_id": "string",
+        "score": "float",
+        "rank": "int64",
+    }
+    assert table.num_rows == 0
 
 
 def test_columns_of_several_tasks_have_their_names_and_one_order():

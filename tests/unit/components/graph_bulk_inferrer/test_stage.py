@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import csv
+import functools
 import json
 import math
 import os
+import shutil
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.components.graph_bulk_inferrer import inference_pipeline
+from tfx_gnn.components.graph_bulk_inferrer import inference_pipeline, stage
 from tfx_gnn.components.graph_bulk_inferrer.options import GraphBulkInferrerOptions
 from tfx_gnn.components.graph_bulk_inferrer.stage import infer_in_bulk
 from tfx_gnn.io.fingerprint import fingerprint_folders
@@ -30,6 +32,12 @@ def examples_dir(tmp_path, toy_records):
     for shard, part in enumerate((records[:5], records[5:], [])):
         write_split_shard(folder, "all", shard, 3, part)
     return folder
+
+
+@pytest.fixture
+def loads_once(monkeypatch):
+    """Loads a model once, however often it is asked."""
+    monkeypatch.setattr(inference_pipeline, "ServingModel", functools.cache(ServingModel))
 
 
 def infer(examples_dir, toy_model_dir, folder, **options):
@@ -73,7 +81,7 @@ def test_csv_holds_lists_as_json(tmp_path, toy_model_dir, examples_dir):
 
     with open(tmp_path / "inference" / "Split-all" / "predictions-00000-of-00003.csv", newline="") as file:
         row = next(csv.DictReader(file))
-    assert list(row) == ["record", "id", "label", "score", "probabilities"]
+    assert list(row) == ["record", "id", "label", "score", "probabilities", "logits"]
     assert max(json.loads(row["probabilities"])) == pytest.approx(float(row["score"]))
 
 
@@ -104,7 +112,7 @@ def test_refused_examples_are_counted_and_written_with_their_reason(tmp_path, to
     assert "It is record 1 of graphs-00000-of-00001.gz" in json.loads(letter)["message"]
 
 
-def test_more_refused_examples_than_allowed_are_an_error(tmp_path, toy_records, toy_model_dir):
+def test_more_refused_examples_than_allowed_are_an_error(tmp_path, toy_records, toy_model_dir, monkeypatch):
     folder = str(tmp_path / "examples")
     write_split_shard(folder, "all", 0, 1, [NOT_AN_EXAMPLE, *toy_records["test"]])
 
@@ -114,6 +122,77 @@ def test_more_refused_examples_than_allowed_are_an_error(tmp_path, toy_records, 
         infer(folder, toy_model_dir, tmp_path / "inference")
 
     assert not (tmp_path / "inference").exists()
+    # A run that allows more goes on with what is finished, which is all.
+    monkeypatch.setattr(inference_pipeline, "ServingModel", None)
+    assert infer(folder, toy_model_dir, tmp_path / "inference", max_refused_share=0.9).num_refused == {"all": 1}
+
+
+def test_run_that_is_killed_at_any_rename_ends_like_one_that_is_not(
+    tmp_path, toy_model_dir, examples_dir, monkeypatch, loads_once
+):
+    run, killed = tmp_path / "run", []
+    run.mkdir()
+
+    def snapshots_before(rename):
+        def renamed(*args, **options):
+            # As a kill leaves the disk, but for the locks of a living process.
+            killed.append(tmp_path / f"killed-{len(killed)}")
+            shutil.copytree(run, killed[-1])
+            return rename(*args, **options)
+
+        return renamed
+
+    with monkeypatch.context() as patched:
+        for module in (os, tf.io.gfile):
+            patched.setattr(module, "rename", snapshots_before(module.rename))
+        infer(examples_dir, toy_model_dir, run / "inference")
+
+    # Two tables, three notes, and the folder.
+    assert len(killed) == 6
+    for folder in killed:
+        assert not (folder / "inference").exists()
+        infer(examples_dir, toy_model_dir, folder / "inference")
+        assert contents(folder) == contents(run)
+
+
+def contents(folder):
+    """Contents of all files, hidden ones too, but for locks, which name their process."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock"]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def test_other_options_start_anew_and_remove_what_is_unfinished(
+    tmp_path, toy_model_dir, examples_dir, monkeypatch, loads_once
+):
+    def interrupted(_found, folder):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stage, "_write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            infer(examples_dir, toy_model_dir, tmp_path / "inference")
+    assert [name for name in os.listdir(tmp_path) if name.startswith(".unfinished") and not name.endswith(".lock")]
+
+    infer(examples_dir, toy_model_dir, tmp_path / "inference", outputs=("predictions", "scores"))
+
+    assert {"probabilities", "logits"} < set(rows_of(tmp_path / "inference")[0])
+    assert sorted(set(os.listdir(tmp_path)) - {"examples"}) == ["inference"]
+    with pytest.raises(FileExistsError, match="`inference_dir` must be absent or an empty folder"):
+        infer(examples_dir, toy_model_dir, tmp_path / "inference")
+
+
+def test_folder_without_examples_has_no_rows(tmp_path, toy_model_dir):
+    write_split_shard(str(tmp_path / "examples"), "all", 0, 1, [])
+
+    found = infer(str(tmp_path / "examples"), toy_model_dir, tmp_path / "inference")
+
+    assert (found.num_examples, found.num_rows, found.columns) == ({"all": 0}, {"all": 0}, {})
+    assert os.listdir(tmp_path / "inference" / "Split-all") == []
+
+
+def test_embeddings_of_a_model_without_them_are_refused_before_work_starts(tmp_path, toy_model_dir, examples_dir):
+    with pytest.raises(ValueError, match=r"`outputs` must leave out 'embeddings' .* are \['serving_default'\]"):
+        infer(examples_dir, toy_model_dir, tmp_path / "inference", outputs=("embeddings",))
 
 
 def test_interrupted_run_goes_on_with_the_files_that_are_missing(
@@ -141,17 +220,20 @@ def test_interrupted_run_goes_on_with_the_files_that_are_missing(
     assert len(rows_of(tmp_path / "inference")) == found.num_rows["all"] == total
 
 
-def test_model_without_a_blessing_is_not_asked(tmp_path, toy_model_dir, examples_dir):
-    blessing = tmp_path / "blessing"
-    blessing.mkdir()
+@pytest.mark.parametrize("withheld", ["blessing_dir", "infra_blessing_dir"])
+def test_model_without_a_blessing_is_not_asked(tmp_path, toy_model_dir, examples_dir, withheld):
     subject = BlessingSubject(kind="model", fingerprint=fingerprint_folders([resolve_saved_model(toy_model_dir)]))
-    write_blessing(str(blessing), blessed=False, reasons=["too bad"], subject=subject)
+    folders = {"blessing_dir": "", "infra_blessing_dir": "INFRA_"}
+    for name, prefix in folders.items():
+        (tmp_path / name).mkdir()
+        is_blessed = name != withheld
+        write_blessing(str(tmp_path / name), blessed=is_blessed, reasons=["too bad"], subject=subject, prefix=prefix)
 
     found = infer_in_bulk(
         examples_dir=examples_dir,
         model_dir=toy_model_dir,
         inference_dir=str(tmp_path / "inference"),
-        blessing_dir=str(blessing),
+        **{name: str(tmp_path / name) for name in folders},
     )
 
     assert (found.blessed, found.reasons, found.num_rows) == (False, ("too bad",), {})
@@ -177,7 +259,7 @@ def test_blessing_of_another_model_is_refused(tmp_path, toy_model_dir, examples_
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"outputs": ()}, "`outputs` must name some of"),
+        ({"outputs": ()}, "`outputs` must name what to write; got nothing"),
         ({"outputs": ("labels",)}, r"each once; got \['labels'\]"),
         ({"batch_size": 0}, "`batch_size` must be at least 1; got 0"),
         ({"max_refused_share": math.nan}, r"`max_refused_share` must be a fraction in \[0, 1\); got nan"),

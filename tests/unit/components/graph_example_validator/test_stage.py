@@ -86,11 +86,20 @@ Plant = Callable[[dict[str, list[list[dict[str, list[Any]]]]]], Any]
 
 @pytest.fixture
 def validate(tmp_path: Path, write_examples: Callable[..., str]) -> Callable[..., list[Anomaly]]:
-    def run(plant: Plant | None = None, baseline: str = "", schema: str = SCHEMA, **options: Any) -> list[Anomaly]:
+    def run(
+        plant: Plant | None = None,
+        baseline: str = "",
+        blessed: str = "",
+        tables: dict[str, Any] | None = None,
+        schema: str = SCHEMA,
+        **options: Any,
+    ) -> list[Anomaly]:
         data = splits()
         if plant is not None:
             plant(data)
         examples_dir = write_examples(str(tmp_path / "examples"), data, schema)
+        if tables is not None:
+            (tmp_path / "examples" / "statistics.json").write_text(json.dumps(tables))
         validation = validate_graph_examples(
             examples_dir=examples_dir,
             graph_schema_dir=examples_dir,
@@ -98,6 +107,7 @@ def validate(tmp_path: Path, write_examples: Callable[..., str]) -> Callable[...
             anomalies_dir=str(tmp_path / "anomalies"),
             blessing_dir=str(tmp_path / "blessing"),
             baseline_statistics_dir=baseline,
+            blessed_model_dir=blessed,
             options=GraphExampleValidatorOptions(**{**PROMISES, **options}),
         )
         assert is_blessed(str(tmp_path / "blessing")) is validation.blessed
@@ -403,9 +413,62 @@ def test_drift_from_span_to_span_and_skew_from_split_to_split_are_measured(valid
     assert drift["nodes/paper.kind"] == 1.0
 
 
+def tables_of(span: str, papers: int, cites: int) -> dict[str, Any]:
+    """What SubgraphExampleGen writes about the tables."""
+    rows = {"nodes/paper": papers, "edges/cites": cites}
+    return {"tables": {label: {"rows_used": count} for label, count in rows.items()}, "tables_span": {"name": span}}
+
+
+def test_planted_drift_from_the_data_of_the_latest_blessed_model_withholds_the_blessing(validate, tmp_path):
+    blessed = tmp_path / "blessed"
+    pushed = blessed / "Format-Serving" / "assets.extra"
+    pushed.mkdir(parents=True)
+    (blessed / "latest_blessed_model.json").write_text('{"found": false}')
+    assert validate(blessed=str(blessed), tables=tables_of("7", papers=100, cites=400)) == []
+    (blessed / "latest_blessed_model.json").write_text('{"found": true}')
+    (tmp_path / "statistics").rename(pushed / "training_statistics")
+    for name in ("anomalies", "blessing", "examples"):
+        (tmp_path / name).rename(tmp_path / f"earlier_{name}")
+
+    def plant(data):
+        for content in data["train"][0] + data["train"][1]:
+            content["nodes/paper.code"] = [99] * len(content["nodes/paper.code"])
+
+    anomalies = validate(
+        plant,
+        blessed=str(blessed),
+        tables=tables_of("8", papers=100, cites=80),
+        severities={"drift": "error", "structure_drift": "error", "skew": "off"},
+    )
+
+    assert [(item.check, item.split, item.about) for item in anomalies] == [
+        ("drift", "train", "nodes/paper.code"),
+        ("structure_drift", "train", "edges/cites"),
+        ("structure_drift", "train", "edges/cites"),
+        ("structure_drift", "train", "edges/cites"),
+    ]
+    reasons = read_reasons(str(tmp_path / "blessing"))
+    assert "split 'train', nodes/paper.code: The distribution differs" in reasons[1]
+    assert "Jensen-Shannon divergence 1.0000, allowed 0.3, span 8 compared with span 7." in reasons[1]
+    assert "mean degree of its source nodes 'paper' 0.8 after 4: change 0.8000, allowed 0.5, span 8" in reasons[2]
+    assert "rows 80 after 400: change 0.8000, allowed 0.5, span 8 compared with span 7." in reasons[4]
+
+
+def test_model_that_was_pushed_without_statistics_is_no_baseline(validate, tmp_path):
+    (tmp_path / "latest_blessed_model.json").write_text('{"found": true}')
+
+    anomalies = validate(blessed=str(tmp_path))
+
+    assert [(item.check, item.split) for item in anomalies] == [
+        ("no_baseline", split) for split in ("train", "val", "test")
+    ]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"baseline": "a", "blessed": "b"}, "`blessed_model_dir` must be left out with `baseline_statistics_dir`"),
+        ({"max_structure_drift": -1.0}, r"`max_structure_drift` must lie in \[0, 1\]; got -1.0"),
         ({"split_order": ()}, "`split_order` must name splits, each once"),
         ({"max_l_infinity_skew": 2.0}, r"`max_l_infinity_skew` must lie in \[0, 1\]; got 2.0"),
         ({"seed_time_feature": ""}, "`seed_time_feature` must be given with `edge_time_features`"),

@@ -31,6 +31,7 @@ def _push(
     run: str = "1",
     blessing_dir: str = "",
     infra_blessing_dir: str = "",
+    statistics_dir: str = "",
     pushed_model_dir: str = "",
     refuses_nonfinite_answers: bool = False,
     publishing: Literal["auto", "rename", "copy"] = "auto",
@@ -46,6 +47,7 @@ def _push(
         push_destination=str(tmp_path / "serving"),
         pushed_model_dir=pushed_model_dir or str(tmp_path / f"pushed-{run}"),
         infra_blessing_dir=infra_blessing_dir,
+        statistics_dir=statistics_dir,
         options=GraphPusherOptions(
             num_verification_requests=2,
             verification_seconds=0.2,
@@ -85,6 +87,20 @@ def test_destination_must_be_named(tmp_path: Path, toy_folders: dict[str, str]) 
             pushed_model_dir=str(tmp_path / "pushed"),
             options=GraphPusherOptions(),
         )
+
+
+@pytest.mark.parametrize("publishing", ["rename", "copy"])
+def test_statistics_of_the_training_data_are_pushed_with_the_model(
+    tmp_path: Path, toy_folders: dict[str, str], publishing: Literal["rename", "copy"]
+) -> None:
+    statistics = tmp_path / "statistics" / "Split-train"
+    statistics.mkdir(parents=True)
+    (statistics / "FeatureStats.pb").write_bytes(b"statistics")
+
+    pushed = _push(tmp_path, **toy_folders, statistics_dir=str(tmp_path / "statistics"), publishing=publishing)
+
+    found = Path(pushed.path, "assets.extra", "training_statistics", "Split-train", "FeatureStats.pb")
+    assert found.read_bytes() == b"statistics"
 
 
 def test_blessed_model_becomes_the_next_version(

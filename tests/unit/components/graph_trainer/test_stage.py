@@ -26,6 +26,8 @@ from tfx_gnn.components.graph_trainer.training_run import Exporters
 from tfx_gnn.graph.schema.schema_io import read_schema, write_schema
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.records.examples_folder import graph_schema_path, read_split
+from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan, read_recorded_plan
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.verification import verify_saved_model
 from tfx_gnn.training import (
@@ -41,6 +43,7 @@ from tfx_gnn.training.checkpoints.checkpoints import locked_checkpoints
 from tfx_gnn.training.checkpoints.preemption import StopSignal
 
 TASK = NodeClassification(label_feature="color", class_vocabulary="color")
+SAMPLED_BY = RecordedPlan(plan=SamplingPlan(seed_node_set="item"), sampling_seed=3)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +109,9 @@ class Prepared:
 @pytest.fixture(scope="module")
 def examples_dir(colored_items, write_examples, tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("colored") / "examples")
-    return write_examples(folder, colored_items.splits(), colored_items.SCHEMA)
+    write_examples(folder, colored_items.splits(), colored_items.SCHEMA)
+    SAMPLED_BY.write(os.path.join(folder, "sampling_plan.json"))
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -352,6 +357,10 @@ def test_run_folder_holds_logs_and_checkpoints(trained):
         _trained_weights(trained.folder), _exported_weights(trained.saved_model_dir), strict=True
     ):
         np.testing.assert_array_equal(saved, exported)
+
+
+def test_model_tells_by_which_plan_its_examples_were_sampled(trained):
+    assert read_recorded_plan(os.path.join(trained.saved_model_dir, "assets.extra", "sampling_plan.json")) == SAMPLED_BY
 
 
 def test_model_folder_holds_nothing_but_the_model(trained):

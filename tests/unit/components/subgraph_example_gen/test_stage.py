@@ -8,7 +8,11 @@ import pytest
 import tensorflow as tf
 
 from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions
-from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples, list_input_files
+from tfx_gnn.components.subgraph_example_gen.stage import (
+    folder_of_same_span,
+    generate_subgraph_examples,
+    list_input_files,
+)
 from tfx_gnn.graph.schema import schema_io as graph_schema
 from tfx_gnn.io import options_json
 from tfx_gnn.io.fingerprint import fingerprint_files
@@ -18,6 +22,7 @@ from tfx_gnn.sampling.plan.graph_pairs import GraphPairs
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.negatives import Negatives
 from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan, read_recorded_plan
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.csv_table import CsvFormat
 from tfx_gnn.tables.row_rules import RowRules
@@ -86,6 +91,29 @@ def test_every_seed_gets_one_record_in_its_split(ring_dir, tmp_path):
     }
 
 
+def test_examples_say_of_which_span_of_the_tables_they_are(ring_dir, tmp_path):
+    for name in ("v7", "v8"):
+        shutil.copytree(ring_dir, tmp_path / "spans" / name)
+    pattern = f"{tmp_path}/spans/v{{SPAN}}"
+
+    _, newest = _generate(pattern, tmp_path, "newest")
+    examples_dir = str(tmp_path / "named")
+    generate_subgraph_examples(
+        tables_dir=pattern, examples_dir=examples_dir, options=SubgraphExampleGenOptions(plan=PLAN), span="7"
+    )
+
+    assert (newest.tables_span.folder, newest.tables_span.span) == (str(tmp_path / "spans" / "v8"), 8)
+    assert folder_of_same_span(pattern, examples_dir) == str(tmp_path / "spans" / "v7")
+
+
+def test_examples_of_a_plain_tables_folder_are_of_no_span(ring_dir, tmp_path):
+    examples_dir, report = _generate(ring_dir, tmp_path)
+
+    assert report.tables_span is None
+    with pytest.raises(ValueError, match="`tables_dir` must be a folder for examples that were not made of a span"):
+        folder_of_same_span("spans/{SPAN}", examples_dir)
+
+
 def test_records_hold_the_seeds_label_and_edges_of_the_graph(ring_dir, tmp_path):
     examples_dir, _ = _generate(ring_dir, tmp_path)
 
@@ -98,6 +126,13 @@ def test_records_hold_the_seeds_label_and_edges_of_the_graph(ring_dir, tmp_path)
         rows = _values(record, "edges/e.#id")
         assert pairs == [(row // 4, (row // 4 + row % 4 + 1) % NUM_NODES) for row in rows]
         assert sum(source == ids[0] for source, _ in pairs) >= 2
+
+
+def test_plan_and_seed_are_beside_the_records(ring_dir, tmp_path):
+    examples_dir, _ = _generate(ring_dir, tmp_path, sampling_seed=7)
+
+    recorded = read_recorded_plan(os.path.join(examples_dir, "sampling_plan.json"))
+    assert recorded == RecordedPlan(plan=PLAN, sampling_seed=7)
 
 
 def test_the_schema_beside_the_records_lists_their_keys(ring_dir, tmp_path):

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.inference_plan import ALL_SPLIT, plan_for_inference
 from tfx_gnn.sampling.plan.negatives import Negatives
-from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable
+from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable, Temporal
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 
 HOPS = (Hop(edge_set="buys", fan_out=2),)
@@ -34,6 +36,15 @@ def test_every_node_is_a_seed_in_one_split_and_its_label_is_no_feature():
 
 def test_table_of_ids_names_the_seeds():
     assert plan_for_inference(NODES, ids="ids.csv").seed_table == SeedTable(filename="ids.csv")
+
+
+def test_table_of_a_temporal_plan_has_the_time_of_each_seed():
+    temporal = Temporal(seed_time="asked_at", edge_times={"buys": "bought_at"})
+
+    plan = plan_for_inference(dataclasses.replace(NODES, temporal=temporal), ids="ids.csv")
+
+    assert plan.seed_table == SeedTable(filename="ids.csv", features={"asked_at": "int64"})
+    assert plan.temporal == temporal
 
 
 def test_table_of_pairs_needs_no_negatives():

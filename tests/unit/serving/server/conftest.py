@@ -15,10 +15,18 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
+import uvloop
 
+from tfx_gnn.sampling.index.build import write_graph_index
+from tfx_gnn.sampling.index.graph_index import GraphIndex, open_graph_index
+from tfx_gnn.sampling.plan.hop import Hop
+from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
 from tfx_gnn.serving.server.app import ModelServer
 from tfx_gnn.serving.server.options import ServerOptions
 from tfx_gnn.serving.server.process import ServerProcess
+from tfx_gnn.tables.graph_tables import read_tables_schema
+from tfx_gnn.tables.schema_layouts import layouts_of
 
 TOY_SCHEMA = """
 node_sets { key: "item" value {
@@ -27,6 +35,21 @@ node_sets { key: "item" value {
 node_sets { key: "_readout" value {} }
 edge_sets { key: "_readout/seed" value { source: "item" target: "_readout" } }
 """
+# The items that the toy classifier is asked about by id, and who is near whom.
+ITEM_TABLES = {
+    "graph_schema.pbtxt": """
+node_sets { key: "item" value { features { key: "x" value { dtype: DT_FLOAT } } metadata { filename: "items.csv" } } }
+node_sets { key: "shelf" value {
+  features { key: "#id" value { dtype: DT_INT64 } } metadata { filename: "shelves.csv" } } }
+edge_sets { key: "near" value { source: "item" target: "item" metadata { filename: "near.csv" } } }
+edge_sets { key: "on" value { source: "item" target: "shelf" metadata { filename: "on.csv" } } }
+""",
+    "items.csv": "id,x\nw,1.5\nx,-2.0\ny,0.5\nz,-0.5\n",
+    "shelves.csv": "id\n7\n-3\n",
+    "near.csv": "source,target\nw,x\nw,y\nw,z\nx,w\n",
+    "on.csv": "source,target\nw,7\nx,7\n",
+}
+ITEM_PLAN = SamplingPlan(seed_node_set="item", hops=(Hop(edge_set="near", fan_out=2),))
 TOY_TASK = {"format_version": 1, "task": {}, "label_keys": [], "roots": ["seed"], "tensor_inputs": {}}
 
 
@@ -63,14 +86,14 @@ class Client:
 
 
 @contextlib.contextmanager
-def _serve(model_dir: str, **options: Any) -> Iterator[Client]:
+def _serve(model_dir: str, *, index: GraphIndex | None = None, **options: Any) -> Iterator[Client]:
     """Serves a folder on a free port."""
     chosen = ServerOptions(port=0, model_name="toy", poll_seconds=3600.0, **options)
-    server = ModelServer(model_dir, chosen)
+    server = ModelServer(model_dir, chosen, index=index)
     server.versions.refresh()
     urls: queue.Queue[str] = queue.Queue()
     process = ServerProcess(server, chosen, urls.put)
-    loop = asyncio.new_event_loop()
+    loop = uvloop.new_event_loop()
     thread = threading.Thread(target=loop.run_until_complete, args=(process.serve(),))
     thread.start()
     client = Client(server, process, int(urls.get(timeout=60).rpartition(":")[2]), loop)
@@ -91,10 +114,10 @@ def serve() -> Callable[..., contextlib.AbstractContextManager[Client]]:
 
 
 @pytest.fixture(scope="session")
-def make_version(toy_model_dir: str) -> Callable[[str, int], str]:
-    """Adds a version of the toy classifier to a folder, as a push does."""
+def make_version(toy_model_dir: str) -> Callable[..., str]:
+    """Adds a version of the toy classifier to a folder, as a push does; with the plan of its examples, if given."""
 
-    def make(folder: str, version: int) -> str:
+    def make(folder: str, version: int, plan: RecordedPlan | None = None) -> str:
         place = f"{folder}/{version}"
         shutil.copytree(f"{toy_model_dir}/Format-Serving", place)
         extra = f"{place}/assets.extra"
@@ -103,15 +126,48 @@ def make_version(toy_model_dir: str) -> Callable[[str, int], str]:
             file.write(TOY_SCHEMA)
         with open(f"{extra}/served_task.json", "w") as file:
             json.dump(TOY_TASK, file)
+        if plan is not None:
+            plan.write(f"{extra}/sampling_plan.json")
         return place
 
     return make
 
 
 @pytest.fixture(scope="session")
-def toy_server(make_version: Callable[[str, int], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+def toy_server(make_version: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """A server of one version, for the whole session: tests only ask it."""
     folder = str(tmp_path_factory.mktemp("toy_server"))
     make_version(folder, 3)
     with _serve(folder, max_delay_ms=0.0, max_examples=4, max_body_bytes=100_000) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def items_plan() -> RecordedPlan:
+    """How examples of items are sampled."""
+    return RecordedPlan(plan=ITEM_PLAN, sampling_seed=5)
+
+
+@pytest.fixture(scope="session")
+def items_index(tmp_path_factory: pytest.TempPathFactory) -> GraphIndex:
+    """Graph index of four items."""
+    tables, index = tmp_path_factory.mktemp("items"), tmp_path_factory.mktemp("items_index")
+    for name, text in ITEM_TABLES.items():
+        (tables / name).write_text(text)
+    schema = read_tables_schema(str(tables))
+    write_graph_index(str(index), schema, layouts_of(schema, str(tables)))
+    return open_graph_index(str(index))
+
+
+@pytest.fixture(scope="session")
+def items_server(
+    make_version: Callable[..., str],
+    items_plan: RecordedPlan,
+    items_index: GraphIndex,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Client]:
+    """A server of one version that may be asked by ids: tests only ask it."""
+    folder = str(tmp_path_factory.mktemp("items_server"))
+    make_version(folder, 1, items_plan)
+    with _serve(folder, index=items_index, max_delay_ms=0.0) as client:
         yield client

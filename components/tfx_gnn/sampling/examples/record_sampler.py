@@ -1,0 +1,110 @@
+"""Samples the tf.Examples that a trained model is asked about, by the ids of their seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
+from tfx_gnn.sampling.engine.seeds import Seeds
+from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
+from tfx_gnn.sampling.index.graph_index import GraphIndex
+from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED
+from tfx_gnn.sampling.plan.inference_plan import plan_for_inference
+from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets
+from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
+from tfx_gnn.sampling.plan.seed_splits import pair_keys
+
+_Rows = npt.NDArray[np.int64]
+
+_IDS_OF_REQUEST = "request"
+"""Stands for the table of seeds, which a request is."""
+
+
+class RecordSampler:
+    """Samples records around nodes, or around pairs of nodes, of a graph index.
+
+    A record is, byte for byte, the one that `tfx-gnn sample` makes of the same seed with `--every-node` or `--ids`, and
+    so that of the training but for labels and for what an earlier split may not see. It depends on nothing but its
+    seed: neither on the order of the seeds nor on the others. May be used by several threads.
+
+    Attributes:
+        schema: graph schema of the records.
+        root_sets: node sets of the seeds: of "seed", or of "source" and "target" for a plan of links.
+    """
+
+    def __init__(self, index: GraphIndex, recorded: RecordedPlan) -> None:
+        """Prepares to sample by the plan that a model was trained with.
+
+        Raises:
+            ValueError: if the plan does not fit the graph, or if ids alone do not say what its examples hold.
+        """
+        plan = _plan_of_ids(recorded.plan)
+        self._index, self._plan = index, plan
+        self._sampler = InMemorySampler(index, plan, sampling_seed=recorded.sampling_seed)
+        self._encoder = SubgraphExampleEncoder(index, plan)
+        self._codes = {name: index.node_codes(name) for name in set(root_node_sets(plan, index.schema).values())}
+        self._times = None
+        if plan.temporal is not None:
+            self._times = index.node_tables[plan.seed_node_set].features[plan.temporal.seed_time]
+        self.schema: GraphSchema = self._encoder.schema
+        self.root_sets: Mapping[str, str] = root_node_sets(plan, index.schema)
+
+    @property
+    def id_types(self) -> dict[str, pa.DataType]:
+        """Types of the ids of the roots: large_string or int64."""
+        return {root: self._index.node_tables[name].ids.type for root, name in self.root_sets.items()}
+
+    def find(self, ids: Mapping[str, Sequence[str | int]]) -> dict[str, _Rows]:
+        """Finds the roots of seeds by their ids.
+
+        Args:
+            ids: by root, the ids of its node set, of the type that `id_types` has; shape [num_seeds].
+
+        Returns:
+            By root, int64 array, shape [num_seeds]: row of each node in its table, or -1 for an id that is not there.
+        """
+        types = self.id_types
+        return {
+            root: self._index.find_nodes(name, pa.array(ids[root], types[root]))
+            for root, name in self.root_sets.items()
+        }
+
+    def sample(self, rows: Mapping[str, _Rows]) -> list[bytes]:
+        """Samples one record for each seed.
+
+        Args:
+            rows: by root, rows of its node table, as `find` returns them, in [0, num_nodes).
+
+        Returns:
+            Serialized tf.Examples, in the order of the seeds.
+        """
+        num_seeds = len(next(iter(rows.values())))
+        codes = {root: self._codes[name][rows[root]] for root, name in self.root_sets.items()}
+        seeds = Seeds(
+            keys=pair_keys(codes[ROOT_SOURCE], codes[ROOT_TARGET]) if self._plan.is_link_plan else codes[SEED],
+            rows=np.arange(num_seeds) if self._plan.seed_table else rows[SEED],
+            readout_splits=np.arange(num_seeds + 1),
+            readout_nodes=rows,
+            time_limits=None if self._times is None else _integers(self._times.take(pa.array(rows[SEED]))),
+        )
+        return self._encoder.encode(self._sampler.sample(seeds))
+
+
+def _plan_of_ids(plan: SamplingPlan) -> SamplingPlan:
+    """Returns the plan that samples around the ids of a request."""
+    found = plan_for_inference(plan, ids=_IDS_OF_REQUEST if plan.is_link_plan or plan.seed_table else "")
+    if found.temporal is not None and found.seed_table is not None:
+        raise ValueError(
+            "`plan` must take the times of its seeds from a feature of their nodes, to be asked by ids alone; got "
+            f"{found.temporal.seed_time!r} of the table of seeds, or of the seed edges. Send examples or graphs."
+        )
+    return found
+
+
+def _integers(column: pa.Array) -> _Rows:
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)

@@ -1,0 +1,224 @@
+"""Requests that name nodes of a graph index."""
+
+import base64
+import dataclasses
+import json
+import struct
+
+import pytest
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import Feature
+from tfx_gnn.graph.schema.schema_io import read_schema, write_schema
+from tfx_gnn.sampling.examples.record_sampler import RecordSampler
+from tfx_gnn.sampling.plan.hop import Hop
+from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
+from tfx_gnn.serving.server.ids_input import AskedSeed, SeedInput, records_of
+from tfx_gnn.serving.server.metrics import ServerMetrics
+from tfx_gnn.serving.server.model_versions import ModelVersions
+from tfx_gnn.serving.server.refusals import Refusal
+
+PREDICT, INFER = "/v1/models/toy:predict", "/v2/models/toy/infer"
+SHELVES = RecordedPlan(plan=SamplingPlan(seed_node_set="shelf"), sampling_seed=0)
+PAIRS = RecordedPlan(
+    plan=SamplingPlan(seed_edge_set="on", hops=(Hop(edge_set="near", fan_out=1, inputs=("source",)),)), sampling_seed=0
+)
+
+
+def tensor(values, **more):
+    return {"inputs": [{"name": "ids", "shape": [len(values)], "datatype": "BYTES", "data": values, **more}]}
+
+
+def labels_of(reply):
+    assert reply.status == 200, reply.body
+    return [(row["id"], row["label"]) for row in reply.json["predictions"]]
+
+
+def samples(sampler, *ids):
+    return sampler.sample(sampler.find({"seed": ids}))
+
+
+def sampled_count(metrics):
+    return metrics.registry.get_sample_value("tfx_gnn_sampling_seconds_count")
+
+
+@pytest.fixture
+def make_input(items_index, tmp_path):
+    """Makes what reads ids for a model with some plan, whose requests hold what the plan samples."""
+
+    def make(recorded):
+        extra = tmp_path / "assets.extra"
+        extra.mkdir(exist_ok=True)
+        recorded.write(str(extra / "sampling_plan.json"))
+        write_schema(RecordSampler(items_index, recorded).schema, str(extra / "graph_schema.pbtxt"))
+        return SeedInput(items_index, str(tmp_path), ServerMetrics())
+
+    return make
+
+
+def test_ids_are_answered_as_the_examples_of_training(items_server, items_index, items_plan):
+    records = samples(RecordSampler(items_index, items_plan), "x", "w", "y", "z")
+    examples = [{"b64": base64.b64encode(record).decode()} for record in records]
+
+    by_id = items_server.ask("POST", PREDICT, {"instances": [{"id": name} for name in "xwyz"]})
+
+    assert labels_of(by_id) == [("x", "blue"), ("w", "red"), ("y", "red"), ("z", "blue")]
+    assert by_id.json == items_server.ask("POST", PREDICT, {"instances": examples}).json
+    mixed = items_server.ask("POST", PREDICT, {"instances": [{"id": "x"}, examples[1], {"ids": "y"}]})
+    assert mixed.json["predictions"] == by_id.json["predictions"][:3]
+
+
+def test_columns_of_ids_are_answered_as_columns(items_server):
+    reply = items_server.ask("POST", PREDICT, {"inputs": {"ids": ["x", {"b64": base64.b64encode(b"w").decode()}]}})
+
+    assert reply.json["outputs"]["label"] == ["blue", "red"]
+
+
+def test_tensors_of_ids_are_answered(items_server):
+    data = b"".join(struct.pack("<I", len(name)) + name for name in (b"x", b"w"))
+    head = json.dumps(tensor(["x", "w"], data=None, parameters={"binary_data_size": len(data)})).encode()
+    replies = [
+        items_server.ask("POST", INFER, tensor(["x", "w"])),
+        items_server.ask("POST", INFER, head + data, {"Inference-Header-Content-Length": str(len(head))}),
+    ]
+
+    for reply in replies:
+        outputs = {output["name"]: output["data"] for output in reply.json["outputs"]}
+        assert (outputs["id"], outputs["label"]) == (["x", "w"], ["blue", "red"])
+
+
+def test_model_and_metrics_tell_of_ids(items_server, toy_server):
+    items_server.ask("POST", PREDICT, {"instances": [{"id": "x"}, {"id": "w"}]})
+    lines = items_server.ask("GET", "/metrics").body.decode().splitlines()
+    counts = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+
+    assert float(counts["tfx_gnn_ids_total"]) >= 2
+    assert float(counts["tfx_gnn_sampling_seconds_count"]) >= 1
+    inputs = items_server.ask("GET", "/v2/models/toy").json["inputs"]
+    assert {"name": "ids", "datatype": "BYTES", "shape": [-1]} in inputs
+    assert [one["name"] for one in toy_server.ask("GET", "/v2/models/toy").json["inputs"]] == ["examples", "graphs"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "message"),
+    [
+        (PREDICT, {"instances": [{"id": "x"}, {"id": "q"}, {"id": "p"}]}, 404, r"`instances\[1\].id` .*'q', one of 2"),
+        (PREDICT, {"instances": [{"id": 7}]}, 400, r"`instances\[0\].id` must be a text or .*got 7"),
+        (PREDICT, {"instances": [{"id": None}]}, 400, "must be a text or .*got None"),
+        (PREDICT, {"instances": [{"id": "\ud800"}]}, 400, "half of a surrogate pair"),
+        (PREDICT, {"instances": [{"id": {"b64": "/w=="}}]}, 400, "must be text in UTF-8"),
+        (PREDICT, {"instances": [{"id": "x", "hops": 2}]}, 400, r"`instances\[0\]` must have keys among"),
+        (PREDICT, {"instances": [{"source": "x", "target": 7}]}, 400, r"`instances\[0\]` must be a text or"),
+        (PREDICT, {"inputs": {"ids": "x"}}, 400, "`inputs.ids` must be a list"),
+        (PREDICT, {"inputs": {"ids": []}}, 400, "examples; got 0"),
+        (INFER, tensor(["q"]), 404, r"`inputs\[0\].data\[0\]` must be the id of a node of 'item' .*'q'"),
+        (INFER, tensor([7], datatype="INT64"), 400, "must be a text or .*got 7"),
+        (INFER, tensor([0.5], datatype="FP32"), 400, "datatype` must be 'BYTES' or 'INT64' for 'ids'; got 'FP32'"),
+    ],
+)
+def test_id_is_refused_and_the_server_goes_on(items_server, path, body, status, message):
+    reply = items_server.ask("POST", path, body)
+
+    assert reply.status == status
+    with pytest.raises(ValueError, match=message):
+        raise ValueError(reply.json["error"])
+    assert labels_of(items_server.ask("POST", PREDICT, {"instances": [{"id": "w"}]})) == [("w", "red")]
+
+
+def test_requests_of_a_batch_are_sampled_together_and_unknown_ids_fail_alone(make_input, items_plan, items_index):
+    source = make_input(items_plan)
+    w, x, unknown = (AskedSeed(ids={"seed": name}, place=f"the id {name}") for name in ("w", "x", "q"))
+
+    first, refused, last = records_of([[w], [x, unknown], [b"example", x]], source)
+
+    sampled = samples(RecordSampler(items_index, items_plan), "w", "x")
+    assert (first, last) == ([sampled[0]], [b"example", sampled[1]])
+    assert isinstance(refused, Refusal)
+    assert (refused.status, refused.reason) == (404, "unknown_id")
+    assert "`the id q` must be the id of a node of 'item'" in refused.message
+    assert sampled_count(source._metrics) == 1
+    assert records_of([[b"example"], []], source) == [[b"example"], []]
+    assert sampled_count(source._metrics) == 1
+
+
+def test_integers_are_read_as_integers(make_input):
+    source = make_input(SHELVES)
+
+    assert source.datatype == "INT64"
+    assert source.read(-3, "here").ids == {"seed": -3}
+    assert None not in source.sample([source.read(7, "here")])
+    for wrong in ("7", b"7", True, 7.0, 2**63):
+        with pytest.raises(Refusal, match="`here` must be an integer of 64 bits, as the ids of 'shelf' are; got"):
+            source.read(wrong, "here")
+
+
+def test_pairs_are_read_as_pairs(make_input):
+    source = make_input(PAIRS)
+    pair = source.read({"source": "w", "target": -3}, "here")
+
+    assert (source.are_pairs, source.datatype) == (True, "BYTES")
+    assert None not in source.sample([pair])
+    with pytest.raises(Refusal, match="`here` must be a pair of ids, because the model predicts links; got 'w'"):
+        source.read("w", "here")
+    with pytest.raises(Refusal, match=r"`here\.target` must be an integer"):
+        source.read({"source": "w", "target": "7"}, "here")
+    both = [dataclasses.replace(pair, ids={"source": "q", "target": 8}), pair]
+    assert [record is None for record in source.sample(both)] == [True, False]
+    assert "`here.source` must be the id of a node of 'item'" in source.unknown_ids(both).message
+
+
+def test_version_that_ids_cannot_ask_is_not_served(items_index, items_plan, make_version, tmp_path):
+    make_version(str(tmp_path), 1, items_plan)
+    versions = ModelVersions(str(tmp_path), 2, ServerMetrics(), index=items_index)
+    versions.refresh()
+    make_version(str(tmp_path), 2)
+    versions.refresh()
+
+    assert [one.version for one in versions.served] == [1]
+    assert "must hold a model with assets.extra/sampling_plan.json, to be asked by ids" in versions.failures[2]
+
+    other = dataclasses.replace(items_plan, plan=dataclasses.replace(items_plan.plan, hops=()))
+    make_version(str(tmp_path), 3, other)
+    versions.refresh()
+
+    # Each version samples by its own plan.
+    assert [one.version for one in versions.served] == [3, 1]
+    (newest,), (oldest,) = (one.seeds.sample(one.seeds.warmup_items()) for one in versions.served)
+    assert b"edges/near" not in newest
+    assert b"edges/near" in oldest
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda schema: schema.node_sets["item"].features["age"].MergeFrom(Feature(dtype=1)),
+            "node set 'item' has no feature 'age'",
+        ),
+        (lambda schema: schema.node_sets["user"].SetInParent(), "node set 'user' is not sampled"),
+        (lambda schema: schema.edge_sets["on"].SetInParent(), "edge set 'on' is not sampled"),
+        (lambda schema: schema.context.features["day"].MergeFrom(Feature(dtype=1)), "the context has no feature 'day'"),
+        (
+            lambda schema: schema.node_sets["item"].features["x"].MergeFrom(Feature(dtype=9)),
+            r"feature 'x' of node set 'item' is float32 of shape \[\], not int64 of shape \[\]",
+        ),
+    ],
+)
+def test_index_of_another_graph_is_refused(make_input, items_index, tmp_path, change, message):
+    make_input(RecordedPlan(plan=SamplingPlan(seed_node_set="item"), sampling_seed=0))
+    path = str(tmp_path / "assets.extra" / "graph_schema.pbtxt")
+    schema = read_schema(path)
+    change(schema)
+    write_schema(schema, path)
+
+    with pytest.raises(ValueError, match=f"must hold the graph that the model was trained on; got .*{message}"):
+        SeedInput(items_index, str(tmp_path), ServerMetrics())
+
+
+def test_plan_of_another_graph_is_refused(make_input, items_plan, items_index, tmp_path):
+    make_input(items_plan)
+    other = SamplingPlan(seed_node_set="user")
+    RecordedPlan(plan=other, sampling_seed=0).write(str(tmp_path / "assets.extra" / "sampling_plan.json"))
+
+    with pytest.raises(ValueError, match=r"can be asked by ids of the graph index.*Cause: `seed_node_set` must be one"):
+        SeedInput(items_index, str(tmp_path), ServerMetrics())
