@@ -1,4 +1,4 @@
-"""A graph index of a random graph: building it, and sampling from it or from tables in memory.
+"""A graph index of a random graph: building it, sampling from it or from tables in memory, and adding to it.
 
     python benchmarks/graph_index.py                                      # 200,000 nodes, 1,000,000 edges
     python benchmarks/graph_index.py --nodes 2000000 --edges 10000000
@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -28,10 +28,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from comparison import run_process
 
+if TYPE_CHECKING:
+    from tfx_gnn.sampling import SamplingPlan
+
 #: Edges that are drawn and written at once.
 _CHUNK = 1 << 20
 _BLOCK = 256
 _NUM_SINGLE = 300
+_NUM_ADDED = (0, 1_000, 10_000, 100_000)
 _SCHEMA = """
 node_sets { key: "n" value {
   features { key: "#id" value { dtype: DT_INT64 } } features { key: "x" value { dtype: DT_FLOAT } }
@@ -97,14 +101,11 @@ def build(tables_dir: str, index_dir: str) -> dict[str, Any]:
 
 def sample(kind: str, folder: str, num_nodes: int, num_seeds: int) -> dict[str, Any]:
     """Samples around random nodes, in blocks and one by one, from an "index" or from "tables"."""
-    from tfx_gnn.sampling import Hop, InMemorySampler, SamplingPlan, open_graph_index
+    from tfx_gnn.sampling import InMemorySampler, open_graph_index
     from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
     from tfx_gnn.tables import read_tables
 
-    plan = SamplingPlan(
-        seed_node_set="n",
-        hops=(Hop(edge_set="e", fan_out=10), Hop(edge_set="e", name="e2", fan_out=5, inputs=("e",))),
-    )
+    plan = _plan()
     before, started, cpu = _peak(), time.perf_counter(), time.process_time()
     graph = open_graph_index(folder) if kind == "index" else read_tables(folder)
     opened = time.perf_counter()
@@ -137,12 +138,57 @@ def sample(kind: str, folder: str, num_nodes: int, num_seeds: int) -> dict[str, 
     }
 
 
+def add(index_dir: str, log: str, num_nodes: int, num_added: int) -> dict[str, Any]:
+    """Adds nodes with five edges each at once, then one after the other, and asks about each."""
+    from tfx_gnn.sampling import InMemorySampler, open_graph_index, open_graph_overlay
+    from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
+
+    index, plan, draw = open_graph_index(index_dir), _plan(), np.random.default_rng(3)
+    adding: list[float] = []
+    asking: list[float] = []
+    again: list[float] = []
+
+    def rows(first: int, count: int) -> dict[str, Any]:
+        nodes = np.arange(first, first + count)
+        ends = np.repeat(nodes, 5), draw.integers(0, num_nodes, 5 * count)
+        return {
+            "nodes": {"n": {"#id": nodes.tolist(), "x": [0.5] * count}},
+            "edges": {"e": {"#source": ends[0].tolist(), "#target": ends[1].tolist()}},
+        }
+
+    with open_graph_overlay(index, log) as overlay:
+        if num_added:
+            overlay.add(**rows(num_nodes, num_added))
+            overlay.snapshot()
+        for node in range(num_nodes + num_added, num_nodes + num_added + _NUM_SINGLE):
+            more, begun = rows(node, 1), time.perf_counter()
+            overlay.add(**more)
+            times = [begun, time.perf_counter()]
+            for _ in range(2):
+                graph = overlay.snapshot()
+                sampler, encoder = InMemorySampler(graph, plan, sampling_seed=0), SubgraphExampleEncoder(graph, plan)
+                encoder.encode(sampler.sample_ids([node]))
+                times.append(time.perf_counter())
+            for kind, start, end in zip((adding, asking, again), times[:-1], times[1:], strict=True):
+                kind.append(1e3 * (end - start))
+    return {name: statistics.median(ms) for name, ms in (("add", adding), ("ask", asking), ("again", again))}
+
+
+def _plan() -> SamplingPlan:
+    from tfx_gnn.sampling import Hop, SamplingPlan
+
+    return SamplingPlan(
+        seed_node_set="n",
+        hops=(Hop(edge_set="e", fan_out=10), Hop(edge_set="e", name="e2", fan_out=5, inputs=("e",))),
+    )
+
+
 def _peak() -> int:
     status = Path("/proc/self/status").read_text()
     return next(1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
 
 
-RUNS: Mapping[str, Callable[..., dict[str, Any]]] = {"make": make, "build": build, "sample": sample}
+RUNS: Mapping[str, Callable[..., dict[str, Any]]] = {"make": make, "build": build, "sample": sample, "add": add}
 
 
 def main(num_nodes: int, num_edges: int, num_seeds: int, *, has_tables: bool) -> None:
@@ -172,6 +218,13 @@ def main(num_nodes: int, num_edges: int, num_seeds: int, *, has_tables: bool) ->
             sys.stdout.write(
                 f"index over tables: sampling {index['seconds'] / tables['seconds']:.2f}x, in CPU time "
                 f"{index['cpu_seconds'] / tables['cpu_seconds']:.2f}x; {same} records\n"
+            )
+
+        for num_added in _NUM_ADDED:
+            one = run_process("graph_index.py", "add", index_dir, f"{folder}/{num_added}.log", num_nodes, num_added)
+            sys.stdout.write(
+                f"after {num_added:,} nodes and {5 * num_added:,} edges were added: adding a node with 5 edges "
+                f"{one['add']:.2f} ms, asking about it {one['ask']:.2f} ms, and again {one['again']:.2f} ms\n"
             )
 
 
