@@ -12,7 +12,7 @@ from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
-from tfx_gnn.sampling.index.graph_index import GraphIndex
+from tfx_gnn.sampling.index.graph_index import IndexedGraph
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED
 from tfx_gnn.sampling.plan.inference_plan import plan_for_inference
 from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets
@@ -26,7 +26,7 @@ _IDS_OF_REQUEST = "request"
 
 
 class RecordSampler:
-    """Samples records around nodes, or around pairs of nodes, of a graph index.
+    """Samples records around nodes, or around pairs of nodes, of a graph index or a snapshot of one with added rows.
 
     A record is, byte for byte, the one that `tfx-gnn sample` makes of the same seed with `--every-node` or `--ids`, and
     so that of the training but for labels and for what an earlier split may not see. It depends on nothing but its
@@ -37,7 +37,7 @@ class RecordSampler:
         root_sets: node sets of the seeds: of "seed", or of "source" and "target" for a plan of links.
     """
 
-    def __init__(self, index: GraphIndex, recorded: RecordedPlan) -> None:
+    def __init__(self, index: IndexedGraph, recorded: RecordedPlan) -> None:
         """Prepares to sample by the plan that a model was trained with.
 
         Raises:

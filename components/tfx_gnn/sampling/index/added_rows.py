@@ -107,6 +107,12 @@ def _typed_nodes(
                 f"{'there already' if is_old else 'given twice'}. Leave it out."
             )
         seen.add(node_id)
+    taken = np.flatnonzero(index.node_lookup(name).has_codes(hash_ids(ids)))
+    if len(taken):
+        raise ValueError(
+            f"`nodes/{name}` must be new nodes; got {ids[int(taken[0])].as_py()!r}, whose 64-bit hash another node "
+            "has. Rename it."
+        )
     return columns
 
 

@@ -49,6 +49,12 @@ class NodeLookup:
         is_same = np.asarray(pc.equal(self._ids.take(pa.array(rows)), ids).to_numpy(zero_copy_only=False), np.bool_)
         return np.where(is_same, rows, -1)
 
+    def has_codes(self, codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        """Returns which hashes are those of texts here; none are where ids are integers, which cannot be confused."""
+        if self._codes is None or not len(self._codes):
+            return np.zeros(len(codes), np.bool_)
+        return self._codes[np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)] == codes
+
     def _find_integers(self, ids: npt.NDArray[np.int64]) -> _Rows:
         known = self._ids.to_numpy()
         first, last = int(known[0]), int(known[-1])

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
+from tfx_gnn.sampling.examples.record_sampler import RecordSampler
 from tfx_gnn.sampling.examples.seed_selection import make_seeds
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.index.graph_index import open_graph_index
@@ -19,7 +20,9 @@ from tfx_gnn.sampling.index.snapshot import snapshot_of_index
 from tfx_gnn.sampling.plan.edge_ranks import rank_edges
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
 from tfx_gnn.tables.graph_tables import read_tables
+from tfx_gnn.tables.row_rules import RowRules
 
 NEW_NODES = {
     "#id": ["zed", "a!", "axxx0", "émile"],
@@ -140,7 +143,14 @@ def test_the_next_index_is_that_of_the_tables_byte_for_byte(whole_dir, whole, sn
 
     assert manifest.fingerprint == expected.fingerprint
     assert manifest.reports == expected.reports == whole.reports
-    assert manifest == open_graph_index(str(tmp_path / "next"), verify=True).manifest
+    following = open_graph_index(str(tmp_path / "next"), verify=True)
+    assert following.manifest == manifest
+    recorded = RecordedPlan(plan=PLAN, sampling_seed=3)
+    found = [
+        sampler.sample(sampler.find({"seed": NEW_NODES["#id"]}))
+        for sampler in (RecordSampler(graph, recorded) for graph in (snapshot, following))
+    ]
+    assert found[0] == found[1]
 
 
 def test_the_overlay_moves_to_the_next_index_with_what_was_added_meanwhile(batches, index, whole, tmp_path):
@@ -153,6 +163,8 @@ def test_the_overlay_moves_to_the_next_index_with_what_was_added_meanwhile(batch
         write_next_index(snapshot, str(tmp_path / "next"))
         following = open_graph_index(str(tmp_path / "next"))
 
+        with pytest.raises(FileExistsError, match="`path` must not exist"):
+            overlay.move_to(following, str(tmp_path / "first.log"), num_batches=0)
         overlay.move_to(following, str(tmp_path / "next.log"), num_batches=snapshot.num_batches)
 
         with pytest.raises(ValueError, match="must be open; got one that was closed or moved"):
@@ -213,6 +225,28 @@ def test_rows_that_break_a_rule_are_refused_and_nothing_is_kept(index, tmp_path,
         assert path.stat().st_size == size
         assert overlay.snapshot().num_batches == 0
         assert overlay.snapshot().find_nodes("b.c/d", pa.array([2])).tolist() == [-1]
+
+
+def test_a_text_with_the_hash_of_another_one_is_refused_before_it_is_kept(index, tmp_path, monkeypatch):
+    known = index.node_codes("a")[:1]
+    monkeypatch.setattr("tfx_gnn.sampling.index.added_rows.hash_ids", lambda ids: np.repeat(known, len(ids)))
+
+    with (
+        open_graph_overlay(index, str(tmp_path / "overlay.log")) as overlay,
+        pytest.raises(ValueError, match="must be new nodes; got 'zed', whose 64-bit hash another node has"),
+    ):
+        overlay.add(nodes={"a": _rows_from(NEW_NODES, 0)})
+
+
+def test_an_index_without_repeated_edges_takes_nodes_but_no_edges(graph_dir, build, tmp_path):
+    build(graph_dir, tmp_path / "index", rules=RowRules(duplicate_edges="keep_first"))
+    graph = snapshot_of_index(open_graph_index(str(tmp_path / "index")))
+
+    added = graph.with_rows(nodes={"b.c/d": {"#id": [1]}})
+
+    assert added.find_nodes("b.c/d", pa.array([1])).tolist() != [-1]
+    with pytest.raises(ValueError, match="must be an edge set of an index that keeps repeated edges; got one built w"):
+        added.with_rows(edges={"ba": {"#source": [1], "#target": graph.node_tables["a"].ids.slice(0, 1)}})
 
 
 def test_only_one_process_has_an_overlay_open_and_only_for_its_index(index, tmp_path):
