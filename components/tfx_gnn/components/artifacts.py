@@ -101,8 +101,10 @@ def describe_examples(examples: artifact.Artifact, splits: Sequence[str]) -> Non
     examples.set_string_custom_property(FILE_FORMAT_PROPERTY, "tfrecords_gzip")
 
 
-def describe_span(examples: artifact.Artifact, found: TablesSpan) -> None:
-    """Marks an Examples artifact with the span and the version of its tables, as TFX's ExampleGen does."""
+def describe_span(examples: artifact.Artifact, found: TablesSpan | None) -> None:
+    """Marks an Examples artifact with the span and the version of its tables, if any, as TFX's ExampleGen does."""
+    if found is None:
+        return
     examples.span = found.span
     examples.set_string_custom_property(SPAN_NAME_PROPERTY, found.name)
     if found.version is not None:

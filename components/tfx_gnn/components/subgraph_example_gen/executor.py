@@ -33,5 +33,4 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             beam_args=[str(arg) for arg in self._beam_pipeline_args],
         )
         artifacts.describe_examples(examples, split_names(examples.uri))
-        if report.tables_span is not None:
-            artifacts.describe_span(examples, report.tables_span)
+        artifacts.describe_span(examples, report.tables_span)
