@@ -75,7 +75,7 @@ def test_all_other_tasks_get_the_parameters_of_the_run(job):
 
     assert sorted(inner["dag"]["tasks"]) == sorted(COMPONENTS)
     assert used == passed_on.keys() == inner["inputDefinitions"]["parameters"].keys()
-    assert used == {"tables_dir", "tables_version", "push_destination", "num_epochs", "batch_size"}
+    assert used == {"tables_dir", "span", "tables_version", "push_destination", "num_epochs", "batch_size"}
     assert all(source == {"componentInputParameter": name} for name, source in passed_on.items())
     assert job["runtimeConfig"]["parameterValues"]["report_to"] == ADDRESS
 

@@ -31,6 +31,8 @@ STATISTICS_FILE = "FeatureStats.pb"
 
 _READOUT_EDGES = f"{const.EDGES}/{READOUT_NODE_SET}/"
 _OUT, _IN = "out_degree", "in_degree"
+DEGREE_QUANTILES = "_quantiles"
+"""Ends the names of the custom statistics with histograms of degrees whose buckets have equal counts."""
 _QUANTILE_ERROR = 0.01
 _MANY_VALUES = 1 << 32
 _FINE_QUANTILES = 1000
@@ -357,9 +359,9 @@ def _write_graph_statistics(
         feature.custom_stats.add(name=f"{name}_mean", num=degrees.mean)
         feature.custom_stats.add(name=f"{name}_max", num=degrees.maximum)
         feature.custom_stats.add(name=f"{name}_zero_share", num=degrees.num_zeros / degrees.count)
-        histogram = degrees.histograms()[0]
-        histogram.name = name
-        feature.custom_stats.add(name=name, histogram=histogram)
+        for suffix, histogram in zip(("", DEGREE_QUANTILES), degrees.histograms(), strict=True):
+            histogram.name = f"{name}{suffix}"
+            feature.custom_stats.add(name=histogram.name, histogram=histogram)
     if one_set.set_type != const.CONTEXT and key == one_set.size_key:
         prefix = one_set.prefix
         if prefix in summary.num_self_loops:

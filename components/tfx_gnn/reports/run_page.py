@@ -277,6 +277,8 @@ def _versions(run: RecordedRun, contents: RunContents) -> dict[str, str]:
         for artifact in step.outputs:
             if version := artifact.properties.get("tfx_version"):
                 found.setdefault("TFX", version)
+            if span := artifact.properties.get("span_name"):
+                found.setdefault("span of the tables", span)
         options = step.options
         for option, label in (
             ("library_version", "tfx_gnn"),

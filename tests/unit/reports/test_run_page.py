@@ -62,6 +62,17 @@ def test_figures_of_all_artifacts_are_on_the_page(page):
         assert figure in text
 
 
+def test_span_of_the_tables_is_named(folders, make_run):
+    run = make_run(folders)
+    (examples, *outputs), (first, *steps) = run.steps[0].outputs, run.steps
+    examples = dataclasses.replace(examples, properties={"span_name": "2026-01-31"})
+    run = dataclasses.replace(run, steps=(dataclasses.replace(first, outputs=(examples, *outputs)), *steps))
+
+    texts = _Reader(render_run_page(run, read_contents(folders))).texts
+
+    assert {"span of the tables", "2026-01-31"} <= {text.strip() for text in texts}
+
+
 def test_hostile_names_stay_text(page, hostile):
     reader = _Reader(page)
 

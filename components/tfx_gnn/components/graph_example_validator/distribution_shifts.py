@@ -18,6 +18,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.reserved_names import ID_NAME
 from tfx_gnn.records.graph_layout import GraphLayout
+from tfx_gnn.records.split_statistics import DEGREE_QUANTILES
 
 DRIFT = "drift"
 SKEW = "skew"
@@ -125,6 +126,7 @@ class Shift:
         measure: `DriftSkewInfo.Measurement.Type` of TensorFlow Metadata.
         value: distance, in [0, 1].
         threshold: largest allowed distance.
+        of_degrees: whether the degrees of nodes are compared, and not values of the key.
     """
 
     check: str
@@ -133,6 +135,7 @@ class Shift:
     measure: anomalies_pb2.DriftSkewInfo.Measurement.Type.ValueType
     value: float
     threshold: float
+    of_degrees: bool = False
 
     @property
     def is_high(self) -> bool:
@@ -142,7 +145,8 @@ class Shift:
     @property
     def words(self) -> str:
         """Measure, value and threshold."""
-        return f"{_MEASURES[self.measure]} {self.value:.4f}, allowed {self.threshold:g}"
+        measured = f"{_MEASURES[self.measure]} {self.value:.4f}, allowed {self.threshold:g}"
+        return f"degrees, {measured}" if self.of_degrees else measured
 
 
 def list_comparable_keys(layout: GraphLayout, unstable: Collection[str]) -> list[str]:
@@ -150,6 +154,12 @@ def list_comparable_keys(layout: GraphLayout, unstable: Collection[str]) -> list
     keys = [one_set.size_key for one_set in layout.sets if one_set.set_type != const.CONTEXT]
     keys += [key for key, column in layout.features.items() if column.name != ID_NAME]
     return sorted(set(keys) - set(unstable))
+
+
+def list_degree_keys(layout: GraphLayout, unstable: Collection[str]) -> list[str]:
+    """Lists the keys of the sources and targets of edge sets that the tables have."""
+    edge_sets = [one for one in layout.sets if one.set_type == const.EDGES and not one.name.startswith("_")]
+    return sorted({key for one in edge_sets for key in (one.source_key, one.target_key)} - set(unstable))
 
 
 def measure_drift(
@@ -165,6 +175,41 @@ def measure_drift(
         if split in earlier
         for shift in _compare(dataset, earlier[split], keys, thresholds, check=DRIFT, split=split)
     ]
+
+
+def measure_degree_drift(current: Datasets, earlier: Datasets, keys: Collection[str], threshold: float) -> list[Shift]:
+    """Compares the degrees of nodes in each split with those in the same split of earlier data, if it is there.
+
+    `keys` are those of the sources and targets of edge sets, and `threshold` is the largest allowed Jensen-Shannon
+    divergence.
+    """
+    shifts = []
+    for split in current:
+        now, before = _degrees(current[split]), _degrees(earlier[split]) if split in earlier else {}
+        shifts += [
+            Shift(
+                check=DRIFT,
+                split=split,
+                key=key,
+                measure=JENSEN_SHANNON,
+                value=jensen_shannon(now[key], before[key]),
+                threshold=threshold,
+                of_degrees=True,
+            )
+            for key in keys
+            if key in now and key in before
+        ]
+    return shifts
+
+
+def _degrees(dataset: statistics_pb2.DatasetFeatureStatistics) -> dict[str, statistics_pb2.Histogram]:
+    """Histograms of degrees, by the key of the sources or targets."""
+    return {
+        feature.path.step[0]: custom.histogram
+        for feature in dataset.features
+        for custom in feature.custom_stats
+        if feature.path.step and custom.name.endswith(DEGREE_QUANTILES)
+    }
 
 
 def measure_skew(current: Datasets, first: str, keys: Collection[str], thresholds: tuple[float, float]) -> list[Shift]:

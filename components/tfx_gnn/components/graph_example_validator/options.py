@@ -37,15 +37,16 @@ class GraphExampleValidatorOptions:
         required_sets: sets, such as "nodes/paper", that must have items in every example, in addition to `_readout`.
         max_l_infinity_drift: largest allowed change in the relative frequency of a string value between the baseline
             and the current data, in [0, 1].
-        max_jensen_shannon_drift: largest allowed Jensen-Shannon divergence of a numeric feature between the baseline
-            and the current data, in [0, 1].
+        max_jensen_shannon_drift: largest allowed Jensen-Shannon divergence of a numeric feature, and of the degrees of
+            the sampled nodes by edge set and direction, between the baseline and the current data, in [0, 1].
         max_structure_drift: largest allowed change of the number of rows of a table, and of the mean degree of an edge
             set in each direction, between the baseline and the current data, in [0, 1]: 1 - smaller / larger.
         compares_with_latest_blessed: in a pipeline, whether the baseline is the data that the latest blessed model was
             trained on. GraphPusher then pushes their statistics with each model.
         max_l_infinity_skew: as `max_l_infinity_drift`, but between the first split and each other split.
         max_jensen_shannon_skew: as `max_jensen_shannon_drift`, but between the first split and each other split.
-        unstable_features: tf.Example keys that are excluded from drift and skew. Features with times are always
+        unstable_features: tf.Example keys that are excluded from drift and skew; for degrees, those of the sources or
+            targets of an edge set. Features with times are always
             excluded.
         severities: "error", "warning" or "off" by name of a check, to override the default. Errors
             withhold the blessing.

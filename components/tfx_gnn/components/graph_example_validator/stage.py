@@ -21,6 +21,8 @@ from tfx_gnn.components.graph_example_validator.distribution_shifts import (
     Datasets,
     Shift,
     list_comparable_keys,
+    list_degree_keys,
+    measure_degree_drift,
     measure_drift,
     measure_skew,
 )
@@ -136,6 +138,8 @@ def validate_graph_examples(
             report = run_validation_pass(files, plan, scratch_dir=statistics_partial, beam_args=beam_args)
         datasets = {split: report.dataset(split) for split in splits}
         shifts = _shifts(datasets, baseline, comparable, splits[0], options)
+        degree_keys = list_degree_keys(plan.layout, options.unstable_features)
+        shifts += measure_degree_drift(datasets, baseline, degree_keys, options.max_jensen_shannon_drift)
         anomalies = _anomalies(report, plan, shifts, options, compared)
         if sizes is not None and earlier_sizes is not None:
             for shift in measure_structure_drift(sizes, earlier_sizes, schema, options.max_structure_drift):

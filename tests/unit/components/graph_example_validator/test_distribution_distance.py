@@ -3,7 +3,12 @@ import pytest
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from tfx_gnn.components.graph_example_validator.distribution_shifts import JENSEN_SHANNON, L_INFINITY, distance
+from tfx_gnn.components.graph_example_validator.distribution_shifts import (
+    JENSEN_SHANNON,
+    L_INFINITY,
+    distance,
+    measure_degree_drift,
+)
 from tfx_gnn.records.split_statistics import NumberSummary, read_statistics, write_statistics
 
 
@@ -111,3 +116,26 @@ def test_other_files_are_no_statistics(tmp_path, content, message):
 
     with pytest.raises(ValueError, match=message):
         read_statistics(str(tmp_path), "train")
+
+
+def degrees_of(key, name, low, high):
+    """Statistics of one split with ten degrees between two numbers."""
+    dataset = statistics_pb2.DatasetFeatureStatistics()
+    feature = dataset.features.add(path={"step": [key]})
+    histogram = feature.custom_stats.add(name=name).histogram
+    histogram.buckets.add(low_value=low, high_value=high, sample_count=10)
+    return dataset
+
+
+def test_degrees_are_compared_by_edge_set_and_direction():
+    now = {"train": degrees_of("edges/e.#source", "out_degree_quantiles", 0, 2)}
+    before = {"train": degrees_of("edges/e.#source", "out_degree_quantiles", 4, 6), "val": now["train"]}
+
+    (shift,) = measure_degree_drift(now, before, ["edges/e.#source"], 0.3)
+
+    assert (shift.split, shift.key, shift.value, shift.is_high) == ("train", "edges/e.#source", 1.0, True)
+    assert shift.words == "degrees, Jensen-Shannon divergence 1.0000, allowed 0.3"
+    assert measure_degree_drift(now, now, ["edges/e.#source"], 0.3)[0].value == 0.0
+    assert measure_degree_drift(now, before, ["edges/e.#target"], 0.3) == []
+    other_end = {"train": degrees_of("edges/e.#target", "in_degree_quantiles", 0, 2)}
+    assert measure_degree_drift(other_end, before, ["edges/e.#source", "edges/e.#target"], 0.3) == []

@@ -411,6 +411,7 @@ def test_drift_from_span_to_span_and_skew_from_split_to_split_are_measured(valid
     drift = {info.path.step[0]: info.drift_measurements[0].value for info in message.drift_skew_info}
     assert drift["nodes/_readout.topic"] == 0.0
     assert drift["nodes/paper.kind"] == 1.0
+    assert drift["edges/cites.#source"] == drift["edges/cites.#target"] == 0.0
 
 
 def tables_of(span: str, papers: int, cites: int) -> dict[str, Any]:
