@@ -15,10 +15,12 @@ from tfx_gnn.cli import app
 from tfx_gnn.components import GraphEvaluatorOptions
 from tfx_gnn.models import NodeClassification
 from tfx_gnn.sampling import GraphLevelExamples, SplitPlan
+from tfx_gnn_pipelines.bulk_inference import BulkInferenceOptions
 from tfx_gnn_pipelines.checks.background_check import checked_beside
 from tfx_gnn_pipelines.checks.example_checks import check_examples
 from tfx_gnn_pipelines.checks.findings import Finding, FindingsCollector, PipelineCheck
 from tfx_gnn_pipelines.checks.passed_checks import PASSED_FILE, read_passed, remember_passed
+from tfx_gnn_pipelines.checks.pipeline_check import check_names
 from tfx_gnn_pipelines.checks.threshold_checks import check_thresholds
 from tfx_gnn_pipelines.config import quickstart
 from tfx_gnn_pipelines.task import load_task
@@ -113,6 +115,16 @@ def test_thresholds_without_meaning_are_named(config, options, num, severity, pa
 @pytest.mark.parametrize("options", [{}, {"min_accuracy": 0.98}, {"thresholds": {"accuracy": {"gain": 0.1}}}])
 def test_good_thresholds_pass(config, options):
     assert _of_thresholds(config, 100, **options) == []
+
+
+def test_table_of_ids_to_ask_about_is_looked_at(config):
+    config = dataclasses.replace(config, graph_bulk_inferrer=BulkInferenceOptions(ids="absent.csv"))
+
+    (finding,) = check_names(config).findings
+
+    assert (finding.step, finding.severity) == ("GraphBulkInferrer", "error")
+    assert "must name a file that exists" in finding.message
+    assert "'absent.csv'" in finding.message
 
 
 def test_passed_pipeline_is_remembered_until_something_changes(config):

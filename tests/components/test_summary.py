@@ -64,7 +64,7 @@ def summarize(tiny_config, tmp_path, monkeypatch):
     """Prints the summary of a made-up run; gives whether the model is there, and the lines."""
     monkeypatch.chdir(tmp_path)
 
-    def run(pushed_properties, states=("complete",) * 9, *, serving_blessed=True, metrics=METRICS):
+    def run(pushed_properties, states=("complete",) * 9, *, serving_blessed=True, metrics=METRICS, more=()):
         runs = [
             ComponentRun(
                 component=component,
@@ -90,7 +90,7 @@ def summarize(tiny_config, tmp_path, monkeypatch):
         write_blessing(infra_blessing, blessed=serving_blessed, reasons=["nodes/paper.x: 2 differ"], prefix="INFRA_")
         write_skew_report(SKEW, str(tmp_path / "GraphSkewValidator" / "skew"))
         console = Console(file=io.StringIO(), width=80)
-        outcome = read_outcome(tiny_config, runs)
+        outcome = read_outcome(tiny_config, [*runs, *more])
         print_summary(console, outcome, 12.4)
         return outcome.is_pushed, [line.rstrip() for line in console.file.getvalue().splitlines()]
 
@@ -121,6 +121,18 @@ def test_metrics_stand_beside_those_of_the_majority_class(summarize, version_dir
         ["│", "this", "model", "│", "0.712", "│", "0.646", "│"],
         ["│", "majority", "class", "(libdevel)", "│", "0.135", "│", "0.005", "│"],
     ]
+
+
+@pytest.mark.parametrize("blessed", [1, 0])
+def test_answers_of_a_blessed_model_have_a_place(summarize, version_dir, blessed):
+    answers = ArtifactRecord(uri="runs/answers", properties={"blessed": blessed})
+    inferrer = ComponentRun(
+        component="GraphBulkInferrer", state="complete", seconds=1.0, outputs={"inference": answers}
+    )
+
+    _, lines = summarize({"pushed_destination": str(version_dir)}, more=[inferrer])
+
+    assert ("answers       runs/answers" in lines) is bool(blessed)
 
 
 def test_each_task_has_a_table(summarize, version_dir):

@@ -29,6 +29,7 @@ INTERRUPTED_EXIT_CODE = 128 + signal.SIGINT
 _INTERRUPTED = "Interrupted. No half-written output is left: run the same command again"
 _KEPT = {
     "sample": "; it goes on after the shards that are finished",
+    "infer": "; it goes on after the tables that are finished",
     "train": "; it goes on from its newest checkpoint, if it has saved one",
     "tune": "; it goes on after the trials that are finished",
 }
@@ -60,6 +61,8 @@ _WHILE_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EI
 _RAISED = re.compile(
     r"^(?:RuntimeError: )?(?:\w+\.)*(\w+(?:Error|Exception)): (.*?)(?: \[while running '.*'\])?$", re.MULTILINE
 )
+_OF_BEAM = re.compile(r" \[while running '[^']*'\]$")
+"""What Beam adds to the messages of errors in this process."""
 _PRINTERS = ("click.utils", "rich.console", "typer._click.utils")
 """Modules that print for the commands."""
 _MENDABLE = (
@@ -193,7 +196,7 @@ def error_line(error: Exception) -> str | None:
             return f"This command must have {error.name!r} installed; got none. Run: pip install 'tfx-gnn[{extra}]'"
         return str(error)
     if isinstance(error, (OSError, TypeError, ValueError)):
-        return _line_of_system(error) or str(error)
+        return _line_of_system(error) or _OF_BEAM.sub("", str(error))
     # Only a command that has imported protobuf or TensorFlow can raise their errors.
     if isinstance(error, getattr(sys.modules.get("google.protobuf.text_format"), "ParseError", ())):
         return " ".join(str(error).split())

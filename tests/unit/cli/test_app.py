@@ -243,6 +243,7 @@ Traceback (most recent call last):
         ),
         (FileNotFoundError("`path` must exist."), "`path` must exist."),
         (ValueError("`x` must be 1."), "`x` must be 1."),
+        (ValueError("`x` must be 1. [while running 'Infer']"), "`x` must be 1."),
         (RuntimeError("a defect"), None),
         (
             RuntimeError(WORKER_ERROR.format("ValueError: `age` must be there; got ''. [while running 'Read']")),

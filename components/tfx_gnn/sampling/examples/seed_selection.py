@@ -204,7 +204,7 @@ def seed_table_layout(
         tables_dir, filename, allow_outside_files=access.allow_outside_files, place="the plan's seed table"
     ):
         raise ValueError(
-            "`seed_table.filename` must name a file that exists, relative to the folder of the tables; got "
+            "`seed_table.filename`, or `ids`, must name a file that exists, relative to the folder of the tables; got "
             f"{filename!r} in {tables_dir!r}. Correct the name or put the file there."
         )
     return seeds_layout(tables_dir, filename, columns, access=access)

@@ -190,6 +190,38 @@ def test_folder_without_examples_has_no_rows(tmp_path, toy_model_dir):
     assert os.listdir(tmp_path / "inference" / "Split-all") == []
 
 
+class _Pairs(tf.Module):
+    """Scores as many pairs as a record says, in descending order."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    def predict(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        counts = tf.strings.to_number(examples, tf.int64)
+        targets = tf.ragged.range(counts)
+        return {
+            "scores": (-tf.cast(targets, tf.float32)).to_tensor(float("-inf")),
+            "num_candidates": counts,
+            "source_id": tf.broadcast_to(examples[:, tf.newaxis], tf.shape(targets.to_tensor())),
+            "target_id": tf.strings.as_string(targets).to_tensor(""),
+        }
+
+
+def test_examples_of_links_without_pairs_have_no_row_and_are_counted(tmp_path):
+    module = _Pairs()
+    tf.saved_model.save(module, str(tmp_path / "model"), signatures={"serving_default": module.predict})
+    # The first batch, and all of the second file, have no pair.
+    for shard, records in enumerate(([b"0", b"0", b"2", b"0", b"1"], [b"0"])):
+        write_split_shard(str(tmp_path / "examples"), "all", shard, 2, records)
+
+    found = infer(str(tmp_path / "examples"), str(tmp_path / "model"), tmp_path / "inference", batch_size=2)
+
+    assert (found.num_examples, found.num_rows, found.num_without_pairs) == ({"all": 6}, {"all": 3}, {"all": 4})
+    assert rows_of(tmp_path / "inference") == [
+        {"record": 2, "source_id": "2", "target_id": "0", "score": 0.0, "rank": 1},
+        {"record": 2, "source_id": "2", "target_id": "1", "score": -1.0, "rank": 2},
+        {"record": 4, "source_id": "1", "target_id": "0", "score": 0.0, "rank": 1},
+    ]
+
+
 def test_embeddings_of_a_model_without_them_are_refused_before_work_starts(tmp_path, toy_model_dir, examples_dir):
     with pytest.raises(ValueError, match=r"`outputs` must leave out 'embeddings' .* are \['serving_default'\]"):
         infer(examples_dir, toy_model_dir, tmp_path / "inference", outputs=("embeddings",))

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfx_gnn.components.graph_bulk_inferrer.options import GraphBulkInferrerOptions
+from tfx_gnn.components.graph_bulk_inferrer.stage import infer_in_bulk
 from tfx_gnn.components.graph_trainer.stage import train_graph_model
 from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
 from tfx_gnn.components.size_constraint_learner.stage import learn_size_constraints
@@ -127,6 +129,29 @@ def test_served_model_answers_all_tasks_in_float32(trained, folders, precision):
     assert answers["shape/label"].numpy().tolist() == [b"0" if sign > 0 else b"1" for sign in signs]
     np.testing.assert_allclose(answers["price/prediction"][:, 0], 100 + 10 * signs, atol=8.0)
     assert {answers[name].dtype for name in ("color/logits", "price/prediction")} == {tf.float32}
+
+
+def test_bulk_inference_has_columns_for_each_task(trained, folders, tmp_path):
+    _, folder = trained["float32"]
+
+    found = infer_in_bulk(
+        examples_dir=folders["transformed_examples_dir"],
+        model_dir=str(folder / "model"),
+        inference_dir=str(tmp_path / "inference"),
+        options=GraphBulkInferrerOptions(splits=("val",), outputs=("predictions", "scores")),
+    )
+
+    of_classes = {"label": "string", "score": "float", "probabilities": "fixed_size_list<item: float>[2]"}
+    assert found.num_rows == {"val": 12}
+    assert dict(found.columns) == {
+        "record": "int64",
+        "id": "string",
+        **{f"color/{name}": kind for name, kind in of_classes.items()},
+        "color/logits": of_classes["probabilities"],
+        "price/prediction": of_classes["probabilities"],
+        **{f"shape/{name}": kind for name, kind in of_classes.items()},
+        "shape/logits": of_classes["probabilities"],
+    }
 
 
 def test_model_carries_warmup_requests_of_raw_examples_without_labels(trained, folders):

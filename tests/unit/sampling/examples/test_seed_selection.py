@@ -259,7 +259,7 @@ def test_a_seed_table_must_be_read_if_the_plan_has_one(shop_dir):
     with pytest.raises(ValueError, match="`plan` must have a seed table; got none"):
         seed_table_layout(shop_dir, SamplingPlan(seed_node_set="user"), tables.schema)
     absent = SamplingPlan(seed_node_set="user", seed_table=SeedTable(filename="absent.csv"))
-    with pytest.raises(ValueError, match=r"`seed_table\.filename` must name a file that exists.* got 'absent\.csv' in"):
+    with pytest.raises(ValueError, match=r"`seed_table\.filename`, or `ids`, must name a file.* got 'absent\.csv' in"):
         seed_table_layout(shop_dir, absent, tables.schema)
 
 
