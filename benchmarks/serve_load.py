@@ -7,9 +7,10 @@ It writes "sending" to stderr when the first request is sent, so that a script c
 then.
 With `--ids FILE` in place of `--examples`, it asks by ids, one a line of the file; the server needs a graph index.
 Each connection sends its next request when the last one is answered. Examples are drawn by a power law. With
-`--expect`, each answer must equal the first one to the same example, as it must across versions of equal models. A
-connection that the server closed between two requests is opened again, as HTTP clients do; everything else that is no
-200 counts as an error.
+`--expect`, each answer must equal the first one to the same example, as it must across versions of equal models; with
+`--answers`, it must equal what `tfx-gnn infer` wrote for its id. A connection that the server closed between two
+requests is opened again, as HTTP clients do. With `--restart-seconds`, a request that a killed server did not answer is
+sent again until one is there; the latency is that of all attempts. Everything else that is no 200 counts as an error.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import base64
 import collections
 import http.client
 import json
+import itertools
+import pathlib
 import random
 import sys
 import threading
@@ -40,9 +43,13 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--per-request", type=int, default=1, help="examples in a request")
     parser.add_argument("--expect", action="store_true", help="compare answers to the same example")
+    parser.add_argument("--answers", help="folder of a split that `tfx-gnn infer` wrote as Parquet")
+    parser.add_argument("--restart-seconds", type=float, default=0.0, help="how long to wait for a server that is gone")
     arguments = parser.parse_args()
     rows = _examples(arguments.examples) if arguments.examples else _ids(arguments.ids)
     load = _Load(arguments, _bodies(rows, arguments.per_request))
+    if arguments.answers:
+        load.expected = _answers(arguments.answers)
     sys.stderr.write("sending\n")
     start = time.perf_counter()
     threads = [threading.Thread(target=load.run, args=(number,)) for number in range(arguments.connections)]
@@ -65,6 +72,14 @@ def _ids(path: str) -> list[dict[str, str]]:
         return [{"id": line} for line in file.read().splitlines()]
 
 
+def _answers(folder: str) -> dict[str, tuple[str, float]]:
+    import pyarrow.dataset
+
+    files = sorted(str(path) for path in pathlib.Path(folder).glob("*.parquet"))
+    table = pyarrow.dataset.dataset(files).to_table(columns=["id", "label", "score"])
+    return {key: (label, score) for key, label, score in zip(*(column.to_pylist() for column in table), strict=True)}
+
+
 def _bodies(rows: list[dict[str, str]], per_request: int) -> list[bytes]:
     bodies = []
     for first in range(len(rows)):
@@ -77,13 +92,15 @@ class _Load:
     def __init__(self, arguments: argparse.Namespace, bodies: list[bytes]) -> None:
         self._url = urllib.parse.urlsplit(arguments.url)
         self._bodies, self._is_compared = bodies, arguments.expect
-        self._weights = [1 / (rank + 1) for rank in range(len(bodies))]
+        self._shares = list(itertools.accumulate(1 / (rank + 1) for rank in range(len(bodies))))
+        self._restart_seconds = arguments.restart_seconds
         self._left = iter(range(arguments.requests))
         self._lock = threading.Lock()
         self._latencies: list[float] = []
         self._counts: collections.Counter[str] = collections.Counter()
         self._versions: collections.Counter[str] = collections.Counter()
         self._first: dict[int, Any] = {}
+        self.expected: dict[str, tuple[str, float]] = {}
 
     def run(self, number: int) -> None:
         """Sends requests over one connection until none is left."""
@@ -93,20 +110,34 @@ class _Load:
             with self._lock:
                 if next(self._left, None) is None:
                     return
-            (chosen,) = draw.choices(range(len(self._bodies)), self._weights)
+            (chosen,) = draw.choices(range(len(self._bodies)), cum_weights=self._shares)
             start = time.perf_counter()
             try:
-                status, version, content = self._send(connection, chosen)
-            except OSError as error:
+                status, version, content = self._send_until_answered(connection, chosen)
+            except (OSError, http.client.HTTPException) as error:
                 connection.close()
-                connection = self._connect()
                 self._note(f"{type(error).__name__}", "", time.perf_counter() - start)
                 continue
-            is_equal = status != 200 or not self._is_compared or self._is_as_before(chosen, content)
+            is_equal = status != 200 or (
+                (not self._is_compared or self._is_as_before(chosen, content)) and self._is_expected(content)
+            )
             self._note(str(status) if is_equal else "another answer", version, time.perf_counter() - start)
 
     def _connect(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection(self._url.hostname or "", self._url.port, timeout=60)
+
+    def _send_until_answered(self, connection: http.client.HTTPConnection, chosen: int) -> tuple[int, str, bytes]:
+        end = time.monotonic() + self._restart_seconds
+        while True:
+            try:
+                return self._send(connection, chosen)
+            except (OSError, http.client.HTTPException):
+                connection.close()
+                if time.monotonic() >= end:
+                    raise
+            with self._lock:
+                self._counts["sent again"] += 1
+            time.sleep(0.2)
 
     def _send(self, connection: http.client.HTTPConnection, chosen: int) -> tuple[int, str, bytes]:
         for attempt in range(2):
@@ -128,6 +159,13 @@ class _Load:
         return all(
             row["label"] == other["label"] and abs(row["score"] - other["score"]) <= TOLERANCE
             for row, other in zip(rows, first, strict=True)
+        )
+
+    def _is_expected(self, content: bytes) -> bool:
+        """Compares answers with those of the bulk inferrer, if they are known."""
+        return not self.expected or all(
+            row["label"] == self.expected[row["id"]][0] and abs(row["score"] - self.expected[row["id"]][1]) <= TOLERANCE
+            for row in json.loads(content)["predictions"]
         )
 
     def _note(self, outcome: str, version: str, seconds: float) -> None:
