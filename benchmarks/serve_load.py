@@ -19,8 +19,8 @@ import argparse
 import base64
 import collections
 import http.client
-import json
 import itertools
+import json
 import pathlib
 import random
 import sys
