@@ -83,6 +83,8 @@ class S3Store:
             scheme=parts.scheme,
             region=os.environ.get("AWS_REGION", "us-east-1"),
             retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_S3_ATTEMPTS),
+            # A failed upload that goes on in the background can end the process: its stream may be gone by then.
+            background_writes=False,
         )
         bucket = _key(root).partition("/")[0]
         try:
@@ -135,13 +137,17 @@ class S3Store:
         from pyarrow import fs
 
         target.parent.mkdir(parents=True, exist_ok=True)
-        fs.copy_files(info.path, str(target), source_filesystem=self._s3, destination_filesystem=self._local)
+        fs.copy_files(
+            info.path, str(target), source_filesystem=self._s3, destination_filesystem=self._local, use_threads=False
+        )
         _check_size(info.path, target.stat().st_size, info.size)
 
     def _upload_object(self, source: Path, key: str) -> None:
         from pyarrow import fs
 
-        fs.copy_files(str(source), key, source_filesystem=self._local, destination_filesystem=self._s3)
+        fs.copy_files(
+            str(source), key, source_filesystem=self._local, destination_filesystem=self._s3, use_threads=False
+        )
         _check_size(key, self._s3.get_file_info(key).size, source.stat().st_size)
 
 
