@@ -180,8 +180,8 @@ def _check_holds(index: GraphIndex, before: GraphIndex, entries: Sequence[Mappin
             wanted, found = table.num_rows + added[kind, name], new[name].num_rows if name in new else 0
             if found != wanted or len(entries) != num_batches:
                 raise ValueError(
-                    f"`index` must be the next index of a snapshot with {num_batches} batches, {wanted} rows of "
-                    f"'{kind}/{name}' among them; got {found} in {index.index_dir!r}, and {len(entries)} batches in the "
+                    f"`index` must be the next index of a snapshot with {num_batches} batches and {wanted} rows of "
+                    f"'{kind}/{name}'; got {found} rows in {index.index_dir!r} and {len(entries)} batches in the "
                     "overlay. Give the index that `write_next_index` built of the snapshot, and its `num_batches`."
                 )
 

@@ -27,7 +27,7 @@ def read_object(body: bytes) -> dict[str, Any]:
 
 
 def is_text(value: object) -> bool:
-    """Tells whether a value of JSON is Unicode text; JSON can also hold halves of surrogate pairs, which no text has."""
+    """Tells whether a value of JSON is Unicode text, without halves of surrogate pairs, which JSON can hold."""
     if not isinstance(value, str):
         return False
     try:
