@@ -19,9 +19,9 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfx_gnn.io.atomic_folder import atomic_folder
-from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.io.json_shapes import read_shaped_json
 from tfx_gnn.serving import model_interface
+from tfx_gnn.serving.model_fingerprint import fingerprint_model
 from tfx_gnn.serving.model_interface import read_served_task
 from tfx_gnn.serving.prediction import ServingModel, as_text, batches_of
 
@@ -134,7 +134,7 @@ def write_embeddings(
                 "examples again."
             )
         manifest = EmbeddingManifest(
-            model_fingerprint=fingerprint_folders([saved_model_dir]),
+            model_fingerprint=fingerprint_model(saved_model_dir),
             output=output,
             dimension=dimension,
             normalization="none" if served is None else served.embedding_normalization,
@@ -174,7 +174,7 @@ def read_embeddings(folders: str | Sequence[str], *, saved_model_dir: str = "") 
                     f"{paths[0]!r}, and {theirs!r} in {path!r}. Distances between them mean nothing: embed all "
                     "examples with the same model."
                 )
-    if saved_model_dir and fingerprint_folders([saved_model_dir]) != first.model_fingerprint:
+    if saved_model_dir and fingerprint_model(saved_model_dir) != first.model_fingerprint:
         raise ValueError(
             f"`folders` must hold embeddings of the model in {saved_model_dir!r}; got those of another one, "
             f"{first.model_fingerprint!r}, in {paths[0]!r}. Embed the examples again with this model."
