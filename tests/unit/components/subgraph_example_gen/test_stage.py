@@ -102,6 +102,7 @@ def test_examples_say_of_which_span_of_the_tables_they_are(ring_dir, tmp_path):
         tables_dir=pattern, examples_dir=examples_dir, options=SubgraphExampleGenOptions(plan=PLAN), span="7"
     )
 
+    assert newest.tables_span is not None
     assert (newest.tables_span.folder, newest.tables_span.span) == (str(tmp_path / "spans" / "v8"), 8)
     assert folder_of_same_span(pattern, examples_dir) == str(tmp_path / "spans" / "v7")
 

@@ -222,6 +222,7 @@ def test_a_request_may_bring_rows_that_are_not_kept(index):
         ({"a": _rows_from(NEW_NODES, 0) | {"pair": [[1.0]]}}, {}, "must have values of type .* in 'pair'; got others"),
         ({"a": _rows_from(NEW_NODES, 0) | {"tags": [["u", None]]}}, {}, "in 'tags'; got a null"),
         ({"a": _rows_from(NEW_NODES, 0) | {"name": ["\ud800"]}}, {}, "in 'name'; got others"),
+        ({"a": _rows_from(NEW_NODES, 0) | {"name": "Z"}}, {}, "in 'name'; got others.* they are one text, and no list"),
         ({"a": _rows_from(NEW_NODES, 0) | {"x": []}}, {}, "must have columns of one length"),
         ({}, {"ba": {"#source": [-70], "#target": ["nobody"]}}, "must have #target among the nodes of 'a'; got 'nobod"),
     ],
