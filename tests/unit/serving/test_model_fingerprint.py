@@ -11,7 +11,6 @@ def test_what_a_push_adds_does_not_change_the_fingerprint_but_other_files_do(tmp
     (trained / "saved_model.pb").write_text("graph")
     (trained / "assets.extra" / "served_task.json").write_text("{}")
     shutil.copytree(trained, pushed)
-    (pushed / "assets.extra" / "tf_serving_warmup_requests").write_text("requests")
     (pushed / "assets.extra" / "training_statistics" / "Split-train").mkdir(parents=True)
     (pushed / "assets.extra" / "training_statistics" / "Split-train" / "FeatureStats.pb").write_text("numbers")
     (pushed / "tfx_gnn_version.json").write_text("{}")
