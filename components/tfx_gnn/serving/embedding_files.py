@@ -19,9 +19,9 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfx_gnn.io.atomic_folder import atomic_folder
-from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.io.json_shapes import read_shaped_json
 from tfx_gnn.serving import model_interface
+from tfx_gnn.serving.model_fingerprint import fingerprint_model
 from tfx_gnn.serving.model_interface import read_served_task
 from tfx_gnn.serving.prediction import ServingModel, as_text, batches_of
 
@@ -36,6 +36,7 @@ MANIFEST_FILE, MATRIX_FILE, IDS_FILE, PARQUET_FILE = (
 
 _FORMAT_VERSION = 1
 _HEADER_BYTES = 128
+_COUNTS = model_interface.NUM_CANDIDATES_OUTPUT
 _ID_OF_OUTPUT = {
     model_interface.EMBEDDING_OUTPUT: model_interface.ID_OUTPUT,
     model_interface.SOURCE_EMBEDDING_OUTPUT: model_interface.SOURCE_ID_OUTPUT,
@@ -125,14 +126,15 @@ def write_embeddings(
                     if one_id not in ids:
                         ids[one_id] = None
                         kept.append(row)
-                writer.write([new_ids[row] for row in kept], np.ascontiguousarray(vectors[kept]))
+                if kept:
+                    writer.write([new_ids[row] for row in kept], np.ascontiguousarray(vectors[kept]))
         if not ids:
             raise ValueError(
                 "`records` must hold at least one example; got none. Choose another split or file, or make the "
                 "examples again."
             )
         manifest = EmbeddingManifest(
-            model_fingerprint=fingerprint_folders([saved_model_dir]),
+            model_fingerprint=fingerprint_model(saved_model_dir),
             output=output,
             dimension=dimension,
             normalization="none" if served is None else served.embedding_normalization,
@@ -172,7 +174,7 @@ def read_embeddings(folders: str | Sequence[str], *, saved_model_dir: str = "") 
                     f"{paths[0]!r}, and {theirs!r} in {path!r}. Distances between them mean nothing: embed all "
                     "examples with the same model."
                 )
-    if saved_model_dir and fingerprint_folders([saved_model_dir]) != first.model_fingerprint:
+    if saved_model_dir and fingerprint_model(saved_model_dir) != first.model_fingerprint:
         raise ValueError(
             f"`folders` must hold embeddings of the model in {saved_model_dir!r}; got those of another one, "
             f"{first.model_fingerprint!r}, in {paths[0]!r}. Embed the examples again with this model."
@@ -226,7 +228,7 @@ def _output(model: ServingModel, output: str, saved_model_dir: str) -> str:
 def _embedded(model: ServingModel, batch: list[bytes], output: str) -> tuple[list[Any], npt.NDArray[np.float32]]:
     """Returns ids and vectors, [rows, dimension], without the padding of candidates."""
     records = tf.constant(batch, tf.string)
-    model(records)  # refuses bad records with a good message
+    answers = model(records)  # refuses bad records with a good message
     outputs = model.signatures[model_interface.EMBEDDINGS_SIGNATURE](**{model_interface.EXAMPLES_INPUT: records})
     vectors = outputs[output].numpy()
     ids = outputs.get(_ID_OF_OUTPUT[output.rpartition("/")[2]])
@@ -239,7 +241,9 @@ def _embedded(model: ServingModel, batch: list[bytes], output: str) -> tuple[lis
     rows = vectors.reshape(-1, vectors.shape[-1])
     if vectors.ndim == 2:
         return names, rows
-    real = [row for row, name in enumerate(names) if name not in ("", -1)]
+    # Not by ids: -1, which pads them, may be the id of a node.
+    counts, *_ = [values.numpy() for name, values in answers.items() if name.rpartition("/")[2] == _COUNTS]
+    real = np.flatnonzero(np.arange(vectors.shape[1]) < counts[:, np.newaxis])
     return [names[row] for row in real], rows[real]
 
 
@@ -280,10 +284,7 @@ class _ParquetWriter:
         import pyarrow.parquet as pq
 
         column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel(), pa.float32()), vectors.shape[1])
-        kind = pa.int64() if ids and isinstance(ids[0], int) else pa.string()
-        if self._writer is not None:
-            kind = self._writer.schema.field("id").type
-        table = pa.table({"id": pa.array(ids, kind), "embedding": column})
+        table = pa.table({"id": pa.array(ids), "embedding": column})
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._path, table.schema)
         self._writer.write_table(table)

@@ -12,7 +12,7 @@ Two methods say what a prediction rests on:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,18 +21,16 @@ import tensorflow as tf
 
 from tfx_gnn.graph.graph_constants import CONTEXT, EDGES, NODES
 from tfx_gnn.serving import model_interface
-from tfx_gnn.serving.example_edges import ExampleGraph, without_edges
+from tfx_gnn.serving.example_edges import ExampleGraph
 from tfx_gnn.serving.model_interface import read_served_task
+from tfx_gnn.serving.occlusion import occlusion_weights
 from tfx_gnn.serving.prediction import ServingModel, as_text, batches_of
 
 AUTO, GRADIENTS, OCCLUSION = "auto", "gradients", "occlusion"
 METHODS = (AUTO, GRADIENTS, OCCLUSION)
 
-_REQUEST_SIZE = 64
 _LARGE_ERROR = 0.2
-_LEAST_KEPT = 0.8
 _Outputs = Mapping[str, npt.NDArray[Any]]
-_Mask = npt.NDArray[np.bool_]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -139,7 +137,7 @@ class Explainer:
 
     def __init__(self, saved_model_dir: str, *, method: str = AUTO, task: str = "", num_contexts: int = 1) -> None:
         if num_contexts < 1:
-            raise ValueError(f"`num_contexts` must be at least 1; got {num_contexts}. 1 asks of the whole graph alone.")
+            raise ValueError(f"`num_contexts` must be at least 1; got {num_contexts}. 1 stands for the whole graph.")
         self._num_contexts = num_contexts
         if method not in METHODS:
             raise ValueError(f"`method` must be one of {list(METHODS)}; got {method!r}. 'auto' takes what there is.")
@@ -170,8 +168,8 @@ class Explainer:
 
         Args:
             records: serialized raw graph tf.Examples.
-            target: name of a class, or the position of a class, an output or a candidate; None for what is predicted:
-                the most probable class, the first output or the best candidate.
+            target: name of a class; or, for a model without names of classes, the position of a class, an output or a
+                candidate. None for what is predicted: the most probable class, the first output or the best candidate.
             batch_size: examples per call of the model, at least 1; occlusion has requests of its own.
 
         Yields:
@@ -268,44 +266,24 @@ class Explainer:
         row = {name: values[0] for name, values in outputs.items()}
         target = self._check_target(row, position)
         graph = ExampleGraph.of(example, self.edge_ends)
-        value = float(explained_values(outputs, [target])[0])
-        flat = _FlatEdges({name: indices.shape[1] for name, indices in graph.edges.items()})
-        nodes = [
-            (name, index, flat.positions(touching))
-            for name, size in sorted(graph.node_sizes.items())
-            for index in range(size)
-            if (touching := graph.edges_of(name, index))
-        ]
-        items = [*np.arange(flat.count).reshape(-1, 1), *(touching for _, _, touching in nodes)]
-
-        def values_without(removed: list[_Mask]) -> npt.NDArray[np.float64]:
-            found = [
-                explained_values(
-                    self._ask([without_edges(example, flat.by_set(mask)) for mask in some]), [target] * len(some)
-                )
-                for some in _chunks(removed, _REQUEST_SIZE)
-            ]
-            return np.concatenate(found)
-
-        (no_edges,) = values_without([np.ones(flat.count, bool)])
-        weights = np.zeros(len(items))
-        for removed in _contexts(flat.count, self._num_contexts):
-            with_item = [_changed(removed, item, to=False) for item in items]
-            without_item = [_changed(removed, item, to=True) for item in items]
-            weights += _values_of_masks(values_without, with_item) - _values_of_masks(values_without, without_item)
-        shares = (weights / self._num_contexts).astype(np.float32)
+        weights = occlusion_weights(
+            example,
+            graph,
+            lambda records: explained_values(self._ask(records), [target] * len(records)),
+            num_contexts=self._num_contexts,
+        )
         return Explanation(
             **self._subject(row, target),
             method=OCCLUSION,
-            value=value,
-            value_without_edges=float(no_edges),
+            value=float(explained_values(outputs, [target])[0]),
+            value_without_edges=weights.value_without_edges,
             edges_error=None,
             value_without_features=None,
             features_error=None,
-            edges=_edge_weights(graph, flat.parts(shares[: flat.count])),
+            edges=_edge_weights(graph, weights.edges),
             nodes=_largest_first(
-                NodeWeight(node_set=name, index=index, id=graph.node_id(name, index), weight=float(share), features={})
-                for (name, index, _), share in zip(nodes, shares[flat.count :], strict=True)
+                NodeWeight(node_set=name, index=index, id=graph.node_id(name, index), weight=weight, features={})
+                for (name, index), weight in weights.nodes.items()
             ),
             features={},
             warnings=(),
@@ -388,54 +366,3 @@ def _edge_weights(graph: ExampleGraph, weights: Mapping[str, npt.NDArray[Any] | 
 
 def _largest_first(items: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(sorted(items, key=lambda item: -abs(item.weight)))
-
-
-class _FlatEdges:
-    """The edges of all sets of an example, counted through."""
-
-    def __init__(self, sizes: Mapping[str, int]) -> None:
-        self.count = sum(sizes.values())
-        self._names = list(sizes)
-        self._ends = np.cumsum(list(sizes.values()))
-        self._starts = {name: int(end) - sizes[name] for name, end in zip(self._names, self._ends, strict=True)}
-
-    def positions(self, by_set: Mapping[str, npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
-        """Returns the positions among all edges of positions in their sets."""
-        return np.concatenate([self._starts[name] + positions for name, positions in by_set.items()])
-
-    def parts(self, values: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
-        """Splits values of all edges by set."""
-        return dict(zip(self._names, np.split(values, self._ends[:-1]), strict=True)) if self._names else {}
-
-    def by_set(self, mask: _Mask) -> dict[str, npt.NDArray[np.int64]]:
-        """Returns the positions in their sets of edges that a mask holds."""
-        return {name: np.flatnonzero(part) for name, part in self.parts(mask).items()}
-
-
-def _contexts(num_edges: int, count: int) -> Iterator[_Mask]:
-    """Yields which edges are removed beforehand: none, then random ones, the same for the same numbers."""
-    yield np.zeros(num_edges, bool)
-    random = np.random.default_rng(0)
-    for _ in range(count - 1):
-        # Graphs far from those of the training would be explained by what the network makes of strange graphs.
-        kept = random.uniform(_LEAST_KEPT, 1.0)
-        yield random.random(num_edges) >= kept
-
-
-def _changed(mask: _Mask, positions: npt.NDArray[np.int64], *, to: bool) -> _Mask:
-    changed = mask.copy()
-    changed[positions] = to
-    return changed
-
-
-def _values_of_masks(
-    values_of: Callable[[list[_Mask]], npt.NDArray[np.float64]], masks: list[_Mask]
-) -> npt.NDArray[np.float64]:
-    """Computes the values of masks, of which equal ones are computed once."""
-    unique = {mask.tobytes(): mask for mask in masks}
-    values = dict(zip(unique, values_of(list(unique.values())), strict=True)) if unique else {}
-    return np.array([values[mask.tobytes()] for mask in masks], np.float64)
-
-
-def _chunks(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    return (items[start : start + size] for start in range(0, len(items), size))

@@ -123,6 +123,9 @@ REQUEST_SCHEMA_FILE = f"assets.extra/{file_names.GRAPH_SCHEMA_FILE}"
 SAMPLING_PLAN_FILE = f"assets.extra/{file_names.SAMPLING_PLAN_FILE}"
 """File next to `saved_model.pb` with the plan of the training's examples; absent if no plan sampled them."""
 
+TRAINING_STATISTICS_FOLDER = "assets.extra/training_statistics"
+"""Folder in a pushed SavedModel with statistics of the data that it was trained on, if they are pushed with it."""
+
 TRAINING_OUTPUT_PREFIX = "output/"
 """Prefix of the model's outputs in the training reference, whose other outputs are the keys of the graph."""
 

@@ -51,11 +51,11 @@ def list_versions(destination: str) -> list[int]:
     Returns:
         Version numbers, possibly none.
     """
-    return sorted(_version_names(destination))
+    return sorted(version_names(destination))
 
 
-def _version_names(destination: str) -> dict[int, str]:
-    """Names of version folders by number: as TensorFlow Serving reads them, "007" is version 7."""
+def version_names(destination: str) -> dict[int, str]:
+    """Returns the names of version folders by number: as TensorFlow Serving reads them, "007" is version 7."""
     names = [name for name in list_entries(destination) if _VERSION_NAME.fullmatch(name)]
     # Not by int(), which refuses thousands of digits.
     numbers = {name: name.lstrip("0") or "0" for name in names}
@@ -78,7 +78,7 @@ def complete_versions(path: str) -> dict[int, str]:
         if tf.io.gfile.exists(os.path.join(folder, SAVED_MODEL_FILE)):
             name = os.path.basename(os.path.normpath(path))
             return {int(name) if _VERSION_NAME.fullmatch(name) and len(name) < 19 else 1: folder}
-    folders = {number: os.path.join(path, name) for number, name in sorted(_version_names(path).items())}
+    folders = {number: os.path.join(path, name) for number, name in sorted(version_names(path).items())}
     return {
         number: folder
         for number, folder in folders.items()
@@ -100,7 +100,7 @@ def resolve_saved_model(path: str) -> str:
         FileNotFoundError: if the folder is none of these.
     """
     # Newest first. A version on an object store lacks the file while it is being copied.
-    versions = [os.path.join(path, name) for _, name in sorted(_version_names(path).items(), reverse=True)]
+    versions = [os.path.join(path, name) for _, name in sorted(version_names(path).items(), reverse=True)]
     for candidate in (path, os.path.join(path, MODEL_ARTIFACT_FOLDER), *versions):
         if tf.io.gfile.exists(os.path.join(candidate, SAVED_MODEL_FILE)):
             return candidate

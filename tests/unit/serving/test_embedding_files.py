@@ -30,6 +30,12 @@ class _Points(tf.Module):
         return {**found, "id": examples} if self._has_ids else found
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    def count_pairs(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Has a pair less than the largest number for "0-i", and none for "2-i"."""
+        first = tf.strings.to_number(tf.strings.substr(examples, 0, 1), tf.int64)
+        return {"num_candidates": tf.gather(tf.constant([1, 2, 0], tf.int64), first)}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
     def embed_pairs(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         vectors = tf.tile(self.embed(examples)["embedding"][:, tf.newaxis], [1, 2, 1])
         first = tf.strings.to_number(tf.strings.substr(examples, 0, 1), tf.int64)
@@ -39,7 +45,8 @@ class _Points(tf.Module):
 
 
 def _save(folder: Path, module: _Points, embed: Any = None) -> str:
-    signatures = {"serving_default": module.embed, "embeddings": embed or module.embed}
+    predict = module.count_pairs if embed else module.embed
+    signatures = {"serving_default": predict, "embeddings": embed or module.embed}
     tf.saved_model.save(module, str(folder), signatures=signatures)
     return str(folder)
 
@@ -99,17 +106,20 @@ def test_embeddings_of_two_models_are_not_mixed(saved_model_dir: str, tmp_path: 
         read_embeddings(one, saved_model_dir=other)
 
 
-def test_candidates_are_embedded_without_padding_by_the_end_that_is_asked_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("file_format", ["npy", "parquet"])
+def test_candidates_are_embedded_without_padding_by_the_end_that_is_asked_for(tmp_path: Path, file_format: str) -> None:
     module = _Points()
     model = _save(tmp_path / "model", module, module.embed_pairs)
 
     with pytest.raises(ValueError, match=r"`output` must be one of \['source_embedding', 'target_embedding'\]"):
         write_embeddings(model, [b"1-0"], str(tmp_path / "e"))
-    write_embeddings(model, [b"1-0", b"0-0"], str(tmp_path / "e"), output="target_embedding")
+    records, output = [b"2-0", b"0-0", b"1-0"], "target_embedding"
+    write_embeddings(model, records, str(tmp_path / "e"), output=output, file_format=file_format, batch_size=1)
 
     read = read_embeddings(str(tmp_path / "e"))
-    assert read.ids.tolist() == [1, 0]
-    assert read.vectors.tolist() == [[1.0, 5.0], [4.0, 1.0]]
+    # Padding has the id -1, too, which is that of the second candidate of "1-0".
+    assert read.ids.tolist() == [0, 1, -1]
+    assert read.vectors.tolist() == [[4.0, 1.0], [1.0, 5.0], [1.0, 5.0]]
 
 
 def test_what_cannot_be_embedded_is_refused(saved_model_dir: str, tmp_path: Path) -> None:

@@ -15,11 +15,12 @@ from tfx_gnn.components.graph_bulk_inferrer.options import GraphBulkInferrerOpti
 from tfx_gnn.io import options_json
 from tfx_gnn.io.atomic_folder import atomic_folder, resumable_folder
 from tfx_gnn.io.disk_sync import sync_tree
-from tfx_gnn.io.fingerprint import fingerprint_folders, fingerprint_text
+from tfx_gnn.io.fingerprint import fingerprint_text
 from tfx_gnn.io.finished_shards import FinishedShards
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.records import blessing
 from tfx_gnn.records.examples_folder import fingerprint_examples_folder, record_files, split_dir
+from tfx_gnn.serving.model_fingerprint import fingerprint_model
 from tfx_gnn.serving.model_interface import EMBEDDINGS_SIGNATURE
 from tfx_gnn.serving.versions import resolve_saved_model
 from tfx_gnn.serving.warmup_requests import signatures_of_examples
@@ -97,7 +98,7 @@ def infer_in_bulk(
     """
     options = options or GraphBulkInferrerOptions()
     saved_model_dir = resolve_saved_model(model_dir)
-    model_fingerprint = fingerprint_folders([saved_model_dir])
+    model_fingerprint = fingerprint_model(saved_model_dir)
     reasons = blessing.model_objections(
         blessing_dir=blessing_dir, infra_blessing_dir=infra_blessing_dir, model_fingerprint=model_fingerprint
     )

@@ -132,9 +132,11 @@ def _between(number: float, edges: tuple[float, ...]) -> str:
     if math.isnan(number):
         return NO_VALUE
     position = bisect.bisect_right(edges, number)
+    # All digits, as times need them: slices of one name would be one slice.
+    names = [repr(edge).removesuffix(".0") for edge in edges]
     if position == 0:
-        return f"< {edges[0]:g}"
-    return f">= {edges[-1]:g}" if position == len(edges) else f"[{edges[position - 1]:g}, {edges[position]:g})"
+        return f"< {names[0]}"
+    return f">= {names[-1]}" if position == len(edges) else f"[{names[position - 1]}, {names[position]})"
 
 
 def _power_of_two_bin(degree: int) -> str:

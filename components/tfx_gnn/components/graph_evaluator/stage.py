@@ -32,9 +32,9 @@ from tfx_gnn.components.graph_evaluator.thresholds import (
 )
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.io.atomic_folder import atomic_folders
-from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.records.blessing import BlessingSubject, write_blessing
 from tfx_gnn.records.examples_folder import graph_schema_path
+from tfx_gnn.serving.model_fingerprint import fingerprint_model
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.serving.versions import resolve_saved_model
 
@@ -124,7 +124,7 @@ def evaluate_graph_model(
             blessing_partial,
             blessed=evaluation.blessed,
             reasons=reasons,
-            subject=BlessingSubject(kind="model", fingerprint=fingerprint_folders([saved_model_dir])),
+            subject=BlessingSubject(kind="model", fingerprint=fingerprint_model(saved_model_dir)),
         )
     return evaluation
 

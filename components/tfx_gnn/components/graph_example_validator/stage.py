@@ -39,12 +39,7 @@ from tfx_gnn.components.graph_example_validator.validation_plan import make_vali
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.io.json_shapes import read_shaped_json
-from tfx_gnn.records.blessing import (
-    LATEST_BLESSED_MODEL_FILE,
-    TRAINING_STATISTICS_FOLDER,
-    BlessingSubject,
-    write_blessing,
-)
+from tfx_gnn.records.blessing import LATEST_BLESSED_MODEL_FILE, BlessingSubject, write_blessing
 from tfx_gnn.records.examples_folder import (
     fingerprint_examples_folder,
     graph_schema_path,
@@ -54,7 +49,7 @@ from tfx_gnn.records.examples_folder import (
 from tfx_gnn.records.findings import Finding
 from tfx_gnn.records.split_statistics import read_statistics, write_statistics
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema
-from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER
+from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, TRAINING_STATISTICS_FOLDER
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

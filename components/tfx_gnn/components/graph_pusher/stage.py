@@ -20,7 +20,8 @@ from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.io.progress import progress
 from tfx_gnn.io.whole_files import copy_files
 from tfx_gnn.records import blessing, examples_folder
-from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE
+from tfx_gnn.serving.model_fingerprint import fingerprint_model
+from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE, TRAINING_STATISTICS_FOLDER
 from tfx_gnn.serving.object_store_versions import (
     VERSION_MARKER,
     copied_version,
@@ -143,7 +144,7 @@ def push_graph_model(
         objections = blessing.model_objections(
             blessing_dir=blessing_dir,
             infra_blessing_dir=infra_blessing_dir,
-            model_fingerprint=fingerprint_folders([saved_model_dir]),
+            model_fingerprint=fingerprint_model(saved_model_dir),
         )
         if not objections:
             records = _verification_records(examples_dir, options.num_verification_requests)
@@ -250,7 +251,7 @@ def _push(
 
 def _add_statistics(copy_dir: str, statistics_dir: str) -> None:
     if statistics_dir:
-        copy_files(statistics_dir, os.path.join(copy_dir, blessing.TRAINING_STATISTICS_FOLDER))
+        copy_files(statistics_dir, os.path.join(copy_dir, TRAINING_STATISTICS_FOLDER))
 
 
 def _newest_if_equal(copy_dir: str, destination: str) -> int:

@@ -17,9 +17,9 @@ from tfx_gnn.components.graph_skew_validator.options import GraphSkewValidatorOp
 from tfx_gnn.components.graph_skew_validator.report import SkewReport, write_skew_report
 from tfx_gnn.components.graph_skew_validator.skew_accumulator import SkewAccumulator, pair_files, read_example_blocks
 from tfx_gnn.io.atomic_folder import atomic_folders
-from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.io.progress import progress
 from tfx_gnn.records import blessing
+from tfx_gnn.serving.model_fingerprint import fingerprint_model
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.serving.request_records import WRONG_SHAPE, DomainAnswer, label_keys, out_of_domain_requests
 
@@ -94,7 +94,7 @@ def validate_skew(
             blessing_partial,
             blessed=report.blessed,
             reasons=report.reasons,
-            subject=blessing.BlessingSubject(kind="model", fingerprint=fingerprint_folders([saved_model_dir])),
+            subject=blessing.BlessingSubject(kind="model", fingerprint=fingerprint_model(saved_model_dir)),
             prefix=blessing.INFRA_PREFIX,
         )
     return report

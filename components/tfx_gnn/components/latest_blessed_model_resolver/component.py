@@ -35,7 +35,7 @@ class LatestBlessedModelResolver(base_component.BaseComponent):
     |---|---|---|---|
     | output | blessed_model | Model | a copy of the newest version, or the record that there is none yet |
     | parameter | push_destination | str | folder or URI of version folders |
-    | parameter | latest_version | str | number and fingerprint of the version; "0": none; empty: the newest then |
+    | parameter | latest_version | str | folder name and fingerprint of the version; "0": none; empty: the newest then |
     | parameter | must_exist | JSON | whether a destination without a version is an error |
     | parameter | library_version | str | version of this library |
 

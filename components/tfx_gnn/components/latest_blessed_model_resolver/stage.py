@@ -14,7 +14,7 @@ from tfx_gnn.io.whole_files import copy_files
 from tfx_gnn.records.blessing import LATEST_BLESSED_MODEL_FILE
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE
 from tfx_gnn.serving.object_store_versions import VERSION_MARKER
-from tfx_gnn.serving.versions import list_versions
+from tfx_gnn.serving.versions import version_names
 
 _NONE = "0"
 
@@ -23,7 +23,7 @@ def describe_latest_version(push_destination: str) -> str:
     """Describes the newest complete version of a push destination, in a text that changes with it.
 
     Returns:
-        Number and fingerprint of the version, with a colon between; "0" if there is none.
+        Folder name and fingerprint of the version, with a colon between; "0" if there is none.
     """
     path = _newest(push_destination)
     return f"{os.path.basename(path)}:{_fingerprint(path)}" if path else _NONE
@@ -57,8 +57,8 @@ def resolve_latest_blessed_model(
     if not push_destination:
         raise ValueError("`push_destination` must be a folder or a URI; got ''. Name where versions appear.")
     if latest_version:
-        number = latest_version.partition(":")[0]
-        path = "" if number == _NONE else os.path.join(push_destination, number)
+        name = latest_version.partition(":")[0]
+        path = "" if latest_version == _NONE else os.path.join(push_destination, name)
     else:
         path = _newest(push_destination)
     if not path and options.must_exist:
@@ -87,8 +87,8 @@ def resolve_latest_blessed_model(
 
 def _newest(push_destination: str) -> str:
     """Returns the folder of the newest version that is whole; empty if there is none."""
-    for version in reversed(list_versions(push_destination)):
-        path = os.path.join(push_destination, str(version))
+    for _, name in sorted(version_names(push_destination).items(), reverse=True):
+        path = os.path.join(push_destination, name)
         if tf.io.gfile.exists(os.path.join(path, SAVED_MODEL_FILE)):
             return path
     return ""

@@ -150,7 +150,7 @@ def folder_of_same_span(tables_dir: str, examples_dir: str) -> str:
             f"`tables_dir` must be a folder for examples that were not made of a span of tables; got {tables_dir!r} "
             f"with the examples {examples_dir!r}. Name the folder that the examples were sampled from."
         )
-    return find_span(tables_dir, str(found["span"]), version=found["version"]).folder
+    return find_span(tables_dir, found["name"], version=found["version"]).folder
 
 
 def list_input_files(tables_dir: str, options: SubgraphExampleGenOptions) -> tuple[str, ...]:

@@ -190,6 +190,8 @@ def _typed(
 
 
 def _array(values: Sequence[Any], dtype: pa.DataType) -> pa.Array:
+    if isinstance(values, (str, bytes)):
+        raise TypeError("they are one text, and no list of values")
     found = pa.array(values)
     if not _fits(found.type, dtype):
         raise TypeError(f"they are of type {found.type}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import json
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tfx_gnn.io.disk_sync import sync_path
 from tfx_gnn.io.process_lock import process_lock
 from tfx_gnn.sampling.index.added_rows import Batch, Rows, check_rows
 from tfx_gnn.sampling.index.graph_index import GraphIndex
@@ -81,7 +83,8 @@ class GraphOverlay:
     def move_to(self, index: GraphIndex, path: str, *, num_batches: int) -> None:
         """Begins the overlay of the next index with what was added after the snapshot that it was built from.
 
-        This overlay takes no more rows; its file stays as it is. Open the next one by `open_graph_overlay`.
+        This overlay takes no more rows; its file stays as it is. The next overlay appears whole or not at all. Open it
+        by `open_graph_overlay`.
 
         Args:
             index: the next index, see `write_next_index`.
@@ -90,15 +93,23 @@ class GraphOverlay:
 
         Raises:
             FileExistsError: if the file exists.
+            ValueError: if the index does not hold what the snapshot held.
         """
-        if os.path.exists(path):
+        if os.path.lexists(path):
             raise FileExistsError(f"`path` must not exist; got {path!r}. Choose another file, or remove this one.")
-        with self._writing, open_graph_overlay(index, path) as following:
+        folder, name = os.path.split(os.path.abspath(path))
+        partial = os.path.join(folder, f".{name}.writing")
+        with self._writing:
             self._check_is_open()
-            _, *entries = self._log.entries()
-            if entries[num_batches:]:
-                nodes, edges = _joined([json.loads(content) for content in entries[num_batches:]])
-                following.add(nodes, edges)
+            _, *entries = [json.loads(content) for content in self._log.entries()]
+            _check_holds(index, self.index, entries[:num_batches], num_batches)
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(partial)  # A killed process may have left it.
+            with open_graph_overlay(index, partial) as following:
+                if entries[num_batches:]:
+                    following.add(*_joined(entries[num_batches:]))
+            os.rename(partial, path)
+            sync_path(folder)
             self._is_open = False
 
     def close(self) -> None:
@@ -155,6 +166,26 @@ class GraphOverlay:
             self._take_in(dataclasses.replace(self._check(nodes, edges), num_batches=len(entries)))
 
 
+def _check_holds(index: GraphIndex, before: GraphIndex, entries: Sequence[Mapping[str, Any]], num_batches: int) -> None:
+    """Refuses an index that is not the one before with the rows of entries."""
+    added: collections.Counter[tuple[str, str]] = collections.Counter()
+    for entry in entries:
+        for kind in ("nodes", "edges"):
+            added.update({(kind, name): len(next(iter(columns.values()))) for name, columns in entry[kind].items()})
+    for kind, old, new in (
+        ("nodes", before.manifest.node_sets, index.manifest.node_sets),
+        ("edges", before.manifest.edge_sets, index.manifest.edge_sets),
+    ):
+        for name, table in old.items():
+            wanted, found = table.num_rows + added[kind, name], new[name].num_rows if name in new else 0
+            if found != wanted or len(entries) != num_batches:
+                raise ValueError(
+                    f"`index` must be the next index of a snapshot with {num_batches} batches and {wanted} rows of "
+                    f"'{kind}/{name}'; got {found} rows in {index.index_dir!r} and {len(entries)} batches in the "
+                    "overlay. Give the index that `write_next_index` built of the snapshot, and its `num_batches`."
+                )
+
+
 def _joined(entries: Sequence[Mapping[str, Any]]) -> tuple[dict[str, dict[str, list[Any]]], ...]:
     """Joins the nodes and the edges of entries, set by set and column by column."""
     joined: tuple[dict[str, dict[str, list[Any]]], ...] = ({}, {})
@@ -190,11 +221,16 @@ def open_graph_overlay(index: GraphIndex, path: str) -> Iterator[GraphOverlay]:
         ValueError: if the file is damaged, or is the overlay of another index.
         BlockingIOError: if another process has the overlay open.
     """
-    folder, name = os.path.split(os.path.abspath(path))
-    lock = os.path.join(folder, f".{name}.lock")
-    with process_lock(lock, rule=f"`path` must be an overlay that no other process has open; got {path!r}"):
+    with _lock(path):
         overlay = GraphOverlay(index, OverlayLog(path))
         try:
             yield overlay
         finally:
             overlay.close()
+
+
+def _lock(path: str) -> contextlib.AbstractContextManager[None]:
+    """Keeps others from an overlay; one file has one lock, by whatever link it is named."""
+    folder, name = os.path.split(os.path.realpath(path))
+    rule = f"`path` must be an overlay that no other process has open; got {path!r}"
+    return process_lock(os.path.join(folder, f".{name}.lock"), rule=rule)

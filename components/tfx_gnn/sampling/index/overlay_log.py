@@ -81,9 +81,12 @@ class OverlayLog:
             while written < len(entry):
                 written += os.pwrite(self._descriptor, entry[written:], self.num_bytes + written)
             os.fsync(self._descriptor)
-        except OSError as error:
+        except BaseException as error:
+            # The next entry may be shorter, and would leave the end of this one behind it.
             os.ftruncate(self._descriptor, self.num_bytes)
-            raise OSError(error.errno, error.strerror, self.path) from error
+            if isinstance(error, OSError):
+                raise OSError(error.errno, error.strerror, self.path) from error
+            raise
         self.num_bytes += len(entry)
 
     def close(self) -> None:

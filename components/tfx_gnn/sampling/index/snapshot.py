@@ -48,7 +48,7 @@ class GraphSnapshot(IndexedGraph):
         index: the index.
         added_nodes: by node set, the nodes that were added.
         added_edges: by edge set, the edges that were added.
-        num_batches: how many batches of rows were added.
+        num_batches: how many batches of rows were added to the overlay.
     """
 
     index: GraphIndex
@@ -104,7 +104,8 @@ class GraphSnapshot(IndexedGraph):
             num_added={name: len(added) for name, added in self.added_nodes.items()},
             find_added=lambda node_set, ids: self.added_nodes[node_set].find(ids),
         )
-        return self.extended([batch])
+        # The overlay has no such batch.
+        return self.extended([dataclasses.replace(batch, num_batches=0)])
 
     def extended(self, batches: Sequence[Batch]) -> GraphSnapshot:
         """Returns this graph with checked rows after its own."""

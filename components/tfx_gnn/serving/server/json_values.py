@@ -26,6 +26,17 @@ def read_object(body: bytes) -> dict[str, Any]:
     return found
 
 
+def is_text(value: object) -> bool:
+    """Tells whether a value of JSON is Unicode text, without halves of surrogate pairs, which JSON can hold."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def write_json(content: object) -> bytes:
     """Writes JSON, in which `NaN`, `Infinity` and `-Infinity` are numbers, as in TensorFlow Serving's."""
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()

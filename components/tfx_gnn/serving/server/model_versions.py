@@ -103,10 +103,11 @@ class ModelVersions:
         except Exception as error:  # noqa: BLE001 - whatever a damaged model raises, the others go on.
             self._metrics.load_failures.inc()
             message = f"{type(error).__name__}: {error}"
-            self._failed[number] = (identity, time.monotonic(), message)
+            # Replaced as a whole, since requests read it meanwhile.
+            self._failed = {**self._failed, number: (identity, time.monotonic(), message)}
             _LOG.error("Version %d cannot be loaded from `%s`: %s", number, folder, message)
             return None
-        self._failed.pop(number, None)
+        self._failed = {other: failure for other, failure in self._failed.items() if other != number}
         self._metrics.load_seconds.set(time.monotonic() - start)
         _LOG.info("Version %d is loaded from `%s`.", number, folder)
         return version

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tfx_gnn.serving.server.examples_input import IDS, INPUTS
 from tfx_gnn.serving.server.inference import InputValues
-from tfx_gnn.serving.server.json_values import plain_rows, read_object, write_json
+from tfx_gnn.serving.server.json_values import is_text, plain_rows, read_object, write_json
 from tfx_gnn.serving.server.refusals import malformed, shown
 from tfx_gnn.serving.server.served_version import Outputs, ServedVersion
 
@@ -96,8 +96,8 @@ def read_infer_request(body: bytes, json_length: str | None) -> InferRequest:
     signature_name = parameters.get("signature_name", "")
     request_id = content.get("id", "")
     for name, value in (("parameters.signature_name", signature_name), ("id", request_id)):
-        if not isinstance(value, str):
-            raise malformed(f"`{name}` must be a text; got {shown(value)}. Write it as one.")
+        if not is_text(value):
+            raise malformed(f"`{name}` must be a Unicode text; got {shown(value)}. Write it as one.")
     tensors = content.get("inputs")
     if not isinstance(tensors, list) or len(tensors) != 1:
         raise malformed(

@@ -90,7 +90,7 @@ class ServerProcess(uvicorn.Server):
         """Serves until it is told to stop."""
         watching = asyncio.create_task(self._server.watch_versions())
         try:
-            listening = self.config.bind_socket()
+            listening = _bound_socket(self.config.host, self.config.port)
             # Connections inherit it. Otherwise the body of a response waits 40 ms until the client confirms its head:
             # asyncio knows a TCP socket by its `proto`, which uvicorn leaves out.
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -124,6 +124,21 @@ class ServerProcess(uvicorn.Server):
 
     def _exit(self) -> None:
         self.should_exit = True
+
+
+def _bound_socket(host: str, port: int) -> socket.socket:
+    """Takes an address; uvicorn itself would end the process if it is not free."""
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise OSError(
+            f"`host` and `port` must be a free address of this machine; got {host!r} and {port}: {error.strerror}. "
+            "Choose another port, or end what listens there."
+        ) from error
+    return bound
 
 
 def log_to_stderr(*, access_log: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Union
@@ -11,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.prediction import ServingModel
@@ -118,6 +116,8 @@ class ServedVersion:
         identity: changes when the version's files are replaced.
         signatures: those that take serialized examples, by name.
         seeds: what samples examples around ids; None if it is asked by examples alone.
+        graph_schema: schema of the graphs in requests; None if the model was exported without one.
+        roots: what each prediction is about, as in `tfx_gnn.serving.model_interface.ServedTask`.
     """
 
     def __init__(
@@ -126,8 +126,8 @@ class ServedVersion:
         """Loads the model and sends it the requests that were recorded with it, or one without examples.
 
         Raises:
-            ValueError: if the model has no signature `serving_default` with the input `examples`, or a warm-up request
-                is for no signature.
+            ValueError: if the model has no signature `serving_default` with the input `examples`, a warm-up request is
+                for no signature, or a file that describes the model is damaged.
             tf.errors.OpError: if files are missing or damaged, or a warm-up request is refused.
         """
         self.version, self.identity, self.seeds = version, identity, seeds
@@ -136,6 +136,11 @@ class ServedVersion:
         self.signatures = {
             name: ServedSignature(model.with_signature(name), seeds) for name in model.example_signatures
         }
+        # All files are read now: the folder may be removed while the version still answers.
+        schema_file = os.path.join(saved_model_dir, model_interface.REQUEST_SCHEMA_FILE)
+        self.graph_schema = read_schema(schema_file) if tf.io.gfile.exists(schema_file) else None
+        served = model_interface.read_served_task(saved_model_dir)
+        self.roots: tuple[str, ...] = () if served is None else served.roots
         self._warm_up()
 
     def signature(self, name: str) -> ServedSignature:
@@ -147,18 +152,6 @@ class ServedVersion:
                 "serialized examples, or none for predictions."
             )
         return self.signatures[name]
-
-    @functools.cached_property
-    def graph_schema(self) -> graph_schema_pb2.GraphSchema | None:
-        """Schema of the graphs in requests; None if the model was exported without one."""
-        path = os.path.join(self._saved_model_dir, model_interface.REQUEST_SCHEMA_FILE)
-        return read_schema(path) if tf.io.gfile.exists(path) else None
-
-    @functools.cached_property
-    def roots(self) -> tuple[str, ...]:
-        """What each prediction is about, as in `tfx_gnn.serving.model_interface.ServedTask`."""
-        served = model_interface.read_served_task(self._saved_model_dir)
-        return served.roots if served is not None else ()
 
     def _warm_up(self) -> None:
         requests = list(read_warmup_requests(self._saved_model_dir))

@@ -47,6 +47,14 @@ def test_number_is_in_the_slice_between_its_edges(age: float, expected: str) -> 
     assert slice_value(features(), slicing, "here") == "(none)"
 
 
+def test_slices_between_large_numbers_have_names_of_their_own() -> None:
+    slicing = Slicing(key="context/time", edges=(1700000000.0, 1700000001.5, 1700086400.0))
+
+    found = [slice_value(features(context__time=[time]), slicing, "here") for time in (1700000000, 1700000002)]
+
+    assert found == ["[1700000000, 1700000001.5)", "[1700000001.5, 1700086400)"]
+
+
 @pytest.mark.parametrize(
     ("sources", "targets", "expected"),
     [([0], [2], "0"), ([1], [0], "1"), ([1, 0], [0, 1], "2-3"), ([1, 1, 1, 1], [1, 0, 0, 0], "4-7")],

@@ -45,6 +45,14 @@ def test_newest_whole_version_is_copied(serving: Path) -> None:
     assert record == {"found": True, "description": f"version 10 in {serving}"}
 
 
+def test_version_whose_number_has_zeros_in_front_is_found_as_servers_find_it(serving: Path) -> None:
+    (serving / "10").rename(serving / "010")
+
+    _, output = _resolve(serving, latest_version=describe_latest_version(str(serving)))
+
+    assert (output / "Format-Serving" / "saved_model.pb").read_text() == "model 10"
+
+
 def test_version_that_was_taken_back_is_not_compared_with(serving: Path) -> None:
     (serving / "10" / "saved_model.pb").unlink()
 

@@ -102,8 +102,17 @@ def test_examples_say_of_which_span_of_the_tables_they_are(ring_dir, tmp_path):
         tables_dir=pattern, examples_dir=examples_dir, options=SubgraphExampleGenOptions(plan=PLAN), span="7"
     )
 
+    assert newest.tables_span is not None
     assert (newest.tables_span.folder, newest.tables_span.span) == (str(tmp_path / "spans" / "v8"), 8)
     assert folder_of_same_span(pattern, examples_dir) == str(tmp_path / "spans" / "v7")
+
+
+def test_the_span_of_examples_may_be_a_date_before_1970(tmp_path):
+    (tmp_path / "1969-12-30").mkdir()
+    span = {"folder": "elsewhere", "span": -2, "version": None, "name": "1969-12-30"}
+    (tmp_path / "statistics.json").write_text(json.dumps({"tables_span": span}))
+
+    assert folder_of_same_span(f"{tmp_path}/{{DATE}}", str(tmp_path)) == str(tmp_path / "1969-12-30")
 
 
 def test_examples_of_a_plain_tables_folder_are_of_no_span(ring_dir, tmp_path):

@@ -16,6 +16,7 @@ from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.index.graph_index import open_graph_index
 from tfx_gnn.sampling.index.next_index import write_next_index
 from tfx_gnn.sampling.index.overlay import open_graph_overlay
+from tfx_gnn.sampling.index.overlay_log import OverlayLog
 from tfx_gnn.sampling.index.snapshot import snapshot_of_index
 from tfx_gnn.sampling.plan.edge_ranks import rank_edges
 from tfx_gnn.sampling.plan.hop import Hop
@@ -153,7 +154,9 @@ def test_the_next_index_is_that_of_the_tables_byte_for_byte(whole_dir, whole, sn
     assert found[0] == found[1]
 
 
-def test_the_overlay_moves_to_the_next_index_with_what_was_added_meanwhile(batches, index, whole, tmp_path):
+def test_the_overlay_moves_to_the_next_index_with_what_was_added_meanwhile(
+    batches, index, whole, tmp_path, monkeypatch
+):
     with open_graph_overlay(index, str(tmp_path / "first.log")) as overlay:
         for nodes, edges in batches[:2]:
             overlay.add(nodes=nodes, edges=edges)
@@ -165,6 +168,14 @@ def test_the_overlay_moves_to_the_next_index_with_what_was_added_meanwhile(batch
 
         with pytest.raises(FileExistsError, match="`path` must not exist"):
             overlay.move_to(following, str(tmp_path / "first.log"), num_batches=0)
+        for other, count in ((index, snapshot.num_batches), (following, 1), (following, 10**6), (following, -1)):
+            with pytest.raises(ValueError, match=f"`index` must be the next index of a snapshot with {count} batches"):
+                overlay.move_to(other, str(tmp_path / "next.log"), num_batches=count)
+        with monkeypatch.context() as patch:
+            patch.setattr(OverlayLog, "append", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+            with pytest.raises(OSError, match="No space left"):
+                overlay.move_to(following, str(tmp_path / "next.log"), num_batches=snapshot.num_batches)
+        assert not (tmp_path / "next.log").exists()
         overlay.move_to(following, str(tmp_path / "next.log"), num_batches=snapshot.num_batches)
 
         with pytest.raises(ValueError, match="must be open; got one that was closed or moved"):
@@ -188,6 +199,7 @@ def test_a_request_may_bring_rows_that_are_not_kept(index):
 
     found = InMemorySampler(asked, PLAN, sampling_seed=0).sample_ids(["zed"])
     assert found.hop_counts["ab"].num_edges == 2
+    assert asked.num_batches == 0
     assert graph.find_nodes("a", pa.array(["zed"], pa.large_string())).tolist() == [-1]
     with pytest.raises(ValueError, match="must be new nodes; got 'zed', which is there already"):
         asked.with_rows(nodes={"a": _rows_from(NEW_NODES, 0)})
@@ -210,6 +222,7 @@ def test_a_request_may_bring_rows_that_are_not_kept(index):
         ({"a": _rows_from(NEW_NODES, 0) | {"pair": [[1.0]]}}, {}, "must have values of type .* in 'pair'; got others"),
         ({"a": _rows_from(NEW_NODES, 0) | {"tags": [["u", None]]}}, {}, "in 'tags'; got a null"),
         ({"a": _rows_from(NEW_NODES, 0) | {"name": ["\ud800"]}}, {}, "in 'name'; got others"),
+        ({"a": _rows_from(NEW_NODES, 0) | {"name": "Z"}}, {}, "in 'name'; got others.* they are one text, and no list"),
         ({"a": _rows_from(NEW_NODES, 0) | {"x": []}}, {}, "must have columns of one length"),
         ({}, {"ba": {"#source": [-70], "#target": ["nobody"]}}, "must have #target among the nodes of 'a'; got 'nobod"),
     ],
@@ -251,13 +264,15 @@ def test_an_index_without_repeated_edges_takes_nodes_but_no_edges(graph_dir, bui
 
 def test_only_one_process_has_an_overlay_open_and_only_for_its_index(index, tmp_path):
     path = str(tmp_path / "overlay.log")
+    (tmp_path / "link.log").symlink_to(path)
     with open_graph_overlay(index, path) as overlay:
         overlay.add(nodes={"b.c/d": {"#id": [1]}})
-        with (
-            pytest.raises(BlockingIOError, match="must be an overlay that no other process has open"),
-            open_graph_overlay(index, path),
-        ):
-            pass
+        for name in (path, str(tmp_path / "link.log")):
+            with (
+                pytest.raises(BlockingIOError, match="must be an overlay that no other process has open"),
+                open_graph_overlay(index, name),
+            ):
+                pass
         write_next_index(overlay.snapshot(), str(tmp_path / "next"))
 
     following = open_graph_index(str(tmp_path / "next"))

@@ -61,16 +61,19 @@ def test_damage_before_the_last_entry_is_refused(path, place):
         OverlayLog(str(path))
 
 
-def test_an_entry_that_cannot_be_written_is_as_if_it_was_never_tried(path, monkeypatch):
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), KeyboardInterrupt("No space left on device")]
+)
+def test_an_entry_that_cannot_be_written_is_as_if_it_was_never_tried(path, monkeypatch, error):
     log = OverlayLog(str(path))
     whole = path.read_bytes()
 
     def fail(descriptor):
-        raise OSError(28, "No space left on device")
+        raise error
 
     with monkeypatch.context() as patch:
         patch.setattr("tfx_gnn.sampling.index.overlay_log.os.fsync", fail)
-        with pytest.raises(OSError, match="No space left on device"):
+        with pytest.raises(type(error), match="No space left on device"):
             log.append(b"lost")
 
     assert path.read_bytes() == whole

@@ -106,6 +106,13 @@ POSTS = {
     "an unknown output": (PREDICT, {"instances": [{"b64": GARBAGE}], "outputs": ["x"]}, 400, "'instances' or"),
     "an output without a name": (INFER, {**tensor(), "outputs": [{}]}, 400, r"`outputs\[0\].name` must be"),
     "parameters that are no object": (INFER, {**tensor(), "parameters": 3}, 400, "`parameters` must be a JSON object"),
+    "half a surrogate pair as id": (
+        INFER,
+        {**tensor(), "id": "\ud800"},
+        400,
+        r"`id` must be a Unicode text; got '.ud800'",
+    ),
+    "half a surrogate pair as a key": (PREDICT, graph(readout={"\ud800": 0}), 400, r"got '.ud800'"),
     "an unknown model": ("/v1/models/other:predict", {}, 404, "must be 'toy'; got 'other'"),
     "an unknown version": ("/v1/models/toy/versions/9:predict", {}, 404, r"must be one of \[3\]; got '9'"),
     "a version that is no number": ("/v2/models/toy/versions/x/infer", {}, 404, r"must be one of \[3\]; got 'x'"),

@@ -125,6 +125,16 @@ def test_empty_folder_changes_nothing(versions, make_version, tmp_path, caplog):
     assert "holds no version any more" in caplog.text
 
 
+def test_version_whose_folder_is_gone_still_reads_graphs(serve, make_version, tmp_path):
+    place = make_version(str(tmp_path), 1)
+    graph = {"node_sets": {"item": {"x": [1.0]}}, "readout": {"seed": 0}}
+    with serve(str(tmp_path)) as client:
+        shutil.rmtree(place)
+        reply = client.ask("POST", "/v1/models/toy:predict", {"instances": [graph]})
+
+    assert reply.status == 200, reply.body
+
+
 def test_single_model_is_a_version(toy_model_dir):
     versions = ModelVersions(toy_model_dir, 2, ServerMetrics())
 

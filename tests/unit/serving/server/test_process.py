@@ -1,9 +1,15 @@
 """A server that stops."""
 
+import asyncio
 import base64
 import contextlib
 import json
 import threading
+
+import pytest
+
+from tfx_gnn.serving.server.options import ServerOptions
+from tfx_gnn.serving.server.process import ServerProcess
 
 PREDICT = "/v1/models/toy:predict"
 
@@ -44,3 +50,10 @@ def test_server_that_drains_is_not_ready_but_answers_and_closes_connections(serv
         assert (before.status, after.status) == (200, 503)
         assert after.getheader("connection") == "close"
         assert replies == [200, 503, 200]
+
+
+def test_address_that_is_taken_is_an_error_that_names_it(toy_server):
+    options = ServerOptions(port=toy_server.port)
+
+    with pytest.raises(OSError, match=f"must be a free address of this machine; got '127.0.0.1' and {toy_server.port}"):
+        asyncio.run(ServerProcess(toy_server.server, options, print).serve())
