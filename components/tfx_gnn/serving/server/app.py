@@ -21,12 +21,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import tfx_gnn
 from tfx_gnn.sampling.index.graph_index import GraphIndex
 from tfx_gnn.sampling.index.overlay import GraphOverlay
-from tfx_gnn.serving.server import open_inference, tensorflow_serving
+from tfx_gnn.serving.server import candidates, open_inference, tensorflow_serving
 from tfx_gnn.serving.server.admission import Admission
 from tfx_gnn.serving.server.batcher import Batcher
 from tfx_gnn.serving.server.graph_rows import ROW_PARTS, GraphRows, read_graph_rows
 from tfx_gnn.serving.server.ids_input import Item
-from tfx_gnn.serving.server.inference import Question, items_of
+from tfx_gnn.serving.server.inference import Question
 from tfx_gnn.serving.server.json_values import read_object
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.model_versions import ModelVersions
@@ -96,6 +96,7 @@ class ModelServer:
             *(Route(f"{v2}{path}/ready", self._model_ready, methods=get) for path in ("", one)),
             *(Route(f"{v2}{path}/infer", self._infer, methods=post) for path in ("", one)),
             *(Route(f"{v1}{path}:predict", self._predict, methods=post) for path in ("", one)),
+            *(Route(f"{v1}{path}:rank", self._rank, methods=post) for path in ("", one)),
             *(Route(f"{v1}{path}/metadata", self._signatures, methods=get) for path in ("", one)),
             *(Route(f"{v1}{path}", self._status, methods=get) for path in ("", one)),
             Route("/v1/graph", self._graph_metadata, methods=get),
@@ -128,6 +129,9 @@ class ModelServer:
 
     async def _predict(self, request: Request) -> Response:
         return await self._predicted(request, tensorflow_serving.read_predict_request)
+
+    async def _rank(self, request: Request) -> Response:
+        return await self._predicted(request, candidates.read_rank_request)
 
     async def _infer(self, request: Request) -> Response:
         length = request.headers.get(open_inference.JSON_LENGTH_HEADER)
@@ -176,7 +180,7 @@ class ModelServer:
     async def _answer(self, body: bytes, read: Callable[[bytes], Question], version: ServedVersion) -> Response:
         def read_items() -> tuple[Question, list[Item]]:
             question = read(body)
-            return question, items_of(question, version, self._options.max_examples)
+            return question, question.items(version, self._options.max_examples)
 
         is_large = len(body) > _MANY_EXAMPLES_BYTES
         question, items = await self._run(read_items, in_thread=is_large)

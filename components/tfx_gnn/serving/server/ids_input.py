@@ -23,6 +23,7 @@ from tfx_gnn.graph.proto.graph_schema_pb2 import Feature, GraphSchema
 from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler
 from tfx_gnn.sampling.index.snapshot import GraphSnapshot
+from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET
 from tfx_gnn.sampling.plan.recorded_plan import read_recorded_plan
 from tfx_gnn.serving.model_interface import REQUEST_SCHEMA_FILE, SAMPLING_PLAN_FILE
 from tfx_gnn.serving.server.graph_json import bytes_of
@@ -137,6 +138,23 @@ class SeedInput:
             rows = self._with_labels(read_graph_rows(value, f"{place}.", self._graph.max_new_rows))
         return AskedSeed(ids=ids, places=places, place=place, rows=rows)
 
+    def read_candidates(self, source: Any, candidates: Sequence[Any]) -> list[AskedSeed]:
+        """Reads the pairs of one source and several targets."""
+        of_source, of_target = (self._types[root] for root in (ROOT_SOURCE, ROOT_TARGET))
+        source_id = self._read_id(source, of_source, "source", self._sets[ROOT_SOURCE])
+        seeds = []
+        for number, candidate in enumerate(candidates):
+            place = f"candidates[{number}]"
+            target_id = self._read_id(candidate, of_target, place, self._sets[ROOT_TARGET])
+            seeds.append(
+                AskedSeed(
+                    ids={ROOT_SOURCE: source_id, ROOT_TARGET: target_id},
+                    places={ROOT_SOURCE: "source", ROOT_TARGET: place},
+                    place=place,
+                )
+            )
+        return seeds
+
     def sample(self, seeds: Sequence[AskedSeed]) -> list[bytes | UnknownNodes | Refusal]:
         """Samples the example around each seed, or says why there is none."""
         start = time.perf_counter()
@@ -190,15 +208,16 @@ class SeedInput:
 
     def unknown_ids(self, unknown: Sequence[tuple[AskedSeed, UnknownNodes]]) -> Refusal:
         """Makes the refusal of a request with seeds whose nodes the graph lacked."""
-        places = [(seed, root) for seed, missing in unknown for root in missing.roots]
-        seed, root = places[0]
-        ids = [seed.ids[root] for seed, root in places[:_NUM_SHOWN]]
-        others = f", one of {len(places)} unknown ids: {shown(ids)}" if places[1:] else ""
+        # Candidates share the place of their source.
+        ids = {seed.places[root]: (seed.ids[root], root) for seed, missing in unknown for root in missing.roots}
+        place, (first, root) = next(iter(ids.items()))
+        shown_ids = [given for given, _ in list(ids.values())[:_NUM_SHOWN]]
+        others = f", one of {len(ids)} unknown ids: {shown(shown_ids)}" if len(ids) > 1 else ""
         return Refusal(
             404,
             "unknown_id",
-            f"`{seed.places[root]}` must be the id of a node of {self._sets[root]!r} in the graph; got "
-            f"{shown(seed.ids[root])}{others}. Correct it, or send the new node in `nodes` and its edges in `edges`.",
+            f"`{place}` must be the id of a node of {self._sets[root]!r} in the graph; got {shown(first)}{others}. "
+            "Correct it, or send the new node in `nodes` and its edges in `edges`.",
         )
 
     def warmup_items(self) -> list[Item]:

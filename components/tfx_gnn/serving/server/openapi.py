@@ -43,6 +43,7 @@ _SUMMARIES = {
     "/v2/models/{model}/ready": "Whether a version of the model is served",
     "/v2/models/{model}/infer": "Predictions, in the Open Inference Protocol",
     "/v1/models/{model}:predict": "Predictions, in TensorFlow Serving's protocol",
+    "/v1/models/{model}:rank": "The best of some candidate links of a node",
     "/v1/models/{model}/metadata": "Signatures of the model, in TensorFlow Serving's form",
     "/v1/models/{model}": "States of versions, in TensorFlow Serving's form",
     "/v1/graph": "The graph whose ids are asked, and how much was added to it",
@@ -84,6 +85,7 @@ def openapi_document(options: ServerOptions, routes: Iterable[tuple[str, Collect
                 "Predict": _PREDICT_SCHEMA,
                 "Infer": _INFER_SCHEMA,
                 "Add": _ADD_SCHEMA,
+                "Rank": _RANK_SCHEMA,
             }
         },
     }
@@ -140,9 +142,20 @@ _ADD_SCHEMA = {
         for part in ROW_PARTS
     },
 }
+_RANK_SCHEMA = {
+    "type": "object",
+    "required": ["source", "candidates"],
+    "properties": {
+        "source": {"description": "Id of a node."},
+        "candidates": {"type": "array", "description": "Ids of nodes that it may be linked to."},
+        "k": {"type": "integer", "minimum": 1, "description": "How many are wanted; all by default."},
+        "task": {"type": "string", "description": "Name of the task, in a model of several."},
+    },
+}
 _BODIES: dict[str, tuple[str, dict[str, Any]]] = {
     "/infer": ("Infer", _INFER_BODIES),
     ":predict": ("Predict", _PREDICT_BODIES),
+    ":rank": ("Rank", {"candidates": {"source": "u1", "candidates": ["i3", "i8", "i9"], "k": 2}}),
     ":add": ("Add", {"rows": _ROWS}),
 }
 """By the end of the path, the schema of the body, and examples."""

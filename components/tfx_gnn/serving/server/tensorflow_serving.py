@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfx_gnn.serving.server.examples_input import EXAMPLES, GRAPHS, IDS, INPUTS
-from tfx_gnn.serving.server.inference import InputValues
+from tfx_gnn.serving.server.ids_input import Item
+from tfx_gnn.serving.server.inference import InputValues, items_of
 from tfx_gnn.serving.server.json_values import plain_rows, read_object, write_json
 from tfx_gnn.serving.server.refusals import malformed, shown
 from tfx_gnn.serving.server.served_version import Outputs, ServedVersion
@@ -32,6 +33,10 @@ class PredictRequest:
     signature_name: str
     inputs: Sequence[InputValues]
     is_row_form: bool
+
+    def items(self, version: ServedVersion, max_examples: int) -> list[Item]:
+        """Reads the examples."""
+        return items_of(self.inputs, version, max_examples)
 
     def response(self, outputs: Outputs, model_name: str, version: int) -> tuple[bytes, dict[str, str]]:
         """Writes `predictions` or `outputs`. The name of an only output is left out, as in TensorFlow Serving."""
