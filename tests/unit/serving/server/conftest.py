@@ -12,6 +12,7 @@ import queue
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -154,13 +155,20 @@ def items_plan() -> RecordedPlan:
 
 
 @pytest.fixture(scope="session")
-def items_index(tmp_path_factory: pytest.TempPathFactory) -> GraphIndex:
-    """Graph index of four items."""
-    tables, index = tmp_path_factory.mktemp("items"), tmp_path_factory.mktemp("items_index")
+def items_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables folder of four items."""
+    tables: Path = tmp_path_factory.mktemp("items")
     for name, text in ITEM_TABLES.items():
         (tables / name).write_text(text)
-    schema = read_tables_schema(str(tables))
-    write_graph_index(str(index), schema, layouts_of(schema, str(tables)))
+    return tables
+
+
+@pytest.fixture(scope="session")
+def items_index(items_tables: Path, tmp_path_factory: pytest.TempPathFactory) -> GraphIndex:
+    """Graph index of four items."""
+    index = tmp_path_factory.mktemp("items_index")
+    schema = read_tables_schema(str(items_tables))
+    write_graph_index(str(index), schema, layouts_of(schema, str(items_tables)))
     return open_graph_index(str(index))
 
 
