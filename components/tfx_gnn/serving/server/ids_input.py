@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Union
 
 import numpy as np
@@ -22,6 +22,7 @@ import tensorflow as tf
 from tfx_gnn.graph.proto.graph_schema_pb2 import Feature, GraphSchema
 from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler
+from tfx_gnn.sampling.index.files import TableEntry
 from tfx_gnn.sampling.index.snapshot import GraphSnapshot
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET
 from tfx_gnn.sampling.plan.recorded_plan import read_recorded_plan
@@ -31,7 +32,7 @@ from tfx_gnn.serving.server.graph_rows import ROW_PARTS, GraphRows, read_graph_r
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.refusals import Refusal, malformed, shown
 from tfx_gnn.serving.server.served_graph import ServedGraph
-from tfx_gnn.tables.table_layout import ID_FEATURE
+from tfx_gnn.tables.table_layout import EXTRA_PREFIX
 
 _NUM_SHOWN = 3
 _ID = "id"
@@ -135,7 +136,7 @@ class SeedInput:
         }
         rows = None
         if any(part in value for part in ROW_PARTS):
-            rows = self._with_labels(read_graph_rows(value, f"{place}.", self._graph.max_new_rows))
+            rows = self._with_unread_columns(read_graph_rows(value, f"{place}.", self._graph.max_new_rows))
         return AskedSeed(ids=ids, places=places, place=place, rows=rows)
 
     def read_candidates(self, source: Any, candidates: Sequence[Any]) -> list[AskedSeed]:
@@ -191,20 +192,17 @@ class SeedInput:
         (found,) = self._records(RecordSampler(graph, self._recorded), [seed])
         return found
 
-    def _with_labels(self, rows: GraphRows) -> GraphRows:
-        """Adds the labels that new seeds lack, which their examples do not hold."""
-        plan = self._recorded.plan
-        name = plan.seed_node_set
-        given = rows.nodes.get(name)
-        if given is None or plan.is_link_plan:
-            return rows
-        types = self._graph.snapshot.index.manifest.node_sets[name].columns
-        lacking = {
-            label: [_no_value(types[label])] * len(given.get(ID_FEATURE, ()))
-            for label in plan.label_features
-            if label in types and label not in given and not pa.types.is_nested(types[label])
-        }
-        return dataclasses.replace(rows, nodes={**rows.nodes, name: {**given, **lacking}})
+    def _with_unread_columns(self, rows: GraphRows) -> GraphRows:
+        """Adds columns that rows lack and no example holds: labels of seeds, and columns that only split them."""
+        plan, manifest = self._recorded.plan, self._graph.snapshot.index.manifest
+        labels = {} if plan.is_link_plan else {plan.seed_node_set: plan.label_features}
+        return GraphRows(
+            nodes={
+                name: _filled(columns, manifest.node_sets.get(name), labels.get(name, ()))
+                for name, columns in rows.nodes.items()
+            },
+            edges={name: _filled(columns, manifest.edge_sets.get(name)) for name, columns in rows.edges.items()},
+        )
 
     def unknown_ids(self, unknown: Sequence[tuple[AskedSeed, UnknownNodes]]) -> Refusal:
         """Makes the refusal of a request with seeds whose nodes the graph lacked."""
@@ -272,9 +270,18 @@ def records_of(requests: Sequence[Sequence[Item]], seeds: SeedInput | None) -> l
     return found
 
 
-def _no_value(dtype: pa.DataType) -> Any:
-    """Returns a value of a type that says nothing."""
-    return pa.scalar(0).cast(dtype).as_py() if pa.types.is_primitive(dtype) else ""
+def _filled(
+    given: Mapping[str, list[Any]], table: TableEntry | None, unread: Collection[str] = ()
+) -> Mapping[str, list[Any]]:
+    """Adds any values in unread columns of a table, and in those that the index has beside the features."""
+    types = {} if table is None else table.columns
+    count = max(map(len, given.values()), default=0)
+    lacking = {
+        key: ["" if pa.types.is_large_string(dtype) else pa.scalar(0).cast(dtype).as_py()] * count
+        for key, dtype in types.items()
+        if key not in given and (key in unread or key.startswith(EXTRA_PREFIX)) and not pa.types.is_nested(dtype)
+    }
+    return {**given, **lacking}
 
 
 def _differences(wanted: GraphSchema, made: GraphSchema) -> Iterator[str]:

@@ -10,6 +10,8 @@ import pytest
 from tfx_gnn.graph.proto.graph_schema_pb2 import Feature
 from tfx_gnn.graph.schema.schema_io import read_schema, write_schema
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler
+from tfx_gnn.sampling.index.build import write_graph_index
+from tfx_gnn.sampling.index.graph_index import open_graph_index
 from tfx_gnn.sampling.index.snapshot import snapshot_of_index
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
@@ -17,7 +19,11 @@ from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
 from tfx_gnn.serving.server.ids_input import AskedSeed, SeedInput, UnknownNodes, records_of
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.model_versions import ModelVersions
+from tfx_gnn.serving.server.options import ServerOptions
 from tfx_gnn.serving.server.refusals import Refusal
+from tfx_gnn.serving.server.served_graph import ServedGraph
+from tfx_gnn.tables.graph_tables import read_tables_schema
+from tfx_gnn.tables.schema_layouts import layouts_of
 
 PREDICT, INFER = "/v1/models/toy:predict", "/v2/models/toy/infer"
 SHELVES = RecordedPlan(plan=SamplingPlan(seed_node_set="shelf"), sampling_seed=0)
@@ -214,6 +220,25 @@ def test_new_nodes_need_no_labels(make_input):
 
     assert isinstance(found[0], bytes)
     assert found[0] == found[1] == found[2]
+
+
+def test_new_nodes_need_no_columns_that_only_split_seeds(make_version, items_plan, items_tables, items_index, tmp_path):
+    schema = read_tables_schema(str(items_tables))
+    layouts = layouts_of(schema, str(items_tables), extra_columns={"item": ["x"]})
+    (tmp_path / "index").mkdir()
+    write_graph_index(str(tmp_path / "index"), schema, layouts)
+    indexes = items_index, open_graph_index(str(tmp_path / "index"))
+    graphs = [ServedGraph(index, ServerOptions(), ServerMetrics()) for index in indexes]
+    folder = make_version(str(tmp_path / "models"), 1, items_plan)
+    new = {"id": "v", "nodes": item("v"), "edges": near("v", "w")}
+
+    plain, split = (
+        source.sample([source.read(new, "here")])
+        for source in (SeedInput(graph, folder, ServerMetrics()) for graph in graphs)
+    )
+
+    assert isinstance(plain[0], bytes)
+    assert plain == split
 
 
 def test_integers_are_read_as_integers(make_input):
