@@ -1,7 +1,8 @@
-"""The command `index`: builds a graph index from tables, or verifies one."""
+"""The command `index`: builds a graph index from tables or from an earlier index and its overlay, or verifies one."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,9 +30,16 @@ _COLUMNS = "Columns of the tables"
 def index(
     *,
     tables_dir: Annotated[
-        str, arguments.folder("Folder with `graph_schema.pbtxt` and the tables that it names; needed without --verify.")
+        str, arguments.folder("Folder with `graph_schema.pbtxt` and the tables that it names, to build from.")
     ] = "",
     graph_index_dir: Annotated[str, arguments.folder("Where to write the index, to be mapped into memory.")],
+    base_index_dir: Annotated[
+        str, arguments.folder("An earlier index to build the next one from, with --overlay and without tables.")
+    ] = "",
+    overlay: Annotated[
+        str,
+        typer.Option(metavar="FILE", help="Nodes and edges that `serve --overlay` added to the earlier index."),
+    ] = "",
     verify: Annotated[
         bool, typer.Option("--verify", help="Build nothing; read an index that exists and compare its checksums.")
     ] = False,
@@ -40,10 +48,17 @@ def index(
     access: TableAccess,
 ) -> None:
     """Build an index of the whole graph, from which subgraphs are sampled without reading the tables again."""
-    if verify == bool(tables_dir):
+    given = {"--tables-dir": tables_dir, "--base-index-dir": base_index_dir, "--verify": verify}
+    chosen = [name for name, value in given.items() if value]
+    if len(chosen) != 1:
         raise ValueError(
-            f"`--tables-dir` must name the tables to build from, or --verify be given instead; got {tables_dir!r} "
-            f"{'with' if verify else 'without'} --verify. Give one of the two."
+            f"`--tables-dir` must name the tables to build from, or --base-index-dir or --verify be given instead; got "
+            f"{chosen}. Give one of the three."
+        )
+    if bool(base_index_dir) != bool(overlay):
+        raise ValueError(
+            f"`--overlay` must be given with --base-index-dir, and only then; got {overlay!r} and {base_index_dir!r}. "
+            "Name both."
         )
     if verify:
         from tfx_gnn.sampling.index.graph_index import open_graph_index
@@ -51,12 +66,27 @@ def index(
         _show(open_graph_index(graph_index_dir, verify=True).reports)
         arguments.console.print("All files have the sizes and checksums of the manifest.")
         return
+    if base_index_dir:
+        _show(_build_next(base_index_dir, overlay, graph_index_dir))
+        arguments.say_written(graph_index=graph_index_dir)
+        return
     from tfx_gnn.components.graph_indexer.stage import build_graph_index
 
     arguments.check_row_rules(rules)
     options = GraphIndexerOptions(rules=rules, access=access, **columns)
     _show(build_graph_index(tables_dir=tables_dir, graph_index_dir=graph_index_dir, options=options))
     arguments.say_written(graph_index=graph_index_dir)
+
+
+def _build_next(base_index_dir: str, overlay: str, graph_index_dir: str) -> Mapping[str, TableReport]:
+    from tfx_gnn.sampling.index.graph_index import open_graph_index
+    from tfx_gnn.sampling.index.next_index import write_next_index
+    from tfx_gnn.sampling.index.overlay import open_graph_overlay
+
+    if not os.path.exists(overlay):
+        raise FileNotFoundError(f"`--overlay` must be a file; got {overlay!r}, which is not there. Correct the path.")
+    with open_graph_overlay(open_graph_index(base_index_dir), overlay) as opened:
+        return write_next_index(opened.snapshot(), graph_index_dir).reports
 
 
 def _show(reports: Mapping[str, TableReport]) -> None:

@@ -27,6 +27,14 @@ def serve(
             "sampled by the plan of the training."
         ),
     ] = "",
+    overlay: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE",
+            help="File of nodes and edges on top of the graph index, begun if there is none. With it, whoever reaches "
+            "the server may add to the graph.",
+        ),
+    ] = "",
     options: ServerOptions,
 ) -> None:
     """Serve a model over HTTP, in the protocols of KServe (Open Inference) and TensorFlow Serving.
@@ -40,6 +48,7 @@ def serve(
         model_dir,
         options=options,
         graph_index_dir=graph_index_dir,
+        overlay=overlay,
         started=lambda url: typer.echo(f"serving model '{options.model_name}' at {url}; see {url}/docs"),
     )
     # All requests are answered. The interpreter would now wait for the thread that loads a version, to the end of the

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from tfx_gnn.cli.app import app
 from tfx_gnn.sampling.index.graph_index import open_graph_index
+from tfx_gnn.sampling.index.overlay import open_graph_overlay
 
 
 def _run(*args):
@@ -57,9 +58,35 @@ def test_a_changed_byte_is_found_when_an_index_is_verified(index_dir, tmp_path):
     assert "must have the checksum" in refused.stderr
 
 
-@pytest.mark.parametrize("options", [[], ["--tables-dir", "x", "--verify"]])
-def test_one_of_tables_and_verify_is_needed(options):
+def test_the_next_index_is_built_from_one_and_its_overlay(index_dir, tmp_path):
+    path = str(tmp_path / "overlay.log")
+    new = {"#id": ["eve"], "age": [9], "color": ["red"], "#column.part": ["train"]}
+    with open_graph_overlay(open_graph_index(index_dir), path) as overlay:
+        overlay.add(nodes={"user": new})
+    options = ["--graph-index-dir", str(tmp_path / "next"), "--base-index-dir", index_dir]
+
+    absent = _run(*options, "--overlay", f"{path}.absent")
+    shown = _run(*options, "--overlay", path)
+
+    assert (absent.exit_code, shown.exit_code) == (2, 0), shown.output
+    assert "`--overlay` must be a file" in absent.stderr
+    assert not os.path.exists(f"{path}.absent")
+    assert ["nodes/user", "5", "5"] in _cells(shown)
+    assert open_graph_index(str(tmp_path / "next"), verify=True).node_tables["user"].num_nodes == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "`--tables-dir` must name the tables to build from, or --base-index-dir or --verify be given instead"),
+        (["--tables-dir", "x", "--verify"], "got ['--tables-dir', '--verify']"),
+        (["--tables-dir", "x", "--base-index-dir", "y"], "got ['--tables-dir', '--base-index-dir']"),
+        (["--base-index-dir", "y"], "`--overlay` must be given with --base-index-dir, and only then"),
+        (["--tables-dir", "x", "--overlay", "y"], "`--overlay` must be given with --base-index-dir, and only then"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options, message):
     refused = _run("--graph-index-dir", "x", *options)
 
     assert refused.exit_code == 2
-    assert "`--tables-dir` must name the tables to build from, or --verify be given instead" in refused.stderr
+    assert message in refused.stderr

@@ -33,31 +33,32 @@ class RecordSampler:
     seed: neither on the order of the seeds nor on the others. May be used by several threads.
 
     Attributes:
+        graph: the index or snapshot.
         schema: graph schema of the records.
         root_sets: node sets of the seeds: of "seed", or of "source" and "target" for a plan of links.
     """
 
-    def __init__(self, index: IndexedGraph, recorded: RecordedPlan) -> None:
+    def __init__(self, graph: IndexedGraph, recorded: RecordedPlan) -> None:
         """Prepares to sample by the plan that a model was trained with.
 
         Raises:
             ValueError: if the plan does not fit the graph, or if ids alone do not say what its examples hold.
         """
         plan = _plan_of_ids(recorded.plan)
-        self._index, self._plan = index, plan
-        self._sampler = InMemorySampler(index, plan, sampling_seed=recorded.sampling_seed)
-        self._encoder = SubgraphExampleEncoder(index, plan)
-        self._codes = {name: index.node_codes(name) for name in set(root_node_sets(plan, index.schema).values())}
+        self.graph, self._plan = graph, plan
+        self._sampler = InMemorySampler(graph, plan, sampling_seed=recorded.sampling_seed)
+        self._encoder = SubgraphExampleEncoder(graph, plan)
+        self._codes = {name: graph.node_codes(name) for name in set(root_node_sets(plan, graph.schema).values())}
         self._times = None
         if plan.temporal is not None:
-            self._times = index.node_tables[plan.seed_node_set].features[plan.temporal.seed_time]
+            self._times = graph.node_tables[plan.seed_node_set].features[plan.temporal.seed_time]
         self.schema: GraphSchema = self._encoder.schema
-        self.root_sets: Mapping[str, str] = root_node_sets(plan, index.schema)
+        self.root_sets: Mapping[str, str] = root_node_sets(plan, graph.schema)
 
     @property
     def id_types(self) -> dict[str, pa.DataType]:
         """Types of the ids of the roots: large_string or int64."""
-        return {root: self._index.node_tables[name].ids.type for root, name in self.root_sets.items()}
+        return {root: self.graph.node_tables[name].ids.type for root, name in self.root_sets.items()}
 
     def find(self, ids: Mapping[str, Sequence[str | int]]) -> dict[str, _Rows]:
         """Finds the roots of seeds by their ids.
@@ -70,8 +71,7 @@ class RecordSampler:
         """
         types = self.id_types
         return {
-            root: self._index.find_nodes(name, pa.array(ids[root], types[root]))
-            for root, name in self.root_sets.items()
+            root: self.graph.find_nodes(name, pa.array(ids[root], types[root])) for root, name in self.root_sets.items()
         }
 
     def sample(self, rows: Mapping[str, _Rows]) -> list[bytes]:

@@ -30,6 +30,14 @@ _Integers = npt.NDArray[np.int64]
 _NUM_SHOWN = 3
 
 
+class NodeExistsError(ValueError):
+    """A node that was to be added is in the graph already."""
+
+
+class UnknownNodeError(ValueError):
+    """The end of an edge that was to be added is no node."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Batch:
     """New rows with the types of the index.
@@ -45,6 +53,25 @@ class Batch:
     edges: Mapping[str, Mapping[str, pa.Array]]
     handles: Mapping[str, Mapping[str, _Integers]]
     num_batches: int = 1
+
+
+def join_batches(batches: Sequence[Batch]) -> Batch:
+    """Joins batches into one, so that the cost of many small ones is that of one; each set keeps its order."""
+    nodes, edges, handles = {}, {}, {}
+    for name in dict.fromkeys(name for batch in batches for name in batch.nodes):
+        nodes[name] = _joined([batch.nodes[name] for batch in batches if name in batch.nodes])
+    for name in dict.fromkeys(name for batch in batches for name in batch.edges):
+        concerned = [batch for batch in batches if name in batch.edges]
+        edges[name] = _joined([batch.edges[name] for batch in concerned])
+        handles[name] = {
+            direction: np.concatenate([batch.handles[name][direction] for batch in concerned])
+            for direction in files.DIRECTIONS
+        }
+    return Batch(nodes=nodes, edges=edges, handles=handles, num_batches=sum(batch.num_batches for batch in batches))
+
+
+def _joined(parts: Sequence[Mapping[str, pa.Array]]) -> dict[str, pa.Array]:
+    return {key: pa.concat_arrays([part[key] for part in parts]) for key in parts[0]}
 
 
 FindAdded = Callable[[str, pa.Array], _Integers]
@@ -67,8 +94,10 @@ def check_rows(
         The rows.
 
     Raises:
-        ValueError: if a row breaks a rule that the rows of tables must keep; a node is there already; or an edge set
-            was built without repeated edges, so that each new edge would have to be compared with all.
+        NodeExistsError: if a node is there already.
+        UnknownNodeError: if the end of an edge is no node.
+        ValueError: if a row breaks another rule that the rows of tables must keep; or an edge set was built without
+            repeated edges, so that each new edge would have to be compared with all.
     """
     typed_nodes = {name: _typed_nodes(index, name, given, find_added) for name, given in nodes.items()}
     new = {
@@ -102,7 +131,8 @@ def _typed_nodes(
     seen = set()
     for node_id, is_old in zip(ids.to_pylist(), is_there.tolist(), strict=True):
         if is_old or node_id in seen:
-            raise ValueError(
+            kind = NodeExistsError if is_old else ValueError
+            raise kind(
                 f"`nodes/{name}` must be new nodes; got {node_id!r}, which is "
                 f"{'there already' if is_old else 'given twice'}. Leave it out."
             )
@@ -144,7 +174,7 @@ def _handles(
     for position in np.flatnonzero(numbers < 0).tolist():
         node_id = unknown[position].as_py()
         if node_id not in new:
-            raise ValueError(
+            raise UnknownNodeError(
                 f"{rule} among the nodes of {node_set!r}; got {node_id!r}. Add the node before, or together with the "
                 "edge."
             )

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tfx_gnn.io.disk_sync import sync_path
 from tfx_gnn.io.process_lock import process_lock
-from tfx_gnn.sampling.index.added_rows import Batch, Rows, check_rows
+from tfx_gnn.sampling.index.added_rows import Batch, Rows, check_rows, join_batches
 from tfx_gnn.sampling.index.graph_index import GraphIndex
 from tfx_gnn.sampling.index.overlay_log import OverlayLog
 from tfx_gnn.sampling.index.snapshot import GraphSnapshot, snapshot_of_index
@@ -63,11 +63,52 @@ class GraphOverlay:
                 edge is not; or the index was built without repeated edges. Nothing is added then.
             OSError: if the rows cannot be written. Nothing is added then.
         """
+        (problem,) = self.add_each([(nodes or {}, edges or {})])
+        if problem is not None:
+            raise problem
+
+    def add_each(self, additions: Sequence[tuple[Rows, Rows]]) -> list[ValueError | None]:
+        """Adds the nodes and edges of several callers by one write, those of each all or none.
+
+        They count as one batch. Edges may end at new nodes of earlier additions.
+
+        Args:
+            additions: nodes and edges of each caller, see `add`.
+
+        Returns:
+            For each, why it was not added, or None.
+
+        Raises:
+            OSError: if the rows cannot be written. Nothing is added then.
+        """
         with self._writing:
             self._check_is_open()
-            batch = self._check(nodes or {}, edges or {})
-            self._log.append(_to_bytes(batch))
-            self._take_in(batch)
+            problems: list[ValueError | None] = []
+            batches: list[Batch] = []
+            try:
+                for nodes, edges in additions:
+                    try:
+                        batches.append(self._check(nodes, edges))
+                    except ValueError as error:
+                        problems.append(error)
+                    else:
+                        problems.append(None)
+                        self._note_ids(batches[-1])
+                if batches:
+                    # One entry: only the last one of a log may be unfinished.
+                    batches = [dataclasses.replace(join_batches(batches), num_batches=1)]
+                    self._log.append(_to_bytes(*batches))
+            except BaseException:
+                for batch in batches:
+                    self._forget_ids(batch)
+                raise
+            self._publish(batches)
+            return problems
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the file."""
+        return self._log.num_bytes
 
     def snapshot(self) -> GraphSnapshot:
         """Returns the graph with all rows that were added so far; it never changes.
@@ -138,14 +179,21 @@ class GraphOverlay:
         added = self._added[node_set]
         return np.array([added.get(node_id, -1) for node_id in ids.to_pylist()], np.int64)
 
-    def _take_in(self, batch: Batch) -> None:
+    def _note_ids(self, batch: Batch) -> None:
         for name, columns in batch.nodes.items():
             added = self._added[name]
             added.update(
                 {node_id: len(added) + number for number, node_id in enumerate(columns[ID_FEATURE].to_pylist())}
             )
+
+    def _forget_ids(self, batch: Batch) -> None:
+        for name, columns in batch.nodes.items():
+            for node_id in columns[ID_FEATURE].to_pylist():
+                self._added[name].pop(node_id, None)
+
+    def _publish(self, batches: Sequence[Batch]) -> None:
         with self._changing:
-            self._pending.append(batch)
+            self._pending.extend(batches)
 
     def _replay(self) -> None:
         head, *entries = [*self._log.entries()] or [b""]
@@ -163,7 +211,9 @@ class GraphOverlay:
         if entries:
             # All at once: one by one, finding the ends of edges would take most of the time.
             nodes, edges = _joined([json.loads(content) for content in entries])
-            self._take_in(dataclasses.replace(self._check(nodes, edges), num_batches=len(entries)))
+            batch = dataclasses.replace(self._check(nodes, edges), num_batches=len(entries))
+            self._note_ids(batch)
+            self._publish([batch])
 
 
 def _check_holds(index: GraphIndex, before: GraphIndex, entries: Sequence[Mapping[str, Any]], num_batches: int) -> None:

@@ -22,6 +22,7 @@ from tfx_gnn.sampling.index.added_rows import (
     extra_columns_of,
     features_of,
     first_added_row,
+    join_batches,
     no_edges,
     no_nodes,
 )
@@ -110,7 +111,7 @@ class GraphSnapshot(IndexedGraph):
     def extended(self, batches: Sequence[Batch]) -> GraphSnapshot:
         """Returns this graph with checked rows after its own."""
         nodes, edges = dict(self.added_nodes), dict(self.added_edges)
-        batch = _joined_batches(batches)
+        batch = join_batches(batches)
         for name, columns in batch.nodes.items():
             nodes[name] = nodes[name].extended(self.index, name, columns)
         for name, columns in batch.edges.items():
@@ -174,25 +175,6 @@ def _snapshot(
         added_edges=edges,
         num_batches=num_batches,
     )
-
-
-def _joined_batches(batches: Sequence[Batch]) -> Batch:
-    """Joins batches into one, so that the cost of many small ones is that of one; each set keeps its order."""
-    nodes, edges, handles = {}, {}, {}
-    for name in dict.fromkeys(name for batch in batches for name in batch.nodes):
-        nodes[name] = _joined([batch.nodes[name] for batch in batches if name in batch.nodes])
-    for name in dict.fromkeys(name for batch in batches for name in batch.edges):
-        concerned = [batch for batch in batches if name in batch.edges]
-        edges[name] = _joined([batch.edges[name] for batch in concerned])
-        handles[name] = {
-            direction: np.concatenate([batch.handles[name][direction] for batch in concerned])
-            for direction in files.DIRECTIONS
-        }
-    return Batch(nodes=nodes, edges=edges, handles=handles, num_batches=sum(batch.num_batches for batch in batches))
-
-
-def _joined(parts: Sequence[Mapping[str, pa.Array]]) -> dict[str, pa.Array]:
-    return {key: pa.concat_arrays([part[key] for part in parts]) for key in parts[0]}
 
 
 def _merged_nodes(table: NodeTable, added: AddedNodes) -> NodeTable:

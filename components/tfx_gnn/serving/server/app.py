@@ -7,7 +7,7 @@ import concurrent.futures
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.applications import Starlette
@@ -20,16 +20,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import tfx_gnn
 from tfx_gnn.sampling.index.graph_index import GraphIndex
-from tfx_gnn.serving.server import open_inference, tensorflow_serving
+from tfx_gnn.sampling.index.overlay import GraphOverlay
+from tfx_gnn.serving.server import candidates, open_inference, tensorflow_serving
 from tfx_gnn.serving.server.admission import Admission
 from tfx_gnn.serving.server.batcher import Batcher
+from tfx_gnn.serving.server.graph_rows import ROW_PARTS, GraphRows, read_graph_rows
 from tfx_gnn.serving.server.ids_input import Item
-from tfx_gnn.serving.server.inference import Question, items_of
+from tfx_gnn.serving.server.inference import Question
+from tfx_gnn.serving.server.json_values import read_object
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.model_versions import ModelVersions
 from tfx_gnn.serving.server.openapi import openapi_document, openapi_page
 from tfx_gnn.serving.server.options import ServerOptions
-from tfx_gnn.serving.server.refusals import Refusal
+from tfx_gnn.serving.server.refusals import Refusal, malformed
+from tfx_gnn.serving.server.served_graph import ServedGraph
 from tfx_gnn.serving.server.served_version import Outputs, ServedVersion
 
 _ACCESS_LOG = logging.getLogger("tfx_gnn.access")
@@ -58,14 +62,24 @@ class ModelServer:
     Attributes:
         app: the ASGI application.
         versions: the versions that it serves.
+        graph: the graph whose nodes requests name; None if it is asked by examples and graphs alone.
         metrics: what it counts.
         is_draining: whether it reports that it is not ready, because it is about to stop.
     """
 
-    def __init__(self, model_dir: str, options: ServerOptions, *, index: GraphIndex | None = None) -> None:
+    def __init__(
+        self,
+        model_dir: str,
+        options: ServerOptions,
+        *,
+        index: GraphIndex | None = None,
+        overlay: GraphOverlay | None = None,
+    ) -> None:
+        """Serves the versions of a folder; with ids of an index, and with an overlay of it, which may then grow."""
         self._options = options
         self.metrics = ServerMetrics()
-        self.versions = ModelVersions(model_dir, options.num_versions, self.metrics, index=index)
+        self.graph = None if index is None else ServedGraph(index, options, self.metrics, overlay=overlay)
+        self.versions = ModelVersions(model_dir, options.num_versions, self.metrics, graph=self.graph)
         self.is_draining = False
         self._admission = Admission(options, self.metrics)
         self._batcher = Batcher(options, self.metrics)
@@ -82,8 +96,11 @@ class ModelServer:
             *(Route(f"{v2}{path}/ready", self._model_ready, methods=get) for path in ("", one)),
             *(Route(f"{v2}{path}/infer", self._infer, methods=post) for path in ("", one)),
             *(Route(f"{v1}{path}:predict", self._predict, methods=post) for path in ("", one)),
+            *(Route(f"{v1}{path}:rank", self._rank, methods=post) for path in ("", one)),
             *(Route(f"{v1}{path}/metadata", self._signatures, methods=get) for path in ("", one)),
             *(Route(f"{v1}{path}", self._status, methods=get) for path in ("", one)),
+            Route("/v1/graph", self._graph_metadata, methods=get),
+            Route("/v1/graph:add", self._add, methods=post),
             Route("/metrics", self._metrics, methods=get),
             Route("/openapi.json", self._openapi, methods=get),
             Route("/docs", self._docs, methods=get),
@@ -105,23 +122,40 @@ class ModelServer:
     def close(self) -> None:
         """Ends the threads."""
         self._batcher.close()
+        if self.graph is not None:
+            self.graph.close()
         for threads in (self._watcher, self._codecs):
             threads.shutdown(wait=False, cancel_futures=True)
 
     async def _predict(self, request: Request) -> Response:
-        return await self._answered(request, tensorflow_serving.read_predict_request)
+        return await self._predicted(request, tensorflow_serving.read_predict_request)
+
+    async def _rank(self, request: Request) -> Response:
+        return await self._predicted(request, candidates.read_rank_request)
 
     async def _infer(self, request: Request) -> Response:
         length = request.headers.get(open_inference.JSON_LENGTH_HEADER)
-        return await self._answered(
+        return await self._predicted(
             request, lambda body: open_inference.read_infer_request(body, length), may_be_binary=length is not None
         )
 
-    async def _answered(
+    async def _predicted(
         self, request: Request, read: Callable[[bytes], Question], *, may_be_binary: bool = False
     ) -> Response:
-        """Answers a request for predictions; the same for both protocols."""
+        """Answers a request for predictions; the same for all protocols."""
         version = self._version(request)
+        return await self._within_limits(
+            request, lambda body: self._answer(body, read, version), may_be_binary=may_be_binary
+        )
+
+    async def _add(self, request: Request) -> Response:
+        graph = self._found_graph()
+        return await self._within_limits(request, lambda body: self._add_rows(body, graph))
+
+    async def _within_limits(
+        self, request: Request, answer: Callable[[bytes], Awaitable[Response]], *, may_be_binary: bool = False
+    ) -> Response:
+        """Reads the body of a request and answers it, within the limits on size, number and time."""
         _check_headers(request, may_be_binary=may_be_binary)
         with self._admission.admit() as admitted:
             timeout = self._options.timeout_seconds
@@ -133,7 +167,7 @@ class ModelServer:
                     408, "slow_request", f"The body must arrive within {timeout} s; got a part of it. Send it again."
                 ) from error
             try:
-                return await asyncio.wait_for(self._answer(body, read, version), max(end - time.monotonic(), 0.0))
+                return await asyncio.wait_for(answer(body), max(end - time.monotonic(), 0.0))
             except asyncio.TimeoutError as error:
                 raise Refusal(
                     504,
@@ -146,7 +180,7 @@ class ModelServer:
     async def _answer(self, body: bytes, read: Callable[[bytes], Question], version: ServedVersion) -> Response:
         def read_items() -> tuple[Question, list[Item]]:
             question = read(body)
-            return question, items_of(question, version, self._options.max_examples)
+            return question, question.items(version, self._options.max_examples)
 
         is_large = len(body) > _MANY_EXAMPLES_BYTES
         question, items = await self._run(read_items, in_thread=is_large)
@@ -159,6 +193,18 @@ class ModelServer:
         size = sum(values.nbytes for values in outputs.values())
         content, headers = await self._run(write, in_thread=size > _MANY_EXAMPLES_BYTES)
         return Response(content, headers={**headers, "x-model-version": str(version.version)})
+
+    async def _add_rows(self, body: bytes, graph: ServedGraph) -> Response:
+        def read() -> GraphRows:
+            content = read_object(body)
+            unknown = [name for name in content if name not in ROW_PARTS]
+            if unknown:
+                raise malformed(f"The body must have the keys {list(ROW_PARTS)}; got {unknown[:10]}. Leave these out.")
+            return read_graph_rows(content, "", graph.max_new_rows)
+
+        rows = await self._run(read, in_thread=len(body) > _MANY_EXAMPLES_BYTES)
+        await graph.add(rows)
+        return JSONResponse({"added": {"nodes": rows.num_nodes, "edges": rows.num_edges}})
 
     async def _run(self, function: Callable[[], Any], *, in_thread: bool) -> Any:
         if in_thread:
@@ -175,6 +221,16 @@ class ModelServer:
                 "another `model_name`.",
             )
         return self.versions.find(None if version is None else str(version))
+
+    def _found_graph(self) -> ServedGraph:
+        if self.graph is None:
+            raise Refusal(
+                404,
+                "no_graph",
+                "The server must have a graph; got one that was started without a graph index. Start it with "
+                "`--graph-index-dir`, and with `--overlay` to add to the graph.",
+            )
+        return self.graph
 
     async def _server_metadata(self, request: Request) -> Response:
         extensions = ["binary_tensor_data"]
@@ -205,6 +261,9 @@ class ModelServer:
         if "version" in request.path_params:
             return JSONResponse(tensorflow_serving.status_of([version], {}))
         return JSONResponse(tensorflow_serving.status_of(self.versions.served, self.versions.failures))
+
+    async def _graph_metadata(self, request: Request) -> Response:
+        return JSONResponse(self._found_graph().describe())
 
     async def _metrics(self, request: Request) -> Response:
         text, content_type = self.metrics.text()

@@ -1,4 +1,4 @@
-"""What requests hold: serialized examples, graphs as JSON, or ids of nodes in a graph index.
+"""What requests hold: serialized examples, graphs as JSON, or ids of nodes in a graph.
 
 Each kind of input is a function from the values of a request to one item per value: a serialized example, or the seed
 of one, around which a subgraph is sampled together with those of other requests.
@@ -50,7 +50,7 @@ def _graphs(values: Sequence[Any], places: Sequence[str], version: ServedVersion
 
 
 def _ids(values: Sequence[Any], places: Sequence[str], version: ServedVersion) -> list[Item]:
-    """Takes ids of nodes; or pairs of them as objects, or as their JSON text."""
+    """Takes ids of nodes; or objects with them, for pairs also as their JSON text."""
     if version.seeds is None:
         raise malformed(
             f"`{places[0]}` must be an example or a graph, because this server has no graph index; got "

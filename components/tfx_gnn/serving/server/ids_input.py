@@ -1,11 +1,18 @@
-"""Ids in requests: the nodes, or pairs of nodes, around which examples are sampled from a graph index."""
+"""Ids in requests: the nodes, or pairs of nodes, around which examples are sampled from a graph.
+
+    "u1"                                             a node
+    {"source": "u1", "target": "i3"}                 a pair, if the model predicts links
+    {"id": "eve", "nodes": {...}, "edges": {...}}    a node of the graph with more rows, which are not kept
+
+A pair may come with rows, too.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Union
 
 import numpy as np
@@ -15,14 +22,20 @@ import tensorflow as tf
 from tfx_gnn.graph.proto.graph_schema_pb2 import Feature, GraphSchema
 from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler
-from tfx_gnn.sampling.index.graph_index import GraphIndex
+from tfx_gnn.sampling.index.files import TableEntry
+from tfx_gnn.sampling.index.snapshot import GraphSnapshot
+from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET
 from tfx_gnn.sampling.plan.recorded_plan import read_recorded_plan
 from tfx_gnn.serving.model_interface import REQUEST_SCHEMA_FILE, SAMPLING_PLAN_FILE
 from tfx_gnn.serving.server.graph_json import bytes_of
+from tfx_gnn.serving.server.graph_rows import ROW_PARTS, GraphRows, read_graph_rows, refusal_of_rows
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.refusals import Refusal, malformed, shown
+from tfx_gnn.serving.server.served_graph import ServedGraph
+from tfx_gnn.tables.table_layout import EXTRA_PREFIX
 
 _NUM_SHOWN = 3
+_ID = "id"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,11 +44,22 @@ class AskedSeed:
 
     Attributes:
         ids: by root ("seed"; or "source" and "target"), the id of the node.
-        place: where it is in the request, for messages.
+        places: by root, where the id is in the request, for messages.
+        place: where the whole is in the request.
+        rows: nodes and edges that the graph lacks, for this seed alone; None for the graph as it is.
     """
 
     ids: Mapping[str, str | int]
+    places: Mapping[str, str]
     place: str
+    rows: GraphRows | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UnknownNodes:
+    """That the graph lacked nodes of a seed; `roots` says which."""
+
+    roots: tuple[str, ...]
 
 
 Item = Union[bytes, AskedSeed]
@@ -49,12 +73,12 @@ class SeedInput:
         are_pairs: whether a seed is a pair of nodes.
     """
 
-    def __init__(self, index: GraphIndex, saved_model_dir: str, metrics: ServerMetrics) -> None:
+    def __init__(self, graph: ServedGraph, saved_model_dir: str, metrics: ServerMetrics) -> None:
         """Reads by which plan the model's examples were sampled.
 
         Raises:
-            ValueError: if the model was exported without its plan, ids alone are not enough for it, or the index is not
-                of the graph that the model was trained on.
+            ValueError: if the model was exported without its plan, ids alone are not enough for it, or the graph is not
+                the one that the model was trained on.
         """
         recorded = read_recorded_plan(os.path.join(saved_model_dir, SAMPLING_PLAN_FILE))
         if recorded is None:
@@ -63,21 +87,23 @@ class SeedInput:
                 f"{saved_model_dir!r}. Train it on examples of SubgraphExampleGen, with this version of the library or "
                 "a later one; or leave `graph_index_dir` out."
             )
+        snapshot = graph.snapshot
+        index_dir = snapshot.index.index_dir
         try:
-            self._sampler = RecordSampler(index, recorded)
+            self._sampler = RecordSampler(snapshot, recorded)
         except ValueError as error:
             raise ValueError(
-                f"`model_dir` must hold a model that can be asked by ids of the graph index {index.index_dir!r}; got "
+                f"`model_dir` must hold a model that can be asked by ids of the graph index {index_dir!r}; got "
                 f"{saved_model_dir!r}. Index the tables that it was trained on, or leave `graph_index_dir` out. Cause: "
                 f"{error}"
             ) from error
         wanted = read_schema(os.path.join(saved_model_dir, REQUEST_SCHEMA_FILE))
         for problem in _differences(wanted, self._sampler.schema):
             raise ValueError(
-                f"`graph_index_dir` must hold the graph that the model was trained on; got {index.index_dir!r}, where "
+                f"`graph_index_dir` must hold the graph that the model was trained on; got {index_dir!r}, where "
                 f"{problem}, for the model in {saved_model_dir!r}. Build the index from the same columns."
             )
-        self._index, self._metrics = index, metrics
+        self._graph, self._recorded, self._metrics = graph, recorded, metrics
         self._sets, self._types = self._sampler.root_sets, self._sampler.id_types
         self.are_pairs = len(self._sets) > 1
 
@@ -88,57 +114,118 @@ class SeedInput:
         return "INT64" if are_integers else "BYTES"
 
     def read(self, value: Any, place: str) -> AskedSeed:
-        """Reads the id of a node, or the object {"source": ..., "target": ...} with those of a pair."""
-        if not self.are_pairs:
+        """Reads the id of a node, or an object with that of a node or with those of a pair, and with new rows."""
+        fields = {root: root if self.are_pairs else _ID for root in self._types}
+        if not self.are_pairs and not (isinstance(value, Mapping) and _ID in value):
             ((root, dtype),) = self._types.items()
-            return AskedSeed(ids={root: self._read_id(value, dtype, place, self._sets[root])}, place=place)
-        if not isinstance(value, Mapping) or set(value) != set(self._types):
+            found = self._read_id(value, dtype, place, self._sets[root])
+            return AskedSeed(ids={root: found}, places={root: place}, place=place)
+        if not isinstance(value, Mapping) or not set(fields.values()) <= set(value):
             raise malformed(
                 f"`{place}` must be a pair of ids, because the model predicts links; got {shown(value)}. Write "
                 '{"source": ..., "target": ...}.'
             )
+        allowed = [*fields.values(), *ROW_PARTS]
+        for name in value:
+            if name not in allowed:
+                raise malformed(f"`{place}` must have keys among {allowed}; got {shown(name)}. Leave it out.")
+        places = {root: f"{place}.{field}" for root, field in fields.items()}
         ids = {
-            root: self._read_id(value[root], dtype, f"{place}.{root}", self._sets[root])
-            for root, dtype in self._types.items()
+            root: self._read_id(value[field], self._types[root], places[root], self._sets[root])
+            for root, field in fields.items()
         }
-        return AskedSeed(ids=ids, place=place)
+        rows = None
+        if any(part in value for part in ROW_PARTS):
+            rows = self._with_unread_columns(read_graph_rows(value, f"{place}.", self._graph.max_new_rows))
+        return AskedSeed(ids=ids, places=places, place=place, rows=rows)
 
-    def sample(self, seeds: Sequence[AskedSeed]) -> list[bytes | None]:
-        """Samples the examples around seeds; None for those with an unknown node."""
+    def read_candidates(self, source: Any, candidates: Sequence[Any]) -> list[AskedSeed]:
+        """Reads the pairs of one source and several targets."""
+        of_source, of_target = (self._types[root] for root in (ROOT_SOURCE, ROOT_TARGET))
+        source_id = self._read_id(source, of_source, "source", self._sets[ROOT_SOURCE])
+        seeds = []
+        for number, candidate in enumerate(candidates):
+            place = f"candidates[{number}]"
+            target_id = self._read_id(candidate, of_target, place, self._sets[ROOT_TARGET])
+            seeds.append(
+                AskedSeed(
+                    ids={ROOT_SOURCE: source_id, ROOT_TARGET: target_id},
+                    places={ROOT_SOURCE: "source", ROOT_TARGET: place},
+                    place=place,
+                )
+            )
+        return seeds
+
+    def sample(self, seeds: Sequence[AskedSeed]) -> list[bytes | UnknownNodes | Refusal]:
+        """Samples the example around each seed, or says why there is none."""
         start = time.perf_counter()
-        rows = self._sampler.find({root: [seed.ids[root] for seed in seeds] for root in self._sets})
-        is_known = np.logical_and.reduce([of_root >= 0 for of_root in rows.values()])
-        records = iter(self._sampler.sample({root: of_root[is_known] for root, of_root in rows.items()}))
-        found = [next(records) if known else None for known in is_known.tolist()]
+        snapshot = self._graph.snapshot
+        sampler = self._sampler
+        if sampler.graph is not snapshot:
+            sampler = self._sampler = RecordSampler(snapshot, self._recorded)
+        plain = iter(self._records(sampler, [seed for seed in seeds if seed.rows is None]))
+        found = [next(plain) if seed.rows is None else self._with_rows(snapshot, seed, seed.rows) for seed in seeds]
         self._metrics.ids.inc(len(seeds))
         self._metrics.sampling.observe(time.perf_counter() - start)
         return found
 
-    def unknown_ids(self, seeds: Sequence[AskedSeed]) -> Refusal:
-        """Makes the refusal of a request with seeds that `sample` did not find."""
-        rows = self._sampler.find({root: [seed.ids[root] for seed in seeds] for root in self._sets})
-        unknown = [
-            (f"{seed.place}.{root}" if self.are_pairs else seed.place, self._sets[root], seed.ids[root])
-            for number, seed in enumerate(seeds)
-            for root in self._sets
-            if rows[root][number] < 0
+    def _records(self, sampler: RecordSampler, seeds: Sequence[AskedSeed]) -> list[bytes | UnknownNodes]:
+        """Samples seeds of one graph together."""
+        if not seeds:
+            return []
+        rows = sampler.find({root: [seed.ids[root] for seed in seeds] for root in self._sets})
+        is_known = np.logical_and.reduce([of_root >= 0 for of_root in rows.values()])
+        records = iter(sampler.sample({root: of_root[is_known] for root, of_root in rows.items()}))
+        return [
+            next(records)
+            if known
+            else UnknownNodes(roots=tuple(root for root, of_root in rows.items() if of_root[number] < 0))
+            for number, known in enumerate(is_known.tolist())
         ]
-        place, node_set, first = unknown[0]
-        ids = [given for _, _, given in unknown[:_NUM_SHOWN]]
-        others = f", one of {len(unknown)} unknown ids: {shown(ids)}" if unknown[1:] else ""
+
+    def _with_rows(self, snapshot: GraphSnapshot, seed: AskedSeed, rows: GraphRows) -> bytes | UnknownNodes | Refusal:
+        """Samples a seed from the graph with its own rows."""
+        try:
+            graph = snapshot.with_rows(nodes=rows.nodes, edges=rows.edges)
+        except ValueError as error:
+            return refusal_of_rows(error, f"In `{seed.place}`, ")
+        (found,) = self._records(RecordSampler(graph, self._recorded), [seed])
+        return found
+
+    def _with_unread_columns(self, rows: GraphRows) -> GraphRows:
+        """Adds columns that rows lack and no example holds: labels of seeds, and columns that only split them."""
+        plan, manifest = self._recorded.plan, self._graph.snapshot.index.manifest
+        labels = {} if plan.is_link_plan else {plan.seed_node_set: plan.label_features}
+        return GraphRows(
+            nodes={
+                name: _filled(columns, manifest.node_sets.get(name), labels.get(name, ()))
+                for name, columns in rows.nodes.items()
+            },
+            edges={name: _filled(columns, manifest.edge_sets.get(name)) for name, columns in rows.edges.items()},
+        )
+
+    def unknown_ids(self, unknown: Sequence[tuple[AskedSeed, UnknownNodes]]) -> Refusal:
+        """Makes the refusal of a request with seeds whose nodes the graph lacked."""
+        # Candidates share the place of their source.
+        ids = {seed.places[root]: (seed.ids[root], root) for seed, missing in unknown for root in missing.roots}
+        place, (first, root) = next(iter(ids.items()))
+        shown_ids = [given for given, _ in list(ids.values())[:_NUM_SHOWN]]
+        others = f", one of {len(ids)} unknown ids: {shown(shown_ids)}" if len(ids) > 1 else ""
         return Refusal(
             404,
             "unknown_id",
-            f"`{place}` must be the id of a node of {node_set!r} in the graph index; got {shown(first)}{others}. "
-            "Correct it, or send a graph with the new node.",
+            f"`{place}` must be the id of a node of {self._sets[root]!r} in the graph; got {shown(first)}{others}. "
+            "Correct it, or send the new node in `nodes` and its edges in `edges`.",
         )
 
     def warmup_items(self) -> list[Item]:
         """Lists the first seed, if there is one: the model must answer what is sampled around it."""
-        if not all(self._index.node_tables[name].num_nodes for name in self._sets.values()):
+        tables = {root: self._graph.snapshot.node_tables[name] for root, name in self._sets.items()}
+        if not all(table.num_nodes for table in tables.values()):
             return []
-        ids = {root: self._index.node_tables[name].ids[0].as_py() for root, name in self._sets.items()}
-        return [AskedSeed(ids=ids, place="the first node")]
+        ids = {root: table.ids.slice(0, 1)[0].as_py() for root, table in tables.items()}
+        place = "the first node"
+        return [AskedSeed(ids=ids, places=dict.fromkeys(ids, place), place=place)]
 
     def _read_id(self, value: Any, dtype: pa.DataType, place: str, node_set: str) -> str | int:
         if pa.types.is_integer(dtype):
@@ -159,19 +246,42 @@ def records_of(requests: Sequence[Sequence[Item]], seeds: SeedInput | None) -> l
     """Samples the examples of several requests in one call.
 
     Returns:
-        For each request its serialized examples, or why it is refused: it has ids of no node.
+        For each request its serialized examples, or why it is refused: it has ids of no node, or rows that do not fit.
     """
     asked = [item for items in requests for item in items if isinstance(item, AskedSeed)]
     sampled = iter(seeds.sample(asked) if seeds is not None and asked else ())
     found: list[list[bytes] | Refusal] = []
     for items in requests:
-        records = [next(sampled) if isinstance(item, AskedSeed) else item for item in items]
-        known = [record for record in records if record is not None]
-        if seeds is not None and len(known) < len(records):
-            found.append(seeds.unknown_ids([item for item in items if isinstance(item, AskedSeed)]))
-        else:
-            found.append(known)
+        records: list[bytes] = []
+        unknown: list[tuple[AskedSeed, UnknownNodes]] = []
+        refusals: list[Refusal] = []
+        for item in items:
+            record = next(sampled) if isinstance(item, AskedSeed) else item
+            if isinstance(record, Refusal):
+                refusals.append(record)
+            elif isinstance(record, bytes):
+                records.append(record)
+            else:
+                assert isinstance(item, AskedSeed)
+                unknown.append((item, record))
+        if unknown and seeds is not None:
+            refusals.append(seeds.unknown_ids(unknown))
+        found.append(refusals[0] if refusals else records)
     return found
+
+
+def _filled(
+    given: Mapping[str, list[Any]], table: TableEntry | None, unread: Collection[str] = ()
+) -> Mapping[str, list[Any]]:
+    """Adds any values in unread columns of a table, and in those that the index has beside the features."""
+    types = {} if table is None else table.columns
+    count = max(map(len, given.values()), default=0)
+    lacking = {
+        key: ["" if pa.types.is_large_string(dtype) else pa.scalar(0).cast(dtype).as_py()] * count
+        for key, dtype in types.items()
+        if key not in given and (key in unread or key.startswith(EXTRA_PREFIX)) and not pa.types.is_nested(dtype)
+    }
+    return {**given, **lacking}
 
 
 def _differences(wanted: GraphSchema, made: GraphSchema) -> Iterator[str]:

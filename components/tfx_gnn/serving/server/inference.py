@@ -35,9 +35,8 @@ class Question(Protocol):
         """Signature of the model; empty for predictions."""
         ...
 
-    @property
-    def inputs(self) -> Sequence[InputValues]:
-        """What to answer, in order."""
+    def items(self, version: ServedVersion, max_examples: int) -> list[Item]:
+        """Reads what to answer, in order: serialized examples, or the seeds of examples."""
         ...
 
     def response(self, outputs: Outputs, model_name: str, version: int) -> tuple[bytes, dict[str, str]]:
@@ -45,15 +44,19 @@ class Question(Protocol):
         ...
 
 
-def items_of(question: Question, version: ServedVersion, max_examples: int) -> list[Item]:
+def items_of(inputs: Sequence[InputValues], version: ServedVersion, max_examples: int) -> list[Item]:
     """Reads the serialized examples of a request, or the seeds of examples.
 
     Raises:
         Refusal: if there are none or too many, or a value is not of its kind.
     """
-    count = sum(len(given.values) for given in question.inputs)
+    check_num_examples(sum(len(given.values) for given in inputs), max_examples)
+    return [item for given in inputs for item in INPUTS[given.kind](given.values, given.places, version)]
+
+
+def check_num_examples(count: int, max_examples: int) -> None:
+    """Refuses a request without examples, or with too many."""
     if not 1 <= count <= max_examples:
         raise malformed(
             f"A request must hold 1 to {max_examples} examples; got {count}. Split it into several requests."
         )
-    return [item for given in question.inputs for item in INPUTS[given.kind](given.values, given.places, version)]

@@ -33,6 +33,11 @@ class ServerMetrics:
         self.sampling = Histogram(
             "sampling_seconds", "Time to sample the subgraphs of a call of the model.", buckets=_LATENCIES, **add
         )
+        self.overlay_rows = Gauge("overlay_rows", "Nodes and edges on top of the graph index.", ["kind"], **add)
+        self.overlay_bytes = Gauge("overlay_bytes", "Size of the overlay, the log with these nodes and edges.", **add)
+        self.overlay_writes = Histogram(
+            "overlay_write_seconds", "Time to write rows to the overlay, fsync included.", buckets=_LATENCIES, **add
+        )
         self.current_version = Gauge("model_version", "Version that answers requests that name none.", **add)
         self.versions = Gauge("model_versions", "Number of versions that are served.", **add)
         self.swaps = Counter("model_swaps", "Times that another version became the current one.", **add)

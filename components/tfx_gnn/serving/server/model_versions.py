@@ -8,11 +8,11 @@ import time
 
 import tensorflow as tf
 
-from tfx_gnn.sampling.index.graph_index import GraphIndex
 from tfx_gnn.serving.model_interface import SAVED_MODEL_FILE
 from tfx_gnn.serving.server.ids_input import SeedInput
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.refusals import Refusal, shown
+from tfx_gnn.serving.server.served_graph import ServedGraph
 from tfx_gnn.serving.server.served_version import ServedVersion
 from tfx_gnn.serving.versions import complete_versions
 
@@ -25,7 +25,7 @@ _SECONDS_BEFORE_RETRY = 60.0
 class ModelVersions:
     """The newest versions of a folder that load, at most `num_versions`; the newest is the current one.
 
-    With a graph index, a version loads only if it can be asked by ids of the index.
+    With a graph, a version loads only if it can be asked by ids of its nodes.
 
     `refresh` follows the folder. A newer version takes over when it is loaded and warmed up; the one before stays as
     the previous one, and older ones are dropped. A version that fails is skipped. A version whose folder is removed is
@@ -36,9 +36,9 @@ class ModelVersions:
     """
 
     def __init__(
-        self, model_dir: str, num_versions: int, metrics: ServerMetrics, *, index: GraphIndex | None = None
+        self, model_dir: str, num_versions: int, metrics: ServerMetrics, *, graph: ServedGraph | None = None
     ) -> None:
-        self._model_dir, self._num_versions, self._metrics, self._index = model_dir, num_versions, metrics, index
+        self._model_dir, self._num_versions, self._metrics, self._graph = model_dir, num_versions, metrics, graph
         self._failed: dict[int, tuple[object, float, str]] = {}
         self.served: tuple[ServedVersion, ...] = ()
         """Versions from the newest to the oldest; replaced as a whole."""
@@ -98,7 +98,7 @@ class ModelVersions:
             return None
         start = time.monotonic()
         try:
-            seeds = None if self._index is None else SeedInput(self._index, folder, self._metrics)
+            seeds = None if self._graph is None else SeedInput(self._graph, folder, self._metrics)
             version = ServedVersion(folder, version=number, identity=identity, seeds=seeds)
         except Exception as error:  # noqa: BLE001 - whatever a damaged model raises, the others go on.
             self._metrics.load_failures.inc()

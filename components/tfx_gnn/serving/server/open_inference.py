@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tfx_gnn.serving.server.examples_input import IDS, INPUTS
-from tfx_gnn.serving.server.inference import InputValues
+from tfx_gnn.serving.server.ids_input import Item
+from tfx_gnn.serving.server.inference import InputValues, items_of
 from tfx_gnn.serving.server.json_values import is_text, plain_rows, read_object, write_json
 from tfx_gnn.serving.server.refusals import malformed, shown
 from tfx_gnn.serving.server.served_version import Outputs, ServedVersion
@@ -54,6 +55,10 @@ class InferRequest:
     request_id: str
     wanted: Mapping[str, bool]
     is_binary: bool
+
+    def items(self, version: ServedVersion, max_examples: int) -> list[Item]:
+        """Reads the examples."""
+        return items_of(self.inputs, version, max_examples)
 
     def response(self, outputs: Outputs, model_name: str, version: int) -> tuple[bytes, dict[str, str]]:
         """Writes the response: JSON, or JSON and binary tensors."""

@@ -10,8 +10,13 @@ from typing import Any
 
 import tfx_gnn
 from tfx_gnn.serving.server.examples_input import INPUTS
+from tfx_gnn.serving.server.graph_rows import ROW_PARTS
 from tfx_gnn.serving.server.options import ServerOptions
 
+_ROWS = {
+    "nodes": {"user": {"#id": ["eve"], "age": [30]}},
+    "edges": {"buys": {"#source": ["eve", "eve"], "#target": ["i3", "i8"]}},
+}
 _PREDICT_BODIES = {
     "examples": {"instances": [{"b64": "<base64 of a serialized tf.Example>"}]},
     "graphs": {
@@ -24,6 +29,7 @@ _PREDICT_BODIES = {
         ]
     },
     "ids": {"instances": [{"id": "u1"}, {"id": "u2"}]},
+    "new nodes": {"instances": [{"id": "eve", **_ROWS}]},
 }
 _INFER_BODIES = {
     "examples": {"inputs": [{"name": "examples", "shape": [1], "datatype": "BYTES", "data": [{"b64": "<base64>"}]}]},
@@ -37,22 +43,29 @@ _SUMMARIES = {
     "/v2/models/{model}/ready": "Whether a version of the model is served",
     "/v2/models/{model}/infer": "Predictions, in the Open Inference Protocol",
     "/v1/models/{model}:predict": "Predictions, in TensorFlow Serving's protocol",
+    "/v1/models/{model}:rank": "The best of some candidate links of a node",
     "/v1/models/{model}/metadata": "Signatures of the model, in TensorFlow Serving's form",
     "/v1/models/{model}": "States of versions, in TensorFlow Serving's form",
+    "/v1/graph": "The graph whose ids are asked, and how much was added to it",
+    "/v1/graph:add": "Adds nodes and edges, which are on disk and seen by the next request once it is answered",
     "/metrics": "Metrics in Prometheus' form",
     "/openapi.json": "This description",
     "/docs": "This description as a page",
 }
 _ERRORS = {
     "400": "the body or a graph in it does not have the form that the message names",
-    "404": "no such path, model or version, or no node with this id",
+    "403": "nothing can be added to the graph, because the server has no overlay",
+    "404": "no such path, model or version, no node with this id, or no graph",
     "405": "no such method",
     "408": "the body did not arrive in time",
+    "409": "a new node is there already",
     "413": "the body is too large",
     "415": "the body is of another type, or compressed",
     "429": "too many requests wait; `Retry-After` says when to try again",
     "500": "the server or the model failed",
+    "503": "rows could not be written to disk; nothing was added",
     "504": "the response was not ready in time",
+    "507": "too many rows were added to the graph",
 }
 
 
@@ -71,6 +84,8 @@ def openapi_document(options: ServerOptions, routes: Iterable[tuple[str, Collect
                 "Error": {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}},
                 "Predict": _PREDICT_SCHEMA,
                 "Infer": _INFER_SCHEMA,
+                "Add": _ADD_SCHEMA,
+                "Rank": _RANK_SCHEMA,
             }
         },
     }
@@ -82,7 +97,8 @@ _PREDICT_SCHEMA = {
         "signature_name": {"type": "string", "description": "`embeddings`, or none for predictions."},
         "instances": {
             "type": "array",
-            "description": "One for each example: the example, a graph as an object, or, with a graph index, an id.",
+            "description": "One for each example: the example, a graph as an object, or, with a graph index, an id, "
+            "and nodes and edges that the graph lacks.",
             "items": {"type": "object"},
         },
         "inputs": {"description": "The same as a list, or under the name of the input, for an answer by output."},
@@ -115,6 +131,36 @@ _INFER_SCHEMA = {
 }
 
 
+_ADD_SCHEMA = {
+    "type": "object",
+    "properties": {
+        part: {
+            "type": "object",
+            "description": f"New {part} by set and column: a list with one value for each of them.",
+            "additionalProperties": {"type": "object", "additionalProperties": {"type": "array"}},
+        }
+        for part in ROW_PARTS
+    },
+}
+_RANK_SCHEMA = {
+    "type": "object",
+    "required": ["source", "candidates"],
+    "properties": {
+        "source": {"description": "Id of a node."},
+        "candidates": {"type": "array", "description": "Ids of nodes that it may be linked to."},
+        "k": {"type": "integer", "minimum": 1, "description": "How many are wanted; all by default."},
+        "task": {"type": "string", "description": "Name of the task, in a model of several."},
+    },
+}
+_BODIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "/infer": ("Infer", _INFER_BODIES),
+    ":predict": ("Predict", _PREDICT_BODIES),
+    ":rank": ("Rank", {"candidates": {"source": "u1", "candidates": ["i3", "i8", "i9"], "k": 2}}),
+    ":add": ("Add", {"rows": _ROWS}),
+}
+"""By the end of the path, the schema of the body, and examples."""
+
+
 def _operation(path: str, method: str, options: ServerOptions) -> dict[str, Any]:
     names = re.findall(r"\{(\w+)\}", path)
     operation: dict[str, Any] = {
@@ -135,9 +181,9 @@ def _operation(path: str, method: str, options: ServerOptions) -> dict[str, Any]
         ]
         operation["responses"]["404"] = _error("404")
     if method == "POST":
-        is_infer = path.endswith("/infer")
-        examples = {name: {"value": value} for name, value in (_INFER_BODIES if is_infer else _PREDICT_BODIES).items()}
-        schema = {"$ref": f"#/components/schemas/{'Infer' if is_infer else 'Predict'}"}
+        ((name, bodies),) = (found for end, found in _BODIES.items() if path.endswith(end))
+        examples = {title: {"value": body} for title, body in bodies.items()}
+        schema = {"$ref": f"#/components/schemas/{name}"}
         operation["requestBody"] = {
             "required": True,
             "content": {"application/json": {"schema": schema, "examples": examples}},

@@ -15,6 +15,8 @@ _AT_LEAST_ONE = (
     "max_requests",
     "max_body_bytes",
     "max_pending_bytes",
+    "max_new_rows",
+    "max_added_rows",
 )
 _AT_LEAST_ZERO = ("max_delay_ms", "drain_seconds", "grace_seconds")
 _ABOVE_ZERO = ("poll_seconds", "timeout_seconds")
@@ -40,6 +42,10 @@ class ServerOptions:
         max_body_bytes: largest body of a request, in bytes, at least 1.
         max_requests: largest number of requests that are being read, wait or are answered, at least 1.
         max_pending_bytes: largest size of the bodies of all these requests, in bytes; at least `max_body_bytes`.
+        max_new_rows: largest number of nodes and edges that a request adds to the graph, or that one example in a
+            request brings, at least 1.
+        max_added_rows: largest number of nodes and edges on top of the graph index, at least 1. They are kept in
+            memory, and the time of a write grows with them.
         timeout_seconds: longest time from a request's head to its response, in seconds; above 0. A head must arrive in
             this time, too.
         drain_seconds: time from SIGTERM until no new connection is accepted, in seconds, at least 0. In this time the
@@ -60,6 +66,8 @@ class ServerOptions:
     max_body_bytes: int = 16 * 2**20
     max_requests: int = 256
     max_pending_bytes: int = 256 * 2**20
+    max_new_rows: int = 10_000
+    max_added_rows: int = 500_000
     timeout_seconds: float = 30.0
     drain_seconds: float = 5.0
     grace_seconds: float = 30.0

@@ -16,17 +16,25 @@ from typing import Any, cast
 
 import uvicorn
 
-from tfx_gnn.sampling.index.graph_index import open_graph_index
+from tfx_gnn.sampling.index.graph_index import GraphIndex, open_graph_index
+from tfx_gnn.sampling.index.overlay import GraphOverlay, open_graph_overlay
 from tfx_gnn.serving.server.app import ModelServer
 from tfx_gnn.serving.server.connections import BoundedConnection
 from tfx_gnn.serving.server.options import ServerOptions
+
+_LOG = logging.getLogger(__name__)
 
 _KEEP_ALIVE_SECONDS = 75
 """Longer than the idle time after which load balancers close connections, so that the server is not the first."""
 
 
 def serve_model(
-    model_dir: str, *, options: ServerOptions, graph_index_dir: str = "", started: Callable[[str], None] = print
+    model_dir: str,
+    *,
+    options: ServerOptions,
+    graph_index_dir: str = "",
+    overlay: str = "",
+    started: Callable[[str], None] = print,
 ) -> None:
     """Serves a model over HTTP until SIGTERM or Ctrl-C.
 
@@ -35,14 +43,37 @@ def serve_model(
         options: how to serve it.
         graph_index_dir: graph index whose ids the model is asked by; its versions must have been trained on examples
             that were sampled from this graph. Empty: it is asked by examples and graphs alone.
+        overlay: file of nodes and edges on top of the index, on a local disk; it is begun if there is none. With it,
+            whoever reaches the server may add to the graph.
         started: called with the server's URL once it accepts requests.
 
     Raises:
         FileNotFoundError: if there is no model that loads.
-        ValueError: if there is no graph index.
+        ValueError: if there is no graph index, or the overlay is damaged or is that of another index.
+        BlockingIOError: if another process has the overlay open.
         OSError: if the address is not free.
     """
-    server = ModelServer(model_dir, options, index=open_graph_index(graph_index_dir) if graph_index_dir else None)
+    if overlay and not graph_index_dir:
+        raise ValueError(
+            f"`overlay` must come with `graph_index_dir`, which it adds to; got {overlay!r} alone. Name the index, too."
+        )
+    index = open_graph_index(graph_index_dir) if graph_index_dir else None
+    with _open_overlay(index, overlay) as opened:
+        _serve(ModelServer(model_dir, options, index=index, overlay=opened), model_dir, options, started)
+
+
+@contextlib.contextmanager
+def _open_overlay(index: GraphIndex | None, path: str) -> Iterator[GraphOverlay | None]:
+    if index is None or not path:
+        yield None
+        return
+    with open_graph_overlay(index, path) as overlay:
+        if overlay.num_cut:
+            _LOG.warning("%d bytes of a write that was not answered were cut off from `%s`.", overlay.num_cut, path)
+        yield overlay
+
+
+def _serve(server: ModelServer, model_dir: str, options: ServerOptions, started: Callable[[str], None]) -> None:
     server.versions.refresh()
     if not server.versions.served:
         failures = "".join(f" Version {number}: {message}" for number, message in server.versions.failures.items())

@@ -2,8 +2,9 @@
 
 In its row form, `instances` is a list with one item for each example; in its column form, `inputs` is a list, or an
 object with the name of the input. An item is {"b64": <serialized tf.Example>}, or {"examples": {"b64": ...}}. Beyond
-that protocol, an item may be {"id": ...} or {"source": ..., "target": ...}, with ids of a graph index, and an item that
-is another object is a graph, in the layout of `tfx_gnn.serving.server.graph_json`.
+that protocol, an item may be {"id": ...} or {"source": ..., "target": ...}, with ids of a graph and with rows that it
+lacks, as in `tfx_gnn.serving.server.ids_input`; and an item that is another object is a graph, in the layout of
+`tfx_gnn.serving.server.graph_json`.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfx_gnn.serving.server.examples_input import EXAMPLES, GRAPHS, IDS, INPUTS
-from tfx_gnn.serving.server.inference import InputValues
+from tfx_gnn.serving.server.ids_input import Item
+from tfx_gnn.serving.server.inference import InputValues, items_of
 from tfx_gnn.serving.server.json_values import plain_rows, read_object, write_json
 from tfx_gnn.serving.server.refusals import malformed, shown
 from tfx_gnn.serving.server.served_version import Outputs, ServedVersion
 
 _FIELDS = ("signature_name", "instances", "inputs")
-_ID, _PAIR = "id", {"source", "target"}
+_ID, _PAIR = "id", ("source", "target")
 _DTYPES = {"string": "DT_STRING", "float32": "DT_FLOAT", "float64": "DT_DOUBLE", "bool": "DT_BOOL"}
 
 
@@ -31,6 +33,10 @@ class PredictRequest:
     signature_name: str
     inputs: Sequence[InputValues]
     is_row_form: bool
+
+    def items(self, version: ServedVersion, max_examples: int) -> list[Item]:
+        """Reads the examples."""
+        return items_of(self.inputs, version, max_examples)
 
     def response(self, outputs: Outputs, model_name: str, version: int) -> tuple[bytes, dict[str, str]]:
         """Writes `predictions` or `outputs`. The name of an only output is left out, as in TensorFlow Serving."""
@@ -103,7 +109,7 @@ def _row(item: Any, place: str) -> tuple[str, Any, str]:
         return kind, value, f"{place}.{kind}"
     if isinstance(item, Mapping) and list(item) == [_ID]:
         return IDS, item[_ID], f"{place}.{_ID}"
-    if isinstance(item, Mapping) and set(item) == _PAIR:
+    if isinstance(item, Mapping) and any(name in item for name in (_ID, *_PAIR)):
         return IDS, item, place
     is_graph = isinstance(item, Mapping) and "b64" not in item
     return (GRAPHS if is_graph else EXAMPLES), item, place

@@ -13,6 +13,7 @@ from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler
 from tfx_gnn.sampling.examples.seed_selection import make_seeds
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
+from tfx_gnn.sampling.index.added_rows import NodeExistsError
 from tfx_gnn.sampling.index.graph_index import open_graph_index
 from tfx_gnn.sampling.index.next_index import write_next_index
 from tfx_gnn.sampling.index.overlay import open_graph_overlay
@@ -238,6 +239,37 @@ def test_rows_that_break_a_rule_are_refused_and_nothing_is_kept(index, tmp_path,
         assert path.stat().st_size == size
         assert overlay.snapshot().num_batches == 0
         assert overlay.snapshot().find_nodes("b.c/d", pa.array([2])).tolist() == [-1]
+
+
+def test_additions_that_share_a_write_are_kept_or_refused_each_for_itself(index, tmp_path, monkeypatch):
+    path = str(tmp_path / "overlay.log")
+    hub = index.node_tables["a"].ids[0].as_py()
+    additions = [
+        ({"b.c/d": {"#id": [1]}}, {}),
+        ({"b.c/d": {"#id": [2, 1]}}, {}),
+        ({"b.c/d": {"#id": [2]}}, {"ba": {"#source": [1, 2], "#target": [hub, hub]}}),
+    ]
+
+    def fail(descriptor):
+        raise OSError(28, "No space left on device")
+
+    with open_graph_overlay(index, path) as overlay:
+        with monkeypatch.context() as patch:
+            patch.setattr("tfx_gnn.sampling.index.overlay_log.os.fsync", fail)
+            with pytest.raises(OSError, match="No space left"):
+                overlay.add_each(additions)
+
+        problems = overlay.add_each(additions)
+
+        assert [type(problem) for problem in problems] == [type(None), NodeExistsError, type(None)]
+        assert overlay.num_bytes == os.path.getsize(path)
+        found = overlay.snapshot()
+    with open_graph_overlay(index, path) as overlay:
+        again = overlay.snapshot()
+    for snapshot in (found, again):
+        assert snapshot.num_batches == 1
+        assert (len(snapshot.added_nodes["b.c/d"]), len(snapshot.added_edges["ba"])) == (2, 2)
+    np.testing.assert_array_equal(found.edge_tables["ba"].sources, again.edge_tables["ba"].sources)
 
 
 def test_a_text_with_the_hash_of_another_one_is_refused_before_it_is_kept(index, tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ import queue
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,12 +20,15 @@ import uvloop
 
 from tfx_gnn.sampling.index.build import write_graph_index
 from tfx_gnn.sampling.index.graph_index import GraphIndex, open_graph_index
+from tfx_gnn.sampling.index.overlay import GraphOverlay
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
 from tfx_gnn.serving.server.app import ModelServer
+from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.options import ServerOptions
 from tfx_gnn.serving.server.process import ServerProcess
+from tfx_gnn.serving.server.served_graph import ServedGraph
 from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.schema_layouts import layouts_of
 
@@ -86,10 +90,12 @@ class Client:
 
 
 @contextlib.contextmanager
-def _serve(model_dir: str, *, index: GraphIndex | None = None, **options: Any) -> Iterator[Client]:
+def _serve(
+    model_dir: str, *, index: GraphIndex | None = None, overlay: GraphOverlay | None = None, **options: Any
+) -> Iterator[Client]:
     """Serves a folder on a free port."""
     chosen = ServerOptions(port=0, model_name="toy", poll_seconds=3600.0, **options)
-    server = ModelServer(model_dir, chosen, index=index)
+    server = ModelServer(model_dir, chosen, index=index, overlay=overlay)
     server.versions.refresh()
     urls: queue.Queue[str] = queue.Queue()
     process = ServerProcess(server, chosen, urls.put)
@@ -149,25 +155,41 @@ def items_plan() -> RecordedPlan:
 
 
 @pytest.fixture(scope="session")
-def items_index(tmp_path_factory: pytest.TempPathFactory) -> GraphIndex:
-    """Graph index of four items."""
-    tables, index = tmp_path_factory.mktemp("items"), tmp_path_factory.mktemp("items_index")
+def items_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables folder of four items."""
+    tables: Path = tmp_path_factory.mktemp("items")
     for name, text in ITEM_TABLES.items():
         (tables / name).write_text(text)
-    schema = read_tables_schema(str(tables))
-    write_graph_index(str(index), schema, layouts_of(schema, str(tables)))
+    return tables
+
+
+@pytest.fixture(scope="session")
+def items_index(items_tables: Path, tmp_path_factory: pytest.TempPathFactory) -> GraphIndex:
+    """Graph index of four items."""
+    index = tmp_path_factory.mktemp("items_index")
+    schema = read_tables_schema(str(items_tables))
+    write_graph_index(str(index), schema, layouts_of(schema, str(items_tables)))
     return open_graph_index(str(index))
 
 
 @pytest.fixture(scope="session")
-def items_server(
-    make_version: Callable[..., str],
-    items_plan: RecordedPlan,
-    items_index: GraphIndex,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Client]:
-    """A server of one version that may be asked by ids: tests only ask it."""
+def items_graph(items_index: GraphIndex) -> ServedGraph:
+    """The four items as a server has them; no rows can be added."""
+    return ServedGraph(items_index, ServerOptions(), ServerMetrics())
+
+
+@pytest.fixture(scope="session")
+def items_model_dir(
+    make_version: Callable[..., str], items_plan: RecordedPlan, tmp_path_factory: pytest.TempPathFactory
+) -> str:
+    """A folder with one version that may be asked by ids of items."""
     folder = str(tmp_path_factory.mktemp("items_server"))
     make_version(folder, 1, items_plan)
-    with _serve(folder, index=items_index, max_delay_ms=0.0) as client:
+    return folder
+
+
+@pytest.fixture(scope="session")
+def items_server(items_model_dir: str, items_index: GraphIndex) -> Iterator[Client]:
+    """A server of one version that may be asked by ids: tests only ask it."""
+    with _serve(items_model_dir, index=items_index, max_delay_ms=0.0, max_new_rows=4) as client:
         yield client

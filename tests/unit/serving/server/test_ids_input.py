@@ -10,16 +10,24 @@ import pytest
 from tfx_gnn.graph.proto.graph_schema_pb2 import Feature
 from tfx_gnn.graph.schema.schema_io import read_schema, write_schema
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler
+from tfx_gnn.sampling.index.build import write_graph_index
+from tfx_gnn.sampling.index.graph_index import open_graph_index
+from tfx_gnn.sampling.index.snapshot import snapshot_of_index
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
-from tfx_gnn.serving.server.ids_input import AskedSeed, SeedInput, records_of
+from tfx_gnn.serving.server.ids_input import AskedSeed, SeedInput, UnknownNodes, records_of
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.model_versions import ModelVersions
+from tfx_gnn.serving.server.options import ServerOptions
 from tfx_gnn.serving.server.refusals import Refusal
+from tfx_gnn.serving.server.served_graph import ServedGraph
+from tfx_gnn.tables.graph_tables import read_tables_schema
+from tfx_gnn.tables.schema_layouts import layouts_of
 
 PREDICT, INFER = "/v1/models/toy:predict", "/v2/models/toy/infer"
 SHELVES = RecordedPlan(plan=SamplingPlan(seed_node_set="shelf"), sampling_seed=0)
+ITEM_PLAN = SamplingPlan(seed_node_set="item", hops=(Hop(edge_set="near", fan_out=2),))
 PAIRS = RecordedPlan(
     plan=SamplingPlan(seed_edge_set="on", hops=(Hop(edge_set="near", fan_out=1, inputs=("source",)),)), sampling_seed=0
 )
@@ -27,6 +35,18 @@ PAIRS = RecordedPlan(
 
 def tensor(values, **more):
     return {"inputs": [{"name": "ids", "shape": [len(values)], "datatype": "BYTES", "data": values, **more}]}
+
+
+def asked(name, **rows):
+    return {"instances": [{"id": name, **rows}]}
+
+
+def item(*names):
+    return {"item": {"#id": list(names), "x": [2.5] * len(names)}}
+
+
+def near(source, *targets):
+    return {"near": {"#source": [source] * len(targets), "#target": list(targets)}}
 
 
 def labels_of(reply):
@@ -43,7 +63,7 @@ def sampled_count(metrics):
 
 
 @pytest.fixture
-def make_input(items_index, tmp_path):
+def make_input(items_index, items_graph, tmp_path):
     """Makes what reads ids for a model with some plan, whose requests hold what the plan samples."""
 
     def make(recorded):
@@ -51,7 +71,7 @@ def make_input(items_index, tmp_path):
         extra.mkdir(exist_ok=True)
         recorded.write(str(extra / "sampling_plan.json"))
         write_schema(RecordSampler(items_index, recorded).schema, str(extra / "graph_schema.pbtxt"))
-        return SeedInput(items_index, str(tmp_path), ServerMetrics())
+        return SeedInput(items_graph, str(tmp_path), ServerMetrics())
 
     return make
 
@@ -107,8 +127,24 @@ def test_model_and_metrics_tell_of_ids(items_server, toy_server):
         (PREDICT, {"instances": [{"id": None}]}, 400, "must be a text or .*got None"),
         (PREDICT, {"instances": [{"id": "\ud800"}]}, 400, "half of a surrogate pair"),
         (PREDICT, {"instances": [{"id": {"b64": "/w=="}}]}, 400, "must be text in UTF-8"),
-        (PREDICT, {"instances": [{"id": "x", "hops": 2}]}, 400, r"`instances\[0\]` must have keys among"),
+        (PREDICT, {"instances": [{"id": "x", "hops": 2}]}, 400, r"`instances\[0\]` must have keys among .*'hops'"),
         (PREDICT, {"instances": [{"source": "x", "target": 7}]}, 400, r"`instances\[0\]` must be a text or"),
+        (PREDICT, {"instances": [{"source": "x"}]}, 400, r"`instances\[0\]` must be a text or"),
+        (PREDICT, {"instances": [{"id": "x", "nodes": []}]}, 400, r"`instances\[0\].nodes` must be an object of sets"),
+        (PREDICT, asked("v", nodes={"item": [1]}), 400, r"`instances\[0\].nodes.item` must be an object of columns"),
+        (PREDICT, asked("v", nodes={"item": {"#id": "v"}}), 400, r"`instances\[0\].nodes.item.#id` must be a list"),
+        (
+            PREDICT,
+            asked("v", nodes={}, edges={"near": {}}),
+            400,
+            r"`instances\[0\].edges` must hold 1 to 4 rows; got 0",
+        ),
+        (PREDICT, asked("v", nodes=item(*"abcde")), 400, r"must hold 1 to 4 rows; got 5"),
+        (PREDICT, asked("v", nodes={"itme": {"#id": ["v"]}}), 400, r"In `instances\[0\]`, `nodes/itme` must be a set"),
+        (PREDICT, asked("v", nodes={"item": {"#id": ["v"]}}), 400, r"must have the columns \['#id', 'x'\]"),
+        (PREDICT, asked("x", nodes=item("x")), 409, "must be new nodes; got 'x', which is there already"),
+        (PREDICT, asked("v", nodes=item("v"), edges=near("v", "q")), 404, "#target among the nodes of 'item'; got 'q'"),
+        (PREDICT, asked("v", nodes=item("u")), 404, r"`instances\[0\].id` must be the id of a node of 'item' .*'v'"),
         (PREDICT, {"inputs": {"ids": "x"}}, 400, "`inputs.ids` must be a list"),
         (PREDICT, {"inputs": {"ids": []}}, 400, "examples; got 0"),
         (INFER, tensor(["q"]), 404, r"`inputs\[0\].data\[0\]` must be the id of a node of 'item' .*'q'"),
@@ -127,7 +163,9 @@ def test_id_is_refused_and_the_server_goes_on(items_server, path, body, status, 
 
 def test_requests_of_a_batch_are_sampled_together_and_unknown_ids_fail_alone(make_input, items_plan, items_index):
     source = make_input(items_plan)
-    w, x, unknown = (AskedSeed(ids={"seed": name}, place=f"the id {name}") for name in ("w", "x", "q"))
+    w, x, unknown = (
+        AskedSeed(ids={"seed": name}, places={"seed": f"the id {name}"}, place="") for name in ("w", "x", "q")
+    )
 
     first, refused, last = records_of([[w], [x, unknown], [b"example", x]], source)
 
@@ -141,12 +179,74 @@ def test_requests_of_a_batch_are_sampled_together_and_unknown_ids_fail_alone(mak
     assert sampled_count(source._metrics) == 1
 
 
+def test_new_nodes_are_answered_but_not_kept(items_server):
+    new = {"nodes": item("v"), "edges": near("v", "x", "y", "z")}
+
+    reply = items_server.ask("POST", PREDICT, {"instances": [{"id": "w"}, {"id": "v", **new}, {"id": "x"}]})
+
+    assert labels_of(reply) == [("w", "red"), ("v", "red"), ("x", "blue")]
+    assert items_server.ask("POST", PREDICT, {"instances": [{"id": "v"}]}).status == 404
+    assert items_server.ask("POST", PREDICT, asked("v", **new)).json["predictions"] == reply.json["predictions"][1:2]
+
+
+def test_rows_of_a_request_are_sampled_for_it_alone(make_input, items_plan, items_index):
+    source = make_input(items_plan)
+    edges = near("x", "y", "z")
+    plain, changed, refused, new = (
+        source.read(value, "here")
+        for value in (
+            "x",
+            {"id": "x", "edges": edges},
+            {"id": "x", "nodes": item("x")},
+            {"id": "v", "nodes": item("v"), "edges": near("v", "w")},
+        )
+    )
+
+    found = source.sample([plain, changed, refused, new, plain])
+
+    whole = snapshot_of_index(items_index)
+    assert found[0] == found[4] == samples(RecordSampler(items_index, items_plan), "x")[0]
+    assert found[1] == samples(RecordSampler(whole.with_rows(edges=edges), items_plan), "x")[0] != found[0]
+    assert isinstance(found[2], Refusal)
+    with_new = whole.with_rows(nodes=item("v"), edges=near("v", "w"))
+    assert found[3] == samples(RecordSampler(with_new, items_plan), "v")[0]
+
+
+def test_new_nodes_need_no_labels(make_input):
+    source = make_input(RecordedPlan(plan=dataclasses.replace(ITEM_PLAN, label_features=("x",)), sampling_seed=0))
+    values = [{"id": "v", "nodes": {"item": {"#id": ["v"], **x}}} for x in ({}, {"x": [0.0]}, {"x": [1.0]})]
+
+    found = source.sample([source.read(value, "here") for value in values])
+
+    assert isinstance(found[0], bytes)
+    assert found[0] == found[1] == found[2]
+
+
+def test_new_nodes_need_no_columns_that_only_split_seeds(make_version, items_plan, items_tables, items_index, tmp_path):
+    schema = read_tables_schema(str(items_tables))
+    layouts = layouts_of(schema, str(items_tables), extra_columns={"item": ["x"]})
+    (tmp_path / "index").mkdir()
+    write_graph_index(str(tmp_path / "index"), schema, layouts)
+    indexes = items_index, open_graph_index(str(tmp_path / "index"))
+    graphs = [ServedGraph(index, ServerOptions(), ServerMetrics()) for index in indexes]
+    folder = make_version(str(tmp_path / "models"), 1, items_plan)
+    new = {"id": "v", "nodes": item("v"), "edges": near("v", "w")}
+
+    plain, split = (
+        source.sample([source.read(new, "here")])
+        for source in (SeedInput(graph, folder, ServerMetrics()) for graph in graphs)
+    )
+
+    assert isinstance(plain[0], bytes)
+    assert plain == split
+
+
 def test_integers_are_read_as_integers(make_input):
     source = make_input(SHELVES)
 
     assert source.datatype == "INT64"
     assert source.read(-3, "here").ids == {"seed": -3}
-    assert None not in source.sample([source.read(7, "here")])
+    assert isinstance(source.sample([source.read(7, "here")])[0], bytes)
     for wrong in ("7", b"7", True, 7.0, 2**63):
         with pytest.raises(Refusal, match="`here` must be an integer of 64 bits, as the ids of 'shelf' are; got"):
             source.read(wrong, "here")
@@ -157,19 +257,21 @@ def test_pairs_are_read_as_pairs(make_input):
     pair = source.read({"source": "w", "target": -3}, "here")
 
     assert (source.are_pairs, source.datatype) == (True, "BYTES")
-    assert None not in source.sample([pair])
+    assert isinstance(source.sample([pair])[0], bytes)
     with pytest.raises(Refusal, match="`here` must be a pair of ids, because the model predicts links; got 'w'"):
         source.read("w", "here")
     with pytest.raises(Refusal, match=r"`here\.target` must be an integer"):
         source.read({"source": "w", "target": "7"}, "here")
     both = [dataclasses.replace(pair, ids={"source": "q", "target": 8}), pair]
-    assert [record is None for record in source.sample(both)] == [True, False]
-    assert "`here.source` must be the id of a node of 'item'" in source.unknown_ids(both).message
+    missing, record = source.sample(both)
+    assert missing == UnknownNodes(roots=("source", "target"))
+    assert isinstance(record, bytes)
+    assert "`here.source` must be the id of a node of 'item'" in source.unknown_ids([(both[0], missing)]).message
 
 
-def test_version_that_ids_cannot_ask_is_not_served(items_index, items_plan, make_version, tmp_path):
+def test_version_that_ids_cannot_ask_is_not_served(items_graph, items_plan, make_version, tmp_path):
     make_version(str(tmp_path), 1, items_plan)
-    versions = ModelVersions(str(tmp_path), 2, ServerMetrics(), index=items_index)
+    versions = ModelVersions(str(tmp_path), 2, ServerMetrics(), graph=items_graph)
     versions.refresh()
     make_version(str(tmp_path), 2)
     versions.refresh()
@@ -204,7 +306,7 @@ def test_version_that_ids_cannot_ask_is_not_served(items_index, items_plan, make
         ),
     ],
 )
-def test_index_of_another_graph_is_refused(make_input, items_index, tmp_path, change, message):
+def test_index_of_another_graph_is_refused(make_input, items_graph, tmp_path, change, message):
     make_input(RecordedPlan(plan=SamplingPlan(seed_node_set="item"), sampling_seed=0))
     path = str(tmp_path / "assets.extra" / "graph_schema.pbtxt")
     schema = read_schema(path)
@@ -212,13 +314,13 @@ def test_index_of_another_graph_is_refused(make_input, items_index, tmp_path, ch
     write_schema(schema, path)
 
     with pytest.raises(ValueError, match=f"must hold the graph that the model was trained on; got .*{message}"):
-        SeedInput(items_index, str(tmp_path), ServerMetrics())
+        SeedInput(items_graph, str(tmp_path), ServerMetrics())
 
 
-def test_plan_of_another_graph_is_refused(make_input, items_plan, items_index, tmp_path):
+def test_plan_of_another_graph_is_refused(make_input, items_plan, items_graph, tmp_path):
     make_input(items_plan)
     other = SamplingPlan(seed_node_set="user")
     RecordedPlan(plan=other, sampling_seed=0).write(str(tmp_path / "assets.extra" / "sampling_plan.json"))
 
     with pytest.raises(ValueError, match=r"can be asked by ids of the graph index.*Cause: `seed_node_set` must be one"):
-        SeedInput(items_index, str(tmp_path), ServerMetrics())
+        SeedInput(items_graph, str(tmp_path), ServerMetrics())

@@ -169,6 +169,14 @@ def test_every_route_is_documented_and_the_page_loads_nothing(toy_server):
 
     assert set(document["paths"]) == {route.path.replace(":name}", "}") for route in toy_server.server.app.routes}
     assert all(path in page for path in document["paths"])
+    bodies = {
+        path: operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+        for path, methods in document["paths"].items()
+        for operation in methods.values()
+        if "requestBody" in operation
+    }
+    assert (bodies["/v1/graph:add"], bodies["/v1/models/{model}:predict"]) == ("Add", "Predict")
+    assert set(bodies.values()) <= set(document["components"]["schemas"])
     assert "src=" not in page
     assert "http" not in page.replace("</html>", "")
 

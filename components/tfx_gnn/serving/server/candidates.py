@@ -1,0 +1,91 @@
+"""The best of some candidate links of a node: `POST /v1/models/<name>:rank`.
+
+    {"source": "u1", "candidates": ["i3", "i8", "i9"], "k": 2}
+
+is answered by
+
+    {"source": "u1", "best": [{"target": "i8", "score": 2.25}, {"target": "i3", "score": -0.5}]}
+
+Each candidate is asked as the pair of `source` and itself is, so the scores are the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from tfx_gnn.serving import model_interface
+from tfx_gnn.serving.server.ids_input import Item
+from tfx_gnn.serving.server.inference import check_num_examples
+from tfx_gnn.serving.server.json_values import plain_rows, read_object, write_json
+from tfx_gnn.serving.server.refusals import malformed, shown
+from tfx_gnn.serving.server.served_version import Outputs, ServedVersion
+
+_FIELDS = ("source", "candidates", "k", "task")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RankRequest:
+    """A parsed request.
+
+    Attributes:
+        source: id of the node.
+        candidates: ids of nodes at the other end.
+        num_best: how many are wanted.
+        task: name of the task in a model of several; else empty.
+    """
+
+    source: Any
+    candidates: list[Any]
+    num_best: int
+    task: str
+    signature_name: str = ""
+
+    def items(self, version: ServedVersion, max_examples: int) -> list[Item]:
+        """Reads the pairs; refuses models that do not score pairs of ids."""
+        check_num_examples(len(self.candidates), max_examples)
+        name = self._scores
+        if version.seeds is None or not version.seeds.are_pairs or name not in version.signature("").output_specs:
+            raise malformed(
+                f"The model must predict links, with the output {name!r}, on a server with a graph index; got version "
+                f"{version.version} with the outputs {sorted(version.signature('').output_specs)}. Ask for predictions."
+            )
+        return list(version.seeds.read_candidates(self.source, self.candidates))
+
+    def response(self, outputs: Outputs, model_name: str, version: int) -> tuple[bytes, dict[str, str]]:
+        """Writes the best candidates, and among equal ones the earlier."""
+        scores = outputs[self._scores][:, 0]
+        best = np.argsort(-scores, kind="stable")[: self.num_best]
+        rows = zip(best.tolist(), plain_rows(scores[best]), strict=True)
+        found = [{"target": self.candidates[number], "score": score} for number, score in rows]
+        return write_json({"source": self.source, "best": found}), {"content-type": "application/json"}
+
+    @property
+    def _scores(self) -> str:
+        """Name of the output with the scores."""
+        return f"{self.task}/{model_interface.SCORES_OUTPUT}" if self.task else model_interface.SCORES_OUTPUT
+
+
+def read_rank_request(body: bytes) -> RankRequest:
+    """Reads the body of `:rank`.
+
+    Raises:
+        Refusal: if it does not have the form.
+    """
+    content = read_object(body)
+    if not {"source", "candidates"} <= set(content) <= set(_FIELDS):
+        raise malformed(
+            f"The body must have 'source' and 'candidates', and may have 'k' and 'task'; got {sorted(content)[:10]}. "
+            'Write {"source": ..., "candidates": [...]}.'
+        )
+    candidates, task = content["candidates"], content.get("task", "")
+    if not isinstance(candidates, list):
+        raise malformed(f"`candidates` must be a list of ids; got {shown(candidates)}. Make it a list.")
+    num_best = content.get("k", max(len(candidates), 1))
+    if type(num_best) is not int or num_best < 1:
+        raise malformed(f"`k` must be a positive integer; got {shown(num_best)}. Say how many are wanted.")
+    if not isinstance(task, str):
+        raise malformed(f"`task` must be a text; got {shown(task)}. Name a task, in a model of several.")
+    return RankRequest(source=content["source"], candidates=candidates, num_best=num_best, task=task)

@@ -1,0 +1,164 @@
+"""The graph whose nodes requests name: a graph index, and what is added to it while it is served."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import dataclasses
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from tfx_gnn.sampling.index.graph_index import GraphIndex
+from tfx_gnn.sampling.index.overlay import GraphOverlay
+from tfx_gnn.sampling.index.snapshot import GraphSnapshot, snapshot_of_index
+from tfx_gnn.serving.server.graph_rows import GraphRows, refusal_of_rows
+from tfx_gnn.serving.server.metrics import ServerMetrics
+from tfx_gnn.serving.server.options import ServerOptions
+from tfx_gnn.serving.server.refusals import Refusal
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class _Addition:
+    """Rows that wait to be added."""
+
+    rows: GraphRows
+    result: asyncio.Future[ValueError | None]
+
+
+class ServedGraph:
+    """A graph index, to which rows can be added if it has an overlay.
+
+    One thread writes. While it does, further additions wait, and then share a write.
+
+    Attributes:
+        snapshot: the graph as it is now. It is replaced as a whole and never changes, so any thread may read it.
+        max_new_rows: largest number of rows in a request.
+    """
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        options: ServerOptions,
+        metrics: ServerMetrics,
+        *,
+        overlay: GraphOverlay | None = None,
+    ) -> None:
+        """Takes an index, and the overlay of this index if rows may be added."""
+        self.snapshot: GraphSnapshot = snapshot_of_index(index)
+        self.max_new_rows, self._max_added_rows = options.max_new_rows, options.max_added_rows
+        self._overlay, self._metrics = overlay, metrics
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, "overlay")
+        self._waiting: list[_Addition] = []
+        self._written: list[_Addition] = []
+        if overlay is not None:
+            self._publish(overlay)
+
+    async def add(self, rows: GraphRows) -> None:
+        """Adds rows: once this returns, they are on disk and in `snapshot`.
+
+        Only for one event loop. A cancelled addition that waits is dropped; one that is being written is not.
+
+        Raises:
+            Refusal: if rows cannot be added; then none are.
+        """
+        if self._overlay is None:
+            raise Refusal(
+                403,
+                "read_only",
+                "The graph must be writable; got a server without an overlay. Start it with `--overlay FILE` beside "
+                "`--graph-index-dir`, and let only trusted clients reach it.",
+            )
+        num_rows = sum(_num_added(self.snapshot).values())
+        num_rows += sum(addition.rows.num_rows for addition in [*self._waiting, *self._written])
+        if num_rows + rows.num_rows > self._max_added_rows:
+            raise Refusal(
+                507,
+                "graph_full",
+                f"The graph must have at most {self._max_added_rows} rows beside its index; got {num_rows}, and "
+                f"{rows.num_rows} more. Build the next index from this one and its overlay, or raise "
+                "`--max-added-rows`.",
+            )
+        addition = _Addition(rows=rows, result=asyncio.get_running_loop().create_future())
+        self._waiting.append(addition)
+        self._write_waiting()
+        problem = await addition.result
+        if problem is not None:
+            raise refusal_of_rows(problem, "")
+
+    def describe(self) -> dict[str, Any]:
+        """Says which graph this is, how many nodes and edges it has, and how many of them were added."""
+        snapshot = self.snapshot
+        return {
+            "fingerprint": snapshot.index.fingerprint,
+            "is_writable": self._overlay is not None,
+            "nodes": {
+                name: {"count": table.num_nodes, "added": len(snapshot.added_nodes[name])}
+                for name, table in snapshot.node_tables.items()
+            },
+            "edges": {
+                name: {"count": table.num_edges, "added": len(snapshot.added_edges[name])}
+                for name, table in snapshot.edge_tables.items()
+            },
+        }
+
+    def close(self) -> None:
+        """Ends the thread after the write that is running."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _write_waiting(self) -> None:
+        if self._written:
+            return
+        self._written = [addition for addition in self._waiting if not addition.result.done()]
+        self._waiting = []
+        if self._written:
+            rows = [addition.rows for addition in self._written]
+            writing = asyncio.get_running_loop().run_in_executor(self._thread, self._write, rows)
+            writing.add_done_callback(self._finish)
+
+    def _finish(self, writing: asyncio.Future[list[ValueError | None]]) -> None:
+        written, self._written = self._written, []
+        error = asyncio.CancelledError() if writing.cancelled() else writing.exception()
+        problems = [None] * len(written) if error else writing.result()
+        for addition, problem in zip(written, problems, strict=True):
+            if addition.result.done():
+                continue  # It timed out.
+            if error is not None:
+                addition.result.set_exception(error)
+            else:
+                addition.result.set_result(problem)
+        self._write_waiting()
+
+    def _write(self, rows: Sequence[GraphRows]) -> list[ValueError | None]:
+        assert self._overlay is not None
+        start = time.perf_counter()
+        try:
+            problems = self._overlay.add_each([(one.nodes, one.edges) for one in rows])
+        except OSError as error:
+            _LOG.exception("Rows could not be written.")
+            raise Refusal(
+                503,
+                "not_written",
+                f"The rows must be written to disk; got the error {error.strerror!r}, and nothing was added. See the "
+                "server's log, and try again later.",
+                retry_after=1,
+            ) from error
+        self._metrics.overlay_writes.observe(time.perf_counter() - start)
+        self._publish(self._overlay)
+        return problems
+
+    def _publish(self, overlay: GraphOverlay) -> None:
+        self.snapshot = overlay.snapshot()
+        for kind, count in _num_added(self.snapshot).items():
+            self._metrics.overlay_rows.labels(kind).set(count)
+        self._metrics.overlay_bytes.set(overlay.num_bytes)
+
+
+def _num_added(snapshot: GraphSnapshot) -> dict[str, int]:
+    return {
+        "nodes": sum(map(len, snapshot.added_nodes.values())),
+        "edges": sum(map(len, snapshot.added_edges.values())),
+    }

@@ -1,0 +1,101 @@
+"""The best of some candidate links of a node."""
+
+import json
+import os
+
+import pytest
+import tensorflow as tf
+
+from tfx_gnn.graph.schema.schema_io import write_schema
+from tfx_gnn.sampling.examples.record_sampler import RecordSampler
+from tfx_gnn.sampling.plan.hop import Hop
+from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
+
+RANK, PREDICT = "/v1/models/toy:rank", "/v1/models/toy:predict"
+PLAN = RecordedPlan(
+    plan=SamplingPlan(seed_edge_set="near", hops=(Hop(edge_set="near", fan_out=1, inputs=("source",)),)),
+    sampling_seed=0,
+)
+
+
+class _SumOfX(tf.Module):
+    """Scores a pair by the sum of `x` over its subgraph."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    def serve(self, examples):
+        x = tf.io.parse_example(examples, {"nodes/item.x": tf.io.RaggedFeature(tf.float32)})["nodes/item.x"]
+        scores = tf.reduce_sum(x, axis=1, keepdims=True)
+        return {"scores": scores, "num_candidates": tf.ones_like(scores[:, 0], tf.int64)}
+
+
+@pytest.fixture(scope="module")
+def links_server(serve, items_index, tmp_path_factory):
+    """A server of a model that scores pairs of items."""
+    folder = str(tmp_path_factory.mktemp("links"))
+    module = _SumOfX()
+    tf.saved_model.save(module, f"{folder}/1", signatures={"serving_default": module.serve})
+    extra = f"{folder}/1/assets.extra"
+    os.makedirs(extra)
+    PLAN.write(f"{extra}/sampling_plan.json")
+    write_schema(RecordSampler(items_index, PLAN).schema, f"{extra}/graph_schema.pbtxt")
+    with serve(folder, index=items_index, max_delay_ms=0.0, max_examples=4) as client:
+        yield client
+
+
+def test_best_candidates_are_those_of_the_pairs_with_the_highest_scores(links_server):
+    pairs = [{"source": "x", "target": target} for target in ("z", "w", "y")]
+    scores = {
+        pair["target"]: answer["scores"][0]
+        for pair, answer in zip(
+            pairs, links_server.ask("POST", PREDICT, {"instances": pairs}).json["predictions"], strict=True
+        )
+    }
+
+    reply = links_server.ask("POST", RANK, {"source": "x", "candidates": ["z", "w", "y"], "k": 2})
+
+    # x = -2 and its neighbor w = 1.5 are in each subgraph; z = -0.5, y = 0.5.
+    assert scores == {"z": -1.0, "w": -0.5, "y": 0.0}
+    best = [{"target": "y", "score": 0.0}, {"target": "w", "score": -0.5}]
+    assert (reply.status, reply.json) == (200, {"source": "x", "best": best})
+    assert reply.headers["x-model-version"] == "1"
+    of_version = "/v1/models/toy/versions/1:rank"
+    every = links_server.ask("POST", of_version, {"source": "x", "candidates": ["z", "w", "y"]})
+    assert every.json["best"] == [*best, {"target": "z", "score": -1.0}]
+    twice = links_server.ask("POST", RANK, {"source": "x", "candidates": ["z", "y", "z"], "k": 9})
+    assert [one["target"] for one in twice.json["best"]] == ["y", "z", "z"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ({"source": "x"}, 400, "must have 'source' and 'candidates'"),
+        ({"source": "x", "candidates": ["y"], "top": 1}, 400, "may have 'k' and 'task'; got .*'top'"),
+        ({"source": "x", "candidates": "y"}, 400, "`candidates` must be a list of ids; got 'y'"),
+        ({"source": "x", "candidates": ["y"], "k": 0}, 400, "`k` must be a positive integer; got 0"),
+        ({"source": "x", "candidates": ["y"], "k": True}, 400, "`k` must be a positive integer; got True"),
+        ({"source": "x", "candidates": ["y"], "k": "1"}, 400, "`k` must be a positive integer; got '1'"),
+        ({"source": "x", "candidates": ["y"], "task": 1}, 400, "`task` must be a text; got 1"),
+        ({"source": "x", "candidates": ["y"], "task": "likes"}, 400, "with the output 'likes/scores'"),
+        ({"source": "x", "candidates": []}, 400, "1 to 4 examples; got 0"),
+        ({"source": "x", "candidates": ["y"] * 5}, 400, "1 to 4 examples; got 5"),
+        ({"source": 7, "candidates": ["y"]}, 400, "`source` must be a text or .*got 7"),
+        ({"source": "x", "candidates": ["y", None]}, 400, r"`candidates\[1\]` must be a text or .*got None"),
+        ({"source": "q", "candidates": ["y", "z"]}, 404, r"`source` must be the id of a node of 'item' .*got 'q'\."),
+        ({"source": "x", "candidates": ["y", "q", "p"]}, 404, r"`candidates\[1\]` must be .*'q', one of 2 unknown ids"),
+    ],
+)
+def test_ranking_is_refused(links_server, body, status, message):
+    reply = links_server.ask("POST", RANK, body)
+
+    assert reply.status == status
+    with pytest.raises(ValueError, match=message):
+        raise ValueError(json.loads(reply.body)["error"])
+
+
+def test_models_that_do_not_score_pairs_do_not_rank(items_server, toy_server):
+    for server in (items_server, toy_server):
+        reply = server.ask("POST", RANK, {"source": "x", "candidates": ["y"]})
+
+        assert reply.status == 400
+        assert "The model must predict links, with the output 'scores'" in reply.json["error"]
