@@ -52,7 +52,7 @@ _TASK: dict[str, Shape] = {
     "worst_ranks?": [
         {"source": str, "target": str, "rank": float, "num_candidates": int, "score": float, "best_score": float}
     ],
-    "slices?": [{"feature": str, "value": str, "num_examples": int}],
+    "slices?": [{"feature": str, "value": str, "range?": str, "num_examples": int}],
     "change?": {
         "metric": str,
         "gain": (float,),

@@ -51,7 +51,7 @@ STEPS = (
 _DONE = ("complete", "cached", "unknown")
 _NOT_RUN = ("skipped", "did not start")
 _VALIDATION = "val_"
-_NOT_METRICS = frozenset({"feature", "value", "num_examples", "baseline", "latest_blessed"})
+_NOT_METRICS = frozenset({"feature", "value", "range", "num_examples", "baseline", "latest_blessed"})
 _MAX_TARGETS = 12
 
 

@@ -55,6 +55,7 @@ class GraphEvaluator(base_beam_component.BaseBeamComponent):
     | parameter | change_thresholds | JSON | least improvements over the latest blessed model |
     | parameter | slices | JSON | features by which metrics are also broken down |
     | parameter | slice_edges | JSON | numbers between slices of numeric features |
+    | parameter | slice_quantiles | JSON | numbers of slices of equal size, by numeric feature |
     | parameter | num_slices | int | how many of the largest and of the smallest slices of each feature are reported |
     | parameter | slice_thresholds | JSON | bounds that every slice must meet |
     | parameter | slice_change_thresholds | JSON | least improvements of every slice |

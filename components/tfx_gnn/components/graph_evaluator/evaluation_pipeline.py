@@ -16,19 +16,35 @@ from apache_beam import pvalue
 from google.protobuf.message import DecodeError
 
 from tfx_gnn.components.graph_evaluator.change_report import refuse_other_model
-from tfx_gnn.components.graph_evaluator.measures import Array, EvaluationSums, ExampleSums, Measure, SliceKey
+from tfx_gnn.components.graph_evaluator.measures import (
+    Array,
+    EvaluationSums,
+    ExampleSums,
+    Measure,
+    SliceKey,
+    feature_values,
+)
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import ReplicaSums, hash_examples
 from tfx_gnn.components.graph_evaluator.ranking import KnownLinks, RankingMeasure
-from tfx_gnn.components.graph_evaluator.slices import Slicing, slice_value
+from tfx_gnn.components.graph_evaluator.slice_knowledge import (
+    Hashes,
+    NumberSample,
+    SliceKnowledge,
+    hash_node_ids,
+    union_of_hashes,
+)
+from tfx_gnn.components.graph_evaluator.slices import Slicing, hash_roots, slice_numbers, slice_values
+from tfx_gnn.graph.reserved_names import ID_NAME
 from tfx_gnn.records.examples_folder import RecordFile, place_of, read_records, reading_progress, record_files
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.serving.prediction import ServingModel
 
 _MAX_BATCH = 128
-_LABELS_AT_ONCE = 1024
+_READ_AT_ONCE = 1024
 _Result = TypeVar("_Result")
 _BASELINE, _EVALUATED, _REPLICAS = "baseline", "evaluated", "replicas"
 _BLESSED, _BLESSED_REPLICAS = "blessed", "blessed_replicas"
+_QUANTILES = "quantiles"
 
 
 def gather_sums(
@@ -54,8 +70,18 @@ def gather_sums(
     measures = dict(measures)
     learned = {name: measure for name, measure in measures.items() if measure.needs_baseline_split}
     evaluated_files = record_files(examples_dir, (split,))
-    baseline_files = record_files(examples_dir, (baseline_split,), argument="baseline_split") if learned else []
-    with reading_progress("evaluation", [*baseline_files, *evaluated_files]), make_pipeline(beam_args) as pipeline:
+    training_files = (
+        record_files(examples_dir, (baseline_split,), argument="baseline_split")
+        if learned or any(slicing.roots for slicing in slices)
+        else []
+    )
+    baseline_files = training_files if learned else []
+    read_files = [*baseline_files, *evaluated_files]
+    if any(slicing.num_quantiles for slicing in slices):
+        read_files += evaluated_files
+    if any(slicing.roots for slicing in slices):
+        read_files += [*evaluated_files, *training_files]
+    with reading_progress("evaluation", read_files), make_pipeline(beam_args) as pipeline:
         baselines = (
             pipeline
             | "BaselineFiles" >> beam.Create(baseline_files)
@@ -71,14 +97,18 @@ def gather_sums(
             blessed_model_dir=blessed_model_dir,
             num_replicas=num_replicas,
         )
+        quantiles, seen = _gather_slice_knowledge(pipeline, evaluated_files, training_files, slices)
         parts = (
             pipeline
             | "EvaluatedFiles" >> beam.Create(evaluated_files)
             | "SpreadEvaluated" >> beam.Reshuffle()
             | "Evaluate"
-            >> beam.ParDo(evaluate, pvalue.AsDict(baselines)).with_outputs(
-                _REPLICAS, _BLESSED, _BLESSED_REPLICAS, main=_EVALUATED
-            )
+            >> beam.ParDo(
+                evaluate,
+                pvalue.AsDict(baselines),
+                pvalue.AsDict(quantiles),
+                pvalue.AsSingleton(seen),
+            ).with_outputs(_REPLICAS, _BLESSED, _BLESSED_REPLICAS, main=_EVALUATED)
         )
         merged = [
             parts[purpose]
@@ -88,7 +118,11 @@ def gather_sums(
         ]
         # Not every runner can return a value to its launcher, but each can write a file.
         _ = (
-            (baselines | "LabelLines" >> beam.MapTuple(functools.partial(_line, _BASELINE)), *merged)
+            (
+                baselines | "LabelLines" >> beam.MapTuple(functools.partial(_line, _BASELINE)),
+                quantiles | "QuantileLines" >> beam.MapTuple(_quantile_line),
+                *merged,
+            )
             | beam.Flatten()
             | beam.combiners.ToList()
             | "Write" >> beam.Map(_write, scratch_file)
@@ -101,12 +135,84 @@ def gather_sums(
         if purpose in (_REPLICAS, _BLESSED_REPLICAS):
             of_task = found.replicas if purpose == _REPLICAS else found.blessed_replicas
             of_task[task] = ReplicaSums.from_json(plain)
+        elif purpose == _QUANTILES:
+            found.quantiles[slicing] = tuple(plain)
         elif purpose == _BASELINE:
             found.baselines[task] = measures[task].sums_from_json(plain)
         else:
             of_slice = found.evaluated if purpose == _EVALUATED else found.blessed
             of_slice[task, slicing, value] = measures[task].sums_from_json(plain)
     return found
+
+
+def _gather_slice_knowledge(
+    pipeline: beam.Pipeline,
+    evaluated_files: Sequence[RecordFile],
+    training_files: Sequence[RecordFile],
+    slices: Sequence[Slicing],
+) -> tuple[Any, Any]:
+    """Reads the examples once before they are evaluated, if slices need that.
+
+    Returns:
+        A PCollection of keys of features with the numbers between their slices, and one with the hashes of nodes that
+        training saw, of those that examples are about, in one array. Both are empty if no slices need them.
+    """
+    by_number = {slicing.key: slicing for slicing in slices if slicing.num_quantiles}
+    by_root = [slicing for slicing in slices if slicing.roots]
+    files = pipeline | "SlicedFiles" >> beam.Create(evaluated_files) | "SpreadSliced" >> beam.Reshuffle()
+    quantiles = pipeline | "NoQuantiles" >> beam.Create([])
+    seen = pipeline | "NothingSeen" >> beam.Create([union_of_hashes([])])
+    if by_number:
+        quantiles = (
+            files
+            | "SampleNumbers" >> beam.FlatMap(_number_samples, by_number)
+            | "MergeNumbers" >> beam.CombinePerKey(NumberSample.merged)
+            | "Quantiles" >> beam.MapTuple(functools.partial(_quantiles, by_number))
+        )
+    for slicing in by_root:
+        asked = (
+            files
+            | "HashRoots" >> beam.FlatMap(_root_hashes, slicing)
+            | "JoinRoots" >> beam.CombineGlobally(union_of_hashes)
+        )
+        seen = (
+            pipeline
+            | "TrainingFiles" >> beam.Create(training_files)
+            | "SpreadTraining" >> beam.Reshuffle()
+            | "FindSeen" >> beam.FlatMap(_seen_hashes, slicing, pvalue.AsSingleton(asked))
+            | "JoinSeen" >> beam.CombineGlobally(union_of_hashes)
+        )
+    return quantiles, seen
+
+
+def _number_samples(file: RecordFile, slicings: Mapping[str, Slicing]) -> Iterator[tuple[str, NumberSample]]:
+    for records, examples, places in _batches(file, _READ_AT_ONCE):
+        hashes = hash_examples(records)
+        for key, slicing in slicings.items():
+            sample = NumberSample.of(hashes, slice_numbers(examples, slicing, places))
+            if len(sample.numbers):
+                yield key, sample
+
+
+def _quantiles(slicings: Mapping[str, Slicing], key: str, sample: NumberSample) -> tuple[str, tuple[float, ...]]:
+    return key, sample.quantiles(slicings[key].num_quantiles)
+
+
+def _quantile_line(key: str, edges: tuple[float, ...]) -> list[Any]:
+    return [_QUANTILES, "", key, "", list(edges)]
+
+
+def _root_hashes(file: RecordFile, slicing: Slicing) -> Iterator[Hashes]:
+    for _, examples, places in _batches(file, _READ_AT_ONCE):
+        yield union_of_hashes(hash_roots(examples, slicing, places))
+
+
+def _seen_hashes(file: RecordFile, slicing: Slicing, asked: Hashes) -> Iterator[Hashes]:
+    """Hashes the nodes of a file's subgraphs that were asked for, so that others take no memory."""
+    for _, examples, _ in _batches(file, _READ_AT_ONCE):
+        for node_set in {node_set for _, node_set in slicing.roots}:
+            ids = [one for features in examples for one in feature_values(features, f"nodes/{node_set}.{ID_NAME}")[1]]
+            yield np.intersect1d(hash_node_ids(node_set, ids), asked)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,8 +267,15 @@ class _Evaluate(beam.DoFn):
         if self._blessed_model_dir:
             self._blessed_model = ServingModel(self._blessed_model_dir)
 
-    def process(self, element: RecordFile, baselines: Mapping[str, ExampleSums]) -> Iterator[Any]:
+    def process(
+        self,
+        element: RecordFile,
+        baselines: Mapping[str, ExampleSums],
+        quantiles: Mapping[str, tuple[float, ...]],
+        seen: Hashes,
+    ) -> Iterator[Any]:
         assert self._model is not None
+        knowledge = SliceKnowledge(quantiles=quantiles, seen=seen)
         held: dict[SliceKey, list[_Compared]] = {}
         replicas: dict[tuple[str, str], ReplicaSums] = {}
         for records, examples, places in _batches(element, _MAX_BATCH):
@@ -170,7 +283,7 @@ class _Evaluate(beam.DoFn):
             blessed: dict[str, Array] = {}
             if self._blessed_model is not None:
                 blessed = self._of_blessed(_answers, self._blessed_model, records, places)
-            groups = self._groups(examples, places)
+            groups = self._groups(examples, places, knowledge)
             hashes = hash_examples(records)
             for task, measure in self._measures.items():
                 truth = measure.truth(examples, places)
@@ -221,11 +334,13 @@ class _Evaluate(beam.DoFn):
         except ValueError as error:
             raise refuse_other_model(error, self._blessed_model_dir) from error
 
-    def _groups(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> dict[tuple[str, str], Any]:
+    def _groups(
+        self, examples: Sequence[Mapping[str, Any]], places: Sequence[str], knowledge: SliceKnowledge
+    ) -> dict[tuple[str, str], Any]:
         """Positions of a batch's examples by feature and value."""
         groups: dict[tuple[str, str], Any] = {("", ""): np.arange(len(examples))}
         for slicing in self._slices:
-            values = [slice_value(features, slicing, place) for features, place in zip(examples, places, strict=True)]
+            values = slice_values(examples, slicing, places, knowledge)
             for value in dict.fromkeys(values):
                 groups[slicing.key, value] = np.flatnonzero(np.array(values, object) == value)
         return groups
@@ -244,7 +359,7 @@ def _line(purpose: str, key: str | SliceKey, sums: Any) -> list[Any]:
 
 
 def _label_sums(file: RecordFile, measures: Mapping[str, Measure]) -> Iterator[tuple[str, ExampleSums]]:
-    for _, examples, places in _batches(file, _LABELS_AT_ONCE):
+    for _, examples, places in _batches(file, _READ_AT_ONCE):
         for task, measure in measures.items():
             yield task, measure.label_sums(measure.truth(examples, places))
 

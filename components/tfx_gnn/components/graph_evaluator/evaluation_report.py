@@ -15,7 +15,7 @@ from tfx_gnn.components.graph_evaluator.change_report import (
     compare_with_blessed,
 )
 from tfx_gnn.components.graph_evaluator.measures import SINGLE_TASK, EvaluationSums, ExampleSums, Measure, Quality
-from tfx_gnn.components.graph_evaluator.slices import largest_and_smallest
+from tfx_gnn.components.graph_evaluator.slices import largest_and_smallest, quantile_ranges
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,12 +27,14 @@ class SliceEvaluation:
         value: the feature's value in this slice.
         num_examples: examples with a label.
         quality: the metrics, and the baseline's.
+        range: range of a slice by quantiles; empty for other slices.
     """
 
     feature: str
     value: str
     num_examples: int
     quality: Quality
+    range: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -126,6 +128,7 @@ def _task_report(task: TaskEvaluation) -> dict[str, Any]:
             {
                 "feature": one_slice.feature,
                 "value": one_slice.value,
+                **({"range": one_slice.range} if one_slice.range else {}),
                 "num_examples": one_slice.num_examples,
                 **one_slice.quality.metrics,
                 "baseline": one_slice.quality.baseline,
@@ -175,11 +178,16 @@ def evaluate_slices(
 ) -> dict[str, dict[str, SliceEvaluation]]:
     """Computes the metrics of all slices that have a labelled example, by feature and value."""
     slices: dict[str, dict[str, SliceEvaluation]] = {}
+    ranges = {feature: quantile_ranges(edges) for feature, edges in sums.quantiles.items()}
     for (of_task, feature, value), of_slice in sorted(sums.evaluated.items()):
         if of_task == task and feature and of_slice.num_examples:
             quality = measure.quality(of_slice, sums.baselines.get(task), baseline_split)
             slices.setdefault(feature, {})[value] = SliceEvaluation(
-                feature=feature, value=value, num_examples=of_slice.num_examples, quality=quality
+                feature=feature,
+                value=value,
+                num_examples=of_slice.num_examples,
+                quality=quality,
+                range=ranges.get(feature, {}).get(value, ""),
             )
     return slices
 

@@ -58,6 +58,7 @@ class EvaluationSums:
             baseline.
         blessed: the latest blessed model's sums, in the form of `evaluated`; empty without such a model.
         blessed_replicas: as `replicas`, with the latest blessed model in place of the baseline.
+        quantiles: numbers between the slices by quantiles, by the key of a feature.
     """
 
     baselines: dict[str, ExampleSums]
@@ -65,6 +66,7 @@ class EvaluationSums:
     replicas: dict[str, ReplicaSums] = dataclasses.field(default_factory=dict)
     blessed: dict[SliceKey, ExampleSums] = dataclasses.field(default_factory=dict)
     blessed_replicas: dict[str, ReplicaSums] = dataclasses.field(default_factory=dict)
+    quantiles: dict[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

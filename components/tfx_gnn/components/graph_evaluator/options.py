@@ -49,8 +49,13 @@ class GraphEvaluatorOptions:
             "nodes/<set>.<feature>" for the seed's own value (for a link, its source's), "nodes/<set>.#size" or
             "edges/<set>.#size". Values must be strings or integers, or have `slice_edges`. "degree/<edge set>" is the
             number of the seed's edges in its subgraph: 0, 1, 2-3, 4-7 and so on. "nodes/_readout.<label>" is the class.
+            "seen_in_training" says whether the seed occurs in a subgraph of `baseline_split`, as a seed or not; for a
+            link, whether its ends do.
         slice_edges: numbers between slices, for numeric features and degrees among `slices`, such as
-            {"nodes/user.age": [20, 40, 60]} for four slices. Floats need them.
+            {"nodes/user.age": [20, 40, 60]} for four slices. Floats need them, or `slice_quantiles`.
+        slice_quantiles: numbers of slices of equal size, at most 100, for numeric features and degrees among `slices`,
+            such as {"nodes/user.age": 4} for quartiles. The slices are "q1" with the smallest values, "q2" and so on;
+            the report has their ranges.
         num_slices: how many of the largest and of the smallest slices of each feature are
             reported, at least 1. Thresholds apply to all slices.
         slice_thresholds: bounds that every slice must meet, in the form of `thresholds`.
@@ -78,6 +83,7 @@ class GraphEvaluatorOptions:
     change_thresholds: Mapping[str, float] = dataclasses.field(default_factory=dict)
     slices: tuple[str, ...] = ()
     slice_edges: Mapping[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)
+    slice_quantiles: Mapping[str, int] = dataclasses.field(default_factory=dict)
     num_slices: int = 10
     slice_thresholds: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     slice_change_thresholds: Mapping[str, float] = dataclasses.field(default_factory=dict)
@@ -103,7 +109,14 @@ class GraphEvaluatorOptions:
                 "table. Name it."
             )
         bounds = (self.thresholds, self.slice_thresholds, self.change_thresholds, self.slice_change_thresholds)
-        if self.slices or self.slice_edges or self.known_links or any(bounds) or self._accuracy_bounds:
+        if (
+            self.slices
+            or self.slice_edges
+            or self.slice_quantiles
+            or self.known_links
+            or any(bounds)
+            or self._accuracy_bounds
+        ):
             self._check_against_measures()
 
     def _check_numbers(self) -> None:
@@ -131,12 +144,18 @@ class GraphEvaluatorOptions:
         # Measures are slow to import: they bring TensorFlow.
         from tfx_gnn.components.graph_evaluator.classification import ClassificationMeasure
         from tfx_gnn.components.graph_evaluator.ranking import RankingMeasure
-        from tfx_gnn.components.graph_evaluator.slices import check_slice_edges, check_slice_keys
+        from tfx_gnn.components.graph_evaluator.slices import (
+            check_slice_edges,
+            check_slice_keys,
+            check_slice_quantiles,
+        )
         from tfx_gnn.components.graph_evaluator.task_measures import task_measures
         from tfx_gnn.components.graph_evaluator.thresholds import normalize_change_thresholds, normalize_thresholds
 
         check_slice_keys(self.slices)
         object.__setattr__(self, "slice_edges", check_slice_edges(self.slice_edges, self.slices))
+        quantiles = check_slice_quantiles(self.slice_quantiles, self.slices, self.slice_edges)
+        object.__setattr__(self, "slice_quantiles", quantiles)
         measures = task_measures(self)
         if not any(isinstance(measure, ClassificationMeasure) for measure in measures.values()):
             for name in self._accuracy_bounds:

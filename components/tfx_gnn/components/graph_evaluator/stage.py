@@ -86,7 +86,7 @@ def evaluate_graph_model(
     schema = graph_schema_io.read_schema(schema_path) if tf.io.gfile.exists(schema_path) else None
     if schema is not None:
         check_slices_are_of_seeds(options.slices, schema)
-    slicings = make_slicings(options.slices, options.slice_edges, schema)
+    slicings = make_slicings(options.slices, options.slice_edges, schema, options.slice_quantiles)
     measures = task_measures(options)
     with atomic_folders({"evaluation_dir": evaluation_dir, "blessing_dir": blessing_dir}) as (
         evaluation_partial,

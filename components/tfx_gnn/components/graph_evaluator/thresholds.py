@@ -134,14 +134,15 @@ def check_thresholds(
     baseline_name: str,
     task: str = SINGLE_TASK,
     slice_key: tuple[str, str] = ("", ""),
+    slice_range: str = "",
 ) -> list[Verdict]:
     """Checks metrics against bounds in the form of `normalize_thresholds`.
 
-    A metric that could not be computed misses every bound. `slice_key` is as in `Verdict`.
-    `check_task_thresholds` adds the rule that the main metric must beat the baseline.
+    A metric that could not be computed misses every bound. `slice_key` is as in `Verdict`; `slice_range` is that of a
+    slice by quantiles. `check_task_thresholds` adds the rule that the main metric must beat the baseline.
     """
     verdicts = []
-    place = _place(task, slice_key)
+    place = _place(task, slice_key, slice_range)
 
     def add(sentence: str, *, passed: bool, metric: str, bounds: Mapping[str, float]) -> None:
         verdicts.append(
@@ -187,13 +188,14 @@ def check_change_thresholds(
     *,
     task: str = SINGLE_TASK,
     slice_key: tuple[str, str] = ("", ""),
+    slice_range: str = "",
 ) -> list[Verdict]:
     """Checks metrics against those of the latest blessed model, with bounds from `normalize_change_thresholds`.
 
     A metric that only one model has misses its bound; one that neither has, on a slice, is left out.
     """
     verdicts = []
-    place = _place(task, slice_key)
+    place = _place(task, slice_key, slice_range)
     for name, least in thresholds.items():
         value, of_blessed = values.get(name), blessed.get(name)
         shown = f"{place}{place and ': '}{shown_metric(name)}"
@@ -253,7 +255,12 @@ def check_task_changes(
             blessed = change.slices.get((feature, value))
             if one_slice.num_examples >= options.min_slice_examples and blessed is not None:
                 of_slice = check_change_thresholds(
-                    bounds, one_slice.quality.metrics, blessed.metrics, task=task, slice_key=(feature, value)
+                    bounds,
+                    one_slice.quality.metrics,
+                    blessed.metrics,
+                    task=task,
+                    slice_key=(feature, value),
+                    slice_range=one_slice.range,
                 )
                 found += [verdict for verdict in of_slice if not verdict.passed]
     return found
@@ -285,10 +292,11 @@ def _change_words(least: float, *, passed: bool) -> str:
     return f"is {'at least' if passed else 'less than'} {least:g} better"
 
 
-def _place(task: str, slice_key: tuple[str, str]) -> str:
+def _place(task: str, slice_key: tuple[str, str], slice_range: str = "") -> str:
     """Names a task and a slice for the beginning of a sentence."""
     feature, value = slice_key
-    return ", ".join([*_words_of_task(task), *([f"{feature} = {value!r}"] if feature else [])])
+    of_slice = [f"{feature} = {value!r}", *([slice_range] if slice_range else [])] if feature else []
+    return ", ".join([*_words_of_task(task), *of_slice])
 
 
 def check_task_thresholds(
@@ -341,6 +349,7 @@ def check_task_thresholds(
                     baseline_name=evaluation.baseline_name,
                     task=task,
                     slice_key=(feature, value),
+                    slice_range=one_slice.range,
                 )
                 found += [verdict for verdict in of_slice if not verdict.passed]
     return found
