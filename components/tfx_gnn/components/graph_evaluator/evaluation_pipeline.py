@@ -15,6 +15,7 @@ import tensorflow as tf
 from apache_beam import pvalue
 from google.protobuf.message import DecodeError
 
+from tfx_gnn.components.graph_evaluator.bootstrap_sample import BootstrapSample
 from tfx_gnn.components.graph_evaluator.change_report import refuse_other_model
 from tfx_gnn.components.graph_evaluator.measures import (
     Array,
@@ -41,9 +42,10 @@ from tfx_gnn.serving.prediction import ServingModel
 
 _MAX_BATCH = 128
 _READ_AT_ONCE = 1024
+_PENDING_SAMPLES = 256
 _Result = TypeVar("_Result")
 _BASELINE, _EVALUATED, _REPLICAS = "baseline", "evaluated", "replicas"
-_BLESSED, _BLESSED_REPLICAS = "blessed", "blessed_replicas"
+_BLESSED, _SAMPLE = "blessed", "sample"
 _QUANTILES = "quantiles"
 
 
@@ -64,7 +66,8 @@ def gather_sums(
     """Runs the model on `split`, and sums up the labels of `baseline_split` for learned baselines.
 
     The SavedModel in `blessed_model_dir`, if any, answers the same requests.
-    `num_replicas` is the number of replicas in which the model is compared with the baseline; 0 for no comparison.
+    `num_replicas` is the number of replicas in which the model is compared with the baseline; 0 for no comparison, and
+    no sample for intervals.
     The sums pass through `scratch_file`, whose folder must exist and be accessible to all workers and the caller.
     """
     measures = dict(measures)
@@ -108,13 +111,13 @@ def gather_sums(
                 pvalue.AsDict(baselines),
                 pvalue.AsDict(quantiles),
                 pvalue.AsSingleton(seen),
-            ).with_outputs(_REPLICAS, _BLESSED, _BLESSED_REPLICAS, main=_EVALUATED)
+            ).with_outputs(_REPLICAS, _BLESSED, _SAMPLE, main=_EVALUATED)
         )
         merged = [
             parts[purpose]
-            | f"Merge {purpose}" >> beam.CombinePerKey(_merged)
+            | f"Merge {purpose}" >> beam.CombinePerKey(BootstrapSample.merged if purpose == _SAMPLE else _merged)
             | f"Lines of {purpose}" >> beam.MapTuple(functools.partial(_line, purpose))
-            for purpose in (_EVALUATED, _BLESSED, _REPLICAS, _BLESSED_REPLICAS)
+            for purpose in (_EVALUATED, _BLESSED, _REPLICAS, _SAMPLE)
         ]
         # Not every runner can return a value to its launcher, but each can write a file.
         _ = (
@@ -132,9 +135,10 @@ def gather_sums(
     tf.io.gfile.remove(scratch_file)
     found = EvaluationSums(baselines={}, evaluated={}, replicas={})
     for purpose, task, slicing, value, plain in lines:
-        if purpose in (_REPLICAS, _BLESSED_REPLICAS):
-            of_task = found.replicas if purpose == _REPLICAS else found.blessed_replicas
-            of_task[task] = ReplicaSums.from_json(plain)
+        if purpose == _REPLICAS:
+            found.replicas[task] = ReplicaSums.from_json(plain)
+        elif purpose == _SAMPLE:
+            found.samples[task] = BootstrapSample.from_json(plain)
         elif purpose == _QUANTILES:
             found.quantiles[slicing] = tuple(plain)
         elif purpose == _BASELINE:
@@ -217,27 +221,51 @@ def _seen_hashes(file: RecordFile, slicing: Slicing, asked: Hashes) -> Iterator[
 
 @dataclasses.dataclass(frozen=True)
 class _Compared:
-    """Labels, outputs of the model and of the latest blessed one, and hashes of some examples, one row each."""
+    """Some examples, one row each: labels, outputs of the model and of the latest blessed one, hashes and slices."""
 
     truth: Array
     outputs: dict[str, Array]
     blessed: dict[str, Array]
     hashes: Array
+    slices: dict[str, Array]
 
     def rows(self, rows: Array) -> _Compared:
-        of_model, of_blessed = (
-            {name: output[rows] for name, output in outputs.items()} for outputs in (self.outputs, self.blessed)
+        outputs, blessed, slices = (
+            {name: array[rows] for name, array in arrays.items()}
+            for arrays in (self.outputs, self.blessed, self.slices)
         )
-        return _Compared(self.truth[rows], of_model, of_blessed, self.hashes[rows])
+        return _Compared(self.truth[rows], outputs, blessed, self.hashes[rows], slices)
 
     @classmethod
     def concatenated(cls, parts: Sequence[_Compared]) -> _Compared:
-        return cls(
-            np.concatenate([part.truth for part in parts]),
-            {name: np.concatenate([part.outputs[name] for part in parts]) for name in parts[0].outputs},
-            {name: np.concatenate([part.blessed[name] for part in parts]) for name in parts[0].blessed},
-            np.concatenate([part.hashes for part in parts]),
+        outputs, blessed, slices = (
+            {name: np.concatenate([arrays[name] for arrays in of_parts]) for name in of_parts[0]}
+            for of_parts in zip(*((part.outputs, part.blessed, part.slices) for part in parts), strict=True)
         )
+        truth, hashes = (
+            np.concatenate(arrays) for arrays in zip(*((one.truth, one.hashes) for one in parts), strict=True)
+        )
+        return cls(truth, outputs, blessed, hashes, slices)
+
+
+class _OfFile:
+    """What a file adds to the bootstraps, by task, in bounded memory."""
+
+    def __init__(self) -> None:
+        self.replicas: dict[str, ReplicaSums] = {}
+        self._samples: dict[str, list[BootstrapSample]] = {}
+
+    def add(self, task: str, replicas: ReplicaSums, sample: BootstrapSample) -> None:
+        before = self.replicas.get(task)
+        self.replicas[task] = before.merged_with(replicas) if before is not None else replicas
+        pending = self._samples.setdefault(task, [])
+        pending.append(sample)
+        if len(pending) > _PENDING_SAMPLES:
+            pending[:] = [BootstrapSample.merged(pending)]
+
+    def samples(self) -> Iterator[tuple[str, BootstrapSample]]:
+        for task, pending in self._samples.items():
+            yield task, BootstrapSample.merged(pending)
 
 
 class _Evaluate(beam.DoFn):
@@ -277,38 +305,44 @@ class _Evaluate(beam.DoFn):
         assert self._model is not None
         knowledge = SliceKnowledge(quantiles=quantiles, seen=seen)
         held: dict[SliceKey, list[_Compared]] = {}
-        replicas: dict[tuple[str, str], ReplicaSums] = {}
+        of_file = _OfFile()
         for records, examples, places in _batches(element, _MAX_BATCH):
             outputs = _answers(self._model, records, places)
             blessed: dict[str, Array] = {}
             if self._blessed_model is not None:
                 blessed = self._of_blessed(_answers, self._blessed_model, records, places)
-            groups = self._groups(examples, places, knowledge)
+            slices = {
+                slicing.key: np.array(slice_values(examples, slicing, places, knowledge), object)
+                for slicing in self._slices
+            }
+            groups = _groups(slices, len(examples))
             hashes = hash_examples(records)
             for task, measure in self._measures.items():
                 truth = measure.truth(examples, places)
                 if self._known_links is not None and isinstance(measure, RankingMeasure):
                     truth = self._known_links.without_false_negatives(truth, examples, outputs)
                 for (slicing, value), rows in groups.items():
-                    part = _Compared(truth, outputs, blessed, hashes).rows(rows)
+                    part = _Compared(truth, outputs, blessed, hashes, slices).rows(rows)
                     if measure.compares_examples and truth.shape[1] == 1:
                         held.setdefault((task, slicing, value), []).append(part)
                     else:
-                        yield from self._sums((task, slicing, value), part, baselines, replicas)
+                        yield from self._sums((task, slicing, value), part, baselines, of_file)
         for key, parts in held.items():
             # Batches may end between examples that are compared, files may not.
-            yield from self._sums(key, _Compared.concatenated(parts), baselines, replicas)
-        for (purpose, task), sums in replicas.items():
-            yield pvalue.TaggedOutput(purpose, (task, sums))
+            yield from self._sums(key, _Compared.concatenated(parts), baselines, of_file)
+        for task, sums in of_file.replicas.items():
+            yield pvalue.TaggedOutput(_REPLICAS, (task, sums))
+        for task, sample in of_file.samples():
+            yield pvalue.TaggedOutput(_SAMPLE, (task, sample))
 
     def _sums(
         self,
         key: SliceKey,
         part: _Compared,
         baselines: Mapping[str, ExampleSums],
-        replicas: dict[tuple[str, str], ReplicaSums],
+        of_file: _OfFile,
     ) -> Iterator[Any]:
-        """Sums up some examples, also in replicas unless they are a slice."""
+        """Sums up some examples, and adds them to the bootstraps unless they are a slice."""
         task, slicing, _ = key
         measure, baseline = self._measures[task], baselines.get(task)
         # First, because these refuse answers that are not finite.
@@ -318,14 +352,11 @@ class _Evaluate(beam.DoFn):
                 _BLESSED, (key, self._of_blessed(measure.sums, part.truth, part.blessed, baseline))
             )
         if self._num_replicas and not slicing:
-            terms = {_REPLICAS: measure.paired_terms(part.truth, part.outputs, baseline, part.hashes)}
-            if part.blessed:
-                other = measure.paired_terms(part.truth, part.blessed, baseline, part.hashes)
-                terms[_BLESSED_REPLICAS] = self._of_blessed(terms[_REPLICAS].against, other)
-            for purpose, one in terms.items():
-                added = ReplicaSums.of(one, self._num_replicas)
-                before = replicas.get((purpose, task))
-                replicas[purpose, task] = before.merged_with(added) if before is not None else added
+            terms = measure.paired_terms(part.truth, part.outputs, baseline, part.hashes)
+            answers = measure.answers(part.truth, part.outputs)
+            blessed = self._of_blessed(measure.answers, part.truth, part.blessed) if part.blessed else None
+            sample = self._of_blessed(BootstrapSample.of, part.hashes, part.slices, answers, blessed)
+            of_file.add(task, ReplicaSums.of(terms, self._num_replicas), sample)
 
     def _of_blessed(self, function: Callable[..., _Result], *arguments: Any) -> _Result:
         """Calls a function of the latest blessed model's outputs, which may be those of another task."""
@@ -334,16 +365,14 @@ class _Evaluate(beam.DoFn):
         except ValueError as error:
             raise refuse_other_model(error, self._blessed_model_dir) from error
 
-    def _groups(
-        self, examples: Sequence[Mapping[str, Any]], places: Sequence[str], knowledge: SliceKnowledge
-    ) -> dict[tuple[str, str], Any]:
-        """Positions of a batch's examples by feature and value."""
-        groups: dict[tuple[str, str], Any] = {("", ""): np.arange(len(examples))}
-        for slicing in self._slices:
-            values = slice_values(examples, slicing, places, knowledge)
-            for value in dict.fromkeys(values):
-                groups[slicing.key, value] = np.flatnonzero(np.array(values, object) == value)
-        return groups
+
+def _groups(slices: Mapping[str, Array], num_examples: int) -> dict[tuple[str, str], Any]:
+    """Positions of a batch's examples by feature and value."""
+    groups: dict[tuple[str, str], Any] = {("", ""): np.arange(num_examples)}
+    for key, values in slices.items():
+        for value in dict.fromkeys(values.tolist()):
+            groups[key, value] = np.flatnonzero(values == value)
+    return groups
 
 
 def _answers(model: ServingModel, records: Sequence[bytes], places: Sequence[str]) -> dict[str, Array]:

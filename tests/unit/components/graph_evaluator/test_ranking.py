@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from tfx_gnn.components.graph_evaluator.ranking import RankingMeasure, RankingSums, ScoreCounts
+from tfx_gnn.components.graph_evaluator.ranking import RankingMeasure, RankingSums
+from tfx_gnn.components.graph_evaluator.score_counts import ScoreCounts
 
 NAN = np.nan
 # Steps of 1/64 below 8 have at most 9 significant bits, so nothing is rounded.
