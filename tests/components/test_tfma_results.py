@@ -150,8 +150,10 @@ def test_tfma_shows_the_latest_blessed_model_the_candidate_and_the_change(tmp_pa
     write_tfma_files(
         folder,
         evaluation,
-        [missed],
-        options=GraphEvaluatorOptions(label_feature="color", slices=("context/year",)),
+        [verdict("accuracy", 0.75, task="", bounds={"gain": 0.25}, passed=True), missed],
+        options=GraphEvaluatorOptions(
+            label_feature="color", slices=("context/year",), slice_change_thresholds={"accuracy": -0.125}
+        ),
         examples_dir="/examples",
         model_dir="/model",
     )
@@ -176,6 +178,11 @@ def test_tfma_shows_the_latest_blessed_model_the_candidate_and_the_change(tmp_pa
     baseline = tfma.load_eval_result(folder, model_name="naive_baseline")
     assert metrics(baseline, ())["accuracy"] == {"doubleValue": 0.5}
     assert [result.model_location for result in (loaded["latest_blessed"], baseline)] == ["/serving/3", "chance"]
+    # In TFMA, a change is against the latest blessed model, so the bound on the gain over the baseline is none.
+    (spec,) = by_default.config.metrics_specs
+    assert not spec.thresholds["accuracy"].HasField("change_threshold")
+    of_slices = spec.per_slice_thresholds["accuracy"].thresholds[0].threshold
+    assert of_slices.change_threshold.absolute.value == -0.125
     (failure,) = tfma.load_validation_result(folder).metric_validations_per_slice[0].failures
     assert (failure.metric_key.model_name, failure.metric_key.is_diff) == ("candidate", True)
     assert failure.metric_value.double_value.value == -0.5

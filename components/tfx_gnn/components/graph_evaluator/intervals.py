@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfx_gnn.components.graph_evaluator.bootstrap_sample import BootstrapSample
+from tfx_gnn.components.graph_evaluator.metric_names import is_share
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import interval_of, poisson_weights
 
 Array = npt.NDArray[Any]
@@ -36,24 +37,31 @@ class Intervals:
         num_rows: rows that were resampled.
         metrics: lower and upper end by metric.
         changes: lower and upper end of the model's value minus the latest blessed model's; empty without one.
+        least_width: how wide the interval of a share of rows is at least. Rows that are all alike have no spread, but
+            of n rows, a kind that makes up this share of all is missing as rarely as such intervals fail: 3 / n at a
+            confidence of 0.95, the rule of three.
     """
 
     num_rows: int
     metrics: Mapping[str, tuple[float, float]]
     changes: Mapping[str, tuple[float, float]]
+    least_width: float = 0.0
 
     def too_wide(self, limits: Mapping[str, float], *, of_changes: bool) -> tuple[str, ...]:
         """Lists the metrics of `limits` whose interval is wider than the limit, or that have none."""
         found = self.changes if of_changes else self.metrics
-        return tuple(
-            name for name, limit in limits.items() if name not in found or found[name][1] - found[name][0] > limit
-        )
+
+        def width(name: str) -> float:
+            lower, upper = found[name]
+            return max(upper - lower, self.least_width if is_share(name) else 0.0)
+
+        return tuple(name for name, limit in limits.items() if name not in found or width(name) > limit)
 
     def report(self) -> dict[str, Any]:
         """Returns the contents of `intervals` in `metrics.json`; empty if there are none."""
         named = {"metrics": self.metrics, "changes": self.changes}
         found = {
-            name: {metric: list(ends) for metric, ends in intervals.items()}
+            name: {metric: {"lower": lower, "upper": upper} for metric, (lower, upper) in intervals.items()}
             for name, intervals in named.items()
             if intervals
         }
@@ -190,6 +198,8 @@ def _intervals(part: _Part, measured: MeasuredMetrics, *, scale: float, confiden
             )
     return Intervals(
         num_rows=len(part.rows),
+        # Rows that are not in the sample are alike, too.
+        least_width=-math.log1p(-confidence) / len(part.rows) * scale**2,
         metrics={name: ends for name, ends in metrics.items() if ends is not None},
         changes={name: ends for name, ends in changes.items() if ends is not None},
     )

@@ -32,6 +32,11 @@ def shown_metric(name: str) -> str:
     return _SHOWN.get(name, name)
 
 
+def is_share(metric: str) -> bool:
+    """Returns whether a metric lies in [0, 1]."""
+    return metric == CALIBRATION_ERROR or metric not in ERRORS | {R2}
+
+
 def full_metric_name(task: str, metric: str) -> str:
     """Returns the name of a metric of one of several tasks; a task alone has no name."""
     return f"{task}.{metric}" if task else metric

@@ -160,6 +160,7 @@ class GraphEvaluatorOptions:
         from tfx_gnn.components.graph_evaluator.classification import ClassificationMeasure
         from tfx_gnn.components.graph_evaluator.ranking import RankingMeasure
         from tfx_gnn.components.graph_evaluator.slices import (
+            SEEN_IN_TRAINING,
             check_slice_edges,
             check_slice_keys,
             check_slice_quantiles,
@@ -176,6 +177,12 @@ class GraphEvaluatorOptions:
         quantiles = check_slice_quantiles(self.slice_quantiles, self.slices, self.slice_edges)
         object.__setattr__(self, "slice_quantiles", quantiles)
         measures = task_measures(self)
+        if SEEN_IN_TRAINING in self.slices and any(measure.compares_examples for measure in measures.values()):
+            raise ValueError(
+                f"`slices` must not name {SEEN_IN_TRAINING!r} where each pair has an example of its own; got "
+                f"{list(self.slices)}: a true pair and the false ones that it is ranked among would be in different "
+                "slices. Leave it out."
+            )
         if not any(isinstance(measure, ClassificationMeasure) for measure in measures.values()):
             for name in self._accuracy_bounds:
                 raise ValueError(

@@ -235,8 +235,9 @@ def _value(features: Mapping[str, Any], key: str, place: str) -> tuple[str, Any]
 
 def quantile_ranges(edges: tuple[float, ...]) -> dict[str, str]:
     """Returns the ranges of slices by quantiles, by their names; an edge belongs to the slice below it."""
-    inner = [f"({low:g}, {high:g}]" for low, high in itertools.pairwise(edges)]
-    ranges = [f"<= {edges[0]:g}", *inner, f"> {edges[-1]:g}"]
+    shown = [_shown(edge) for edge in edges]
+    inner = [f"({low}, {high}]" for low, high in itertools.pairwise(shown)]
+    ranges = [f"<= {shown[0]}", *inner, f"> {shown[-1]}"]
     return {f"q{number}": one for number, one in enumerate(ranges, 1)}
 
 
@@ -249,8 +250,14 @@ def _between(number: float, edges: tuple[float, ...]) -> str:
     """Names the slice of a number; an edge belongs to the slice above it."""
     position = bisect.bisect_right(edges, number)
     if position == 0:
-        return f"< {edges[0]:g}"
-    return f">= {edges[-1]:g}" if position == len(edges) else f"[{edges[position - 1]:g}, {edges[position]:g})"
+        return f"< {_shown(edges[0])}"
+    low = _shown(edges[position - 1])
+    return f">= {low}" if position == len(edges) else f"[{low}, {_shown(edges[position])})"
+
+
+def _shown(edge: float) -> str:
+    # Times in seconds differ in their last digits.
+    return f"{edge:.15g}" if edge.is_integer() else f"{edge:g}"
 
 
 def _power_of_two_bin(degree: int) -> str:

@@ -57,15 +57,15 @@ def write_tfma_files(
         examples_dir: where the examples are, for display.
         model_dir: where the model is, for display.
     """
+    latest = evaluation.latest_blessed_model
+    model = _CANDIDATE if latest is not None and latest.saved_model_dir else ""
     run: dict[str, Any] = {
-        "evalConfig": _eval_config(verdicts, options),
+        "evalConfig": _eval_config(verdicts, options, difference="change" if model else "gain"),
         "version": f"tfx_gnn {tfx_gnn.__version__}",
         "dataLocation": examples_dir,
         "fileFormat": "tfrecords",
         "modelLocations": {"": model_dir},
     }
-    latest = evaluation.latest_blessed_model
-    model = _CANDIDATE if latest is not None and latest.saved_model_dir else ""
     if latest is not None and model:
         baselines = ", ".join(dict.fromkeys(task.baseline_name for task in evaluation.tasks.values()))
         run["modelLocations"] = {_CANDIDATE: model_dir, _BLESSED: latest.saved_model_dir, _BASELINE: baselines}
@@ -204,13 +204,15 @@ def _least_change(metric: str, gain: float) -> float:
     return 0.0 - gain if metric in ERRORS else gain
 
 
-def _eval_config(verdicts: Iterable[Verdict], options: GraphEvaluatorOptions) -> dict[str, Any]:
+def _eval_config(verdicts: Iterable[Verdict], options: GraphEvaluatorOptions, *, difference: str) -> dict[str, Any]:
+    """Describes the evaluation; of the bounds on differences, "gain" and "change", TFMA knows one only."""
     by_task: dict[str, dict[str, dict[str, float]]] = {}
     for verdict in verdicts:
-        if verdict.slice_key == _ALL_EXAMPLES and "change" not in verdict.bounds:
-            bounds = by_task.setdefault(verdict.task, {}).setdefault(verdict.metric, {})
+        if verdict.slice_key == _ALL_EXAMPLES:
+            known = {kind: bound for kind, bound in verdict.bounds.items() if kind in ("min", "max", difference)}
+            of_metric = by_task.setdefault(verdict.task, {}).setdefault(verdict.metric, {})
             # The first gain is the required one; the second says that it must be above 0 beyond chance.
-            bounds.update({kind: bound for kind, bound in verdict.bounds.items() if kind not in bounds})
+            of_metric.update({kind: bound for kind, bound in known.items() if kind not in of_metric})
     features = [{"featureKeys": [feature]} for feature in options.slices]
     config: dict[str, Any] = {
         "modelSpecs": [{}],
@@ -221,7 +223,7 @@ def _eval_config(verdicts: Iterable[Verdict], options: GraphEvaluatorOptions) ->
                 "thresholds": {name: _threshold_json(name, bounds) for name, bounds in thresholds.items()},
                 "perSliceThresholds": {
                     name: {"thresholds": [{"slicingSpecs": features, "threshold": _threshold_json(name, bounds)}]}
-                    for name, bounds in _of_task(options.slice_thresholds, task).items()
+                    for name, bounds in _slice_bounds(options, task, difference).items()
                 },
             }
             for task, thresholds in by_task.items()
@@ -235,20 +237,26 @@ def _eval_config(verdicts: Iterable[Verdict], options: GraphEvaluatorOptions) ->
     return config
 
 
-def _of_task(thresholds: Thresholds, task: str) -> Thresholds:
-    return {
-        metric_of_full_name(name): bounds
-        for name, bounds in thresholds.items()
-        if name == full_metric_name(task, metric_of_full_name(name))
-    }
+def _slice_bounds(options: GraphEvaluatorOptions, task: str, difference: str) -> Thresholds:
+    """Returns the bounds that every slice must meet, by metric of a task."""
+    found: dict[str, dict[str, float]] = {}
+    changes = {name: {"change": least} for name, least in options.slice_change_thresholds.items()}
+    for thresholds in (options.slice_thresholds, changes):
+        for name, bounds in thresholds.items():
+            metric = metric_of_full_name(name)
+            known = {kind: bound for kind, bound in bounds.items() if kind in ("min", "max", difference)}
+            if known and name == full_metric_name(task, metric):
+                found.setdefault(metric, {}).update(known)
+    return found
 
 
 def _threshold_json(metric: str, bounds: Mapping[str, float]) -> dict[str, Any]:
     ends = {end: bounds[kind] for end, kind in (("lowerBound", "min"), ("upperBound", "max")) if kind in bounds}
     threshold: dict[str, Any] = {"valueThreshold": ends} if ends else {}
-    if "gain" in bounds:
-        threshold["changeThreshold"] = {
-            "absolute": _least_change(metric, bounds["gain"]),
-            "direction": "LOWER_IS_BETTER" if metric in ERRORS else "HIGHER_IS_BETTER",
-        }
+    for kind in ("gain", "change"):
+        if kind in bounds:
+            threshold["changeThreshold"] = {
+                "absolute": _least_change(metric, bounds[kind]),
+                "direction": "LOWER_IS_BETTER" if metric in ERRORS else "HIGHER_IS_BETTER",
+            }
     return threshold

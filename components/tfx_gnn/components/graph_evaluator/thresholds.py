@@ -17,6 +17,7 @@ from tfx_gnn.components.graph_evaluator.metric_names import (
     ERRORS,
     R2,
     full_metric_name,
+    is_share,
     metric_of_full_name,
     shown_metric,
 )
@@ -130,8 +131,7 @@ def normalize_interval_limits(limits: Mapping[str, Any], metrics: Collection[str
 def _check_decides(option: str, name: str, kind: str, bound: float) -> None:
     """Refuses a bound that every model meets, or none."""
     metric = metric_of_full_name(name)
-    is_unbounded = metric in ERRORS and metric != CALIBRATION_ERROR
-    least, most = (0.0, math.inf) if is_unbounded else (-math.inf if metric == R2 else 0.0, 1.0)
+    least, most = -math.inf if metric == R2 else 0.0, 1.0 if metric == R2 or is_share(metric) else math.inf
     widest = most - least
     all_meet, none_meets = {
         "min": (bound <= least, bound > most),

@@ -172,12 +172,13 @@ def test_all_metrics_and_slices_have_intervals_and_too_few_examples_decide_nothi
     intervals = report["intervals"]
     assert (intervals["confidence"], intervals["num_resampled"]) == (0.95, 40)
     assert set(intervals["metrics"]) == set(intervals["changes"]) == {"accuracy", "macro_f1", "balanced_accuracy"}
-    assert intervals["metrics"]["accuracy"][0] < 0.9 < intervals["metrics"]["accuracy"][1]
-    assert (report["change"]["lower"], report["change"]["upper"]) == tuple(intervals["changes"]["accuracy"])
+    assert intervals["metrics"]["accuracy"]["lower"] < 0.9 < intervals["metrics"]["accuracy"]["upper"]
+    assert {name: report["change"][name] for name in ("lower", "upper")} == intervals["changes"]["accuracy"]
     # Of 2001, 4 of 30 are wrong, so the interval is about 0.25 wide; of 2000, 10 examples are all right.
     of_2001, of_2000 = report["slices"]
-    assert 0.2 < of_2001["intervals"]["metrics"]["accuracy"][1] - of_2001["intervals"]["metrics"]["accuracy"][0] < 0.3
-    assert of_2000["intervals"]["metrics"]["accuracy"] == [1.0, 1.0]
+    ends = of_2001["intervals"]["metrics"]["accuracy"]
+    assert 0.2 < ends["upper"] - ends["lower"] < 0.3
+    assert of_2000["intervals"]["metrics"]["accuracy"] == {"lower": 1.0, "upper": 1.0}
     # The change in 2000 is one of ten examples: too few to decide on. That of 2001 decides.
     assert of_2000["too_few_examples"] == {"metrics": [], "changes": ["accuracy"]}
     assert "too_few_examples" not in of_2001

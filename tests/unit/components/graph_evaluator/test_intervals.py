@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -137,7 +138,11 @@ def test_slices_have_intervals_of_their_own_rows() -> None:
     assert constant.metrics["mean"] == pytest.approx((0.0, 0.0))
     assert varying.metrics["mean"][1] - varying.metrics["mean"][0] > 0.5
     assert varying.too_wide({"mean": 0.5, "other": 9.0}, of_changes=False) == ("mean", "other")
-    assert constant.too_wide({"mean": 0.5}, of_changes=False) == ()
+    # Five rows that are alike say little: by the rule of three, 3 / 5. An error has no such bound.
+    assert constant.least_width == pytest.approx(0.6, abs=0.001)
+    alike = dataclasses.replace(constant, metrics={"accuracy": (1.0, 1.0), "rmse": (1.0, 1.0)})
+    assert alike.too_wide({"accuracy": 0.59, "rmse": 0.59}, of_changes=False) == ("accuracy",)
+    assert alike.too_wide({"accuracy": 0.61}, of_changes=False) == ()
 
 
 def test_interval_from_a_part_of_the_rows_is_about_as_wide_and_lies_around_the_metric_of_all(

@@ -10,6 +10,7 @@ from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 from tfx_gnn.components.graph_evaluator.slice_knowledge import SliceKnowledge, hash_node_ids, union_of_hashes
 from tfx_gnn.components.graph_evaluator.slices import Slicing, make_slicings, quantile_ranges, slice_values
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.models.tasks import LinkPrediction
 
 SCHEMA = text_format.Parse(
     """
@@ -100,6 +101,7 @@ def test_number_is_in_the_quantile_whose_upper_edge_it_does_not_exceed(age: floa
     assert slice_value(features(context__age=[age]), slicing, "here", knowledge) == expected
     assert slice_value(features(), slicing, "here", knowledge) == "(none)"
     assert quantile_ranges((20.0, 40.0, 40.0)) == {"q1": "<= 20", "q2": "(20, 40]", "q3": "(40, 40]", "q4": "> 40"}
+    assert quantile_ranges((0.25, 1767225600.0)) == {"q1": "<= 0.25", "q2": "(0.25, 1767225600]", "q3": "> 1767225600"}
 
 
 def test_node_was_seen_if_training_has_its_id_in_the_same_node_set() -> None:
@@ -151,6 +153,11 @@ def test_seeds_without_ids_or_without_nodes_cannot_be_looked_for_in_training() -
             ValueError, match=r"where examples are not about nodes or pairs of nodes; got (no sch|seeds)"
         ):
             make_slicings(["seen_in_training"], {}, schema)
+
+
+def test_pairs_with_examples_of_their_own_cannot_be_sliced_by_what_was_seen() -> None:
+    with pytest.raises(ValueError, match=r"must not name 'seen_in_training' where each pair has an example of its own"):
+        GraphEvaluatorOptions(task=LinkPrediction(scoring="seal"), slices=("seen_in_training",))
 
 
 @pytest.mark.parametrize(
