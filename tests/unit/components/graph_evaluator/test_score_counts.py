@@ -46,7 +46,10 @@ def test_both_zeros_are_one_score() -> None:
 
 def test_areas_of_weights_are_those_of_repeated_pairs_and_undefined_without_both_kinds() -> None:
     # Scores 1, 2 and 3; one true pair at 2 and two at 3; false ones at 1, 2 and 2.
-    positives, negatives = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 0.0]]), np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 0.0]])
+    positives, negatives = (
+        np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 0.0]]),
+        np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 0.0]]),
+    )
 
     roc_auc, average_precision = weighted_areas(positives, negatives)
 
