@@ -94,7 +94,9 @@ def _evaluation(accuracy: float = 0.75) -> dict[str, object]:
                 "baseline": {},
                 "intervals": {"metrics": {"accuracy": {"lower": 0.375, "upper": 0.9375}}},
                 "too_few_examples": {"metrics": ["accuracy"], "changes": []},
-            }
+            },
+            # As earlier versions wrote it.
+            {"feature": "context/year", "value": "2001", "num_examples": 0, "accuracy": 0.75, "baseline": {}},
         ],
     }
 
