@@ -6,10 +6,11 @@ import dataclasses
 
 import pytest
 
+from tfx_gnn.components.latest_blessed_model_resolver.options import LatestBlessedModelResolverOptions
 from tfx_gnn.io.plain_console import PlainConsole
 from tfx_gnn_pipelines.planning.earlier_runs import ActualStep
 from tfx_gnn_pipelines.planning.machines import MachinePrice, Prices, StepMachines, machines_of, read_prices
-from tfx_gnn_pipelines.planning.measurements import SAMPLE, STEPS, with_upstream
+from tfx_gnn_pipelines.planning.measurements import SAMPLE, STEPS, planned_steps, with_upstream
 from tfx_gnn_pipelines.planning.pipeline_plan import PipelinePlan, StepPlan, TrainingPlan
 from tfx_gnn_pipelines.planning.plan_table import print_comparison, print_plan
 from tfx_gnn_pipelines.planning.planner import describe_load, measure_in_child, plan_pipeline
@@ -253,9 +254,11 @@ def test_the_largest_memory_keeps_the_largest_ends():
 def test_the_steps_are_those_of_the_pipeline(tiny_config):
     from tfx_gnn_pipelines.assembly import component_ids
 
-    without_tuner = tuple(step for step in STEPS if step != "GraphTuner")
+    resolving = dataclasses.replace(tiny_config, latest_blessed_model_resolver=LatestBlessedModelResolverOptions())
 
-    assert component_ids(tiny_config) == without_tuner
+    for config in (tiny_config, resolving):
+        assert component_ids(config) == planned_steps(config)
+    assert set(planned_steps(resolving)) == set(STEPS) - {"GraphTuner"}
 
 
 def test_a_busy_machine_is_named():
@@ -278,7 +281,8 @@ def test_remote_tables_are_refused_with_what_to_give(tiny_config):
 def test_a_sample_runs_every_step_and_counts_every_example(tiny_config, tmp_path):
     # Requests from several threads, in a process of its own, would take longest.
     pusher = dataclasses.replace(tiny_config.graph_pusher, num_verification_threads=0)
-    config = dataclasses.replace(tiny_config, graph_pusher=pusher)
+    resolver = LatestBlessedModelResolverOptions(must_exist=True)
+    config = dataclasses.replace(tiny_config, graph_pusher=pusher, latest_blessed_model_resolver=resolver)
 
     found = measure_sample(config, str(tmp_path), seconds=60.0)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tfx_gnn.components.graph_evaluator.baseline_comparison import BaselineComparison
+from tfx_gnn.components.graph_evaluator.change_report import ChangeReport, LatestBlessedModel
 from tfx_gnn.components.graph_evaluator.evaluation_report import GraphEvaluation, SliceEvaluation, TaskEvaluation
+from tfx_gnn.components.graph_evaluator.intervals import Intervals
 from tfx_gnn.components.graph_evaluator.measures import Quality
 from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 from tfx_gnn.components.graph_evaluator.tfma_files import write_tfma_files
@@ -117,3 +120,69 @@ def test_tfma_loads_metrics_intervals_and_failures_of_all_tasks(tmp_path: Path) 
         ("context/year", b"2001")
     ]
     assert [failure.metric_value.double_value.value for failure in of_slice.failures] == [3.0]
+
+
+def test_tfma_shows_the_latest_blessed_model_the_candidate_and_the_change(tmp_path: Path) -> None:
+    of_all, of_2001 = quality("accuracy", 0.75, 0.5), quality("accuracy", 0.5, 1.0)
+    change = ChangeReport(
+        quality=quality("accuracy", 0.625, 0.5),
+        slices={OF_2001: quality("accuracy", 1.0, 1.0)},
+        metric="accuracy",
+        gain=0.125,
+        lower=-0.25,
+        upper=0.5,
+        confidence=0.95,
+        num_examples=4,
+    )
+    intervals = Intervals(num_rows=4, metrics={"accuracy": (0.25, 1.0)}, changes={"accuracy": (-0.25, 0.5)})
+    task = dataclasses.replace(evaluated(of_all, of_2001), change=change, intervals=intervals)
+    evaluation = GraphEvaluation(
+        split="test",
+        tasks={"": task},
+        blessed=False,
+        reasons=(),
+        objections=(),
+        latest_blessed_model=LatestBlessedModel(saved_model_dir="/serving/3", description="version 3"),
+    )
+    missed = verdict("accuracy", 0.5, task="", bounds={"change": 0.0}, slice_key=OF_2001, baseline=1.0)
+
+    folder = str(tmp_path)
+    write_tfma_files(
+        folder,
+        evaluation,
+        [verdict("accuracy", 0.75, task="", bounds={"gain": 0.25}, passed=True), missed],
+        options=GraphEvaluatorOptions(
+            label_feature="color", slices=("context/year",), slice_change_thresholds={"accuracy": -0.125}
+        ),
+        examples_dir="/examples",
+        model_dir="/model",
+    )
+    loaded = {name: tfma.load_eval_result(folder, model_name=name) for name in ("candidate", "latest_blessed")}
+    by_default = tfma.load_eval_result(folder)
+
+    def metrics(result: Any, key: Any) -> Any:
+        return dict(result.slicing_metrics)[key][""][""]
+
+    assert (
+        metrics(loaded["candidate"], ())
+        == metrics(by_default, ())
+        == {
+            "example_count": {"doubleValue": 4.0},
+            "accuracy": {"boundedValue": {"lowerBound": 0.25, "upperBound": 1.0, "value": 0.75}},
+            "accuracy_diff": {"boundedValue": {"lowerBound": -0.25, "upperBound": 0.5, "value": 0.125}},
+        }
+    )
+    assert metrics(loaded["latest_blessed"], ())["accuracy"] == {"doubleValue": 0.625}
+    assert metrics(loaded["candidate"], (OF_2001,))["accuracy_diff"] == {"doubleValue": -0.5}
+    assert metrics(loaded["latest_blessed"], (OF_2001,))["accuracy"] == {"doubleValue": 1.0}
+    baseline = tfma.load_eval_result(folder, model_name="naive_baseline")
+    assert metrics(baseline, ())["accuracy"] == {"doubleValue": 0.5}
+    assert [result.model_location for result in (loaded["latest_blessed"], baseline)] == ["/serving/3", "chance"]
+    # In TFMA, a change is against the latest blessed model, so the bound on the gain over the baseline is none.
+    (spec,) = by_default.config.metrics_specs
+    assert not spec.thresholds["accuracy"].HasField("change_threshold")
+    of_slices = spec.per_slice_thresholds["accuracy"].thresholds[0].threshold
+    assert of_slices.change_threshold.absolute.value == -0.125
+    (failure,) = tfma.load_validation_result(folder).metric_validations_per_slice[0].failures
+    assert (failure.metric_key.model_name, failure.metric_key.is_diff) == ("candidate", True)
+    assert failure.metric_value.double_value.value == -0.5

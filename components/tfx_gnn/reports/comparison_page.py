@@ -267,7 +267,7 @@ def _slices(contents: RunContents) -> dict[tuple[str, ...], float]:
         for task, evaluation in contents.tasks().items()
         for one in evaluation.get("slices", ())
         for metric, value in one.items()
-        if metric not in ("feature", "value", "num_examples", "baseline")
+        if isinstance(value, float)
     }
 
 

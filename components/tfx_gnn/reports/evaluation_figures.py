@@ -78,11 +78,13 @@ class MetricRow:
         name: the metric.
         value: the model's.
         baseline: the baseline's; None if it has none.
+        interval: lower and upper end of the interval of the model's; None without.
     """
 
     name: str
     value: float
     baseline: float | None
+    interval: tuple[float, float] | None = None
 
 
 def metric_rows(task: Mapping[str, Any]) -> list[MetricRow]:
@@ -99,15 +101,36 @@ def metric_rows(task: Mapping[str, Any]) -> list[MetricRow]:
                 name=name,
                 value=float(value),
                 baseline=float(of_baseline) if isinstance(of_baseline, (int, float)) else None,
+                interval=_interval(task, "metrics", name),
             )
         )
     return rows
 
 
-def change_rows(task: Mapping[str, Any]) -> list[tuple[str, float, float]]:
-    """Lists metrics of the model and of the latest blessed one, empty without one."""
+def change_rows(task: Mapping[str, Any]) -> list[MetricRow]:
+    """Lists metrics of the model, beside those of the latest blessed one and the interval of the difference."""
     blessed = task.get("change", {}).get("latest_blessed", {})
-    return [(name, float(task[name]), float(value)) for name, value in blessed.items() if name in task]
+    return [
+        MetricRow(name=name, value=float(task[name]), baseline=float(value), interval=_interval(task, "changes", name))
+        for name, value in blessed.items()
+        if name in task
+    ]
+
+
+def interval_words(task: Mapping[str, Any]) -> str:
+    """Says what the intervals on the page are; empty without any."""
+    intervals = task.get("intervals", {})
+    if "num_resampled" not in intervals:
+        return ""
+    return (
+        f"{100 * intervals['confidence']:g}% intervals are from a bootstrap of "
+        f"{as_count(intervals['num_resampled'])} examples."
+    )
+
+
+def _interval(task: Mapping[str, Any], kind: str, name: str) -> tuple[float, float] | None:
+    ends = task.get("intervals", {}).get(kind, {}).get(name)
+    return (float(ends["lower"]), float(ends["upper"])) if ends else None
 
 
 def change_words(task: Mapping[str, Any]) -> str:

@@ -33,6 +33,7 @@ _FILES = {
 
 _NUMBERS: Shape = {"*": float}
 _SET_SIZES: Shape = {"*": {"mean?": float, "max?": float}}
+_INTERVALS: Shape = {"*": {"lower": float, "upper": float}}
 _TASK: dict[str, Shape] = {
     "kind?": str,
     "num_examples?": int,
@@ -52,7 +53,17 @@ _TASK: dict[str, Shape] = {
     "worst_ranks?": [
         {"source": str, "target": str, "rank": float, "num_candidates": int, "score": float, "best_score": float}
     ],
-    "slices?": [{"feature": str, "value": str, "num_examples": int}],
+    "intervals?": {"confidence": float, "num_resampled?": int, "metrics?": _INTERVALS, "changes?": _INTERVALS},
+    "slices?": [
+        {
+            "feature": str,
+            "value": str,
+            "range?": str,
+            "num_examples": int,
+            "intervals?": {"metrics?": _INTERVALS, "changes?": _INTERVALS},
+            "too_few_examples?": {"metrics": [str], "changes": [str]},
+        }
+    ],
     "change?": {
         "metric": str,
         "gain": (float,),

@@ -25,6 +25,7 @@ from tfx_gnn.reports.evaluation_figures import (
     draw_ranks,
     draw_reliability,
     draw_residuals,
+    interval_words,
     metric_rows,
     rank_words,
     residual_words,
@@ -37,21 +38,27 @@ from tfx_gnn.reports.schema_diagram import draw_schema
 
 STEPS = (
     "SubgraphExampleGen",
+    "LatestBlessedModelResolver",
     "GraphSchemaGen",
     "GraphExampleValidator",
     "GraphTransform",
     "SizeConstraintLearner",
+    "GraphTuner",
     "GraphTrainer",
     "GraphEvaluator",
     "GraphSkewValidator",
     "GraphPusher",
 )
-"""The usual steps of a pipeline, in their order."""
+"""The steps of a pipeline, in their order."""
+
+_OPTIONAL_STEPS = frozenset({"LatestBlessedModelResolver", "GraphTuner"})
 
 _DONE = ("complete", "cached", "unknown")
 _NOT_RUN = ("skipped", "did not start")
 _VALIDATION = "val_"
-_NOT_METRICS = frozenset({"feature", "value", "num_examples", "baseline", "latest_blessed"})
+_NOT_METRICS = frozenset(
+    {"feature", "value", "range", "num_examples", "baseline", "latest_blessed", "intervals", "too_few_examples"}
+)
 _MAX_TARGETS = 12
 
 
@@ -104,7 +111,8 @@ class _Evaluation:
     num_without_label: int
     metrics: list[MetricRow]
     baseline: str
-    changes: list[tuple[str, float, float]]
+    interval_words: str
+    changes: list[MetricRow]
     change_words: str
     per_class: list[tuple[str, Mapping[str, Any]]]
     confusion: ConfusionMatrix | None
@@ -207,7 +215,7 @@ def not_started(run: RecordedRun) -> list[str]:
     if all(step.state in _DONE for step in run.steps):
         return []
     known = {step.component for step in run.steps}
-    return [name for name in STEPS if name not in known]
+    return [name for name in STEPS if name not in known | _OPTIONAL_STEPS]
 
 
 def split_sizes(contents: RunContents) -> dict[str, int]:
@@ -356,6 +364,7 @@ def _evaluation(name: str, task: Mapping[str, Any]) -> _Evaluation:
         num_without_label=int(task.get("num_examples_without_label", 0)),
         metrics=metric_rows(task),
         baseline=baseline_words(task),
+        interval_words=interval_words(task),
         changes=change_rows(task),
         change_words=change_words(task),
         per_class=sorted(per_class.items(), key=lambda item: (-item[1]["support"], item[0])),

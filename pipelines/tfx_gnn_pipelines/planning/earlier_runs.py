@@ -17,11 +17,13 @@ from tfx_gnn.io.user_code import fingerprint_function
 from tfx_gnn.reports.run_record import RecordedRun, RecordedStep
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
 from tfx_gnn_pipelines.planning.measurements import (
+    RESOLVER,
     STEPS,
     Measurements,
     StepMeasurement,
     TrainingMeasurement,
     examples_of_step,
+    planned_steps,
     with_upstream,
 )
 from tfx_gnn_pipelines.planning.sample_run import describe_training, folder_bytes, mean_record_bytes
@@ -29,6 +31,7 @@ from tfx_gnn_pipelines.recorded_run import METADATA_FILE, parsed_value, read_run
 
 _OPTIONS = {
     "SubgraphExampleGen": "subgraph_example_gen",
+    RESOLVER: "latest_blessed_model_resolver",
     "GraphSchemaGen": "graph_schema_gen",
     "GraphExampleValidator": "graph_example_validator",
     "GraphTransform": "graph_transform",
@@ -140,9 +143,12 @@ def _measured_run(
     if overlap or not counts or ("GraphTuner" in steps) != (config.graph_tuner is not None):
         return None
     # Optional steps that no plan has are no measurements.
-    same = {name for name, step in steps.items() if name in expected and _is_same(step, expected[name])}
+    names = planned_steps(config)
+    same = {name for name, step in steps.items() if name in names and _is_same(step, expected[name])}
     planned = [step for step in ran if step.component in expected and _can_be_used(step)]
-    usable = [step for step in planned if _decisive(step.component, steps) <= same]
+    # An evaluation costs more with a latest blessed model than without one.
+    absent = {RESOLVER} - steps.keys() - set(names)
+    usable = [step for step in planned if _decisive(step.component, steps) - absent <= same]
     training, record_bytes = None, 0.0
     if any(step.component == "GraphTrainer" for step in usable):
         training = _training(steps["GraphTrainer"], num_trained=counts[config.graph_trainer.train_split])

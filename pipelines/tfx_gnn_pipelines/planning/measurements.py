@@ -12,27 +12,38 @@ READING = "reading tables"
 SAMPLE = "a sample"
 """What measured, if it was no run."""
 
+RESOLVER = "LatestBlessedModelResolver"
+
 UPSTREAM: Mapping[str, tuple[str, ...]] = {
     "SubgraphExampleGen": (),
+    RESOLVER: (),
     "GraphSchemaGen": ("SubgraphExampleGen",),
-    "GraphExampleValidator": ("GraphSchemaGen",),
+    "GraphExampleValidator": ("GraphSchemaGen", RESOLVER),
     "GraphTransform": ("GraphSchemaGen",),
     "SizeConstraintLearner": ("GraphTransform",),
     "GraphTuner": ("SizeConstraintLearner",),
     "GraphTrainer": ("SizeConstraintLearner",),
-    "GraphEvaluator": ("GraphTrainer",),
+    "GraphEvaluator": ("GraphTrainer", RESOLVER),
     "GraphSkewValidator": ("GraphTrainer",),
     "GraphPusher": ("GraphTrainer",),
 }
-"""All components in the order in which they run, and whose outputs decide what they work on."""
+"""All components in the order in which they run, and whose outputs decide what they work on.
+
+Not every pipeline has `RESOLVER` and GraphTuner.
+"""
 STEPS = tuple(UPSTREAM)
 """Their ids; TFX, which knows them too, takes long to import."""
+
+
+def planned_steps(config: PipelineConfig) -> tuple[str, ...]:
+    """Lists the steps of a pipeline whose costs are planned."""
+    optional = {RESOLVER: config.latest_blessed_model_resolver, "GraphTuner": config.graph_tuner}
+    return tuple(step for step in STEPS if step not in optional or optional[step] is not None)
 
 
 def steps_without_plan(config: PipelineConfig) -> tuple[str, ...]:
     """Lists the ids of the optional components of a pipeline whose costs are not planned."""
     options = {
-        "LatestBlessedModelResolver": config.latest_blessed_model_resolver,
         INFERENCE_EXAMPLE_GEN: config.inference_example_gen,
         "GraphBulkInferrer": config.graph_bulk_inferrer,
     }
@@ -40,7 +51,7 @@ def steps_without_plan(config: PipelineConfig) -> tuple[str, ...]:
 
 
 def examples_of_step(step: str, config: PipelineConfig, num_examples: Mapping[str, int]) -> int:
-    """Counts the examples that a step works on; 0 for GraphPusher.
+    """Counts the examples that a step works on; 0 for a step that works on models only.
 
     Args:
         step: its component's id.
@@ -48,7 +59,7 @@ def examples_of_step(step: str, config: PipelineConfig, num_examples: Mapping[st
         num_examples: examples of the pipeline, by split.
     """
     trainer, evaluator, skew = config.graph_trainer, config.graph_evaluator, config.graph_skew_validator
-    if step == "GraphPusher":
+    if step in (RESOLVER, "GraphPusher"):
         return 0
     if step in ("GraphTuner", "GraphTrainer"):
         return num_examples.get(trainer.train_split, 0) + num_examples.get(trainer.eval_split, 0)

@@ -23,12 +23,12 @@ from tfx_gnn_pipelines.planning.machines import Prices, StepMachines, machines_o
 from tfx_gnn_pipelines.planning.measurements import (
     READING,
     SAMPLE,
-    STEPS,
     Measurements,
     SampleMeasurements,
     StepMeasurement,
     TrainingMeasurement,
     examples_of_step,
+    planned_steps,
     steps_without_plan,
 )
 from tfx_gnn_pipelines.planning.pipeline_plan import START, PipelinePlan, StepPlan, TrainingPlan
@@ -80,7 +80,7 @@ def plan_pipeline(
     if prices is not None and resources is None:
         raise ValueError("`--prices` must be given with --resources, which says what machines there are; got it alone.")
     started, (load, *_) = time.monotonic(), os.getloadavg()
-    names = [step for step in STEPS if step != "GraphTuner" or config.graph_tuner is not None]
+    names = planned_steps(config)
     machines = dict.fromkeys([START, *names], this_machine())
     if resources is not None:
         check_components(resources, [*names, *steps_without_plan(config)])

@@ -20,6 +20,7 @@ from tfx_gnn.io import options_json
 from tfx_gnn_pipelines.config import PipelineConfig
 from tfx_gnn_pipelines.planning.measurements import (
     READING,
+    RESOLVER,
     SAMPLE,
     STEPS,
     Measurements,
@@ -182,13 +183,15 @@ class _Trial:
 
     def __init__(self, config: PipelineConfig, source: ExampleSource, schema: GraphSchema, meter: _Meter) -> None:
         self._config, self._source, self._schema, self._meter = config, source, schema, meter
-        self._model_dir = self._model_run_dir = ""
+        self._model_dir = self._model_run_dir = self._blessed_model_dir = ""
         self.training: TrainingMeasurement | None = None
         self.record_bytes = 0.0
 
     def run_once(self, folder: str, splits: Mapping[str, int], names: Collection[str]) -> None:
         """Runs steps once."""
         self._model_dir, self._model_run_dir = os.path.join(folder, "model"), os.path.join(folder, "model_run")
+        if self._config.latest_blessed_model_resolver is not None:
+            self._blessed_model_dir = os.path.join(folder, "blessed_model")
         for name, run in self._steps(folder, splits).items():
             if name in names:
                 run()
@@ -214,6 +217,7 @@ class _Trial:
         from tfx_gnn.components.graph_example_validator.stage import validate_graph_examples
         from tfx_gnn.components.graph_schema_gen.stage import generate_graph_schema
         from tfx_gnn.components.graph_transform.stage import transform_graphs
+        from tfx_gnn.components.latest_blessed_model_resolver.stage import resolve_latest_blessed_model
         from tfx_gnn.components.size_constraint_learner.stage import learn_size_constraints
 
         config, place, meter = self._config, _Places(folder), self._meter
@@ -221,10 +225,23 @@ class _Trial:
         # A sample loses other shares of its slices than the whole.
         sizes = dataclasses.replace(config.size_constraint_learner, max_slice_loss=1.0)
         transform = config.graph_transform
+        compares_data = config.graph_example_validator.compares_with_latest_blessed
 
         def make_examples() -> None:
             with meter.step("SubgraphExampleGen", total, place.examples):
                 self._write_examples(place.examples, splits)
+
+        resolver = config.latest_blessed_model_resolver
+
+        def resolve() -> None:
+            assert resolver is not None
+            with meter.step(RESOLVER, 0, self._blessed_model_dir):
+                resolve_latest_blessed_model(
+                    push_destination=config.push_destination,
+                    blessed_model_dir=self._blessed_model_dir,
+                    # A plan needs no version yet.
+                    options=dataclasses.replace(resolver, must_exist=False),
+                )
 
         def make_schema() -> None:
             outputs = {"graph_schema_dir": place.graph_schema, "schema_dir": place.of("schema")}
@@ -237,6 +254,7 @@ class _Trial:
                 validate_graph_examples(
                     examples_dir=place.examples,
                     graph_schema_dir=place.graph_schema,
+                    blessed_model_dir=self._blessed_model_dir if compares_data else "",
                     options=config.graph_example_validator,
                     **outputs,
                 )
@@ -268,6 +286,7 @@ class _Trial:
 
         return {
             "SubgraphExampleGen": make_examples,
+            **({RESOLVER: resolve} if resolver is not None else {}),
             "GraphSchemaGen": make_schema,
             "GraphExampleValidator": validate,
             "GraphTransform": transform_examples,
@@ -335,7 +354,11 @@ class _Trial:
             num_examples = examples_of_step("GraphEvaluator", config, splits)
             with self._meter.step("GraphEvaluator", num_examples, *outputs.values()):
                 evaluate_graph_model(
-                    examples_dir=place.examples, model_dir=self._model_dir, options=evaluator, **outputs
+                    examples_dir=place.examples,
+                    model_dir=self._model_dir,
+                    blessed_model_dir=self._blessed_model_dir,
+                    options=evaluator,
+                    **outputs,
                 )
 
         def compare() -> None:

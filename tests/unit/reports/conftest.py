@@ -69,7 +69,35 @@ def _evaluation(accuracy: float = 0.75) -> dict[str, object]:
             "bins": [{"low": 0.8, "high": 0.9, "num_examples": 4, "mean_confidence": 0.875, "accuracy": 0.75}],
         },
         "confident_mistakes": [{"id": HOSTILE, "true": "b", "predicted": HOSTILE, "score": 0.875}],
-        "slices": [{"feature": "context/year", "value": HOSTILE, "num_examples": 4, "accuracy": 0.75, "baseline": {}}],
+        "change": {
+            "metric": "accuracy",
+            "gain": 0.0625,
+            "lower": None,
+            "upper": None,
+            "confidence": 0.95,
+            "num_examples": 4,
+            "latest_blessed": {"accuracy": 0.6875},
+        },
+        "intervals": {
+            "confidence": 0.95,
+            "num_resampled": 4,
+            "metrics": {"accuracy": {"lower": 0.25, "upper": 0.96875}},
+            "changes": {"accuracy": {"lower": 0.03125, "upper": 0.125}},
+        },
+        "slices": [
+            {
+                "feature": "context/year",
+                "value": HOSTILE,
+                "range": "(2, 4]",
+                "num_examples": 4,
+                "accuracy": 0.75,
+                "baseline": {},
+                "intervals": {"metrics": {"accuracy": {"lower": 0.375, "upper": 0.9375}}},
+                "too_few_examples": {"metrics": ["accuracy"], "changes": []},
+            },
+            # As earlier versions wrote it.
+            {"feature": "context/year", "value": "2001", "num_examples": 0, "accuracy": 0.75, "baseline": {}},
+        ],
     }
 
 

@@ -58,6 +58,11 @@ def test_figures_of_all_artifacts_are_on_the_page(page):
         "8 graphs in 1 min 1 s",
         "66.7%",
         "paper to paper",
+        "0.2500 to 0.9688",
+        "95% intervals are from a bootstrap of 4 examples.",
+        "0.6875 +0.0625 0.0312 to 0.1250",
+        "(2, 4]",
+        "0.3750 to 0.9375 too few examples",
     ):
         assert figure in text
 

@@ -11,9 +11,9 @@ from typing import Any
 import tensorflow as tf
 
 from tfx_gnn.components.graph_evaluator.classification import ClassCounts
+from tfx_gnn.components.graph_evaluator.intervals import Intervals
 from tfx_gnn.components.graph_evaluator.measures import Measure, Quality
 from tfx_gnn.components.graph_evaluator.metric_names import ERRORS
-from tfx_gnn.components.graph_evaluator.paired_bootstrap import ReplicaSums, interval_of
 from tfx_gnn.io.json_shapes import read_shaped_json
 from tfx_gnn.records.blessing import LATEST_BLESSED_MODEL_FILE
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, read_served_task
@@ -49,10 +49,10 @@ class ChangeReport:
         slices: its metrics by slice: feature and value.
         metric: the main metric.
         gain: how much better the model is in it; below 0 if it is worse.
-        lower: lower end of the interval of `gain`; None if there is none, as for areas under curves.
+        lower: lower end of the interval of `gain`; None if there is none.
         upper: its upper end.
         confidence: how often such intervals contain the true difference; 0 without an interval.
-        num_examples: examples that were compared.
+        num_examples: labelled examples.
     """
 
     quality: Quality
@@ -104,7 +104,7 @@ def compare_with_blessed(
     quality: Quality,
     blessed: Quality,
     slices: Mapping[tuple[str, str], Quality],
-    replicas: ReplicaSums | None,
+    intervals: Intervals | None,
     *,
     num_examples: int,
     confidence: float,
@@ -116,7 +116,7 @@ def compare_with_blessed(
         quality: metrics of the model.
         blessed: metrics of the latest blessed model on the same examples.
         slices: its metrics by slice.
-        replicas: sums of both models over replicas of the examples; None without a comparison of replicas.
+        intervals: those of all examples; None without.
         num_examples: labelled examples.
         confidence: of the interval, in (0, 1); 0 for none.
     """
@@ -124,12 +124,10 @@ def compare_with_blessed(
     gain = None
     if metric in quality.metrics and metric in blessed.metrics:
         gain = improvement(metric, quality.metrics[metric], blessed.metrics[metric])
-    interval = None
-    # Replicas are of the first main metric only.
-    if gain is not None and confidence and replicas is not None and metric == measure.main_metrics[0]:
-        interval = interval_of(replicas.gains(is_error=metric in ERRORS), replicas.num_examples, confidence)
-        num_examples = replicas.num_examples
-    lower, upper = interval or (None, None)
+    ends = intervals.changes.get(metric) if intervals is not None else None
+    lower = upper = None
+    if ends is not None:
+        lower, upper = sorted(improvement(metric, end, 0.0) for end in ends)
     return ChangeReport(
         quality=blessed,
         slices=slices,
@@ -137,7 +135,7 @@ def compare_with_blessed(
         gain=gain,
         lower=lower,
         upper=upper,
-        confidence=confidence if interval else 0.0,
+        confidence=confidence if ends else 0.0,
         num_examples=num_examples,
     )
 

@@ -14,7 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tfx_gnn.components.graph_evaluator.confidence import ConfidenceCounts
+from tfx_gnn.components.graph_evaluator.bootstrap_sample import Answers
+from tfx_gnn.components.graph_evaluator.confidence import NUM_BINS, ConfidenceCounts, as_probabilities, confidence_bins
+from tfx_gnn.components.graph_evaluator.intervals import GroupSums, WeightedMetrics
 from tfx_gnn.components.graph_evaluator.measures import (
     Array,
     ExampleSums,
@@ -24,8 +26,11 @@ from tfx_gnn.components.graph_evaluator.measures import (
     feature_values,
     model_output,
 )
+from tfx_gnn.components.graph_evaluator.metric_names import CALIBRATION_ERROR
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import PairedTerms
 from tfx_gnn.serving import model_interface
+
+_METRICS = ("accuracy", "macro_f1", "balanced_accuracy")
 
 UNLABELLED = ""
 """Marks an example without a class."""
@@ -189,7 +194,7 @@ class ClassificationMeasure(Measure):
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics."""
-        return ("accuracy", "macro_f1", "balanced_accuracy")
+        return (*_METRICS, CALIBRATION_ERROR)
 
     def truth(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> Array:
         """Reads the classes as text in the form of the served label; an object array, shape [n]."""
@@ -231,6 +236,44 @@ class ClassificationMeasure(Measure):
         terms = np.stack([truth != UNLABELLED, predicted == truth, truth == majority], axis=1)
         return PairedTerms(hashes=hashes, terms=terms.astype(np.float64)[:, :, np.newaxis])
 
+    def answers(self, truth: Array, outputs: Mapping[str, Array]) -> Answers:
+        """Takes the labelled examples' classes and probabilities."""
+        is_labelled = truth != UNLABELLED
+        labels = model_output(outputs, self.output_prefix + model_interface.LABEL_OUTPUT).tolist()
+        predicted = np.array([as_text(label) for label in labels], object)
+        values = {"truth": truth[is_labelled], "predicted": predicted[is_labelled]}
+        scores = outputs.get(self.output_prefix + model_interface.SCORE_OUTPUT)
+        if scores is not None and model_interface.ID_OUTPUT in outputs:
+            values["probability"] = as_probabilities(scores)[is_labelled]
+        return Answers(examples=np.arange(len(truth)), lengths=is_labelled.astype(np.int64), values=values)
+
+    def weighted_metrics(self, values: Mapping[str, Array], lengths: Array) -> WeightedMetrics:
+        """Computes metrics from weighted confusion counts."""
+        truth, predicted = values["truth"], values["predicted"]
+        names, codes = np.unique(np.concatenate([truth, predicted]), return_inverse=True)
+        is_right = (truth == predicted).astype(np.float64)
+        of_true, of_predicted = (GroupSums(part, len(names)) for part in np.split(codes.reshape(-1), 2))
+        probability = values.get("probability")
+        of_bin = GroupSums(confidence_bins(probability), NUM_BINS) if probability is not None else None
+
+        def metrics(weights: Array) -> dict[str, Array]:
+            total = _or_nan(weights.sum(axis=0))
+            support, guesses, right = of_true(weights), of_predicted(weights), of_true(weights, is_right)
+            occurs, is_true = support + guesses > 0.0, support > 0.0
+            f1 = np.where(occurs, 2.0 * right / np.where(occurs, support + guesses, 1.0), 0.0)
+            recall = np.where(is_true, right / np.where(is_true, support, 1.0), 0.0)
+            found = {
+                "accuracy": right.sum(axis=0) / total,
+                "macro_f1": f1.sum(axis=0) / _or_nan(occurs.sum(axis=0)),
+                "balanced_accuracy": recall.sum(axis=0) / _or_nan(is_true.sum(axis=0)),
+            }
+            if of_bin is not None:
+                gaps = of_bin(weights, is_right - probability)
+                found[CALIBRATION_ERROR] = np.abs(gaps).sum(axis=0) / total
+            return found
+
+        return metrics
+
     def label_sums(self, truth: Array) -> ClassCounts:
         """Counts classes."""
         return ClassCounts.of(truth.tolist(), [UNLABELLED] * len(truth))
@@ -244,8 +287,12 @@ class ClassificationMeasure(Measure):
         majority_class = most_frequent_class(baseline.support)
         found = classification_metrics(sums.confusion)
         majority = classification_metrics(always_predicting(majority_class, sums.support))
-        values, of_majority = ({name: getattr(m, name) for name in self.metrics} for m in (found, majority))
-        report = {
+        values, of_majority = ({name: getattr(m, name) for name in _METRICS} for m in (found, majority))
+        # The baseline has no confidence.
+        calibration_error = sums.confidence.calibration_error()
+        if calibration_error is not None:
+            values[CALIBRATION_ERROR] = calibration_error
+        report: dict[str, Any] = {
             **values,
             "majority_baseline": {"class": majority_class, "class_from_split": split, **of_majority},
             "per_class": {name: dataclasses.asdict(item) for name, item in found.per_class.items()},
@@ -256,3 +303,8 @@ class ClassificationMeasure(Measure):
             **sums.confidence.report(),
         }
         return Quality(metrics=values, baseline=of_majority, report=report)
+
+
+def _or_nan(counts: Array) -> Array:
+    """Replaces 0 by NaN, so that what is divided by it is undefined."""
+    return np.where(counts > 0, counts, np.nan)

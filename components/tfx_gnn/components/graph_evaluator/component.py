@@ -55,10 +55,12 @@ class GraphEvaluator(base_beam_component.BaseBeamComponent):
     | parameter | change_thresholds | JSON | least improvements over the latest blessed model |
     | parameter | slices | JSON | features by which metrics are also broken down |
     | parameter | slice_edges | JSON | numbers between slices of numeric features |
+    | parameter | slice_quantiles | JSON | numbers of slices of equal size, by numeric feature |
     | parameter | num_slices | int | how many of the largest and of the smallest slices of each feature are reported |
     | parameter | slice_thresholds | JSON | bounds that every slice must meet |
     | parameter | slice_change_thresholds | JSON | least improvements of every slice |
     | parameter | min_slice_examples | int | labelled examples that a slice must have for thresholds to apply |
+    | parameter | max_slice_intervals | JSON | widest intervals on which bounds on slices decide |
     | parameter | known_links | str | table of true links; negatives found in it are excluded from rankings |
     | parameter | known_link_features | JSON | columns of that table that distinguish links between the same nodes |
     | parameter | library_version | str | version of this library |

@@ -69,8 +69,8 @@ class ConfidenceCounts:
         """
         is_labelled = np.array([true != unlabelled for true in truth], bool)
         is_correct = np.array([true == guess for true, guess in zip(truth, predicted, strict=True)], bool)
-        scores = np.clip(np.nan_to_num(np.asarray(scores, np.float64), nan=0.0), 0.0, 1.0)
-        bins = np.minimum((scores * NUM_BINS).astype(np.int64), NUM_BINS - 1)
+        scores = as_probabilities(scores)
+        bins = confidence_bins(scores)
         units = np.rint(scores * _UNITS).astype(np.int64)
 
         def total(values: Array) -> tuple[int, ...]:
@@ -118,23 +118,27 @@ class ConfidenceCounts:
             mistakes=keep_worst([*self.mistakes, *other.mistakes]),
         )
 
-    def report(self) -> dict[str, Any]:
-        """Assembles the part of `metrics.json` about confidence; empty if nothing was counted.
+    def calibration_error(self) -> float | None:
+        """Computes the expected calibration error; None if nothing was counted.
 
-        The expected calibration error is the mean difference between a bin's accuracy and its mean confidence, weighted
-        by its examples (arXiv:1706.04599, section 2).
+        It is the mean difference between a bin's accuracy and its mean confidence, weighted by its examples
+        (arXiv:1706.04599, section 2).
         """
         total = sum(self.num_examples)
-        if not total:
+        gaps = (abs(correct - units / _UNITS) for correct, units in zip(self.num_correct, self.confidence, strict=True))
+        return sum(gaps) / total if total else None
+
+    def report(self) -> dict[str, Any]:
+        """Assembles the part of `metrics.json` about confidence; empty if nothing was counted."""
+        error = self.calibration_error()
+        if error is None:
             return {}
         bins = []
-        error = 0.0
         for i, (count, correct, units) in enumerate(
             zip(self.num_examples, self.num_correct, self.confidence, strict=True)
         ):
             if count:
                 mean, accuracy = units / _UNITS / count, correct / count
-                error += abs(accuracy - mean) * count / total
                 bins.append(
                     {
                         "low": i / NUM_BINS,
@@ -148,6 +152,16 @@ class ConfidenceCounts:
             "calibration": {"expected_calibration_error": error, "bins": bins},
             "confident_mistakes": [dataclasses.asdict(mistake) for mistake in self.mistakes],
         }
+
+
+def as_probabilities(scores: Array) -> Array:
+    """Clips scores to [0, 1]; NaN counts as 0."""
+    return np.clip(np.nan_to_num(np.asarray(scores, np.float64), nan=0.0), 0.0, 1.0)
+
+
+def confidence_bins(probabilities: Array) -> Array:
+    """Returns the bin of each probability, in [0, NUM_BINS)."""
+    return np.minimum((probabilities * NUM_BINS).astype(np.int64), NUM_BINS - 1)
 
 
 def _added(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:

@@ -15,20 +15,38 @@ import tensorflow as tf
 from apache_beam import pvalue
 from google.protobuf.message import DecodeError
 
+from tfx_gnn.components.graph_evaluator.bootstrap_sample import BootstrapSample
 from tfx_gnn.components.graph_evaluator.change_report import refuse_other_model
-from tfx_gnn.components.graph_evaluator.measures import Array, EvaluationSums, ExampleSums, Measure, SliceKey
+from tfx_gnn.components.graph_evaluator.measures import (
+    Array,
+    EvaluationSums,
+    ExampleSums,
+    Measure,
+    SliceKey,
+    feature_values,
+)
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import ReplicaSums, hash_examples
 from tfx_gnn.components.graph_evaluator.ranking import KnownLinks, RankingMeasure
-from tfx_gnn.components.graph_evaluator.slices import Slicing, slice_value
+from tfx_gnn.components.graph_evaluator.slice_knowledge import (
+    Hashes,
+    NumberSample,
+    SliceKnowledge,
+    hash_node_ids,
+    union_of_hashes,
+)
+from tfx_gnn.components.graph_evaluator.slices import Slicing, hash_roots, slice_numbers, slice_values
+from tfx_gnn.graph.reserved_names import ID_NAME
 from tfx_gnn.records.examples_folder import RecordFile, place_of, read_records, reading_progress, record_files
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.serving.prediction import ServingModel
 
 _MAX_BATCH = 128
-_LABELS_AT_ONCE = 1024
+_READ_AT_ONCE = 1024
+_PENDING_SAMPLES = 256
 _Result = TypeVar("_Result")
 _BASELINE, _EVALUATED, _REPLICAS = "baseline", "evaluated", "replicas"
-_BLESSED, _BLESSED_REPLICAS = "blessed", "blessed_replicas"
+_BLESSED, _SAMPLE = "blessed", "sample"
+_QUANTILES = "quantiles"
 
 
 def gather_sums(
@@ -48,14 +66,25 @@ def gather_sums(
     """Runs the model on `split`, and sums up the labels of `baseline_split` for learned baselines.
 
     The SavedModel in `blessed_model_dir`, if any, answers the same requests.
-    `num_replicas` is the number of replicas in which the model is compared with the baseline; 0 for no comparison.
+    `num_replicas` is the number of replicas in which the model is compared with the baseline; 0 for no comparison, and
+    no sample for intervals.
     The sums pass through `scratch_file`, whose folder must exist and be accessible to all workers and the caller.
     """
     measures = dict(measures)
     learned = {name: measure for name, measure in measures.items() if measure.needs_baseline_split}
     evaluated_files = record_files(examples_dir, (split,))
-    baseline_files = record_files(examples_dir, (baseline_split,), argument="baseline_split") if learned else []
-    with reading_progress("evaluation", [*baseline_files, *evaluated_files]), make_pipeline(beam_args) as pipeline:
+    training_files = (
+        record_files(examples_dir, (baseline_split,), argument="baseline_split")
+        if learned or any(slicing.roots for slicing in slices)
+        else []
+    )
+    baseline_files = training_files if learned else []
+    read_files = [*baseline_files, *evaluated_files]
+    if any(slicing.num_quantiles for slicing in slices):
+        read_files += evaluated_files
+    if any(slicing.roots for slicing in slices):
+        read_files += [*evaluated_files, *training_files]
+    with reading_progress("evaluation", read_files), make_pipeline(beam_args) as pipeline:
         baselines = (
             pipeline
             | "BaselineFiles" >> beam.Create(baseline_files)
@@ -71,24 +100,32 @@ def gather_sums(
             blessed_model_dir=blessed_model_dir,
             num_replicas=num_replicas,
         )
+        quantiles, seen = _gather_slice_knowledge(pipeline, evaluated_files, training_files, slices)
         parts = (
             pipeline
             | "EvaluatedFiles" >> beam.Create(evaluated_files)
             | "SpreadEvaluated" >> beam.Reshuffle()
             | "Evaluate"
-            >> beam.ParDo(evaluate, pvalue.AsDict(baselines)).with_outputs(
-                _REPLICAS, _BLESSED, _BLESSED_REPLICAS, main=_EVALUATED
-            )
+            >> beam.ParDo(
+                evaluate,
+                pvalue.AsDict(baselines),
+                pvalue.AsDict(quantiles),
+                pvalue.AsSingleton(seen),
+            ).with_outputs(_REPLICAS, _BLESSED, _SAMPLE, main=_EVALUATED)
         )
         merged = [
             parts[purpose]
-            | f"Merge {purpose}" >> beam.CombinePerKey(_merged)
+            | f"Merge {purpose}" >> beam.CombinePerKey(BootstrapSample.merged if purpose == _SAMPLE else _merged)
             | f"Lines of {purpose}" >> beam.MapTuple(functools.partial(_line, purpose))
-            for purpose in (_EVALUATED, _BLESSED, _REPLICAS, _BLESSED_REPLICAS)
+            for purpose in (_EVALUATED, _BLESSED, _REPLICAS, _SAMPLE)
         ]
         # Not every runner can return a value to its launcher, but each can write a file.
         _ = (
-            (baselines | "LabelLines" >> beam.MapTuple(functools.partial(_line, _BASELINE)), *merged)
+            (
+                baselines | "LabelLines" >> beam.MapTuple(functools.partial(_line, _BASELINE)),
+                quantiles | "QuantileLines" >> beam.MapTuple(_quantile_line),
+                *merged,
+            )
             | beam.Flatten()
             | beam.combiners.ToList()
             | "Write" >> beam.Map(_write, scratch_file)
@@ -98,9 +135,12 @@ def gather_sums(
     tf.io.gfile.remove(scratch_file)
     found = EvaluationSums(baselines={}, evaluated={}, replicas={})
     for purpose, task, slicing, value, plain in lines:
-        if purpose in (_REPLICAS, _BLESSED_REPLICAS):
-            of_task = found.replicas if purpose == _REPLICAS else found.blessed_replicas
-            of_task[task] = ReplicaSums.from_json(plain)
+        if purpose == _REPLICAS:
+            found.replicas[task] = ReplicaSums.from_json(plain)
+        elif purpose == _SAMPLE:
+            found.samples[task] = BootstrapSample.from_json(plain)
+        elif purpose == _QUANTILES:
+            found.quantiles[slicing] = tuple(plain)
         elif purpose == _BASELINE:
             found.baselines[task] = measures[task].sums_from_json(plain)
         else:
@@ -109,29 +149,123 @@ def gather_sums(
     return found
 
 
+def _gather_slice_knowledge(
+    pipeline: beam.Pipeline,
+    evaluated_files: Sequence[RecordFile],
+    training_files: Sequence[RecordFile],
+    slices: Sequence[Slicing],
+) -> tuple[Any, Any]:
+    """Reads the examples once before they are evaluated, if slices need that.
+
+    Returns:
+        A PCollection of keys of features with the numbers between their slices, and one with the hashes of nodes that
+        training saw, of those that examples are about, in one array. Both are empty if no slices need them.
+    """
+    by_number = {slicing.key: slicing for slicing in slices if slicing.num_quantiles}
+    by_root = [slicing for slicing in slices if slicing.roots]
+    files = pipeline | "SlicedFiles" >> beam.Create(evaluated_files) | "SpreadSliced" >> beam.Reshuffle()
+    quantiles = pipeline | "NoQuantiles" >> beam.Create([])
+    seen = pipeline | "NothingSeen" >> beam.Create([union_of_hashes([])])
+    if by_number:
+        quantiles = (
+            files
+            | "SampleNumbers" >> beam.FlatMap(_number_samples, by_number)
+            | "MergeNumbers" >> beam.CombinePerKey(NumberSample.merged)
+            | "Quantiles" >> beam.MapTuple(functools.partial(_quantiles, by_number))
+        )
+    for slicing in by_root:
+        asked = (
+            files
+            | "HashRoots" >> beam.FlatMap(_root_hashes, slicing)
+            | "JoinRoots" >> beam.CombineGlobally(union_of_hashes)
+        )
+        seen = (
+            pipeline
+            | "TrainingFiles" >> beam.Create(training_files)
+            | "SpreadTraining" >> beam.Reshuffle()
+            | "FindSeen" >> beam.FlatMap(_seen_hashes, slicing, pvalue.AsSingleton(asked))
+            | "JoinSeen" >> beam.CombineGlobally(union_of_hashes)
+        )
+    return quantiles, seen
+
+
+def _number_samples(file: RecordFile, slicings: Mapping[str, Slicing]) -> Iterator[tuple[str, NumberSample]]:
+    for records, examples, places in _batches(file, _READ_AT_ONCE):
+        hashes = hash_examples(records)
+        for key, slicing in slicings.items():
+            sample = NumberSample.of(hashes, slice_numbers(examples, slicing, places))
+            if len(sample.numbers):
+                yield key, sample
+
+
+def _quantiles(slicings: Mapping[str, Slicing], key: str, sample: NumberSample) -> tuple[str, tuple[float, ...]]:
+    return key, sample.quantiles(slicings[key].num_quantiles)
+
+
+def _quantile_line(key: str, edges: tuple[float, ...]) -> list[Any]:
+    return [_QUANTILES, "", key, "", list(edges)]
+
+
+def _root_hashes(file: RecordFile, slicing: Slicing) -> Iterator[Hashes]:
+    for _, examples, places in _batches(file, _READ_AT_ONCE):
+        yield union_of_hashes(hash_roots(examples, slicing, places))
+
+
+def _seen_hashes(file: RecordFile, slicing: Slicing, asked: Hashes) -> Iterator[Hashes]:
+    """Hashes the nodes of a file's subgraphs that were asked for, so that others take no memory."""
+    for _, examples, _ in _batches(file, _READ_AT_ONCE):
+        for node_set in {node_set for _, node_set in slicing.roots}:
+            ids = [one for features in examples for one in feature_values(features, f"nodes/{node_set}.{ID_NAME}")[1]]
+            yield np.intersect1d(hash_node_ids(node_set, ids), asked)
+
+
 @dataclasses.dataclass(frozen=True)
 class _Compared:
-    """Labels, outputs of the model and of the latest blessed one, and hashes of some examples, one row each."""
+    """Some examples, one row each: labels, outputs of the model and of the latest blessed one, hashes and slices."""
 
     truth: Array
     outputs: dict[str, Array]
     blessed: dict[str, Array]
     hashes: Array
+    slices: dict[str, Array]
 
     def rows(self, rows: Array) -> _Compared:
-        of_model, of_blessed = (
-            {name: output[rows] for name, output in outputs.items()} for outputs in (self.outputs, self.blessed)
+        outputs, blessed, slices = (
+            {name: array[rows] for name, array in arrays.items()}
+            for arrays in (self.outputs, self.blessed, self.slices)
         )
-        return _Compared(self.truth[rows], of_model, of_blessed, self.hashes[rows])
+        return _Compared(self.truth[rows], outputs, blessed, self.hashes[rows], slices)
 
     @classmethod
     def concatenated(cls, parts: Sequence[_Compared]) -> _Compared:
-        return cls(
-            np.concatenate([part.truth for part in parts]),
-            {name: np.concatenate([part.outputs[name] for part in parts]) for name in parts[0].outputs},
-            {name: np.concatenate([part.blessed[name] for part in parts]) for name in parts[0].blessed},
-            np.concatenate([part.hashes for part in parts]),
+        outputs, blessed, slices = (
+            {name: np.concatenate([arrays[name] for arrays in of_parts]) for name in of_parts[0]}
+            for of_parts in zip(*((part.outputs, part.blessed, part.slices) for part in parts), strict=True)
         )
+        truth, hashes = (
+            np.concatenate(arrays) for arrays in zip(*((one.truth, one.hashes) for one in parts), strict=True)
+        )
+        return cls(truth, outputs, blessed, hashes, slices)
+
+
+class _OfFile:
+    """What a file adds to the bootstraps, by task, in bounded memory."""
+
+    def __init__(self) -> None:
+        self.replicas: dict[str, ReplicaSums] = {}
+        self._samples: dict[str, list[BootstrapSample]] = {}
+
+    def add(self, task: str, replicas: ReplicaSums, sample: BootstrapSample) -> None:
+        before = self.replicas.get(task)
+        self.replicas[task] = before.merged_with(replicas) if before is not None else replicas
+        pending = self._samples.setdefault(task, [])
+        pending.append(sample)
+        if len(pending) > _PENDING_SAMPLES:
+            pending[:] = [BootstrapSample.merged(pending)]
+
+    def samples(self) -> Iterator[tuple[str, BootstrapSample]]:
+        for task, pending in self._samples.items():
+            yield task, BootstrapSample.merged(pending)
 
 
 class _Evaluate(beam.DoFn):
@@ -161,41 +295,54 @@ class _Evaluate(beam.DoFn):
         if self._blessed_model_dir:
             self._blessed_model = ServingModel(self._blessed_model_dir)
 
-    def process(self, element: RecordFile, baselines: Mapping[str, ExampleSums]) -> Iterator[Any]:
+    def process(
+        self,
+        element: RecordFile,
+        baselines: Mapping[str, ExampleSums],
+        quantiles: Mapping[str, tuple[float, ...]],
+        seen: Hashes,
+    ) -> Iterator[Any]:
         assert self._model is not None
+        knowledge = SliceKnowledge(quantiles=quantiles, seen=seen)
         held: dict[SliceKey, list[_Compared]] = {}
-        replicas: dict[tuple[str, str], ReplicaSums] = {}
+        of_file = _OfFile()
         for records, examples, places in _batches(element, _MAX_BATCH):
             outputs = _answers(self._model, records, places)
             blessed: dict[str, Array] = {}
             if self._blessed_model is not None:
                 blessed = self._of_blessed(_answers, self._blessed_model, records, places)
-            groups = self._groups(examples, places)
+            slices = {
+                slicing.key: np.array(slice_values(examples, slicing, places, knowledge), object)
+                for slicing in self._slices
+            }
+            groups = _groups(slices, len(examples))
             hashes = hash_examples(records)
             for task, measure in self._measures.items():
                 truth = measure.truth(examples, places)
                 if self._known_links is not None and isinstance(measure, RankingMeasure):
                     truth = self._known_links.without_false_negatives(truth, examples, outputs)
                 for (slicing, value), rows in groups.items():
-                    part = _Compared(truth, outputs, blessed, hashes).rows(rows)
+                    part = _Compared(truth, outputs, blessed, hashes, slices).rows(rows)
                     if measure.compares_examples and truth.shape[1] == 1:
                         held.setdefault((task, slicing, value), []).append(part)
                     else:
-                        yield from self._sums((task, slicing, value), part, baselines, replicas)
+                        yield from self._sums((task, slicing, value), part, baselines, of_file)
         for key, parts in held.items():
             # Batches may end between examples that are compared, files may not.
-            yield from self._sums(key, _Compared.concatenated(parts), baselines, replicas)
-        for (purpose, task), sums in replicas.items():
-            yield pvalue.TaggedOutput(purpose, (task, sums))
+            yield from self._sums(key, _Compared.concatenated(parts), baselines, of_file)
+        for task, sums in of_file.replicas.items():
+            yield pvalue.TaggedOutput(_REPLICAS, (task, sums))
+        for task, sample in of_file.samples():
+            yield pvalue.TaggedOutput(_SAMPLE, (task, sample))
 
     def _sums(
         self,
         key: SliceKey,
         part: _Compared,
         baselines: Mapping[str, ExampleSums],
-        replicas: dict[tuple[str, str], ReplicaSums],
+        of_file: _OfFile,
     ) -> Iterator[Any]:
-        """Sums up some examples, also in replicas unless they are a slice."""
+        """Sums up some examples, and adds them to the bootstraps unless they are a slice."""
         task, slicing, _ = key
         measure, baseline = self._measures[task], baselines.get(task)
         # First, because these refuse answers that are not finite.
@@ -205,14 +352,11 @@ class _Evaluate(beam.DoFn):
                 _BLESSED, (key, self._of_blessed(measure.sums, part.truth, part.blessed, baseline))
             )
         if self._num_replicas and not slicing:
-            terms = {_REPLICAS: measure.paired_terms(part.truth, part.outputs, baseline, part.hashes)}
-            if part.blessed:
-                other = measure.paired_terms(part.truth, part.blessed, baseline, part.hashes)
-                terms[_BLESSED_REPLICAS] = self._of_blessed(terms[_REPLICAS].against, other)
-            for purpose, one in terms.items():
-                added = ReplicaSums.of(one, self._num_replicas)
-                before = replicas.get((purpose, task))
-                replicas[purpose, task] = before.merged_with(added) if before is not None else added
+            terms = measure.paired_terms(part.truth, part.outputs, baseline, part.hashes)
+            answers = measure.answers(part.truth, part.outputs)
+            blessed = self._of_blessed(measure.answers, part.truth, part.blessed) if part.blessed else None
+            sample = self._of_blessed(BootstrapSample.of, part.hashes, part.slices, answers, blessed)
+            of_file.add(task, ReplicaSums.of(terms, self._num_replicas), sample)
 
     def _of_blessed(self, function: Callable[..., _Result], *arguments: Any) -> _Result:
         """Calls a function of the latest blessed model's outputs, which may be those of another task."""
@@ -221,14 +365,14 @@ class _Evaluate(beam.DoFn):
         except ValueError as error:
             raise refuse_other_model(error, self._blessed_model_dir) from error
 
-    def _groups(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> dict[tuple[str, str], Any]:
-        """Positions of a batch's examples by feature and value."""
-        groups: dict[tuple[str, str], Any] = {("", ""): np.arange(len(examples))}
-        for slicing in self._slices:
-            values = [slice_value(features, slicing, place) for features, place in zip(examples, places, strict=True)]
-            for value in dict.fromkeys(values):
-                groups[slicing.key, value] = np.flatnonzero(np.array(values, object) == value)
-        return groups
+
+def _groups(slices: Mapping[str, Array], num_examples: int) -> dict[tuple[str, str], Any]:
+    """Positions of a batch's examples by feature and value."""
+    groups: dict[tuple[str, str], Any] = {("", ""): np.arange(num_examples)}
+    for key, values in slices.items():
+        for value in dict.fromkeys(values.tolist()):
+            groups[key, value] = np.flatnonzero(values == value)
+    return groups
 
 
 def _answers(model: ServingModel, records: Sequence[bytes], places: Sequence[str]) -> dict[str, Array]:
@@ -244,7 +388,7 @@ def _line(purpose: str, key: str | SliceKey, sums: Any) -> list[Any]:
 
 
 def _label_sums(file: RecordFile, measures: Mapping[str, Measure]) -> Iterator[tuple[str, ExampleSums]]:
-    for _, examples, places in _batches(file, _LABELS_AT_ONCE):
+    for _, examples, places in _batches(file, _READ_AT_ONCE):
         for task, measure in measures.items():
             yield task, measure.label_sums(measure.truth(examples, places))
 

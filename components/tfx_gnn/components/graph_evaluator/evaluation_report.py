@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tfx_gnn
 from tfx_gnn.components.graph_evaluator.baseline_comparison import BaselineComparison, compare_with_baseline
@@ -14,8 +14,12 @@ from tfx_gnn.components.graph_evaluator.change_report import (
     check_same_classes,
     compare_with_blessed,
 )
+from tfx_gnn.components.graph_evaluator.intervals import Intervals, MeasuredMetrics, bootstrap_intervals
 from tfx_gnn.components.graph_evaluator.measures import SINGLE_TASK, EvaluationSums, ExampleSums, Measure, Quality
-from tfx_gnn.components.graph_evaluator.slices import largest_and_smallest
+from tfx_gnn.components.graph_evaluator.slices import largest_and_smallest, quantile_ranges
+
+if TYPE_CHECKING:
+    from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,12 +31,21 @@ class SliceEvaluation:
         value: the feature's value in this slice.
         num_examples: examples with a label.
         quality: the metrics, and the baseline's.
+        range: range of a slice by quantiles; empty for other slices.
+        intervals: intervals of the metrics and of their changes; None if they were not computed, or of less than two
+            examples.
+        too_wide: metrics whose interval is too wide for bounds on them to decide.
+        too_wide_changes: metrics whose change has an interval that is too wide.
     """
 
     feature: str
     value: str
     num_examples: int
     quality: Quality
+    range: str = ""
+    intervals: Intervals | None = None
+    too_wide: tuple[str, ...] = ()
+    too_wide_changes: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,6 +62,8 @@ class TaskEvaluation:
         num_slices_not_shown: number of further slices, by feature.
         comparison: whether the model is better than the baseline beyond chance; None if that was not asked for.
         change: the difference to the latest blessed model; None without one.
+        intervals: intervals of the metrics and of their changes; None without.
+        confidence: how often such intervals contain the true value.
     """
 
     kind: str
@@ -60,6 +75,8 @@ class TaskEvaluation:
     num_slices_not_shown: dict[str, int]
     comparison: BaselineComparison | None = None
     change: ChangeReport | None = None
+    intervals: Intervals | None = None
+    confidence: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -117,6 +134,8 @@ def _task_report(task: TaskEvaluation) -> dict[str, Any]:
     }
     if task.comparison is not None:
         report["baseline_comparison"] = task.comparison.report()
+    if task.intervals is not None:
+        report["intervals"] = {"confidence": task.confidence, **task.intervals.report()}
     blessed: Mapping[tuple[str, str], Quality] = {}
     if task.change is not None:
         report["change"] = task.change.report()
@@ -126,10 +145,12 @@ def _task_report(task: TaskEvaluation) -> dict[str, Any]:
             {
                 "feature": one_slice.feature,
                 "value": one_slice.value,
+                **({"range": one_slice.range} if one_slice.range else {}),
                 "num_examples": one_slice.num_examples,
                 **one_slice.quality.metrics,
                 "baseline": one_slice.quality.baseline,
                 **_blessed_slice(blessed.get((one_slice.feature, one_slice.value))),
+                **_slice_intervals(one_slice),
             }
             for one_slice in task.slices
         ]
@@ -141,11 +162,83 @@ def _blessed_slice(quality: Quality | None) -> dict[str, Any]:
     return {} if quality is None else {"latest_blessed": quality.metrics}
 
 
+def _slice_intervals(one_slice: SliceEvaluation) -> dict[str, Any]:
+    intervals = one_slice.intervals.report() if one_slice.intervals is not None else {}
+    too_few = {"metrics": list(one_slice.too_wide), "changes": list(one_slice.too_wide_changes)}
+    return {
+        **({"intervals": intervals} if intervals else {}),
+        **({"too_few_examples": too_few} if any(too_few.values()) else {}),
+    }
+
+
+def evaluate_intervals(
+    measure: Measure,
+    sums: EvaluationSums,
+    task: str,
+    slices: Mapping[str, Mapping[str, SliceEvaluation]],
+    options: GraphEvaluatorOptions,
+) -> dict[tuple[str, str], Intervals]:
+    """Computes intervals of all examples, of the slices that are reported, and of those that bounds apply to."""
+    sample = sums.samples.get(task)
+    if sample is None:
+        return {}
+    keys = [("", "")]
+    for feature, by_value in slices.items():
+        shown, _ = largest_and_smallest(_sized(by_value), options.num_slices)
+        if options.max_slice_intervals:
+            shown |= {value: one for value, one in by_value.items() if one.num_examples >= options.min_slice_examples}
+        keys += [(feature, value) for value in shown]
+    baseline = sums.baselines.get(task)
+
+    def metrics(of_slice: ExampleSums | None) -> Mapping[str, float]:
+        counts = of_slice is not None and of_slice.num_examples
+        return measure.quality(of_slice, baseline, options.baseline_split).metrics if counts else {}
+
+    measured = {
+        key: MeasuredMetrics(
+            model=metrics(sums.evaluated.get((task, *key))), blessed=metrics(sums.blessed.get((task, *key)))
+        )
+        for key in keys
+    }
+    return bootstrap_intervals(
+        sample,
+        measured,
+        measure.weighted_metrics,
+        num_replicas=options.bootstrap_replicas,
+        confidence=options.baseline_confidence,
+    )
+
+
+def with_intervals(
+    slices: Mapping[str, Mapping[str, SliceEvaluation]],
+    intervals: Mapping[tuple[str, str], Intervals],
+    limits: Mapping[str, float],
+) -> dict[str, dict[str, SliceEvaluation]]:
+    """Adds intervals to slices, and says which are wider than `limits`, by metric, or absent."""
+
+    def of(one_slice: SliceEvaluation) -> SliceEvaluation:
+        found = intervals.get((one_slice.feature, one_slice.value))
+        known = found if found is not None else Intervals(num_rows=0, metrics={}, changes={})
+        return dataclasses.replace(
+            one_slice,
+            intervals=found,
+            too_wide=known.too_wide(limits, of_changes=False),
+            too_wide_changes=known.too_wide(limits, of_changes=True),
+        )
+
+    return {feature: {value: of(one) for value, one in by_value.items()} for feature, by_value in slices.items()}
+
+
+def _sized(by_value: Mapping[str, SliceEvaluation]) -> dict[str, tuple[int, SliceEvaluation]]:
+    return {value: (one_slice.num_examples, one_slice) for value, one_slice in by_value.items()}
+
+
 def evaluate_change(
     measure: Measure,
     sums: EvaluationSums,
     task: str,
     quality: Quality,
+    intervals: Intervals | None,
     *,
     baseline_split: str,
     confidence: float,
@@ -164,7 +257,7 @@ def evaluate_change(
             for (of_task, feature, value), of_slice in sums.blessed.items()
             if of_task == task and feature and of_slice.num_examples
         },
-        sums.blessed_replicas.get(task),
+        intervals,
         num_examples=of_all.num_examples,
         confidence=confidence,
     )
@@ -175,11 +268,16 @@ def evaluate_slices(
 ) -> dict[str, dict[str, SliceEvaluation]]:
     """Computes the metrics of all slices that have a labelled example, by feature and value."""
     slices: dict[str, dict[str, SliceEvaluation]] = {}
+    ranges = {feature: quantile_ranges(edges) for feature, edges in sums.quantiles.items()}
     for (of_task, feature, value), of_slice in sorted(sums.evaluated.items()):
         if of_task == task and feature and of_slice.num_examples:
             quality = measure.quality(of_slice, sums.baselines.get(task), baseline_split)
             slices.setdefault(feature, {})[value] = SliceEvaluation(
-                feature=feature, value=value, num_examples=of_slice.num_examples, quality=quality
+                feature=feature,
+                value=value,
+                num_examples=of_slice.num_examples,
+                quality=quality,
+                range=ranges.get(feature, {}).get(value, ""),
             )
     return slices
 
@@ -191,6 +289,7 @@ def evaluate_task(
     *,
     baseline_split: str,
     slices: Mapping[str, Mapping[str, SliceEvaluation]],
+    intervals: Intervals | None,
     num_slices: int,
     split: str,
     confidence: float,
@@ -204,8 +303,7 @@ def evaluate_task(
     kept: list[SliceEvaluation] = []
     num_not_shown = {}
     for feature, by_value in slices.items():
-        sized = {value: (one_slice.num_examples, one_slice) for value, one_slice in by_value.items()}
-        chosen, num_not_shown[feature] = largest_and_smallest(sized, num_slices)
+        chosen, num_not_shown[feature] = largest_and_smallest(_sized(by_value), num_slices)
         kept += chosen.values()
     quality = measure.quality(of_all, baseline, baseline_split)
     comparison = None
@@ -228,7 +326,11 @@ def evaluate_task(
         slices=tuple(kept),
         num_slices_not_shown=num_not_shown,
         comparison=comparison,
-        change=evaluate_change(measure, sums, task, quality, baseline_split=baseline_split, confidence=confidence),
+        change=evaluate_change(
+            measure, sums, task, quality, intervals, baseline_split=baseline_split, confidence=confidence
+        ),
+        intervals=intervals,
+        confidence=confidence,
     )
 
 

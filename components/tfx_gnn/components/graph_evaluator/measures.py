@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from tfx_gnn.components.graph_evaluator.bootstrap_sample import Answers, BootstrapSample
+from tfx_gnn.components.graph_evaluator.intervals import WeightedMetrics
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import PairedTerms, ReplicaSums
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
@@ -57,14 +59,16 @@ class EvaluationSums:
         replicas: by task name, the sums in replicas of the evaluated split; empty without a comparison with the
             baseline.
         blessed: the latest blessed model's sums, in the form of `evaluated`; empty without such a model.
-        blessed_replicas: as `replicas`, with the latest blessed model in place of the baseline.
+        samples: by task name, the answers that intervals are computed from; empty without intervals.
+        quantiles: numbers between the slices by quantiles, by the key of a feature.
     """
 
     baselines: dict[str, ExampleSums]
     evaluated: dict[SliceKey, ExampleSums]
     replicas: dict[str, ReplicaSums] = dataclasses.field(default_factory=dict)
     blessed: dict[SliceKey, ExampleSums] = dataclasses.field(default_factory=dict)
-    blessed_replicas: dict[str, ReplicaSums] = dataclasses.field(default_factory=dict)
+    samples: dict[str, BootstrapSample] = dataclasses.field(default_factory=dict)
+    quantiles: dict[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -133,6 +137,14 @@ class Measure(abc.ABC):
 
         Arguments are as for `sums`, and hashes of the examples, shape [n].
         """
+
+    @abc.abstractmethod
+    def answers(self, truth: Array, outputs: Mapping[str, Array]) -> Answers:
+        """Takes what `weighted_metrics` needs from labels and outputs, which `sums` has checked."""
+
+    @abc.abstractmethod
+    def weighted_metrics(self, values: Mapping[str, Array], lengths: Array) -> WeightedMetrics:
+        """Returns a function from weights of rows to the metrics of `quality`; both arguments are of `answers`."""
 
     @abc.abstractmethod
     def label_sums(self, truth: Array) -> ExampleSums:

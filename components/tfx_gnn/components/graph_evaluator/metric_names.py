@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-ERRORS = frozenset({"rmse", "mae"})
-"""Metrics that are better when smaller, and have no upper bound."""
+CALIBRATION_ERROR = "expected_calibration_error"
+"""An error that has an upper bound, 1, and is not compared with the baseline, which has no confidence."""
+
+ERRORS = frozenset({"rmse", "mae", CALIBRATION_ERROR})
+"""Metrics that are better when smaller; all but `CALIBRATION_ERROR` have no upper bound."""
 
 R2 = "r2"
 """The metric that has an upper bound, 1, but no lower one; all others except errors lie in [0, 1]."""
@@ -11,6 +14,7 @@ R2 = "r2"
 _SHOWN = {
     "macro_f1": "macro-F1",
     "balanced_accuracy": "balanced accuracy",
+    CALIBRATION_ERROR: "expected calibration error",
     "rmse": "RMSE",
     "mae": "MAE",
     "r2": "R2",
@@ -26,6 +30,11 @@ _SHOWN = {
 def shown_metric(name: str) -> str:
     """Returns the usual spelling of a metric's name, for messages."""
     return _SHOWN.get(name, name)
+
+
+def is_share(metric: str) -> bool:
+    """Returns whether a metric lies in [0, 1]."""
+    return metric == CALIBRATION_ERROR or metric not in ERRORS | {R2}
 
 
 def full_metric_name(task: str, metric: str) -> str:

@@ -33,9 +33,9 @@ class GraphEvaluatorOptions:
         min_accuracy: accuracy must be at least this, in [0, 1].
         min_macro_f1: macro-F1 must be at least this, in [0, 1].
         baseline_confidence: confidence level of the interval of the model's advantage over the baseline, in
-            [0.5, 0.999]; the interval must lie above 0. The interval of the advantage over the latest blessed model has
-            the same level, and decides nothing. It comes from a Poisson bootstrap over examples, or over pairs
-            for ROC AUC. 0: no interval, so a model may be blessed that is better by chance only.
+            [0.5, 0.999]; the interval must lie above 0. It comes from a Poisson bootstrap over examples, or over pairs
+            for ROC AUC. The intervals of all metrics, also by slice, and of their differences to the latest blessed
+            model have the same level. 0: no intervals, so a model may be blessed that is better by chance only.
         bootstrap_replicas: replicas of the bootstrap, in [200, 10000].
         max_examples_without_label: examples of the two splits that may lack a label;
             if more do, the evaluation fails.
@@ -49,13 +49,21 @@ class GraphEvaluatorOptions:
             "nodes/<set>.<feature>" for the seed's own value (for a link, its source's), "nodes/<set>.#size" or
             "edges/<set>.#size". Values must be strings or integers, or have `slice_edges`. "degree/<edge set>" is the
             number of the seed's edges in its subgraph: 0, 1, 2-3, 4-7 and so on. "nodes/_readout.<label>" is the class.
+            "seen_in_training" says whether the seed occurs in a subgraph of `baseline_split`, as a seed or not; for a
+            link, whether its ends do.
         slice_edges: numbers between slices, for numeric features and degrees among `slices`, such as
-            {"nodes/user.age": [20, 40, 60]} for four slices. Floats need them.
+            {"nodes/user.age": [20, 40, 60]} for four slices. Floats need them, or `slice_quantiles`.
+        slice_quantiles: numbers of slices of equal size, at most 100, for numeric features and degrees among `slices`,
+            such as {"nodes/user.age": 4} for quartiles. The slices are "q1" with the smallest values, "q2" and so on;
+            the report has their ranges.
         num_slices: how many of the largest and of the smallest slices of each feature are
             reported, at least 1. Thresholds apply to all slices.
         slice_thresholds: bounds that every slice must meet, in the form of `thresholds`.
         slice_change_thresholds: bounds that every slice must meet, in the form of `change_thresholds`.
         min_slice_examples: labelled examples that a slice must have for thresholds to apply, at least 1.
+        max_slice_intervals: widest interval, by metric, on which the bounds on slices decide, such as
+            {"accuracy": 0.1}: slices with a wider one have too few examples, and a warning counts them. For
+            `slice_change_thresholds`, it is the interval of the change. Needs `baseline_confidence`.
         known_links: for link prediction, path of a table with the true links of all splits, with columns "source" and
             "target". Negatives found in this table are excluded from rankings, which are then "filtered", and from
             areas under curves; they are counted. The ids are compared as text, so the model must return ids. A
@@ -78,10 +86,12 @@ class GraphEvaluatorOptions:
     change_thresholds: Mapping[str, float] = dataclasses.field(default_factory=dict)
     slices: tuple[str, ...] = ()
     slice_edges: Mapping[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)
+    slice_quantiles: Mapping[str, int] = dataclasses.field(default_factory=dict)
     num_slices: int = 10
     slice_thresholds: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     slice_change_thresholds: Mapping[str, float] = dataclasses.field(default_factory=dict)
     min_slice_examples: int = 1
+    max_slice_intervals: Mapping[str, float] = dataclasses.field(default_factory=dict)
     known_links: str = ""
     known_link_features: tuple[str, ...] = ()
 
@@ -102,8 +112,26 @@ class GraphEvaluatorOptions:
                 f"`known_link_features` must be columns of `known_links`; got {self.known_link_features} without a "
                 "table. Name it."
             )
-        bounds = (self.thresholds, self.slice_thresholds, self.change_thresholds, self.slice_change_thresholds)
-        if self.slices or self.slice_edges or self.known_links or any(bounds) or self._accuracy_bounds:
+        if self.max_slice_intervals and not self.baseline_confidence:
+            raise ValueError(
+                f"`max_slice_intervals` must be empty without intervals; got {dict(self.max_slice_intervals)!r} with "
+                "baseline_confidence=0. Give a confidence, such as 0.95."
+            )
+        bounds = (
+            self.thresholds,
+            self.slice_thresholds,
+            self.change_thresholds,
+            self.slice_change_thresholds,
+            self.max_slice_intervals,
+        )
+        if (
+            self.slices
+            or self.slice_edges
+            or self.slice_quantiles
+            or self.known_links
+            or any(bounds)
+            or self._accuracy_bounds
+        ):
             self._check_against_measures()
 
     def _check_numbers(self) -> None:
@@ -131,13 +159,30 @@ class GraphEvaluatorOptions:
         # Measures are slow to import: they bring TensorFlow.
         from tfx_gnn.components.graph_evaluator.classification import ClassificationMeasure
         from tfx_gnn.components.graph_evaluator.ranking import RankingMeasure
-        from tfx_gnn.components.graph_evaluator.slices import check_slice_edges, check_slice_keys
+        from tfx_gnn.components.graph_evaluator.slices import (
+            SEEN_IN_TRAINING,
+            check_slice_edges,
+            check_slice_keys,
+            check_slice_quantiles,
+        )
         from tfx_gnn.components.graph_evaluator.task_measures import task_measures
-        from tfx_gnn.components.graph_evaluator.thresholds import normalize_change_thresholds, normalize_thresholds
+        from tfx_gnn.components.graph_evaluator.thresholds import (
+            normalize_change_thresholds,
+            normalize_interval_limits,
+            normalize_thresholds,
+        )
 
         check_slice_keys(self.slices)
         object.__setattr__(self, "slice_edges", check_slice_edges(self.slice_edges, self.slices))
+        quantiles = check_slice_quantiles(self.slice_quantiles, self.slices, self.slice_edges)
+        object.__setattr__(self, "slice_quantiles", quantiles)
         measures = task_measures(self)
+        if SEEN_IN_TRAINING in self.slices and any(measure.compares_examples for measure in measures.values()):
+            raise ValueError(
+                f"`slices` must not name {SEEN_IN_TRAINING!r} where each pair has an example of its own; got "
+                f"{list(self.slices)}: a true pair and the false ones that it is ranked among would be in different "
+                "slices. Leave it out."
+            )
         if not any(isinstance(measure, ClassificationMeasure) for measure in measures.values()):
             for name in self._accuracy_bounds:
                 raise ValueError(
@@ -149,6 +194,8 @@ class GraphEvaluatorOptions:
             object.__setattr__(self, option, normalize_thresholds(option, getattr(self, option), names))
         for option in ("change_thresholds", "slice_change_thresholds"):
             object.__setattr__(self, option, normalize_change_thresholds(option, getattr(self, option), names))
+        limits = normalize_interval_limits(self.max_slice_intervals, names)
+        object.__setattr__(self, "max_slice_intervals", limits)
         if self.known_links and not any(isinstance(measure, RankingMeasure) for measure in measures.values()):
             raise ValueError(
                 f"`known_links` must be empty where no links are predicted; got {self.known_links!r}. Leave it out."

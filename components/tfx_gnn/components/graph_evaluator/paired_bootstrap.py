@@ -49,16 +49,6 @@ class PairedTerms:
     hashes: _Hashes
     terms: _Floats
 
-    def against(self, other: PairedTerms) -> PairedTerms:
-        """Replaces the baseline by the model of `other`, which was measured on the same examples."""
-        if not np.array_equal(self.terms[:, 0], other.terms[:, 0]):
-            raise ValueError(
-                "`other` must count the same examples and pairs; got other counts. Compare models of the same outputs."
-            )
-        terms = self.terms.copy()
-        terms[:, 2] = other.terms[:, 1]
-        return PairedTerms(hashes=self.hashes, terms=terms)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReplicaSums:
@@ -115,9 +105,13 @@ def hash_examples(records: Sequence[bytes]) -> _Hashes:
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
-def poisson_weights(hashes: _Hashes, num_replicas: int) -> _Floats:
-    """Draws the weights of examples in all replicas, Poisson variables of mean 1, float64 [n, num_replicas]."""
-    replicas = np.arange(1, num_replicas + 1, dtype=np.uint64) * _GOLDEN_RATIO
+def poisson_weights(hashes: _Hashes, num_replicas: int, *, first: int = 0) -> _Floats:
+    """Draws the weights of examples in replicas from `first` on, Poisson variables of mean 1.
+
+    Returns:
+        Array of dtype float64 and shape [n, num_replicas].
+    """
+    replicas = np.arange(first + 1, first + num_replicas + 1, dtype=np.uint64) * _GOLDEN_RATIO
     mixed = _mixed(_mixed(hashes)[:, np.newaxis] + replicas)
     uniform = (mixed >> np.uint64(11)).astype(np.float64) / 2.0**53
     cumulative = np.cumsum([math.exp(-1.0) / math.factorial(weight) for weight in range(_LARGEST_WEIGHT)])

@@ -4,9 +4,6 @@ The rank of a true pair is its position among the false pairs of its own example
 equal scores share their mean rank, so a model that gives all pairs the same score gains nothing from their order.
 Other true pairs of the example are ignored, as in filtered ranks. Where each pair has an example of its own, a true
 pair is ranked among the false pairs of the same source that follow it, as the sampler writes them.
-
-For the area under a curve, scores are rounded to 12 significant bits, so counts stay small for any number of pairs
-and can be added across machines. Only the order of scores matters, so logits work as well as probabilities.
 """
 
 from __future__ import annotations
@@ -21,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tfx_gnn.components.graph_evaluator.bootstrap_sample import Answers
+from tfx_gnn.components.graph_evaluator.intervals import GroupSums, WeightedMetrics
 from tfx_gnn.components.graph_evaluator.measures import (
     Array,
     ExampleSums,
@@ -31,8 +30,9 @@ from tfx_gnn.components.graph_evaluator.measures import (
     feature_values,
     model_output,
 )
-from tfx_gnn.components.graph_evaluator.paired_bootstrap import PairedTerms, replicas_of_counts
+from tfx_gnn.components.graph_evaluator.paired_bootstrap import PairedTerms
 from tfx_gnn.components.graph_evaluator.ranked_pairs import RankCounts, RankedPairs
+from tfx_gnn.components.graph_evaluator.score_counts import ScoreCounts, score_levels, weighted_areas
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.serving import model_interface
 from tfx_gnn.tables.row_rules import RowRules
@@ -49,90 +49,6 @@ LEFT_OUT = -1.0
 
 _ENDS = ("source", "target")
 _IDS = (model_interface.SOURCE_ID_OUTPUT, model_interface.TARGET_ID_OUTPUT)
-
-_DROPPED_BITS = 12
-"""A float32 has 23 fraction bits; 11 of them are kept."""
-
-_Counts = npt.NDArray[np.int64]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ScoreCounts:
-    """Numbers of pairs by rounded score.
-
-    Attributes:
-        levels: int64 array, shape [num_levels]: the scores that occur, as integers in the same order, ascending.
-        positives: int64 array, shape [num_levels]: true pairs with each score.
-        negatives: int64 array, shape [num_levels]: false pairs with each score.
-    """
-
-    levels: _Counts
-    positives: _Counts
-    negatives: _Counts
-
-    @classmethod
-    def of(cls, scores: npt.NDArray[Any], is_positive: npt.NDArray[np.bool_]) -> ScoreCounts:
-        """Counts pairs by finite score, compared as float32; both arrays have shape [num_pairs]."""
-        bits = np.asarray(scores, np.float32).view(np.int32).astype(np.int64)
-        # Maps floats to integers in the same order: a negative float has its magnitude in the lower 31 bits.
-        ordered = np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
-        rounded = (ordered + (1 << (_DROPPED_BITS - 1))) >> _DROPPED_BITS
-        return _summed(rounded, is_positive.astype(np.int64), (~is_positive).astype(np.int64))
-
-    def merged_with(self, other: ScoreCounts) -> ScoreCounts:
-        """Adds the counts of other pairs."""
-        return _summed(
-            np.concatenate([self.levels, other.levels]),
-            np.concatenate([self.positives, other.positives]),
-            np.concatenate([self.negatives, other.negatives]),
-        )
-
-    def roc_auc(self) -> float | None:
-        """Computes the area under the ROC curve; None without true or without false pairs.
-
-        It is the probability that a true pair has a higher score than a false one; equal scores count half.
-        """
-        num_positives, num_negatives = int(self.positives.sum()), int(self.negatives.sum())
-        if not num_positives or not num_negatives:
-            return None
-        below = np.cumsum(self.negatives) - self.negatives
-        won = np.sum(self.positives.astype(np.float64) * (below + self.negatives / 2.0))
-        return float(won / num_positives / num_negatives)
-
-    def area_gains(self, num_replicas: int) -> npt.NDArray[np.float64]:
-        """Computes the area's advantage over a random order's 1/2 in replicas of the pairs; 0 where it is undefined."""
-        kinds = np.concatenate([self.positives, self.negatives])
-        gains = np.zeros([num_replicas])
-        for replica, counts in enumerate(replicas_of_counts(kinds, num_replicas)):
-            positives, negatives = np.split(counts, 2)
-            area = dataclasses.replace(self, positives=positives, negatives=negatives).roc_auc()
-            gains[replica] = 0.0 if area is None else area - 0.5
-        return gains
-
-    @property
-    def num_of_rarer_kind(self) -> int:
-        """Number of true or of false pairs, whichever is smaller."""
-        return int(min(self.positives.sum(), self.negatives.sum()))
-
-    def average_precision(self) -> float | None:
-        """Averages the precision over the true pairs, from the highest score down; None without true pairs.
-
-        Pairs with equal scores are counted together.
-        """
-        num_positives = int(self.positives.sum())
-        if not num_positives:
-            return None
-        positives, negatives = self.positives[::-1], self.negatives[::-1]
-        found = np.cumsum(positives)
-        return float(np.sum(positives * (found / (found + np.cumsum(negatives)))) / num_positives)
-
-
-def _summed(levels: _Counts, positives: _Counts, negatives: _Counts) -> ScoreCounts:
-    unique, position = np.unique(levels, return_inverse=True)
-    sums = np.zeros([2, len(unique)], np.int64)
-    for row, counts in enumerate((positives, negatives)):
-        np.add.at(sums[row], position.reshape(-1), counts)
-    return ScoreCounts(levels=unique.astype(np.int64), positives=sums[0], negatives=sums[1])
 
 
 def ranking_metrics(hits_at: Sequence[int]) -> tuple[str, ...]:
@@ -322,6 +238,44 @@ class RankingMeasure(Measure):
         scores, truth, positions = _grouped(scores, truth, ends)
         of_groups = RankingSums.of(scores, truth, self.hits_at, [of_end[:, 0][positions] for of_end in ids])
         return dataclasses.replace(of_groups, num_examples=sums.num_examples, num_without_label=sums.num_without_label)
+
+    def answers(self, truth: Array, outputs: Mapping[str, Array]) -> Answers:
+        """Takes scores, labels and ranks of pairs; an unranked pair has rank 0."""
+        scores, truth = self._scored(truth, outputs)
+        ends = self._ends_to_group_by(truth, outputs)
+        examples = np.arange(len(truth))
+        if ends:
+            scores, truth, positions = _grouped(scores, truth, ends)
+            examples = positions[:, 0]
+        pairs = RankedPairs.of(scores, truth)
+        ranks = np.zeros(truth.shape)
+        ranks[pairs.rows, pairs.columns] = pairs.ranks
+        counted = (truth == 1) | (truth == 0)
+        values = {"score": scores[counted].astype(np.float32), "label": truth[counted], "rank": ranks[counted]}
+        return Answers(examples=examples, lengths=counted.sum(axis=1), values=values)
+
+    def weighted_metrics(self, values: Mapping[str, Array], lengths: Array) -> WeightedMetrics:
+        """Computes mean ranks from weighted sums over rows, and areas from weighted counts of scores."""
+        rows = np.repeat(np.arange(len(lengths)), lengths)
+        ranks, is_positive = values["rank"], values["label"] == 1
+        is_ranked = ranks > 0
+        reciprocals = np.where(is_ranked, 1.0 / np.where(is_ranked, ranks, 1.0), 0.0)
+        terms = np.zeros([2 + len(self.hits_at), len(lengths)])
+        for row, of_pairs in enumerate((is_ranked, reciprocals, *(is_ranked & (ranks <= k) for k in self.hits_at))):
+            np.add.at(terms[row], rows, of_pairs)
+        levels, codes = np.unique(score_levels(values["score"]), return_inverse=True)
+        codes = codes.reshape(-1)
+        of_positives, of_negatives = (
+            GroupSums(codes[chosen], len(levels), rows[chosen]) for chosen in (is_positive, ~is_positive)
+        )
+
+        def metrics(weights: Array) -> dict[str, Array]:
+            num_ranked, *sums = terms @ weights
+            means = [one / np.where(num_ranked > 0.0, num_ranked, np.nan) for one in sums]
+            areas = weighted_areas(of_positives(weights), of_negatives(weights))
+            return dict(zip(self.metrics, (*means, *areas), strict=True))
+
+        return metrics
 
     def paired_terms(
         self, truth: Array, outputs: Mapping[str, Array], baseline: Any, hashes: npt.NDArray[np.uint64]

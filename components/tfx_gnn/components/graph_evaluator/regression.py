@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from tfx_gnn.components.graph_evaluator.bootstrap_sample import Answers
+from tfx_gnn.components.graph_evaluator.intervals import WeightedMetrics
 from tfx_gnn.components.graph_evaluator.measures import (
     Array,
     ExampleSums,
@@ -227,6 +229,42 @@ class RegressionMeasure(Measure):
         squares = [(answer - known) ** 2 for answer in (predicted, np.asarray(_means(baseline, self.num_targets)))]
         terms = np.stack([is_known.astype(np.float64), *(np.where(is_known, one, 0.0) for one in squares)], axis=1)
         return PairedTerms(hashes=hashes, terms=terms)
+
+    def answers(self, truth: Array, outputs: Mapping[str, Array]) -> Answers:
+        """Takes the values and predictions of examples with a known target."""
+        name = self.output_prefix + model_interface.PREDICTION_OUTPUT
+        predicted = np.asarray(model_output(outputs, name), np.float64).reshape(truth.shape)
+        counts = np.isfinite(truth).any(axis=1)
+        return Answers(
+            examples=np.arange(len(truth)),
+            lengths=counts * np.int64(truth.shape[1]),
+            values={"truth": truth[counts].reshape(-1), "predicted": predicted[counts].reshape(-1)},
+        )
+
+    def weighted_metrics(self, values: Mapping[str, Array], lengths: Array) -> WeightedMetrics:
+        """Computes metrics from weighted sums over examples."""
+        truth, predicted = (values[name].reshape([-1, self.num_targets]) for name in ("truth", "predicted"))
+        is_known = np.isfinite(truth)
+        known = np.where(is_known, truth, 0.0)
+        # Values far from 0 would lose all digits of their spread.
+        centered = np.where(is_known, known - known.sum(axis=0) / np.maximum(is_known.sum(axis=0), 1), 0.0)
+        errors = np.where(is_known, predicted - known, 0.0)
+        terms = np.stack([is_known.astype(np.float64), errors**2, np.abs(errors), centered, centered**2])
+
+        def metrics(weights: Array) -> dict[str, Array]:
+            # By term, replica and target.
+            counts, squares, absolutes, sums, spreads = np.tensordot(terms, weights, axes=(1, 0)).swapaxes(1, 2)
+            occurs = counts > 0.0
+            divisors = np.where(occurs, counts, 1.0)
+            spreads = np.maximum(spreads - sums**2 / divisors, 0.0)
+            varies = spreads > 0.0
+            r2 = np.where(varies, 1.0 - squares / np.where(varies, spreads, 1.0), squares == 0.0)
+            found = {"rmse": np.sqrt(squares / divisors), "mae": absolutes / divisors, "r2": r2}
+            num_targets = occurs.sum(axis=1)
+            divisors = np.where(num_targets > 0, num_targets, np.nan)
+            return {name: np.where(occurs, value, 0.0).sum(axis=1) / divisors for name, value in found.items()}
+
+        return metrics
 
     def label_sums(self, truth: Array) -> RegressionSums:
         """Averages labels."""

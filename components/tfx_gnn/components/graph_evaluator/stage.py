@@ -14,8 +14,10 @@ from tfx_gnn.components.graph_evaluator.evaluation_report import (
     GraphEvaluation,
     TaskEvaluation,
     count_without_label,
+    evaluate_intervals,
     evaluate_slices,
     evaluate_task,
+    with_intervals,
 )
 from tfx_gnn.components.graph_evaluator.measures import EvaluationSums, Measure
 from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
@@ -29,6 +31,7 @@ from tfx_gnn.components.graph_evaluator.thresholds import (
     check_task_thresholds,
     check_thresholds_on_data,
     count_undecided_slices,
+    metrics_of_task,
 )
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.io.atomic_folder import atomic_folders
@@ -86,7 +89,7 @@ def evaluate_graph_model(
     schema = graph_schema_io.read_schema(schema_path) if tf.io.gfile.exists(schema_path) else None
     if schema is not None:
         check_slices_are_of_seeds(options.slices, schema)
-    slicings = make_slicings(options.slices, options.slice_edges, schema)
+    slicings = make_slicings(options.slices, options.slice_edges, schema, options.slice_quantiles)
     measures = task_measures(options)
     with atomic_folders({"evaluation_dir": evaluation_dir, "blessing_dir": blessing_dir}) as (
         evaluation_partial,
@@ -142,12 +145,15 @@ def _evaluate(
     for name, measure in measures.items():
         _check_labels(sums, name, measure, examples_dir, options)
         slices = evaluate_slices(measure, sums, name, options.baseline_split)
+        intervals = evaluate_intervals(measure, sums, name, slices, options)
+        slices = with_intervals(slices, intervals, metrics_of_task(options.max_slice_intervals, name, measure))
         tasks[name] = evaluate_task(
             measure,
             sums,
             name,
             baseline_split=options.baseline_split,
             slices=slices,
+            intervals=intervals.get(("", "")),
             num_slices=options.num_slices,
             split=options.split,
             confidence=options.baseline_confidence,

@@ -13,9 +13,11 @@ from tfx_gnn.components.graph_evaluator.classification import ClassificationMeas
 from tfx_gnn.components.graph_evaluator.evaluation_report import SliceEvaluation, TaskEvaluation
 from tfx_gnn.components.graph_evaluator.measures import SINGLE_TASK, Measure
 from tfx_gnn.components.graph_evaluator.metric_names import (
+    CALIBRATION_ERROR,
     ERRORS,
     R2,
     full_metric_name,
+    is_share,
     metric_of_full_name,
     shown_metric,
 )
@@ -82,6 +84,11 @@ def normalize_thresholds(
                 f"`{option}` must give a number, or a dict of numbers with some of {list(_KINDS)}, for each metric; "
                 f"got {dict(bound)!r} for {name!r}. Write for example {{'rmse': {{'max': 1.3}}}}."
             )
+        if "gain" in bound and metric_of_full_name(name) == CALIBRATION_ERROR:
+            raise ValueError(
+                f"`{option}` must not require a gain of {name!r} over the baseline, which has no confidence; got "
+                f"{dict(bound)!r}. Give a maximum, such as 0.05."
+            )
         checked[name] = {kind: float(value) for kind, value in bound.items()}
         for kind, value in checked[name].items():
             _check_decides(option, name, kind, value)
@@ -106,10 +113,25 @@ def normalize_change_thresholds(
     return checked
 
 
+def normalize_interval_limits(limits: Mapping[str, Any], metrics: Collection[str]) -> dict[str, float]:
+    """Checks the largest widths of intervals on slices, by metric."""
+    for name, limit in limits.items():
+        if name not in metrics:
+            raise ValueError(
+                f"`max_slice_intervals` must name metrics of the task; got {name!r}. Choose among {sorted(metrics)}."
+            )
+        if not _is_number(limit) or limit <= 0.0:
+            raise ValueError(
+                f"`max_slice_intervals` must give a width above 0 for each metric; got {limit!r} for {name!r}. Write "
+                "for example {'accuracy': 0.1}."
+            )
+    return {name: float(limit) for name, limit in limits.items()}
+
+
 def _check_decides(option: str, name: str, kind: str, bound: float) -> None:
     """Refuses a bound that every model meets, or none."""
     metric = metric_of_full_name(name)
-    least, most = (0.0, math.inf) if metric in ERRORS else (-math.inf if metric == R2 else 0.0, 1.0)
+    least, most = -math.inf if metric == R2 else 0.0, 1.0 if metric == R2 or is_share(metric) else math.inf
     widest = most - least
     all_meet, none_meets = {
         "min": (bound <= least, bound > most),
@@ -134,14 +156,15 @@ def check_thresholds(
     baseline_name: str,
     task: str = SINGLE_TASK,
     slice_key: tuple[str, str] = ("", ""),
+    slice_range: str = "",
 ) -> list[Verdict]:
     """Checks metrics against bounds in the form of `normalize_thresholds`.
 
-    A metric that could not be computed misses every bound. `slice_key` is as in `Verdict`.
-    `check_task_thresholds` adds the rule that the main metric must beat the baseline.
+    A metric that could not be computed misses every bound. `slice_key` is as in `Verdict`; `slice_range` is that of a
+    slice by quantiles. `check_task_thresholds` adds the rule that the main metric must beat the baseline.
     """
     verdicts = []
-    place = _place(task, slice_key)
+    place = _place(task, slice_key, slice_range)
 
     def add(sentence: str, *, passed: bool, metric: str, bounds: Mapping[str, float]) -> None:
         verdicts.append(
@@ -187,13 +210,14 @@ def check_change_thresholds(
     *,
     task: str = SINGLE_TASK,
     slice_key: tuple[str, str] = ("", ""),
+    slice_range: str = "",
 ) -> list[Verdict]:
     """Checks metrics against those of the latest blessed model, with bounds from `normalize_change_thresholds`.
 
     A metric that only one model has misses its bound; one that neither has, on a slice, is left out.
     """
     verdicts = []
-    place = _place(task, slice_key)
+    place = _place(task, slice_key, slice_range)
     for name, least in thresholds.items():
         value, of_blessed = values.get(name), blessed.get(name)
         shown = f"{place}{place and ': '}{shown_metric(name)}"
@@ -236,7 +260,7 @@ def check_task_changes(
     change = evaluation.change
     if change is None:
         return []
-    bounds = {change.metric: 0.0, **_of_task(options.change_thresholds, task, measure)}
+    bounds = {change.metric: 0.0, **metrics_of_task(options.change_thresholds, task, measure)}
     found = check_change_thresholds(bounds, evaluation.quality.metrics, change.quality.metrics, task=task)
     for position, verdict in enumerate(found):
         is_doubtful = not verdict.passed and change.upper is not None and change.upper >= bounds[verdict.metric]
@@ -247,13 +271,18 @@ def check_task_changes(
                 "more examples, or allow a small loss by `change_thresholds`"
             )
             found[position] = dataclasses.replace(verdict, sentence=sentence)
-    bounds = _of_task(options.slice_change_thresholds, task, measure)
+    bounds = metrics_of_task(options.slice_change_thresholds, task, measure)
     for feature, by_value in slices.items():
         for value, one_slice in by_value.items():
             blessed = change.slices.get((feature, value))
             if one_slice.num_examples >= options.min_slice_examples and blessed is not None:
                 of_slice = check_change_thresholds(
-                    bounds, one_slice.quality.metrics, blessed.metrics, task=task, slice_key=(feature, value)
+                    _without(bounds, one_slice.too_wide_changes),
+                    one_slice.quality.metrics,
+                    blessed.metrics,
+                    task=task,
+                    slice_key=(feature, value),
+                    slice_range=one_slice.range,
                 )
                 found += [verdict for verdict in of_slice if not verdict.passed]
     return found
@@ -262,7 +291,7 @@ def check_task_changes(
 def count_undecided_slices(
     task: str, slices: Mapping[str, Mapping[str, SliceEvaluation]], options: GraphEvaluatorOptions
 ) -> list[str]:
-    """Says how many slices are too small for the bounds on slices, in a sentence for each feature."""
+    """Says how many slices are too small for the bounds on slices, or have intervals that are too wide."""
     if not options.slice_thresholds and not options.slice_change_thresholds:
         return []
     least = options.min_slice_examples
@@ -274,7 +303,35 @@ def count_undecided_slices(
         f"than {least} labelled examples, so no bound applies to them."
         for feature, count in counts.items()
         if count
-    ]
+    ] + _count_wide_intervals(task, slices, options)
+
+
+def _count_wide_intervals(
+    task: str, slices: Mapping[str, Mapping[str, SliceEvaluation]], options: GraphEvaluatorOptions
+) -> list[str]:
+    """Says for how many slices an interval is too wide, in a sentence for each feature and bounded metric."""
+    sentences = []
+    for full_name, limit in options.max_slice_intervals.items():
+        for option, kind in (("slice_thresholds", "too_wide"), ("slice_change_thresholds", "too_wide_changes")):
+            metric = metric_of_full_name(full_name)
+            if full_name != full_metric_name(task, metric) or full_name not in getattr(options, option):
+                continue
+            what = shown_metric(metric) if kind == "too_wide" else f"the change of {shown_metric(metric)}"
+            for feature, by_value in slices.items():
+                large = [one for one in by_value.values() if one.num_examples >= options.min_slice_examples]
+                count = sum(metric in getattr(one, kind) for one in large)
+                if count:
+                    place = _place(task, ("", ""))
+                    sentences.append(
+                        f"{place}{place and ': '}{count} of {len(by_value)} slices of {feature!r} have too few "
+                        f"examples to decide on {what}: its interval is wider than {limit:g}, so no bound on it "
+                        "applies to them."
+                    )
+    return sentences
+
+
+def _without(bounds: Mapping[str, _Bound], names: Collection[str]) -> dict[str, _Bound]:
+    return {name: bound for name, bound in bounds.items() if name not in names}
 
 
 def _change_words(least: float, *, passed: bool) -> str:
@@ -285,10 +342,11 @@ def _change_words(least: float, *, passed: bool) -> str:
     return f"is {'at least' if passed else 'less than'} {least:g} better"
 
 
-def _place(task: str, slice_key: tuple[str, str]) -> str:
+def _place(task: str, slice_key: tuple[str, str], slice_range: str = "") -> str:
     """Names a task and a slice for the beginning of a sentence."""
     feature, value = slice_key
-    return ", ".join([*_words_of_task(task), *([f"{feature} = {value!r}"] if feature else [])])
+    of_slice = [f"{feature} = {value!r}", *([slice_range] if slice_range else [])] if feature else []
+    return ", ".join([*_words_of_task(task), *of_slice])
 
 
 def check_task_thresholds(
@@ -330,17 +388,18 @@ def check_task_thresholds(
                 slice_key=("", ""),
             )
         )
-    slice_thresholds = _of_task(options.slice_thresholds, task, measure)
+    slice_thresholds = metrics_of_task(options.slice_thresholds, task, measure)
     for feature, by_value in slices.items():
         for value, one_slice in by_value.items():
             if one_slice.num_examples >= options.min_slice_examples:
                 of_slice = check_thresholds(
-                    slice_thresholds,
+                    _without(slice_thresholds, one_slice.too_wide),
                     one_slice.quality.metrics,
                     one_slice.quality.baseline,
                     baseline_name=evaluation.baseline_name,
                     task=task,
                     slice_key=(feature, value),
+                    slice_range=one_slice.range,
                 )
                 found += [verdict for verdict in of_slice if not verdict.passed]
     return found
@@ -358,7 +417,7 @@ def check_thresholds_on_data(
         ValueError: if a bound is on a metric that has the same value for every model.
     """
     quality = evaluation.quality
-    thresholds = _of_task(options.thresholds, task, measure)
+    thresholds = metrics_of_task(options.thresholds, task, measure)
     warnings = []
     # A random order reaches 1 only if all ranks are small enough to count.
     constant = [name for name in quality.metrics if name.startswith(_HITS) and quality.baseline[name] > 1.0 - 1e-9]
@@ -404,7 +463,7 @@ def _task_thresholds(task: str, measure: Measure, main: str, options: GraphEvalu
         for name, least in (("accuracy", options.min_accuracy), ("macro_f1", options.min_macro_f1)):
             if least > 0.0:
                 add(name, {"min": least})
-    for name, of_metric in _of_task(options.thresholds, task, measure).items():
+    for name, of_metric in metrics_of_task(options.thresholds, task, measure).items():
         add(name, of_metric)
     return bounds
 
@@ -413,10 +472,10 @@ def _words_of_task(task: str) -> list[str]:
     return [f"task {task!r}"] if task != SINGLE_TASK else []
 
 
-def _of_task(thresholds: Mapping[str, _Bound], task: str, measure: Measure) -> dict[str, _Bound]:
+def metrics_of_task(bounds: Mapping[str, _Bound], task: str, measure: Measure) -> dict[str, _Bound]:
     """Returns the bounds of one task's metrics, by their names within the task."""
     by_name = {full_metric_name(task, metric): metric for metric in measure.metrics}
-    return {by_name[name]: bounds for name, bounds in thresholds.items() if name in by_name}
+    return {by_name[name]: bound for name, bound in bounds.items() if name in by_name}
 
 
 def _is_number(value: Any) -> bool:

@@ -155,7 +155,43 @@ def test_small_loss_may_be_chance_and_can_be_allowed_but_not_in_a_slice(
     validations = list(
         tf.data.TFRecordDataset(str(tmp_path / "evaluation" / "validations.tfrecord")).as_numpy_iterator()
     )
-    assert b"latest_blessed" in validations[0]
+    assert b"candidate" in validations[0]
+
+
+def test_all_metrics_and_slices_have_intervals_and_too_few_examples_decide_nothing(evaluate: Any, model: Any) -> None:
+    evaluation, report = evaluate(
+        "four wrong",
+        model("three wrong"),
+        change_thresholds={"accuracy": -0.025},
+        slices=("context/year",),
+        slice_thresholds={"accuracy": 0.95},
+        slice_change_thresholds={"accuracy": 0},
+        max_slice_intervals={"accuracy": 0.3},
+    )
+
+    intervals = report["intervals"]
+    assert (intervals["confidence"], intervals["num_resampled"]) == (0.95, 40)
+    assert set(intervals["metrics"]) == set(intervals["changes"]) == {"accuracy", "macro_f1", "balanced_accuracy"}
+    assert intervals["metrics"]["accuracy"]["lower"] < 0.9 < intervals["metrics"]["accuracy"]["upper"]
+    assert {name: report["change"][name] for name in ("lower", "upper")} == intervals["changes"]["accuracy"]
+    # Of 2001, 4 of 30 are wrong, so the interval is about 0.25 wide; of 2000, 10 examples are all right.
+    of_2001, of_2000 = report["slices"]
+    ends = of_2001["intervals"]["metrics"]["accuracy"]
+    assert 0.2 < ends["upper"] - ends["lower"] < 0.3
+    assert of_2000["intervals"]["metrics"]["accuracy"] == {"lower": 1.0, "upper": 1.0}
+    # The change in 2000 is one of ten examples: too few to decide on. That of 2001 decides.
+    assert of_2000["too_few_examples"] == {"metrics": [], "changes": ["accuracy"]}
+    assert "too_few_examples" not in of_2001
+    assert evaluation.objections == (
+        "context/year = '2001': accuracy 0.8667 is below 0.95",
+        "context/year = '2001': accuracy 0.8667 is worse than the latest blessed model's 0.9333",
+    )
+    assert evaluation.warnings == (
+        (
+            "1 of 2 slices of 'context/year' have too few examples to decide on the change of accuracy: its interval "
+            "is wider than 0.3, so no bound on it applies to them."
+        ),
+    )
 
 
 def test_first_model_is_judged_by_absolute_bounds_alone(evaluate: Any, tmp_path: Path) -> None:
@@ -204,3 +240,19 @@ def test_folder_without_model_or_record_is_refused(evaluate: Any, tmp_path: Path
 def test_wrong_bounds_are_refused(thresholds: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         GraphEvaluatorOptions(label_feature="color", change_thresholds=thresholds)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_slice_intervals": {"acuracy": 1}}, "`max_slice_intervals` must name metrics of the task; got 'acuracy'"),
+        ({"max_slice_intervals": {"accuracy": 0}}, "must give a width above 0 for each metric; got 0 for 'accuracy'"),
+        (
+            {"max_slice_intervals": {"accuracy": 0.1}, "baseline_confidence": 0.0},
+            "`max_slice_intervals` must be empty without intervals; got .* Give a confidence, such as 0.95",
+        ),
+    ],
+)
+def test_wrong_limits_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        GraphEvaluatorOptions(label_feature="color", **options)

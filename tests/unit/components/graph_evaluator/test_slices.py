@@ -7,8 +7,10 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
-from tfx_gnn.components.graph_evaluator.slices import Slicing, make_slicings, slice_value
+from tfx_gnn.components.graph_evaluator.slice_knowledge import SliceKnowledge, hash_node_ids, union_of_hashes
+from tfx_gnn.components.graph_evaluator.slices import Slicing, make_slicings, quantile_ranges, slice_values
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.models.tasks import LinkPrediction
 
 SCHEMA = text_format.Parse(
     """
@@ -22,6 +24,11 @@ SCHEMA = text_format.Parse(
 )
 
 
+def slice_value(example: Any, slicing: Slicing, place: str, knowledge: SliceKnowledge | None = None) -> str:
+    (value,) = slice_values([example], slicing, [place], knowledge or SliceKnowledge())
+    return value
+
+
 def features(**lists: Any) -> Any:
     """An example whose seed is user 1 of 3."""
     content = {
@@ -31,7 +38,7 @@ def features(**lists: Any) -> Any:
     }
     example = tf.train.Example()
     for name, values in content.items():
-        kind = "float_list" if isinstance(values[0], float) else "int64_list"
+        kind = {float: "float_list", bytes: "bytes_list"}.get(type(values[0]), "int64_list")
         getattr(example.features.feature[name], kind).value.extend(values)
     return example.features.feature
 
@@ -94,10 +101,78 @@ def test_floats_without_edges_are_refused_with_what_to_write() -> None:
         slice_value(features(context__age=[1.0]), Slicing(key="context/age"), "here")
 
 
+@pytest.mark.parametrize(("age", "expected"), [(20.0, "q1"), (20.5, "q2"), (40.0, "q2"), (41.0, "q4")])
+def test_number_is_in_the_quantile_whose_upper_edge_it_does_not_exceed(age: float, expected: str) -> None:
+    slicing = Slicing(key="context/age", num_quantiles=4)
+    knowledge = SliceKnowledge(quantiles={"context/age": (20.0, 40.0, 40.0)})
+
+    assert slice_value(features(context__age=[age]), slicing, "here", knowledge) == expected
+    assert slice_value(features(), slicing, "here", knowledge) == "(none)"
+    assert quantile_ranges((20.0, 40.0, 40.0)) == {"q1": "<= 20", "q2": "(20, 40]", "q3": "(40, 40]", "q4": "> 40"}
+    assert quantile_ranges((0.25, 1767225600.0)) == {"q1": "<= 0.25", "q2": "(0.25, 1767225600]", "q3": "> 1767225600"}
+
+
+def test_node_was_seen_if_training_has_its_id_in_the_same_node_set() -> None:
+    (slicing,) = make_slicings(["seen_in_training"], {}, SCHEMA)
+    example = features(nodes__user_of_id=[b"a", b"b", b"c"])
+
+    def seen(node_set: str, name: bytes) -> str:
+        knowledge = SliceKnowledge(seen=union_of_hashes([hash_node_ids(node_set, [name])]))
+        return slice_value(example, slicing, "here", knowledge)
+
+    assert slicing.roots == (("_readout/seed", "user"),)
+    assert [seen("user", b"b"), seen("user", b"a"), seen("item", b"b")] == ["seen", "unseen", "unseen"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ({"user": 8, "item": 9}, "both ends seen"),
+        ({"user": 8}, "source seen"),
+        ({"item": 9}, "target seen"),
+        ({"user": 9}, "unseen"),
+    ],
+)
+def test_link_was_seen_by_both_of_its_ends(seen: dict[str, int], expected: str) -> None:
+    schema = text_format.Parse(
+        """
+        edge_sets { key: "_readout/source" value { source: "user" target: "_readout" } }
+        edge_sets { key: "_readout/target" value { source: "item" target: "_readout" } }
+        """,
+        GraphSchema(),
+    )
+    (slicing,) = make_slicings(["seen_in_training"], {}, schema)
+    # The first of two pairs is from user 8 to item 9.
+    example = features(nodes__user_of_id=[7, 8], nodes__item_of_id=[9, 10])
+    for root, positions in (("source", [1, 1]), ("target", [0, 1])):
+        example[f"edges/_readout/{root}.#source"].int64_list.value.extend(positions)
+    hashes = [hash_node_ids(node_set, [number]) for node_set, number in seen.items()]
+
+    assert slice_value(example, slicing, "here", SliceKnowledge(seen=union_of_hashes(hashes))) == expected
+
+
+def test_seeds_without_ids_or_without_nodes_cannot_be_looked_for_in_training() -> None:
+    (slicing,) = make_slicings(["seen_in_training"], {}, SCHEMA)
+
+    with pytest.raises(ValueError, match=r"got no #id of node set 'user' in here. Leave it out, or sample"):
+        slice_value(features(), slicing, "here")
+    for schema in (None, GraphSchema()):
+        with pytest.raises(
+            ValueError, match=r"where examples are not about nodes or pairs of nodes; got (no sch|seeds)"
+        ):
+            make_slicings(["seen_in_training"], {}, schema)
+
+
+def test_pairs_with_examples_of_their_own_cannot_be_sliced_by_what_was_seen() -> None:
+    with pytest.raises(ValueError, match=r"must not name 'seen_in_training' where each pair has an example of its own"):
+        GraphEvaluatorOptions(task=LinkPrediction(scoring="seal"), slices=("seen_in_training",))
+
+
 @pytest.mark.parametrize(
     ("edges", "message"),
     [
-        ({"context/year": (1,)}, r"`slice_edges` must be of `slices`; got 'context/year'"),
+        ({"context/year": (1,)}, r"`slice_edges` must be of numbers among `slices`; got 'context/year'"),
+        ({"seen_in_training": (1,)}, r"`slice_edges` must be of numbers among `slices`; got 'seen_in_training'"),
         ({"context/age": (2, 1)}, r"`slice_edges` must be ascending numbers; got \[2.0, 1.0\] for 'context/age'"),
         ({"context/age": ()}, r"`slice_edges` must be ascending numbers; got \[\] for 'context/age'"),
     ],
@@ -105,3 +180,19 @@ def test_floats_without_edges_are_refused_with_what_to_write() -> None:
 def test_wrong_edges_are_refused(edges: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         GraphEvaluatorOptions(label_feature="color", slices=("context/age",), slice_edges=edges)
+
+
+@pytest.mark.parametrize(
+    ("quantiles", "edges", "message"),
+    [
+        ({"context/year": 4}, {}, r"`slice_quantiles` must be of numbers among `slices`; got 'context/year'"),
+        ({"context/age": 4}, {"context/age": (1,)}, "must be of other features than `slice_edges`; got 'context/age'"),
+        ({"context/age": 1}, {}, r"must be whole numbers in \[2, 100\]; got 1 for 'context/age'"),
+        ({"context/age": 4.0}, {}, r"must be whole numbers in \[2, 100\]; got 4.0 for 'context/age'"),
+    ],
+)
+def test_wrong_quantiles_are_refused(quantiles: Any, edges: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        GraphEvaluatorOptions(
+            label_feature="color", slices=("context/age",), slice_edges=edges, slice_quantiles=quantiles
+        )

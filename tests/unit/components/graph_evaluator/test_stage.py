@@ -66,7 +66,8 @@ def test_metrics_and_baseline_are_those_worked_out_by_hand(
     # Two answers have a probability of sigmoid(1), one of them wrong; the others sigmoid(3) and sigmoid(4), both right.
     (mistake,) = report["confident_mistakes"]
     assert (mistake["true"], mistake["predicted"], mistake["score"]) == ("red", "blue", pytest.approx(0.731059))
-    assert report["calibration"]["expected_calibration_error"] == pytest.approx(
+    assert report["expected_calibration_error"] == report["calibration"]["expected_calibration_error"]
+    assert report["expected_calibration_error"] == pytest.approx(
         (2 * (0.7310586 - 0.5) + 2 * (1 - (0.9525741 + 0.9820138) / 2)) / 4, abs=1e-6
     )
     assert (report["format_version"], report["kind"], report["split"]) == (2, "classification", "test")
@@ -100,6 +101,7 @@ def test_model_above_every_threshold_is_blessed(tmp_path: Path, toy_model_dir: s
         min_accuracy_over_majority=0.4,
         min_accuracy=0.75,
         min_macro_f1=0.7,
+        thresholds={"expected_calibration_error": 0.2},
     )
 
     assert evaluation.tasks[""].quality.baseline["accuracy"] == 0.25
@@ -109,6 +111,7 @@ def test_model_above_every_threshold_is_blessed(tmp_path: Path, toy_model_dir: s
         "accuracy 0.7500 exceeds the majority class's 0.2500 by more than 0.4",
         "accuracy 0.7500 is at least 0.75",
         "macro-F1 0.7333 is at least 0.7",
+        "expected calibration error 0.1319 is at most 0.2",
     ]
 
 

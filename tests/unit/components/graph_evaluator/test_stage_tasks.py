@@ -196,6 +196,45 @@ def test_all_slices_are_judged_also_those_that_are_not_shown(evaluate: Any) -> N
     assert evaluation.reasons[-1].startswith("context/year = '2': RMSE 3.4641 is above 1")
 
 
+def test_slices_by_quantiles_are_of_equal_size_and_name_their_ranges(evaluate: Any) -> None:
+    tests = [example(float(year % 4), 0.0, year=[year]) for year in (8, 1, 6, 3, 5, 2, 7, 4)]
+
+    evaluation, report = evaluate(
+        {**SPLITS, "test": [tests[:3], tests[3:]]},
+        task=NodeRegression(label_feature="price"),
+        slices=("context/year",),
+        slice_quantiles={"context/year": 4},
+        slice_thresholds={"mae": 2.0},
+    )
+
+    assert {(one["value"], one["range"], one["num_examples"], one["mae"]) for one in report["slices"]} == {
+        ("q1", "<= 2", 2, 1.5),
+        ("q2", "(2, 4]", 2, 1.5),
+        ("q3", "(4, 6]", 2, 1.5),
+        ("q4", "> 6", 2, 1.5),
+    }
+    assert not [one for one in evaluation.reasons if "context/year" in one]
+
+
+def test_slices_by_what_training_saw_count_neighbours_in_its_subgraphs(evaluate: Any) -> None:
+    """The second item is the seed; training has items 1 and 2."""
+
+    def of_items(first: int, seed: int) -> dict[str, list[Any]]:
+        return {**example(1.0, 0.0, year=[seed]), "nodes/item.#id": [first, seed]}
+
+    tests = [of_items(9, 1), of_items(1, 3), of_items(9, 2), of_items(2, 4), of_items(9, 5)]
+
+    evaluation, report = evaluate(
+        {"train": [[of_items(1, 2)]], "test": [tests[:2], tests[2:]]},
+        task=NodeRegression(label_feature="price"),
+        slices=("seen_in_training",),
+        slice_thresholds={"mae": 0.5},
+    )
+
+    assert {(one["value"], one["num_examples"]) for one in report["slices"]} == {("seen", 2), ("unseen", 3)}
+    assert evaluation.objections[-1] == "seen_in_training = 'unseen': MAE 1.0000 is above 0.5"
+
+
 def test_links_are_ranked_beside_a_random_order(evaluate: Any) -> None:
     def link(guesses: list[float], labels: list[int]) -> dict[str, list[Any]]:
         content = example(0.0, 0.0)

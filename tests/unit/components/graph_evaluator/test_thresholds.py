@@ -79,8 +79,16 @@ def test_metric_that_could_not_be_computed_has_all_its_bounds_and_no_value() -> 
         ({"rmse": -1}, "got {'max': -1} for 'rmse', which no model can meet: the metric is at least 0."),
         ({"accuracy": float("nan")}, "got {'min': nan} for 'accuracy'"),
         ({"accuracy": {"max": 10**400}}, "got {'max': 1000"),
+        (
+            {"expected_calibration_error": 1},
+            "which every model meets: the metric is at least 0 and at most 1.",
+        ),
+        (
+            {"expected_calibration_error": {"gain": 0.1}},
+            "must not require a gain of 'expected_calibration_error' over the baseline, which has no confidence",
+        ),
     ],
 )
 def test_wrong_thresholds_are_refused(thresholds: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
-        normalize_thresholds("thresholds", thresholds, ["accuracy", "rmse"])
+        normalize_thresholds("thresholds", thresholds, ["accuracy", "rmse", "expected_calibration_error"])
