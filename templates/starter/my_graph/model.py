@@ -41,7 +41,9 @@ def model_fn(
         """Makes a vector for each node from its own features; called once for each node set."""
         parts = [node_set["numbers"]]
         if node_set_name == "product":
-            parts.append(feature_encoders.DenseEmbedding(num_categories, units)(node_set["category"]))
+            parts.append(
+                feature_encoders.DenseEmbedding(num_categories, units, vocabulary="category")(node_set["category"])
+            )
         return tf_keras.layers.Dense(units, activation="relu")(tf_keras.layers.Concatenate()(parts))
 
     graph = inputs = tf_keras.layers.Input(type_spec=graph_spec)
