@@ -20,7 +20,8 @@ class IndexBlock:
     """Consecutive positions of an axis that one vocabulary numbers.
 
     Attributes:
-        name: name of the block, the same in every training, such as that of an embedding table.
+        name: name of an embedding table that shares its variable with others, the same in every training; empty for
+            the only block of a weight.
         size: number of positions, at least 1.
         vocabulary: name of tf.Transform's vocabulary, whose terms have the first positions; others are for values
             that it lacks. `FIXED` if there is none, and None if it is not known.

@@ -109,15 +109,16 @@ def category_count(tft_output: TransformOutput | None, name: str, vocabulary: st
         return 0
 
 
-def find_vocabulary(tft_output: TransformOutput | None, name: str) -> str:
+def find_vocabulary(tft_output: TransformOutput | None, name: str, num_categories: int) -> str:
     """Finds the vocabulary that numbers a feature such as "nodes/paper.venue", by the names that it may have.
 
     Returns:
-        "nodes.paper.venue", as ready-made preprocessing names it, or "venue"; "" if tf.Transform has neither.
+        "nodes.paper.venue", as ready-made preprocessing names it, or "venue"; "" if tf.Transform has neither, or one
+        with more terms than the feature has categories.
     """
     for vocabulary in (default_vocabulary_name(name), feature_name(name)):
         try:
-            if tft_output is not None and tft_output.vocabulary_size_by_name(vocabulary):
+            if tft_output is not None and tft_output.vocabulary_size_by_name(vocabulary) <= num_categories:
                 return vocabulary
         except (LookupError, ValueError):
             continue

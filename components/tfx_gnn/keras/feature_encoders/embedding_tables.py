@@ -85,7 +85,7 @@ class DenseEmbedding(tf_keras.layers.Layer):
         self._regularizer = tf_keras.regularizers.get(embeddings_regularizer)
         self._sparse_gradient = sparse_gradient
         self._vocabulary = vocabulary
-        rows = IndexBlock(name="rows", size=num_rows, vocabulary=vocabulary)
+        rows = IndexBlock(name="", size=num_rows, vocabulary=vocabulary)
         declare_weight_index(self, WeightIndex(axis=0, blocks=(rows,)))
 
     def build(self, input_shape: Any) -> None:

@@ -109,7 +109,7 @@ def plan_encodings(
             one = _with_counts(given.get(name, EmbeddingOptions()), name, options.units, tft_output)
             if is_hashed(spec.dtype, one):
                 vocabularies[_table(name, one)] = FIXED
-            elif vocabulary := one.vocabulary or find_vocabulary(tft_output, name):
+            elif vocabulary := one.vocabulary or find_vocabulary(tft_output, name, one.rows):
                 vocabularies[_table(name, one)] = vocabulary
                 one = dataclasses.replace(one, vocabulary=vocabulary)
             embedded[name] = one

@@ -124,7 +124,7 @@ class ClassObjective(LabelObjective):
         """Makes readout and one Dense layer; see `Objective`."""
         # Logits in half precision would make the loss imprecise.
         head = tf_keras.layers.Dense(self.num_classes, dtype=tf.float32, name=output_name)
-        classes = IndexBlock(name="classes", size=self.num_classes, vocabulary=self._class_vocabulary)
+        classes = IndexBlock(name="", size=self.num_classes, vocabulary=self._class_vocabulary)
         declare_weight_index(head, WeightIndex(axis=-1, blocks=(classes,)))
         return OutputLayers(self._place.readout_layer(embeddings_name), head)
 

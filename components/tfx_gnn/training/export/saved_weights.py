@@ -148,7 +148,7 @@ def _layout(variable: Any, owner: Any) -> WeightLayout:
     shape = tuple(int(size) for size in variable.shape)
     index = declared_weight_index(owner)
     if index is None and isinstance(owner, tf_keras.layers.Embedding):
-        index = WeightIndex(axis=0, blocks=(IndexBlock(name="rows", size=shape[0], vocabulary=None),))
+        index = WeightIndex(axis=0, blocks=(IndexBlock(name="", size=shape[0], vocabulary=None),))
     return WeightLayout(shape=shape, index=index)
 
 

@@ -144,7 +144,7 @@ def _declare_classes(model: tf_keras.Model, objective: Objective) -> None:
     head = model.outputs[0].node.layer
     is_classifier = isinstance(head, tf_keras.layers.Dense) and head.units == objective.num_classes
     if is_classifier and declared_weight_index(head) is None:
-        classes = IndexBlock(name="classes", size=objective.num_classes, vocabulary=vocabulary)
+        classes = IndexBlock(name="", size=objective.num_classes, vocabulary=vocabulary)
         declare_weight_index(head, WeightIndex(axis=-1, blocks=(classes,)))
 
 

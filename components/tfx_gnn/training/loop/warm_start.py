@@ -175,7 +175,8 @@ class _Plan:
         return sum(len(move.here) for move in self.moves.get(name, ()))
 
     def _num_taken_of(self, name: str) -> int:
-        return sum(len(move.there) for moves in self.moves.values() for move in moves if move.name == name)
+        taken = [move.there for moves in self.moves.values() for move in moves if move.name == name]
+        return np.unique(np.concatenate(taken)).size if taken else 0
 
     def _unmatched(self) -> list[str]:
         """Lists weights, and blocks of weights, of the earlier model that have no counterpart, fitting or not."""
@@ -185,7 +186,7 @@ class _Plan:
                 found += [repr(name)] if (name, 0) not in self._matched else []
             else:
                 blocks = [block for begin, block in layout.blocks() if (name, begin) not in self._matched]
-                found += [f"{block.name!r} of {name!r}" for block in blocks]
+                found += [_described(name, block) for block in blocks]
         return found
 
     def _move_of_all(self, name: str, weight: ModelWeight) -> list[_Move]:
@@ -206,7 +207,7 @@ class _Plan:
         moves = []
         for begin, block in weight.layout.blocks():
             found = self._find_block(name, block)
-            shown = f"{block.name!r} of {name!r}"
+            shown = _described(name, block)
             if found is None:
                 self._problems.append(f"{shown} is not in that model")
                 continue
@@ -225,9 +226,9 @@ class _Plan:
         return moves
 
     def _find_block(self, name: str, block: IndexBlock) -> tuple[str, int, IndexBlock] | None:
-        """Finds the earlier block of a name: in the same weight, or in the only one that has it.
+        """Finds the same block in the earlier model.
 
-        A table that has grown large no longer shares a variable with others.
+        A table that has grown large no longer shares a variable with others, so it may be in another weight.
         """
         found = [
             (other, begin, candidate)
@@ -236,7 +237,9 @@ class _Plan:
             if candidate.name == block.name
         ]
         same = [one for one in found if one[0] == name]
-        return same[0] if same else found[0] if len(found) == 1 else None
+        if same:
+            return same[0]
+        return found[0] if block.name and len(found) == 1 else None
 
 
 class _TermMatch:
@@ -279,6 +282,10 @@ class _TermMatch:
             )
         everything = np.arange(here.size)
         return everything, everything
+
+
+def _described(name: str, block: IndexBlock) -> str:
+    return f"table {block.name!r} of {name!r}" if block.name else repr(name)
 
 
 def _same_terms(

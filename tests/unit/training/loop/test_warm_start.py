@@ -178,7 +178,7 @@ def test_classes_that_have_changed_must_be_known_to_a_layer(earlier, classes):
     ("kinds", "message"),
     [
         ("ab", ""),
-        ("ba", "'rows' of 'DenseEmbedding-0/embeddings' has positions of no known vocabulary, which may be 'kind'"),
+        ("ba", "'DenseEmbedding-0/embeddings' has positions of no known vocabulary, which may be 'kind'"),
         ("abc", "has 4 positions of no known vocabulary, and 3 there"),
     ],
 )
