@@ -26,6 +26,7 @@ from tfx_gnn.components import (
     SubgraphExampleGen,
 )
 from tfx_gnn.io.option_groups import flat_values
+from tfx_gnn.training.options import NO_WARM_START
 from tfx_gnn_pipelines.bulk_inference import INFERENCE_EXAMPLE_GEN
 from tfx_gnn_pipelines.config import PipelineConfig
 
@@ -133,6 +134,7 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
             options=config.graph_tuner,
             runtime_parameters=opened.pop("GraphTuner", None),
         )
+    starts_warm = config.graph_trainer.warm_start != NO_WARM_START
     trainer = GraphTrainer(
         transformed_examples=transform.outputs["transformed_examples"],
         transform_graph=transform.outputs["transform_graph"],
@@ -142,6 +144,7 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         blessing=validator.outputs["blessing"],
         examples=example_gen.outputs["examples"],
         best_hyperparameters=tuner.outputs["best_hyperparameters"] if tuner else None,
+        blessed_model=resolver.outputs["blessed_model"] if resolver and starts_warm else None,
         options=config.graph_trainer,
         runtime_parameters=opened.pop("GraphTrainer", None),
     )

@@ -28,6 +28,7 @@ from tfx_gnn.components import (
 from tfx_gnn.io import options_json
 from tfx_gnn.io.package_paths import resolve_package_path
 from tfx_gnn.models import tasks
+from tfx_gnn.training.options import NO_WARM_START
 from tfx_gnn_pipelines.bulk_inference import BulkInferenceOptions, options_of_inference_example_gen
 from tfx_gnn_pipelines.option_changes import changed, merged, read_options
 from tfx_gnn_pipelines.ready_features import features_of_task
@@ -254,7 +255,8 @@ def _with_step_options(config: PipelineConfig, given: Mapping[str, Any]) -> Pipe
     if given.get(_TUNER) is None:
         return config
     # Trials train as the pipeline does, but for what the search says of them.
-    plain = merged({_TRAINER: json.loads(options_json.to_json(config.graph_trainer))}, given[_TUNER])
+    trainer = dataclasses.replace(config.graph_trainer, warm_start=NO_WARM_START)
+    plain = merged({_TRAINER: json.loads(options_json.to_json(trainer))}, given[_TUNER])
     return dataclasses.replace(config, graph_tuner=read_options(plain, GraphTunerOptions, place=_TUNER))
 
 

@@ -341,6 +341,22 @@ def test_data_are_compared_with_those_of_the_latest_blessed_model_on_request(tas
         build_components(configured(task, read_given("", asked), tmp_path))
 
 
+def test_training_starts_from_the_latest_blessed_model_on_request_and_trials_do_not(task, tmp_path):
+    asked = ["graph_trainer.warm_start=same_network"]
+    search = "graph_tuner.search_space={units: {kind: choice, values: [2, 4]}}"
+    config = configured(task, read_given("", [*asked, search, "latest_blessed_model_resolver={}"]), tmp_path)
+
+    components = {component.id: component for component in build_components(config)}
+
+    resolver = components["LatestBlessedModelResolver"]
+    assert components["GraphTrainer"].inputs["blessed_model"] is resolver.outputs["blessed_model"]
+    assert config.graph_tuner.trainer.warm_start == "none"
+    with pytest.raises(ValueError, match=r"`blessed_model` must be given with `warm_start`.*resolver: {}` to a p"):
+        build_components(configured(task, read_given("", asked), tmp_path))
+    with pytest.raises(ValueError, match="`trainer` must train each trial from the start; got warm_start='same_netw"):
+        configured(task, read_given("", [*asked, search, "graph_tuner.trainer.warm_start=same_network"]), tmp_path)
+
+
 def test_run_reads_the_span_that_is_the_newest_when_it_starts(task, tmp_path):
     for span in ("1", "2"):
         shutil.copytree(task.tables_dir, tmp_path / "data" / span)

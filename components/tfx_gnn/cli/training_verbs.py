@@ -172,6 +172,15 @@ def train(
             metavar="FOLDER",
         ),
     ] = "",
+    blessed_model_dir: Annotated[
+        str,
+        typer.Option(
+            help="The model whose weights --warm-start takes: a push destination, whose newest version is meant, a "
+            "trained model or a SavedModel.",
+            show_default=False,
+            metavar="FOLDER",
+        ),
+    ] = "",
     options: dict[str, Any],
 ) -> None:
     """Train the model and export it together with the transform."""
@@ -194,6 +203,7 @@ def train(
             precomputed_batches_dir=precomputed_batches_dir,
             best_hyperparameters_dir=best_hyperparameters_dir,
             examples_dir=examples_dir,
+            blessed_model_dir=blessed_model_dir,
             options=GraphTrainerOptions.from_flat({**options, "task": predicted}),
         )
     except TrainingPreemptedError as stopped:

@@ -5,6 +5,8 @@ This module does not import TensorFlow, so that options load fast.
 
 from __future__ import annotations
 
+import re
+import zlib
 from typing import Final
 
 ID_NAME: Final = "#id"
@@ -18,3 +20,17 @@ SHADOW_PREFIX: Final = "_shadow/"
 
 STRUCTURE_LABEL: Final = "structure_label"
 """Feature with the place of a node relative to the pair that its subgraph is about."""
+
+
+def default_vocabulary_name(key: str) -> str:
+    """Makes the key of a feature a name of a vocabulary, with characters that TensorFlow takes.
+
+    Keys that differ have names that differ.
+
+    Example:
+        >>> default_vocabulary_name("nodes/product.category")
+        'nodes.product.category'
+    """
+    key = key.replace("/", ".")
+    name = re.sub("[^A-Za-z0-9_.]", "_", key)
+    return name if name == key else f"{name}_{zlib.crc32(key.encode()):08x}"

@@ -9,6 +9,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.keras.feature_encoders.embedding_tables import DenseEmbedding
+from tfx_gnn.keras.weight_index import FIXED
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
@@ -214,7 +215,12 @@ class DistMultScore(tf_keras.layers.Layer):
         # Around 1, the score starts as the plain inner product. Around 0, a product of three factors hardly learns.
         initializer = tf_keras.initializers.RandomUniform(0.5, 1.5)
         self._relations = DenseEmbedding(
-            self._num_relations, units, embeddings_initializer=initializer, dtype=self.dtype_policy, name="relations"
+            self._num_relations,
+            units,
+            embeddings_initializer=initializer,
+            vocabulary=FIXED,
+            dtype=self.dtype_policy,
+            name="relations",
         )
         self._bias = self.add_weight("bias", (), initializer="zeros") if self._use_bias else 0.0
         super().build(input_shape)

@@ -37,6 +37,9 @@ SCHEDULES = (CONSTANT, LINEAR, COSINE, EXPONENTIAL, STEP)
 
 EMBEDDING_NORMALIZATIONS = ("none", "l2")
 
+NO_WARM_START, SAME_NETWORK, MATCHING_WEIGHTS = "none", "same_network", "matching_weights"
+WARM_STARTS = (NO_WARM_START, SAME_NETWORK, MATCHING_WEIGHTS)
+
 _FINAL_SHARE = 0.01
 _VALIDATION = "val_"
 
@@ -271,6 +274,10 @@ class GraphTrainerOptions:
         train_split: split to train on.
         eval_split: split to evaluate after each epoch.
         training_seed: seed of weights, dropout and the order of examples, in [0, 2**31).
+        warm_start: what training starts from. "none": initial values. "same_network": the weights of the latest blessed
+            model, whose network must be the same but for terms of vocabularies, by which rows and columns are copied.
+            "matching_weights": those of its weights that have the same name and shape, for another network. If no
+            model has been blessed yet, training starts from initial values. The optimizer starts anew in any case.
         early_stopping_patience: epochs without a better value of `monitor` after which training stops. The
             weights of the best epoch are exported, even if early stopping never triggers. 0: train all
             epochs and export the last weights, or their averages with an optimizer that has `use_ema=True`.
@@ -308,6 +315,7 @@ class GraphTrainerOptions:
     train_split: str = "train"
     eval_split: str = "val"
     training_seed: int = 0
+    warm_start: str = choice_option(NO_WARM_START, WARM_STARTS)
     early_stopping_patience: int = 0
     monitor: str = VALIDATION_LOSS
     monitor_mode: str = choice_option(MONITOR_AUTO, MONITOR_MODES)
@@ -423,6 +431,25 @@ class GraphTrainerOptions:
     def verifies_tpu(self) -> bool:
         """Whether to check the model for TPUs before training."""
         return self.verify_tpu == VERIFY_ALWAYS or (self.verify_tpu == VERIFY_AUTO and self.strategy.kind == TPU)
+
+
+def check_warm_start(options: GraphTrainerOptions, *, is_given: bool, argument: str) -> None:
+    """Refuses a warm start without a model, and a model that is not used.
+
+    Args:
+        options: options of the training.
+        is_given: whether a model is given.
+        argument: what the model is called where it is given.
+
+    Raises:
+        ValueError: if the two do not fit.
+    """
+    if is_given is (options.warm_start == NO_WARM_START):
+        raise ValueError(
+            f"`{argument}` must be given with `warm_start`, and only then; got warm_start={options.warm_start!r} "
+            f"{'with' if is_given else 'without'} it. Add LatestBlessedModelResolver, or "
+            "`latest_blessed_model_resolver: {}` to a project, or choose `warm_start` 'none'."
+        )
 
 
 def _default_of(option: str) -> Any:

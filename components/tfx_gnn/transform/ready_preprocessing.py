@@ -7,14 +7,13 @@ structure labels and the features of auxiliary sets, such as labels in `_readout
 from __future__ import annotations
 
 import re
-import zlib
 
 import tensorflow as tf
 import tensorflow_transform as tft
 from tensorflow_transform import schema_inference
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.reserved_names import STRUCTURE_LABEL
+from tfx_gnn.graph.reserved_names import STRUCTURE_LABEL, default_vocabulary_name
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.io.user_code import load_function
@@ -225,14 +224,8 @@ def _vocabulary(value: const.Field, preparation: Vocabulary, name: str) -> const
         top_k=preparation.top_k or None,
         frequency_threshold=preparation.frequency_threshold or None,
         num_oov_buckets=preparation.num_oov_buckets,
-        vocab_filename=preparation.name or _vocabulary_name(name),
+        vocab_filename=preparation.name or default_vocabulary_name(name),
     )
-
-
-def _vocabulary_name(key: str) -> str:
-    """Makes the key of a feature a name that TensorFlow takes; keys that differ stay different."""
-    name = re.sub("[^A-Za-z0-9_.]", "_", key)
-    return name if name == key else f"{name}_{zlib.crc32(key.encode()):08x}"
 
 
 def _hash(value: const.Field, num_buckets: int) -> const.Field:

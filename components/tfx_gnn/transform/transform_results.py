@@ -40,6 +40,10 @@ class TransformResults(tft.TFTransformOutput):
 
     def vocabulary_names(self) -> list[str]:
         """Lists the `vocab_filename`s of all vocabularies, sorted."""
+        return sorted(self.vocabulary_files())
+
+    def vocabulary_files(self) -> dict[str, str]:
+        """Returns the name of each vocabulary's file in the folder `assets` of a SavedModel, by `vocab_filename`."""
         assets = os.path.join(self.transform_savedmodel_dir, tf.saved_model.ASSETS_DIRECTORY)
         files: list[str] = tf.io.gfile.listdir(assets) if tf.io.gfile.isdir(assets) else []
         path = os.path.join(self._transformed_metadata_dir, self.ASSET_MAP)
@@ -48,7 +52,7 @@ class TransformResults(tft.TFTransformOutput):
             with tf.io.gfile.GFile(path) as file:
                 named = json.load(file)
         names = {file: name for name, file in named.items()}
-        return sorted(names.get(file, file.removesuffix(_ZIPPED)) for file in files)
+        return {names.get(file, file.removesuffix(_ZIPPED)): file for file in sorted(files)}
 
     def _explained(self, error: ValueError, name: str) -> ValueError:
         if self.vocabulary_file_by_name(name):

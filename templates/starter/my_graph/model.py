@@ -34,14 +34,14 @@ def model_fn(
     values = DEFAULTS | hyperparameters
     units = values["units"]
     # One more row, for categories outside the vocabulary.
-    num_categories = tft_output.vocabulary_size_by_name("category") + 1
+    num_rows = tft_output.vocabulary_size_by_name("category") + 1
     num_classes = tft_output.vocabulary_size_by_name("interest")
 
     def first_state(node_set, *, node_set_name):
         """Makes a vector for each node from its own features; called once for each node set."""
         parts = [node_set["numbers"]]
         if node_set_name == "product":
-            parts.append(feature_encoders.DenseEmbedding(num_categories, units)(node_set["category"]))
+            parts.append(feature_encoders.DenseEmbedding(num_rows, units, vocabulary="category")(node_set["category"]))
         return tf_keras.layers.Dense(units, activation="relu")(tf_keras.layers.Concatenate()(parts))
 
     graph = inputs = tf_keras.layers.Input(type_spec=graph_spec)

@@ -11,9 +11,9 @@ from google.protobuf import text_format
 from tfx_gnn.components.graph_transform.options import GraphTransformOptions
 from tfx_gnn.components.graph_transform.stage import transform_graphs
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.graph.reserved_names import default_vocabulary_name
 from tfx_gnn.io.options_json import from_json, to_json
 from tfx_gnn.records.graph_layout import graph_layout
-from tfx_gnn.transform import ready_preprocessing
 from tfx_gnn.transform.feature_preparations import (
     Bucketize,
     Drop,
@@ -133,7 +133,7 @@ def test_declarations_beside_a_function_are_refused():
 
 
 def test_vocabularies_have_names_that_tensorflow_takes_and_that_differ():
-    names = [ready_preprocessing._vocabulary_name(f"nodes.user.{one}") for one in ("city", "größe m", "gr__e_m")]
+    names = [default_vocabulary_name(f"nodes.user.{one}") for one in ("city", "größe m", "gr__e_m")]
 
     assert names == ["nodes.user.city", "nodes.user.gr__e_m_83cffb71", "nodes.user.gr__e_m"]
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Mapping
 from typing import Any
-
-import tensorflow as tf
 
 from tfx_gnn.components.graph_evaluator.classification import ClassCounts
 from tfx_gnn.components.graph_evaluator.intervals import Intervals
 from tfx_gnn.components.graph_evaluator.measures import Measure, Quality
 from tfx_gnn.components.graph_evaluator.metric_names import ERRORS
-from tfx_gnn.io.json_shapes import read_shaped_json
-from tfx_gnn.records.blessing import LATEST_BLESSED_MODEL_FILE
-from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, read_served_task
-from tfx_gnn.serving.versions import resolve_saved_model
+from tfx_gnn.records.latest_blessed_model import find_latest_blessed_model
+from tfx_gnn.serving.model_interface import read_served_task
 
 _COMPARED_FIELDS = ("kind", "label_feature", "num_outputs", "scoring")
 _REMEDY = "Push this model to another destination, or leave the comparison out"
@@ -86,16 +81,9 @@ def read_latest_blessed_model(blessed_model_dir: str, saved_model_dir: str) -> L
         FileNotFoundError: if there is no model, and nothing says that none has been blessed yet.
         ValueError: if the models predict different things.
     """
-    record_file = os.path.join(blessed_model_dir, LATEST_BLESSED_MODEL_FILE)
-    description = blessed_model_dir
-    if tf.io.gfile.exists(record_file):
-        record = read_shaped_json(record_file, {"found": bool, "description": str})
-        description = record["description"]
-        if not record["found"]:
-            return LatestBlessedModel(saved_model_dir="", description=description)
-    folder = os.path.join(blessed_model_dir, MODEL_ARTIFACT_FOLDER)
-    blessed = resolve_saved_model(folder if tf.io.gfile.isdir(folder) else blessed_model_dir)
-    _check_same_task(saved_model_dir, blessed, description)
+    blessed, description = find_latest_blessed_model(blessed_model_dir)
+    if blessed:
+        _check_same_task(saved_model_dir, blessed, description)
     return LatestBlessedModel(saved_model_dir=blessed, description=description)
 
 

@@ -249,11 +249,15 @@ def _quantile_name(number: float, edges: tuple[float, ...]) -> str:
 def _between(number: float, edges: tuple[float, ...]) -> str:
     """Names the slice of a number; an edge belongs to the slice above it."""
     position = bisect.bisect_right(edges, number)
-    # All digits, as times need them: slices of one name would be one slice.
-    names = [repr(edge).removesuffix(".0") for edge in edges]
+    names = [_shown(edge) for edge in edges]
     if position == 0:
         return f"< {names[0]}"
     return f">= {names[-1]}" if position == len(edges) else f"[{names[position - 1]}, {names[position]})"
+
+
+def _shown(edge: float) -> str:
+    # All digits, as times need them: slices of one name would be one slice.
+    return repr(edge).removesuffix(".0")
 
 
 def _power_of_two_bin(degree: int) -> str:

@@ -13,7 +13,7 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec
 from tfx_gnn.components import parameters
 from tfx_gnn.components.artifacts import ExamplesBlessingArtifact, GraphSchemaArtifact, SizeConstraintsArtifact
 from tfx_gnn.components.graph_trainer import executor
-from tfx_gnn.training.options import GraphTrainerOptions
+from tfx_gnn.training.options import GraphTrainerOptions, check_warm_start
 
 
 class GraphTrainerSpec(ComponentSpec):
@@ -29,6 +29,7 @@ class GraphTrainerSpec(ComponentSpec):
         "blessing": ChannelParameter(type=ExamplesBlessingArtifact, optional=True),
         "best_hyperparameters": ChannelParameter(type=standard_artifacts.HyperParameters, optional=True),
         "examples": ChannelParameter(type=standard_artifacts.Examples, optional=True),
+        "blessed_model": ChannelParameter(type=standard_artifacts.Model, optional=True),
     }
     OUTPUTS = {
         "model": ChannelParameter(type=standard_artifacts.Model),
@@ -50,6 +51,7 @@ class GraphTrainer(base_component.BaseComponent):
     | input | blessing | tfx_gnn.ExamplesBlessingArtifact | optional: if given, only blessed examples are trained on |
     | input | best_hyperparameters | HyperParameters | optional: added to the hyperparameters in the options |
     | input | examples | Examples | optional: raw examples, from which warm-up requests for a server are made |
+    | input | blessed_model | Model | optional: the latest blessed model, whose weights a warm start takes |
     | output | model | Model | one SavedModel: parse, transform, merge, predict |
     | output | model_run | ModelRun | TensorBoard logs, checkpoints, summary and report |
     | parameter | model_fn | str | the user's function, "package.module:function" |
@@ -58,6 +60,7 @@ class GraphTrainer(base_component.BaseComponent):
     | parameter | train_split | str | split to train on |
     | parameter | eval_split | str | split to evaluate during training |
     | parameter | training_seed | int | seed of initial weights and of the order of examples |
+    | parameter | warm_start | str | "none", or which weights of the latest blessed model are taken |
     | parameter | early_stopping_patience | int | epochs without improvement before stopping; 0 never stops |
     | parameter | monitor | str | loss or metric that decides which epoch is the best, such as "val_accuracy" |
     | parameter | monitor_mode | str | "min", "max" or "auto": the direction in which `monitor` improves |
@@ -106,11 +109,14 @@ class GraphTrainer(base_component.BaseComponent):
         blessing: channel of ExamplesBlessingArtifact, from GraphExampleValidator.
         best_hyperparameters: channel of HyperParameters, from GraphTuner.
         examples: channel of raw graph Examples; if given, warm-up requests are exported with the model.
+        blessed_model: channel of Model, from LatestBlessedModelResolver; given if and only if `warm_start` is not
+            "none".
         runtime_parameters: name of a scalar option to the parameter that sets it
             when a compiled pipeline runs.
 
     Raises:
         ModuleNotFoundError: if the user's module cannot be found.
+        ValueError: if `blessed_model` is missing, or is given without need.
     """
 
     SPEC_CLASS = GraphTrainerSpec
@@ -128,8 +134,10 @@ class GraphTrainer(base_component.BaseComponent):
         blessing: BaseChannel | None = None,
         best_hyperparameters: BaseChannel | None = None,
         examples: BaseChannel | None = None,
+        blessed_model: BaseChannel | None = None,
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
+        check_warm_start(options, is_given=blessed_model is not None, argument="blessed_model")
         super().__init__(
             spec=parameters.fill_spec(
                 GraphTrainerSpec,
@@ -144,5 +152,6 @@ class GraphTrainer(base_component.BaseComponent):
                 blessing=blessing,
                 best_hyperparameters=best_hyperparameters,
                 examples=examples,
+                blessed_model=blessed_model,
             )
         )

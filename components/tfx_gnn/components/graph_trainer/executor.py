@@ -35,5 +35,6 @@ class Executor(base_executor.BaseExecutor):
             blessing_dir=artifacts.optional_uri(input_dict.get("blessing")),
             examples_dir=artifacts.optional_uri(input_dict.get("examples")),
             best_hyperparameters_dir=artifacts.optional_uri(input_dict.get("best_hyperparameters")),
+            blessed_model_dir=artifacts.optional_uri(input_dict.get("blessed_model")),
             options=options,
         )

@@ -33,7 +33,7 @@ from tfx_gnn.training.loop.determinism import seeded
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 from tfx_gnn.training.loop.summary import TrainingSummary, read_training_summary
 from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
-from tfx_gnn.training.options import GraphTrainerOptions
+from tfx_gnn.training.options import GraphTrainerOptions, check_warm_start
 
 __all__ = ["GraphTrainerOptions", "train_graph_model"]
 
@@ -51,6 +51,7 @@ def train_graph_model(
     precomputed_batches_dir: str = "",
     best_hyperparameters_dir: str = "",
     examples_dir: str = "",
+    blessed_model_dir: str = "",
     options: GraphTrainerOptions,
     exporters: Exporters = SAVED_MODELS,
 ) -> TrainingSummary:
@@ -79,6 +80,8 @@ def train_graph_model(
             `options`; hyperparameters in `options` take precedence. Empty to add none.
         examples_dir: raw examples, from which warm-up requests for TensorFlow Serving are made, without their
             labels; empty to write none.
+        blessed_model_dir: what a warm start takes the weights from: output of LatestBlessedModelResolver, a trained
+            model, a SavedModel or a push destination. Given if and only if `options.warm_start` is not "none".
         options: what to train, and how.
         exporters: classes that write the trained model; by default as SavedModels.
 
@@ -86,9 +89,9 @@ def train_graph_model(
         A summary of the training.
 
     Raises:
-        ValueError: if the examples are not blessed, inputs do not fit each other, labels are missing, a class
-            of the training split is unknown, the model's outputs do not fit the task, the strategy lacks something,
-            a TPU would refuse the model, or the loss is not finite.
+        ValueError: if the examples are not blessed, inputs do not fit each other, a warm start finds another network,
+            labels are missing, a class of the training split is unknown, the model's outputs do not fit the task, the
+            strategy lacks something, a TPU would refuse the model, or the loss is not finite.
         ModuleNotFoundError: if the module of `model_fn` cannot be found.
         ConnectionError: if another process of the training is gone.
         tf.errors.ResourceExhaustedError: if a device runs out of memory, or a disk is full.
@@ -98,6 +101,7 @@ def train_graph_model(
         KeyboardInterrupt: if the process received SIGINT, such as by Ctrl-C, after saving a checkpoint to resume from.
     """
     options = with_best_hyperparameters(options, best_hyperparameters_dir)
+    check_warm_start(options, is_given=bool(blessed_model_dir), argument="blessed_model_dir")
     role = cluster_role()
     if options.strategy.kind == PARAMETER_SERVER and role.serves:
         serve(role)
@@ -113,6 +117,7 @@ def train_graph_model(
         blessing_dir=blessing_dir,
         precomputed_batches_dir=precomputed_batches_dir,
         examples_dir=examples_dir,
+        blessed_model_dir=blessed_model_dir,
     )
     summary = (
         None

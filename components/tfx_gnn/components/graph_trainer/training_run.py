@@ -24,6 +24,7 @@ from tfx_gnn.io import file_names, options_json
 from tfx_gnn.io.option_groups import flat_values
 from tfx_gnn.io.whole_files import copy_files
 from tfx_gnn.records import examples_folder
+from tfx_gnn.records.latest_blessed_model import find_latest_blessed_model
 from tfx_gnn.reports.report_page import REPORT_FILE
 from tfx_gnn.sampling.plan.recorded_plan import copy_recorded_plan
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, SAMPLING_PLAN_FILE
@@ -34,13 +35,15 @@ from tfx_gnn.training.checkpoints.preemption import StopSignal
 from tfx_gnn.training.checkpoints.resumable_state import BestWeights, best_weights
 from tfx_gnn.training.checkpoints.resumption import Resumption
 from tfx_gnn.training.data import input_pipeline
+from tfx_gnn.training.export.saved_weights import SavedWeights
 from tfx_gnn.training.export.served_model import ServedModel
 from tfx_gnn.training.export.training_reference import TRAINING_REFERENCE_DIR, TrainingReference
-from tfx_gnn.training.loop.summary import TrainingSummary, describe_layers, write_training_summary
+from tfx_gnn.training.loop.summary import TrainingSummary, WarmStart, describe_layers, write_training_summary
 from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
 from tfx_gnn.training.loop.training_loop import TrainingPreemptedError, TrainingState, train
 from tfx_gnn.training.loop.training_setup import TrainingSetup
-from tfx_gnn.training.options import GraphTrainerOptions
+from tfx_gnn.training.loop.warm_start import warm_start
+from tfx_gnn.training.options import SAME_NETWORK, GraphTrainerOptions
 from tfx_gnn.transform.application import RAW_METADATA_DIR, SavedGraphTransform
 
 
@@ -99,6 +102,9 @@ class Training:
     ) -> None:
         self._folders, self._strategy, self._role, self._options = folders, strategy, role, options
         self._exporters = exporters
+        self._earlier, self._earlier_description = "", ""
+        if folders.blessed_model_dir:
+            self._earlier, self._earlier_description = find_latest_blessed_model(folders.blessed_model_dir)
         self._setup = TrainingSetup(folders, strategy, options)
 
     def run(self, model_dir: str, run_dir: str, checkpoint_dir: str, fingerprint: Mapping[str, str]) -> TrainingSummary:
@@ -122,6 +128,7 @@ class Training:
             explanation_steps=options.export.explanation_steps,
             embedding_normalization=options.export.embedding_normalization,
             allow_unsafe_operations=options.export.allow_unsafe_operations,
+            vocabulary_files=setup.inputs.tft_output.vocabulary_files(),
         )
         # A trial export: a model that cannot be exported must fail now, not after hours of training.
         trial_dir = os.path.join(model_dir, "trial")
@@ -129,6 +136,8 @@ class Training:
         tf.io.gfile.rmtree(trial_dir)
 
         create_training_variables(model, self._strategy, sample.graph, sample.labels)
+        # A checkpoint of this training, if there is one, replaces these weights.
+        warm = self._warm_start(model)
         best = best_weights(model, options)
         if self._role.is_chief:
             _check_room(model, model_dir, run_dir, checkpoint_dir)
@@ -142,6 +151,7 @@ class Training:
             run_dir=run_dir,
             checkpoint_dir=checkpoint_dir,
             fingerprint=fingerprint,
+            warm=warm,
         )
         seconds = time.monotonic() - start
         weights = _save_weights(model, run_dir)
@@ -167,10 +177,28 @@ class Training:
             index_features=setup.inputs.index_features,
             trees=setup.inputs.trees,
         ).save(os.path.join(run_dir, TRAINING_REFERENCE_DIR))
-        summary = self._summary(model, state, best, seconds)
+        summary = self._summary(model, state, best, seconds, warm)
         write_training_summary(summary, run_dir)
         write_training_report(summary, os.path.join(run_dir, REPORT_FILE))
         return summary
+
+    def _warm_start(self, model: tf_keras.Model) -> WarmStart | None:
+        """Copies the weights of the latest blessed model, if the options say so and there is one."""
+        if not self._folders.blessed_model_dir:
+            return None
+        if not self._earlier:
+            return WarmStart(model=self._earlier_description)
+        objective = self._setup.inputs.objective
+        found = {getattr(part.task, "class_vocabulary", "") for part in objective.parts.values()}
+        with self._strategy.scope():
+            return warm_start(
+                model,
+                SavedWeights(self._earlier),
+                description=self._earlier_description,
+                vocabularies=self._setup.inputs.tft_output,
+                class_vocabularies=found - {""},
+                must_match=self._options.warm_start == SAME_NETWORK,
+            )
 
     def _warmup_records(self) -> list[bytes]:
         folder, split = self._folders.examples_dir, self._options.eval_split
@@ -195,6 +223,7 @@ class Training:
         run_dir: str,
         checkpoint_dir: str,
         fingerprint: Mapping[str, str],
+        warm: WarmStart | None,
     ) -> None:
         options = self._options
         # Unreadable inputs must fail before anything is written.
@@ -244,6 +273,8 @@ class Training:
         ):
             resumption.resume()
             _check_num_epochs(options.num_epochs, state, checkpoint_dir)
+            if warm is not None and not state.position.global_step:
+                progress.say(warm.describe())
             try:
                 train(
                     model,
@@ -265,7 +296,12 @@ class Training:
             copy_files(logs_dir, os.path.join(run_dir, LOGS_DIR))
 
     def _summary(
-        self, model: tf_keras.Model, state: TrainingState, best: BestWeights | None, seconds: float
+        self,
+        model: tf_keras.Model,
+        state: TrainingState,
+        best: BestWeights | None,
+        seconds: float,
+        warm: WarmStart | None,
     ) -> TrainingSummary:
         setup = self._setup
         return TrainingSummary(
@@ -288,6 +324,7 @@ class Training:
             seconds=seconds,
             layers=describe_layers(model),
             options=json.loads(options_json.to_json(flat_values(self._options))),
+            warm_start=warm,
         )
 
 

@@ -9,7 +9,7 @@ from tfx_gnn.components.graph_tuner.search_space import SearchRange, check_is_js
 from tfx_gnn.distribution.options import STRATEGIES_OF_ONE_PROCESS
 from tfx_gnn.io.option_groups import check_choices, choice_option
 from tfx_gnn.training.metric_directions import is_better_if_large
-from tfx_gnn.training.options import GraphTrainerOptions
+from tfx_gnn.training.options import NO_WARM_START, GraphTrainerOptions
 
 TPE, RANDOM, GRID = "tpe", "random", "grid"
 SAMPLERS = (TPE, RANDOM, GRID)
@@ -68,6 +68,11 @@ class GraphTunerOptions:
             raise ValueError(
                 f"`trainer` must run in one process, by a strategy of {list(STRATEGIES_OF_ONE_PROCESS)}; got "
                 f"{self.trainer.strategy.kind!r}. Search on one machine, and train the best on many."
+            )
+        if self.trainer.warm_start != NO_WARM_START:
+            raise ValueError(
+                f"`trainer` must train each trial from the start; got warm_start={self.trainer.warm_start!r}. Leave it "
+                "out: GraphTrainer alone starts from the latest blessed model."
             )
         self._check_space()
         if self.direction == AUTO:

@@ -12,6 +12,7 @@ from typing import Any, Protocol, Union
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.reserved_names import default_vocabulary_name
 from tfx_gnn.keras.feature_encoders.encoder_options import COMBINERS, Combiner
 
 Values = Union[tf.Tensor, tf.RaggedTensor]
@@ -106,6 +107,22 @@ def category_count(tft_output: TransformOutput | None, name: str, vocabulary: st
         return int(tft_output.vocabulary_size_by_name(feature_name(name)))
     except (LookupError, ValueError):
         return 0
+
+
+def find_vocabulary(tft_output: TransformOutput | None, name: str, num_categories: int) -> str:
+    """Finds the vocabulary that numbers a feature such as "nodes/paper.venue", by the names that it may have.
+
+    Returns:
+        "nodes.paper.venue", as ready-made preprocessing names it, or "venue"; "" if tf.Transform has neither, or one
+        with more terms than the feature has categories.
+    """
+    for vocabulary in (default_vocabulary_name(name), feature_name(name)):
+        try:
+            if tft_output is not None and tft_output.vocabulary_size_by_name(vocabulary) <= num_categories:
+                return vocabulary
+        except (LookupError, ValueError):
+            continue
+    return ""
 
 
 def feature_name(name: str) -> const.FieldName:

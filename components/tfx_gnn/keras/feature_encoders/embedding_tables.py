@@ -12,6 +12,7 @@ import tf_keras
 from tfx_gnn.keras.feature_encoders.category_values import table_rows
 from tfx_gnn.keras.feature_encoders.encoder_options import MAX_DENSE_GRADIENT_ELEMENTS, MAX_FUSED_ELEMENTS
 from tfx_gnn.keras.layer_arguments import clone_initializer
+from tfx_gnn.keras.weight_index import IndexBlock, WeightIndex, declare_weight_index
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
@@ -37,6 +38,8 @@ class DenseEmbedding(tf_keras.layers.Layer):
         embeddings_initializer: initializer of the table.
         embeddings_regularizer: regularizer of the table.
         sparse_gradient: whether the gradient holds only the rows that were looked up. Not for TPUs.
+        vocabulary: name of tf.Transform's vocabulary that numbers the first rows, for trainings that start from an
+            earlier model; "" if a row means the same in every training, None if that is not known.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
     Call args:
@@ -67,6 +70,7 @@ class DenseEmbedding(tf_keras.layers.Layer):
         embeddings_initializer: Any = "uniform",
         embeddings_regularizer: Any = None,
         sparse_gradient: bool = False,
+        vocabulary: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -80,6 +84,9 @@ class DenseEmbedding(tf_keras.layers.Layer):
         self._initializer = tf_keras.initializers.get(embeddings_initializer)
         self._regularizer = tf_keras.regularizers.get(embeddings_regularizer)
         self._sparse_gradient = sparse_gradient
+        self._vocabulary = vocabulary
+        rows = IndexBlock(name="", size=num_rows, vocabulary=vocabulary)
+        declare_weight_index(self, WeightIndex(axis=0, blocks=(rows,)))
 
     def build(self, input_shape: Any) -> None:
         """Makes the table.
@@ -125,6 +132,7 @@ class DenseEmbedding(tf_keras.layers.Layer):
             "embeddings_initializer": tf_keras.initializers.serialize(self._initializer),
             "embeddings_regularizer": tf_keras.regularizers.serialize(self._regularizer),
             "sparse_gradient": self._sparse_gradient,
+            "vocabulary": self._vocabulary,
         }
 
 
@@ -152,6 +160,8 @@ class EmbeddingTables(tf_keras.layers.Layer):
         fuse: whether small tables share variables.
         max_dense_gradient_elements: largest number of elements, rows times units, of a table with a dense gradient.
         embeddings_initializer: initializer of every table.
+        vocabularies: name of tf.Transform's vocabulary that numbers the first rows, by table; "" for tables whose rows
+            mean the same in every training. Of other tables it is not known.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
     Call args:
@@ -176,9 +186,11 @@ class EmbeddingTables(tf_keras.layers.Layer):
         fuse: bool = True,
         max_dense_gradient_elements: int = MAX_DENSE_GRADIENT_ELEMENTS,
         embeddings_initializer: Any = "uniform",
+        vocabularies: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self._vocabularies = dict(vocabularies or {})
         self._tables = {name: (int(rows), int(units)) for name, (rows, units) in tables.items()}
         self._fuse = fuse
         self._max_dense_gradient_elements = max_dense_gradient_elements
@@ -203,6 +215,13 @@ class EmbeddingTables(tf_keras.layers.Layer):
             )
             for variable, (rows, units) in sizes.items()
         }
+        for variable, lookup in self._lookups.items():
+            blocks = tuple(
+                IndexBlock(name=name, size=self._tables[name][0], vocabulary=self._vocabularies.get(name))
+                for name, (place, _) in self._places.items()
+                if place == variable
+            )
+            declare_weight_index(lookup, WeightIndex(axis=0, blocks=blocks))
 
     @property
     def tables(self) -> dict[str, tuple[int, int]]:
@@ -253,6 +272,7 @@ class EmbeddingTables(tf_keras.layers.Layer):
             "fuse": self._fuse,
             "max_dense_gradient_elements": self._max_dense_gradient_elements,
             "embeddings_initializer": tf_keras.initializers.serialize(self._initializer),
+            "vocabularies": dict(self._vocabularies),
         }
 
 

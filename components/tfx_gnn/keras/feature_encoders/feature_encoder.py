@@ -101,6 +101,7 @@ class FeatureEncoder(tf_keras.layers.Layer):
             # Of length 1, as a standardized number. Those of Keras' default have a ninth of that at 16 units: numbers
             # would drown the categories until the embeddings have grown.
             embeddings_initializer=tf_keras.initializers.VarianceScaling(mode="fan_out"),
+            vocabularies=self._plan.vocabularies,
             dtype=self.dtype_policy,
             name="tables",
         )

@@ -16,9 +16,16 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.keras.feature_encoders.category_values import TransformOutput, category_count, hash_to_buckets, pad_values
+from tfx_gnn.keras.feature_encoders.category_values import (
+    TransformOutput,
+    category_count,
+    find_vocabulary,
+    hash_to_buckets,
+    pad_values,
+)
 from tfx_gnn.keras.feature_encoders.encoder_options import EmbeddingOptions, FeatureEncoderOptions, full_name
 from tfx_gnn.keras.layer_arguments import with_type_specs
+from tfx_gnn.keras.weight_index import FIXED
 
 CONTEXT_PLACE = "context"
 """Place of the context; node sets have places "nodes/<name>", edge sets "edges/<name>"."""
@@ -59,11 +66,13 @@ class EncodingPlan:
     Attributes:
         sets: by place: "nodes/<name>", "edges/<name>" or "context".
         tables: number of rows, including those for unknown categories, and width, by table name.
+        vocabularies: vocabulary that numbers a table's rows, by table name; "" for hashes. Others are not known.
         options: the options, completed so that they make the same plan without the output of tf.Transform.
     """
 
     sets: Mapping[str, SetPlan]
     tables: Mapping[str, tuple[int, int]]
+    vocabularies: Mapping[str, str]
     options: FeatureEncoderOptions
 
 
@@ -84,6 +93,7 @@ def plan_encodings(
     problems = [f"{name!r} is not an encoded feature" for name in sorted({*given, *numeric, *ignored} - names)]
     numbers: dict[str, list[const.FieldName]] = {}
     embedded: dict[str, EmbeddingOptions] = {}
+    vocabularies: dict[str, str] = {}
     for (place, feature), spec in specs.items():
         name = feature_key(place, feature)
         if name in ignored:
@@ -96,7 +106,13 @@ def plan_encodings(
         elif is_number:
             numbers.setdefault(place, []).append(feature)
         elif name in given or spec.dtype.is_integer:
-            embedded[name] = _with_counts(given.get(name, EmbeddingOptions()), name, options.units, tft_output)
+            one = _with_counts(given.get(name, EmbeddingOptions()), name, options.units, tft_output)
+            if is_hashed(spec.dtype, one):
+                vocabularies[_table(name, one)] = FIXED
+            elif vocabulary := one.vocabulary or find_vocabulary(tft_output, name, one.rows):
+                vocabularies[_table(name, one)] = vocabulary
+                one = dataclasses.replace(one, vocabulary=vocabulary)
+            embedded[name] = one
         else:
             problems.append(f"{name!r} is a string, but has no number of `rows` to hash it to")
     embedded = _share(embedded, problems)
@@ -121,6 +137,7 @@ def plan_encodings(
             for place in encoded_places(graph_spec, options)
         },
         tables={_table(name, one): (one.rows + one.oov_rows, one.units) for name, one in sorted(embedded.items())},
+        vocabularies=vocabularies,
         options=dataclasses.replace(options, embeddings=embedded),
     )
 
@@ -181,6 +198,11 @@ def _with_counts(
         rows=options.rows or category_count(tft_output, name, options.vocabulary),
         units=options.units or units,
     )
+
+
+def is_hashed(dtype: tf.DType, options: EmbeddingOptions) -> bool:
+    """Returns whether the categories of a feature are hashes of its values."""
+    return dtype == tf.string or options.hashed
 
 
 def _table(name: str, options: EmbeddingOptions) -> str:
@@ -328,7 +350,7 @@ def as_options(options: FeatureEncoderOptions | Mapping[str, Any] | None) -> Fea
 
 
 def _prepare(values: const.Field, options: EmbeddingOptions) -> const.Field:
-    if values.dtype == tf.string or options.hashed:
+    if is_hashed(values.dtype, options):
         values = hash_to_buckets(values, options.rows)
     if options.max_values and isinstance(values, tf.RaggedTensor):
         return pad_values(values, options.max_values)

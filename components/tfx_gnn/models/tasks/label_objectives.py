@@ -13,6 +13,7 @@ import tf_keras
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.keras.weight_index import IndexBlock, WeightIndex, declare_weight_index
 from tfx_gnn.models.losses import ElementwiseRegressionLoss, SmoothedCrossEntropy
 from tfx_gnn.models.metrics import MacroF1, WeightedMae, WeightedR2, WeightedRmse
 from tfx_gnn.models.tasks.label_places import LabelPlace
@@ -65,6 +66,7 @@ class ClassObjective(LabelObjective):
         summary: LabelSummary | Mapping[str, LabelSummary] | None,
     ) -> None:
         super().__init__(task, place)
+        self._class_vocabulary = task.class_vocabulary
         self._label_smoothing = task.label_smoothing
         self.class_names = _class_names(task, vocabulary)
         self.num_classes = len(self.class_names)
@@ -122,6 +124,8 @@ class ClassObjective(LabelObjective):
         """Makes readout and one Dense layer; see `Objective`."""
         # Logits in half precision would make the loss imprecise.
         head = tf_keras.layers.Dense(self.num_classes, dtype=tf.float32, name=output_name)
+        classes = IndexBlock(name="", size=self.num_classes, vocabulary=self._class_vocabulary)
+        declare_weight_index(head, WeightIndex(axis=-1, blocks=(classes,)))
         return OutputLayers(self._place.readout_layer(embeddings_name), head)
 
     def served_outputs(self, output: tf.Tensor, graph: GraphTensor) -> dict[str, tf.Tensor]:

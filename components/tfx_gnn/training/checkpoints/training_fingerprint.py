@@ -8,10 +8,11 @@ from collections.abc import Mapping
 
 import tfx_gnn
 from tfx_gnn.io import options_json
-from tfx_gnn.io.fingerprint import fingerprint_files, fingerprint_text
+from tfx_gnn.io.fingerprint import fingerprint_files, fingerprint_folders, fingerprint_text
 from tfx_gnn.io.folder_listing import list_all_files
 from tfx_gnn.io.option_groups import flat_values
 from tfx_gnn.io.user_code import fingerprint_function
+from tfx_gnn.records.latest_blessed_model import find_latest_blessed_model
 from tfx_gnn.records.size_constraints_file import (
     SIZE_CONSTRAINTS_FILE,
     fingerprint_examples,
@@ -56,6 +57,9 @@ def training_fingerprint(folders: TrainerFolders, options: GraphTrainerOptions, 
         "transform_graph": fingerprint_files(_files(folders.transform_graph_dir)),
         **_data_fingerprints(folders, options),
     }
+    if folders.blessed_model_dir:
+        saved_model_dir, _ = find_latest_blessed_model(folders.blessed_model_dir)
+        found["blessed_model"] = fingerprint_folders([saved_model_dir]) if saved_model_dir else ""
     if folders.precomputed_batches_dir:
         found["precomputed_batches"] = fingerprint_files(
             path for path in _files(folders.precomputed_batches_dir) if path.endswith(".json")

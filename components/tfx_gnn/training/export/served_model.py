@@ -37,6 +37,7 @@ from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.model_interface import ServedTask, write_served_task
 from tfx_gnn.training.export.explanations import explain_graph
 from tfx_gnn.training.export.request_checks import RequestForm, finite_checks
+from tfx_gnn.training.export.saved_weights import write_saved_weights
 from tfx_gnn.training.export.unsafe_operations import check_operations
 from tfx_gnn.transform.application import SavedGraphTransform
 from tfx_gnn.transform.transform_layer import transform_graph_tensor, without_reserved_features
@@ -114,6 +115,7 @@ class ServedModel(tf.Module):
         explanation_steps: int = 0,
         embedding_normalization: str = "none",
         allow_unsafe_operations: bool = False,
+        vocabulary_files: Mapping[str, str] | None = None,
     ) -> None:
         """Assembles the model.
 
@@ -132,11 +134,16 @@ class ServedModel(tf.Module):
             explanation_steps: points of each integral of the signature `explanations`; 0: no such signature.
             embedding_normalization: "l2" to scale embeddings to length 1, or "none".
             allow_unsafe_operations: whether to export operations that abort a multi-threaded server.
+            vocabulary_files: names of the files of the transform's vocabularies, by name of the vocabulary; a later
+                training finds the rows of their terms by them.
         """
         super().__init__(name="served_model")
         self._transform = transform
         self._allows_unsafe_operations = allow_unsafe_operations
         self._variables = list(model.variables)
+        # In a closure, as below.
+        files = dict(vocabulary_files or {})
+        self._write_weights: Callable[[str], None] = lambda folder: write_saved_weights(model, folder, files)
         form = RequestForm.of(raw_spec, objective, other_labels=other_labels)
         # The models stay in closures: as attributes, they would also be saved as Keras models.
         embeddings = embedding_model(model, objective)
@@ -230,6 +237,7 @@ class ServedModel(tf.Module):
             ) from error
         if not self._allows_unsafe_operations:
             check_operations(saved_model_dir)
+        self._write_weights(saved_model_dir)
         write_served_task(self._description, saved_model_dir)
         write_schema(self._request_schema, os.path.join(saved_model_dir, model_interface.REQUEST_SCHEMA_FILE))
 

@@ -16,6 +16,7 @@ import tf_keras
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.io.user_errors import user_errors_explained
+from tfx_gnn.keras.weight_index import IndexBlock, WeightIndex, declare_weight_index, declared_weight_index
 from tfx_gnn.models.tasks import Objective
 from tfx_gnn.training.export.unsafe_operations import has_unsafe_kernels
 from tfx_gnn.training.loop.determinism import generators_in_layers
@@ -85,6 +86,7 @@ class ModelBuilder:
             hyperparameters=self.hyperparameters,
             num_steps=self.num_steps,
         )
+        _declare_classes(model, self.objective)
         check_loss(model, self.objective, output, reference=self.reference)
         _warn_of_unweighted_metrics(model, self.reference)
         # Not in the first step: TensorFlow raises an error for variables that are created in a loop.
@@ -132,6 +134,18 @@ class ModelBuilder:
             )
         names = {parameter.name for parameter in rest}
         return self.model_fn(*arguments, **{name: value for name, value in known.items() if name in names})
+
+
+def _declare_classes(model: tf_keras.Model, objective: Objective) -> None:
+    """Records which classes number the units of the user's own last layer, as `objective.output_layer()` does."""
+    vocabulary = getattr(objective.task, "class_vocabulary", None)
+    if vocabulary is None or not getattr(model, "_is_graph_network", False) or len(model.outputs) != 1:
+        return
+    head = model.outputs[0].node.layer
+    is_classifier = isinstance(head, tf_keras.layers.Dense) and head.units == objective.num_classes
+    if is_classifier and declared_weight_index(head) is None:
+        classes = IndexBlock(name="", size=objective.num_classes, vocabulary=vocabulary)
+        declare_weight_index(head, WeightIndex(axis=-1, blocks=(classes,)))
 
 
 @contextlib.contextmanager

@@ -51,6 +51,39 @@ class LayerSummary:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class WarmStart:
+    """What a training took from an earlier model.
+
+    Attributes:
+        model: the earlier model, in words.
+        num_taken: weights of which all values were taken.
+        num_grown: weights with new terms of vocabularies, whose rows or columns have initial values.
+        fresh: names of weights of which nothing was taken.
+        left: names of weights of the earlier model from which nothing was taken.
+        num_new_terms: rows and columns with initial values in the weights that have grown.
+        num_lost_terms: rows and columns of the earlier weights whose terms the new vocabularies lack.
+    """
+
+    model: str
+    num_taken: int = 0
+    num_grown: int = 0
+    fresh: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    num_new_terms: int = 0
+    num_lost_terms: int = 0
+
+    def describe(self) -> str:
+        """Describes it in a line."""
+        if not self.num_taken and not self.num_grown and not self.fresh:
+            return f"Trained from the start: {self.model}."
+        return (
+            f"Started from {self.model}: {self.num_taken} weights taken, {self.num_grown} grown by "
+            f"{self.num_new_terms:,} rows and columns of new terms ({self.num_lost_terms:,} lost), "
+            f"{len(self.fresh)} fresh, {len(self.left)} left behind."
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingSummary:
     """What a training did, as in `training_summary.json`.
 
@@ -76,6 +109,7 @@ class TrainingSummary:
         seconds: time that training took, without reading inputs and export.
         layers: layers of the model, in its order.
         options: the options of the training, by name.
+        warm_start: what was taken from an earlier model; None if the training was not to start from one.
         tfx_gnn_version: version of this library.
         format_version: version of this file format.
     """
@@ -99,6 +133,7 @@ class TrainingSummary:
     seconds: float
     layers: tuple[LayerSummary, ...]
     options: dict[str, Any]
+    warm_start: WarmStart | None = None
     tfx_gnn_version: str = tfx_gnn.__version__
     format_version: int = 4
 

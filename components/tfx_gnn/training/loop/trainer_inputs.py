@@ -6,8 +6,6 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 
-import tensorflow_transform as tft
-
 from tfx_gnn.distribution.distributed_datasets import per_replica_batch_size
 from tfx_gnn.graph.batching.ego_batches import EgoTrees, ego_batch_spec
 from tfx_gnn.graph.graph_constants import CONTEXT
@@ -51,6 +49,7 @@ class TrainerFolders:
     blessing_dir: str = ""
     precomputed_batches_dir: str = ""
     examples_dir: str = ""
+    blessed_model_dir: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,7 +76,7 @@ class TrainerInputs:
     raw_spec: GraphTensorSpec
     graph_spec: GraphTensorSpec
     other_labels: frozenset[str]
-    tft_output: tft.TFTransformOutput
+    tft_output: TransformResults
     index_features: IndexFeatures
     objective: Objective
     train_files: Sequence[RecordFile]

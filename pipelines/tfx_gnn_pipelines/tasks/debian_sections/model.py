@@ -90,13 +90,12 @@ def _first_state(
     """One dense layer over the numbers, the embedded categories and the embedded identity."""
     identity = f"{node_set_name}_id"
     known = ForgetIdentity(float(chosen["forget_rate"]), _unknown_row(tft_output, identity))(node_set[identity])
-    parts = [
-        feature_encoders.DenseEmbedding(_hidden_row(tft_output, identity) + 1, int(chosen["identity_units"]))(known)
-    ]
+    num_rows, units = _hidden_row(tft_output, identity) + 1, int(chosen["identity_units"])
+    parts = [feature_encoders.DenseEmbedding(num_rows, units, vocabulary=identity)(known)]
     for category in sorted(set(node_set.features) - {identity, "numbers"}):
         # One row for values outside the vocabulary, and one for hidden values.
-        num_rows = _hidden_row(tft_output, category) + 1
-        parts.append(feature_encoders.DenseEmbedding(num_rows, int(chosen["category_units"]))(node_set[category]))
+        num_rows, units = _hidden_row(tft_output, category) + 1, int(chosen["category_units"])
+        parts.append(feature_encoders.DenseEmbedding(num_rows, units, vocabulary=category)(node_set[category]))
     if "numbers" in node_set.features:
         parts.append(node_set["numbers"])
     state = tf_keras.layers.Dense(int(chosen["units"]), activation="relu")(tf_keras.layers.Concatenate()(parts))

@@ -109,6 +109,10 @@ def diverging_model_fn(graph_spec: Any, tft_output: tft.TFTransformOutput) -> tf
     return _compiled(NeighborMean(2), learning_rate=float("inf"))
 
 
+def unchanged_model_fn(graph_spec: Any, tft_output: tft.TFTransformOutput) -> tf_keras.Model:
+    return _compiled(NeighborMean(2), learning_rate=0.0)
+
+
 def uncompiled_model_fn(graph_spec: Any, tft_output: tft.TFTransformOutput) -> tf_keras.Model:
     return NeighborMean(2)
 

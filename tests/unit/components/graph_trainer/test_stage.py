@@ -1,27 +1,17 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
 import os
 import shutil
 import socket
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.components import (
-    GraphTransformOptions,
-    SizeConstraintLearnerOptions,
-    learn_size_constraints,
-    transform_graphs,
-)
 from tfx_gnn.components.graph_trainer.output_folders import OutputFolders
-from tfx_gnn.components.graph_trainer.stage import train_graph_model
 from tfx_gnn.components.graph_trainer.training_run import Exporters
 from tfx_gnn.graph.schema.schema_io import read_schema, write_schema
 from tfx_gnn.models.tasks import NodeClassification
@@ -29,7 +19,6 @@ from tfx_gnn.records.examples_folder import graph_schema_path, read_split
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.verification import verify_saved_model
 from tfx_gnn.training import (
-    GraphTrainerOptions,
     NonfiniteError,
     PrecomputedBatchesOptions,
     TrainingPreemptedError,
@@ -39,108 +28,6 @@ from tfx_gnn.training import (
 )
 from tfx_gnn.training.checkpoints.checkpoints import locked_checkpoints
 from tfx_gnn.training.checkpoints.preemption import StopSignal
-
-TASK = NodeClassification(label_feature="color", class_vocabulary="color")
-
-
-@pytest.fixture(scope="module")
-def colored_items():
-    """The module `colored_items`, importable by that name as a user's module is."""
-    spec = importlib.util.spec_from_file_location("colored_items", Path(__file__).with_name("colored_items.py"))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-class _Unwritten:
-    """Instead of a SavedModel, which takes most of the time of a short training, an empty folder."""
-
-    def __init__(self, **_):
-        pass
-
-    def save(self, folder):
-        os.makedirs(folder)
-
-
-NO_EXPORT = Exporters(served_model=_Unwritten, training_reference=_Unwritten)
-
-
-@dataclasses.dataclass(frozen=True)
-class Prepared:
-    """What the stages before the trainer have written."""
-
-    examples_dir: str
-    graph_schema_dir: str
-    transform_graph_dir: str
-    transformed_examples_dir: str
-    transformed_graph_schema_dir: str
-    size_constraints_dir: str
-
-    def learn_sizes(self, size_constraints_dir, **options):
-        """Learns padding budgets."""
-        learn_size_constraints(
-            examples_dir=self.transformed_examples_dir,
-            graph_schema_dir=self.transformed_graph_schema_dir,
-            size_constraints_dir=size_constraints_dir,
-            options=SizeConstraintLearnerOptions(batch_size=8, **options),
-        )
-
-    def train(self, folder, *, exporters=NO_EXPORT, **options):
-        """Trains into `folder/model` and `folder/run`."""
-        overridden = {
-            name: options.pop(name) for name in list(options) if name.endswith("_dir") and name != "checkpoint_dir"
-        }
-        inputs = {**dataclasses.asdict(self), **overridden}
-        del inputs["examples_dir"]
-        defaults = {"model_fn": "colored_items:model_fn", "task": TASK, "num_epochs": 8}
-        return train_graph_model(
-            **inputs,
-            model_dir=str(folder / "model"),
-            model_run_dir=str(folder / "run"),
-            options=GraphTrainerOptions.from_flat({**defaults, **options}),
-            exporters=exporters,
-        )
-
-
-@pytest.fixture(scope="module")
-def examples_dir(colored_items, write_examples, tmp_path_factory):
-    folder = str(tmp_path_factory.mktemp("colored") / "examples")
-    return write_examples(folder, colored_items.splits(), colored_items.SCHEMA)
-
-
-@pytest.fixture(scope="module")
-def prepared(examples_dir, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("prepared")
-    prepared = Prepared(
-        examples_dir=examples_dir,
-        graph_schema_dir=examples_dir,
-        transform_graph_dir=str(folder / "transform_graph"),
-        transformed_examples_dir=str(folder / "transformed"),
-        transformed_graph_schema_dir=str(folder / "schema"),
-        size_constraints_dir=str(folder / "sizes"),
-    )
-    inputs = dataclasses.asdict(prepared)
-    del inputs["size_constraints_dir"]
-    transform_graphs(**inputs, options=GraphTransformOptions(preprocessing_fn="colored_items:preprocessing_fn"))
-    prepared.learn_sizes(prepared.size_constraints_dir)
-    return prepared
-
-
-@dataclasses.dataclass(frozen=True)
-class Trained:
-    folder: Path
-    summary: object
-
-    @property
-    def saved_model_dir(self):
-        return str(self.folder / "model" / "Format-Serving")
-
-
-@pytest.fixture(scope="module")
-def trained(prepared, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("trained")
-    return Trained(folder, prepared.train(folder, exporters=Exporters()))
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import tempfile
+from typing import ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +16,9 @@ import tf_keras
 from tfx_gnn.distribution.options import StrategyOptions
 from tfx_gnn.distribution.strategies import make_strategy
 from tfx_gnn.keras.feature_encoders import EmbeddingColumn, SparseEmbeddingColumn
+from tfx_gnn.training.export.saved_weights import find_weights
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
+from tfx_gnn.training.loop.warm_start import warm_start
 
 ROWS, DIMENSION, SMALL_ROWS = 1024, 256, 16
 
@@ -85,6 +88,25 @@ with libraries_traced_as_written():
     again = make_model()
     again.load_weights(trained_weights).expect_partial()
 
+
+class Alone:
+    """The weights of the model that was trained alone, to start from."""
+
+    weights = find_weights(alone)
+    layouts: ClassVar = {name: weight.layout for name, weight in weights.items()}
+
+    def value(self, name):
+        return self.weights[name].variable.numpy()
+
+    def vocabulary_names(self):
+        return []
+
+
+with strategy.scope():
+    started = warm_start(
+        model, Alone(), description="alone", vocabularies=Alone(), class_vocabularies=(), must_match=True
+    )
+
 results = {
     "parts": [[list(part.shape), int(tf.size(part))] for part in large],
     "small": [list(part.shape) for part in model.get_layer("texts").weights],
@@ -93,6 +115,8 @@ results = {
     "trained": sorted({int(row) for row in np.flatnonzero((after["large"] != before["large"]).any(axis=1))}),
     "trained_as_alone": all(np.allclose(after[name], expected[name], atol=1e-6) for name in after),
     "trained_read_back_whole": all(np.array_equal(after[name], table) for name, table in whole_tables(again).items()),
+    "started": [started.num_taken, len(Alone.weights)],
+    "started_as_alone": all(np.array_equal(whole_tables(model)[name], table) for name, table in expected.items()),
     "losses": [losses, expected_losses],
 }
 sys.stdout.write(json.dumps(results) + "\n")

@@ -35,3 +35,9 @@ def test_parts_are_read_back_whole(results):
     assert results["shape"] == [1024, 256]
     assert results["read_back_whole"]
     assert results["trained_read_back_whole"]
+
+
+def test_parts_start_from_the_weights_of_a_whole_table(results):
+    """Two tables, and the matrix and bias of the last layer."""
+    assert results["started"] == [4, 4]
+    assert results["started_as_alone"]

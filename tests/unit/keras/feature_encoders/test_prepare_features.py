@@ -50,6 +50,8 @@ def test_numbers_of_categories_come_from_tf_transform():
 
     # Indices that tf.Transform knows, a vocabulary of the feature's name, one that is named; each and the unknown.
     assert plan.tables == {"nodes/user.city": (8, 8), "nodes/user.home": (6, 8), "nodes/user.tags": (22, 3)}
+    # Strings are hashed, whatever vocabulary is named.
+    assert plan.vocabularies == {"nodes/user.home": "home", "nodes/user.tags": ""}
     assert {place: (one.numeric, [e.feature for e in one.embedded]) for place, one in plan.sets.items()} == {
         "nodes/item": (("is_new", "pair"), []),
         "nodes/user": (("age",), ["city", "home", "tags"]),

@@ -10,8 +10,10 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.models.tasks import NodeRegression
+from tfx_gnn.keras.weight_index import IndexBlock, WeightIndex, declared_weight_index
+from tfx_gnn.models.tasks import NodeClassification, NodeRegression
 from tfx_gnn.training.export.unsafe_operations import has_unsafe_kernels
+from tfx_gnn.training.loop import model_building
 from tfx_gnn.training.loop.model_building import ModelBuilder
 
 
@@ -150,3 +152,14 @@ def test_layer_on_a_state_without_width_is_refused():
     )
     with is_refused if has_unsafe_kernels() else contextlib.nullcontext():
         _build(model_fn)
+
+
+def test_units_of_the_users_last_layer_are_known_to_be_classes():
+    given = tf_keras.layers.Input([3])
+    model = tf_keras.Model(given, tf_keras.layers.Dense(2)(tf_keras.layers.Dense(2)(given)))
+    task = NodeClassification(label_feature="kind", class_vocabulary="kinds")
+
+    model_building._declare_classes(model, task.objective(lambda _: [b"a", b"b"]))
+
+    classes = WeightIndex(axis=-1, blocks=(IndexBlock(name="", size=2, vocabulary="kinds"),))
+    assert [declared_weight_index(layer) for layer in model.layers[1:]] == [None, classes]
