@@ -269,11 +269,7 @@ def test_a_plan_after_a_run_tries_nothing_and_names_the_run(config, make_run):
 
 
 def test_a_run_with_optional_steps_measures_the_others(config, make_run):
-    optional = {
-        "LatestBlessedModelResolver": (130, 131),
-        "InferenceExampleGen": (131, 140),
-        "GraphBulkInferrer": (140, 150),
-    }
+    optional = {"InferenceExampleGen": (130, 140), "GraphBulkInferrer": (140, 150)}
     make_run(more=tuple(optional), times={**STARTS, **optional})
     config = dataclasses.replace(config, graph_bulk_inferrer=BulkInferenceOptions())
 
@@ -281,6 +277,15 @@ def test_a_run_with_optional_steps_measures_the_others(config, make_run):
 
     assert {step.step for step in plan.steps} == set(STARTS)
     assert "GraphBulkInferrer is not planned" in plan.notes[-1]
+
+
+def test_a_run_with_a_latest_blessed_model_measures_no_evaluation_without_one(config, make_run):
+    resolver = {"LatestBlessedModelResolver": (130, 131)}
+    make_run(more=tuple(resolver), times={**STARTS, **resolver})
+
+    found = _plan_steps(config, COUNTS)
+
+    assert set(found) == set(STARTS) - {"GraphEvaluator", "GraphExampleValidator"}
 
 
 def test_the_command_plans_from_a_run_in_its_root(make_run, tmp_path):
