@@ -80,8 +80,8 @@ def index(
 
 def _build_next(base_index_dir: str, overlay: str, graph_index_dir: str) -> Mapping[str, TableReport]:
     from tfx_gnn.sampling.index.graph_index import open_graph_index
-    from tfx_gnn.sampling.index.next_index import write_next_index
-    from tfx_gnn.sampling.index.overlay import open_graph_overlay
+    from tfx_gnn.sampling.overlay.graph_overlay import open_graph_overlay
+    from tfx_gnn.sampling.overlay.next_index import write_next_index
 
     if not os.path.exists(overlay):
         raise FileNotFoundError(f"`--overlay` must be a file; got {overlay!r}, which is not there. Correct the path.")

@@ -8,10 +8,10 @@ from tfx_gnn.sampling.examples.seed_selection import make_seeds as make_seeds
 from tfx_gnn.sampling.examples.subgraph_examples import subgraph_dataset as subgraph_dataset
 from tfx_gnn.sampling.index.graph_index import GraphIndex as GraphIndex
 from tfx_gnn.sampling.index.graph_index import open_graph_index as open_graph_index
-from tfx_gnn.sampling.index.next_index import write_next_index as write_next_index
-from tfx_gnn.sampling.index.overlay import GraphOverlay as GraphOverlay
-from tfx_gnn.sampling.index.overlay import open_graph_overlay as open_graph_overlay
-from tfx_gnn.sampling.index.snapshot import GraphSnapshot as GraphSnapshot
+from tfx_gnn.sampling.overlay.graph_overlay import GraphOverlay as GraphOverlay
+from tfx_gnn.sampling.overlay.graph_overlay import open_graph_overlay as open_graph_overlay
+from tfx_gnn.sampling.overlay.graph_snapshot import GraphSnapshot as GraphSnapshot
+from tfx_gnn.sampling.overlay.next_index import write_next_index as write_next_index
 from tfx_gnn.sampling.plan.edge_ranks import rank_edges as rank_edges
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples as GraphLevelExamples
 from tfx_gnn.sampling.plan.graph_pairs import GraphPairs as GraphPairs

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from tfx_gnn.cli.app import app
 from tfx_gnn.sampling.index.graph_index import open_graph_index
-from tfx_gnn.sampling.index.overlay import open_graph_overlay
+from tfx_gnn.sampling.overlay.graph_overlay import open_graph_overlay
 
 
 def _run(*args):

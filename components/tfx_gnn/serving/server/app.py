@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import tfx_gnn
 from tfx_gnn.sampling.index.graph_index import GraphIndex
-from tfx_gnn.sampling.index.overlay import GraphOverlay
+from tfx_gnn.sampling.overlay.graph_overlay import GraphOverlay
 from tfx_gnn.serving.server import candidates, open_inference, tensorflow_serving
 from tfx_gnn.serving.server.admission import Admission
 from tfx_gnn.serving.server.batcher import Batcher

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from tfx_gnn.sampling.index.added_rows import NodeExistsError, UnknownNodeError
+from tfx_gnn.sampling.overlay.added_rows import NodeExistsError, UnknownNodeError
 from tfx_gnn.serving.server.refusals import Refusal, malformed, shown
 
 ROW_PARTS = ("nodes", "edges")

@@ -23,7 +23,7 @@ from tfx_gnn.graph.proto.graph_schema_pb2 import Feature, GraphSchema
 from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler
 from tfx_gnn.sampling.index.files import TableEntry
-from tfx_gnn.sampling.index.snapshot import GraphSnapshot
+from tfx_gnn.sampling.overlay.graph_snapshot import GraphSnapshot
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET
 from tfx_gnn.sampling.plan.recorded_plan import read_recorded_plan
 from tfx_gnn.serving.model_interface import REQUEST_SCHEMA_FILE, SAMPLING_PLAN_FILE

@@ -17,7 +17,7 @@ from typing import Any, cast
 import uvicorn
 
 from tfx_gnn.sampling.index.graph_index import GraphIndex, open_graph_index
-from tfx_gnn.sampling.index.overlay import GraphOverlay, open_graph_overlay
+from tfx_gnn.sampling.overlay.graph_overlay import GraphOverlay, open_graph_overlay
 from tfx_gnn.serving.server.app import ModelServer
 from tfx_gnn.serving.server.connections import BoundedConnection
 from tfx_gnn.serving.server.options import ServerOptions

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfx_gnn.sampling.index.graph_index import GraphIndex
-from tfx_gnn.sampling.index.overlay import GraphOverlay
-from tfx_gnn.sampling.index.snapshot import GraphSnapshot, snapshot_of_index
+from tfx_gnn.sampling.overlay.graph_overlay import GraphOverlay
+from tfx_gnn.sampling.overlay.graph_snapshot import GraphSnapshot, snapshot_of_index
 from tfx_gnn.serving.server.graph_rows import GraphRows, refusal_of_rows
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.options import ServerOptions

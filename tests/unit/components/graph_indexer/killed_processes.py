@@ -17,9 +17,10 @@ from typing import Any
 from tfx_gnn.components.graph_indexer import stage
 from tfx_gnn.components.graph_indexer.options import GraphIndexerOptions
 from tfx_gnn.io import atomic_folder
-from tfx_gnn.sampling.index import files, index_writer, overlay_log
+from tfx_gnn.sampling.index import files, index_writer
 from tfx_gnn.sampling.index.graph_index import open_graph_index
-from tfx_gnn.sampling.index.overlay import open_graph_overlay
+from tfx_gnn.sampling.overlay import overlay_log
+from tfx_gnn.sampling.overlay.graph_overlay import open_graph_overlay
 
 BUILDS: dict[str, tuple[Any, str, bool]] = {
     "tables_are_read": (index_writer, "write_adjacency", False),

@@ -11,7 +11,7 @@ import pytest
 from tfx_gnn.components.graph_indexer.options import GraphIndexerOptions
 from tfx_gnn.components.graph_indexer.stage import build_graph_index
 from tfx_gnn.sampling.index.graph_index import open_graph_index
-from tfx_gnn.sampling.index.overlay import open_graph_overlay
+from tfx_gnn.sampling.overlay.graph_overlay import open_graph_overlay
 
 PROGRAM = Path(__file__).parent / "killed_processes.py"
 BUILDS = {

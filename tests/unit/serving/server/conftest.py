@@ -20,7 +20,7 @@ import uvloop
 
 from tfx_gnn.sampling.index.build import write_graph_index
 from tfx_gnn.sampling.index.graph_index import GraphIndex, open_graph_index
-from tfx_gnn.sampling.index.overlay import GraphOverlay
+from tfx_gnn.sampling.overlay.graph_overlay import GraphOverlay
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan

@@ -7,7 +7,7 @@ from tfx_gnn.components.graph_bulk_inferrer.options import GraphBulkInferrerOpti
 from tfx_gnn.components.graph_bulk_inferrer.stage import infer_in_bulk
 from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions
 from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples
-from tfx_gnn.sampling.index.overlay import open_graph_overlay
+from tfx_gnn.sampling.overlay.graph_overlay import open_graph_overlay
 from tfx_gnn.sampling.plan.inference_plan import plan_for_inference
 from tfx_gnn.serving.prediction import read_records
 

@@ -12,7 +12,7 @@ from tfx_gnn.graph.schema.schema_io import read_schema, write_schema
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler
 from tfx_gnn.sampling.index.build import write_graph_index
 from tfx_gnn.sampling.index.graph_index import open_graph_index
-from tfx_gnn.sampling.index.snapshot import snapshot_of_index
+from tfx_gnn.sampling.overlay.graph_snapshot import snapshot_of_index
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan

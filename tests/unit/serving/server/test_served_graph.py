@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tfx_gnn.sampling.index.overlay import open_graph_overlay
+from tfx_gnn.sampling.overlay.graph_overlay import open_graph_overlay
 from tfx_gnn.serving.server.graph_rows import GraphRows
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.options import ServerOptions
@@ -182,7 +182,7 @@ def test_rows_that_cannot_be_written_are_not_added_and_the_next_are(graph, monke
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("tfx_gnn.sampling.index.overlay_log.os.fsync", fail)
+        patch.setattr("tfx_gnn.sampling.overlay.overlay_log.os.fsync", fail)
         with pytest.raises(Refusal, match="must be written to disk; got the error 'No space left") as refused:
             asyncio.run(graph.add(rows("v")))
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfx_gnn.sampling.index.merged_rows import Insertions, MergedColumn, Pieces
+from tfx_gnn.sampling.overlay.merged_rows import Insertions, MergedColumn, Pieces
 
 
 def test_items_stand_before_their_places():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfx_gnn.sampling.index.overlay_log import OverlayLog
+from tfx_gnn.sampling.overlay.overlay_log import OverlayLog
 
 CONTENTS = [b"one", b"", b"three" * 100]
 
@@ -72,7 +72,7 @@ def test_an_entry_that_cannot_be_written_is_as_if_it_was_never_tried(path, monke
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr("tfx_gnn.sampling.index.overlay_log.os.fsync", fail)
+        patch.setattr("tfx_gnn.sampling.overlay.overlay_log.os.fsync", fail)
         with pytest.raises(type(error), match="No space left on device"):
             log.append(b"lost")
 

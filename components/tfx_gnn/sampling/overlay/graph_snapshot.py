@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.index import files
-from tfx_gnn.sampling.index.added_rows import (
+from tfx_gnn.sampling.index.graph_index import EdgesByRow, GraphIndex, IndexedGraph, RowColumn
+from tfx_gnn.sampling.overlay.added_rows import (
     AddedEdges,
     AddedNodes,
     Batch,
@@ -26,8 +27,7 @@ from tfx_gnn.sampling.index.added_rows import (
     no_edges,
     no_nodes,
 )
-from tfx_gnn.sampling.index.graph_index import EdgesByRow, GraphIndex, IndexedGraph, RowColumn
-from tfx_gnn.sampling.index.merged_rows import Insertions, MergedColumn, MergedColumns, Pieces
+from tfx_gnn.sampling.overlay.merged_rows import Insertions, MergedColumn, MergedColumns, Pieces
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.tables.edges import Edges
 from tfx_gnn.tables.graph_tables import NodeTable

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from tfx_gnn.sampling.index import files
 from tfx_gnn.sampling.index.graph_index import GraphIndex
-from tfx_gnn.sampling.index.merged_rows import Insertions, Pieces
 from tfx_gnn.sampling.index.node_lookup import NodeLookup, make_lookup
+from tfx_gnn.sampling.overlay.merged_rows import Insertions, Pieces
 from tfx_gnn.sampling.random_choice import edge_hash, hash_ids
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX, ID_FEATURE, SOURCE_KEY, TARGET_KEY
 

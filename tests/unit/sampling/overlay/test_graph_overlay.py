@@ -13,12 +13,12 @@ from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler
 from tfx_gnn.sampling.examples.seed_selection import make_seeds
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
-from tfx_gnn.sampling.index.added_rows import NodeExistsError
 from tfx_gnn.sampling.index.graph_index import open_graph_index
-from tfx_gnn.sampling.index.next_index import write_next_index
-from tfx_gnn.sampling.index.overlay import open_graph_overlay
-from tfx_gnn.sampling.index.overlay_log import OverlayLog
-from tfx_gnn.sampling.index.snapshot import snapshot_of_index
+from tfx_gnn.sampling.overlay.added_rows import NodeExistsError
+from tfx_gnn.sampling.overlay.graph_overlay import open_graph_overlay
+from tfx_gnn.sampling.overlay.graph_snapshot import snapshot_of_index
+from tfx_gnn.sampling.overlay.next_index import write_next_index
+from tfx_gnn.sampling.overlay.overlay_log import OverlayLog
 from tfx_gnn.sampling.plan.edge_ranks import rank_edges
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
@@ -255,7 +255,7 @@ def test_additions_that_share_a_write_are_kept_or_refused_each_for_itself(index,
 
     with open_graph_overlay(index, path) as overlay:
         with monkeypatch.context() as patch:
-            patch.setattr("tfx_gnn.sampling.index.overlay_log.os.fsync", fail)
+            patch.setattr("tfx_gnn.sampling.overlay.overlay_log.os.fsync", fail)
             with pytest.raises(OSError, match="No space left"):
                 overlay.add_each(additions)
 
@@ -274,7 +274,7 @@ def test_additions_that_share_a_write_are_kept_or_refused_each_for_itself(index,
 
 def test_a_text_with_the_hash_of_another_one_is_refused_before_it_is_kept(index, tmp_path, monkeypatch):
     known = index.node_codes("a")[:1]
-    monkeypatch.setattr("tfx_gnn.sampling.index.added_rows.hash_ids", lambda ids: np.repeat(known, len(ids)))
+    monkeypatch.setattr("tfx_gnn.sampling.overlay.added_rows.hash_ids", lambda ids: np.repeat(known, len(ids)))
 
     with (
         open_graph_overlay(index, str(tmp_path / "overlay.log")) as overlay,

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from tfx_gnn.io.atomic_folder import atomic_folder
 from tfx_gnn.sampling.index import files
-from tfx_gnn.sampling.index.added_rows import first_added_row
 from tfx_gnn.sampling.index.external_sort import find_repeated_edges, row_dtype
 from tfx_gnn.sampling.index.files import IndexManifest, TableEntry
 from tfx_gnn.sampling.index.index_writer import IndexWriter, positions_in_chunks
-from tfx_gnn.sampling.index.snapshot import GraphSnapshot
+from tfx_gnn.sampling.overlay.added_rows import first_added_row
+from tfx_gnn.sampling.overlay.graph_snapshot import GraphSnapshot
 from tfx_gnn.tables.row_rules import TableReport
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX, ID_FEATURE, SOURCE_KEY, TARGET_KEY
 

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from tfx_gnn.io.disk_sync import sync_path
 from tfx_gnn.io.process_lock import process_lock
-from tfx_gnn.sampling.index.added_rows import Batch, Rows, check_rows, join_batches
 from tfx_gnn.sampling.index.graph_index import GraphIndex
-from tfx_gnn.sampling.index.overlay_log import OverlayLog
-from tfx_gnn.sampling.index.snapshot import GraphSnapshot, snapshot_of_index
+from tfx_gnn.sampling.overlay.added_rows import Batch, Rows, check_rows, join_batches
+from tfx_gnn.sampling.overlay.graph_snapshot import GraphSnapshot, snapshot_of_index
+from tfx_gnn.sampling.overlay.overlay_log import OverlayLog
 from tfx_gnn.tables.table_layout import ID_FEATURE
 
 _FORMAT_VERSION = 1
