@@ -18,7 +18,7 @@ from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.table_access import TableAccess
 
 if TYPE_CHECKING:
-    from tfx_gnn.components.subgraph_example_gen.stage import ExampleGenReport
+    from tfx_gnn.records.example_gen_report import ExampleGenReport
     from tfx_gnn.sampling.plan.plan import SamplingPlan
 
 _Kind = TypeVar("_Kind")

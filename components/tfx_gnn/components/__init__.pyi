@@ -68,10 +68,10 @@ from tfx_gnn.components.size_constraint_learner.options import (
 from tfx_gnn.components.size_constraint_learner.stage import learn_size_constraints as learn_size_constraints
 from tfx_gnn.components.subgraph_example_gen.component import SubgraphExampleGen as SubgraphExampleGen
 from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions as SubgraphExampleGenOptions
-from tfx_gnn.components.subgraph_example_gen.stage import ExampleGenReport as ExampleGenReport
 from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples as generate_subgraph_examples
 from tfx_gnn.distribution.options import StrategyOptions as StrategyOptions
 from tfx_gnn.io.options_json import to_json as to_json
+from tfx_gnn.records.example_gen_report import ExampleGenReport as ExampleGenReport
 from tfx_gnn.tables.row_rules import RowRules as RowRules
 from tfx_gnn.tables.table_access import TableAccess as TableAccess
 from tfx_gnn.training.loop.summary import TrainingSummary as TrainingSummary

@@ -12,7 +12,6 @@ import tfx_gnn
 from tfx_gnn.io import options_json
 from tfx_gnn.io.fingerprint import fingerprint_files
 from tfx_gnn.io.option_groups import flat_options, flat_values
-from tfx_gnn.io.text_files import read_json
 from tfx_gnn.io.user_code import fingerprint_function
 from tfx_gnn.reports.run_record import RecordedRun, RecordedStep
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
@@ -235,14 +234,11 @@ def _output(step: RecordedStep, name: str) -> str:
 
 def _num_examples(steps: Mapping[str, RecordedStep]) -> dict[str, int]:
     """Counts the examples of a run by split; empty if they are gone."""
-    from tfx_gnn.components.subgraph_example_gen.stage import STATISTICS_FILE
+    from tfx_gnn.records.example_gen_report import read_num_seeds
 
     step = steps.get("SubgraphExampleGen")
-    path = os.path.join(_output(step, "examples"), STATISTICS_FILE) if step is not None else ""
-    if not os.path.isfile(path):
-        return {}
-    statistics: Any = read_json(path)
-    return dict(statistics["num_seeds"])
+    folder = _output(step, "examples") if step is not None else ""
+    return (read_num_seeds(folder) if folder else None) or {}
 
 
 def _has_same_tables(config: PipelineConfig, step: RecordedStep) -> bool:

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 
 import tensorflow as tf
 
-from tfx_gnn.components.subgraph_example_gen.stage import STATISTICS_FILE
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.io.json_shapes import read_shaped_json
+from tfx_gnn.records.example_gen_report import read_table_rows, read_tables_span
 
 TABLES_FILE = "tables.json"
 """File beside the statistics of the splits with the `TableSizes` as JSON."""
@@ -50,13 +50,8 @@ class StructureShift:
 
 def read_sizes_of_examples(examples_dir: str) -> TableSizes | None:
     """Reads the sizes of the tables from examples; None if the examples are not from SubgraphExampleGen."""
-    path = os.path.join(examples_dir, STATISTICS_FILE)
-    if not tf.io.gfile.exists(path):
-        return None
-    found = read_shaped_json(path, {"tables": {"*": {"rows_used": int}}, "tables_span?": ({"name": str},)})
-    span = found.get("tables_span")
-    rows = {label: table["rows_used"] for label, table in found["tables"].items()}
-    return TableSizes(span=span["name"] if span else "", rows=rows)
+    rows, span = read_table_rows(examples_dir), read_tables_span(examples_dir)
+    return None if rows is None else TableSizes(span=span.name if span else "", rows=rows)
 
 
 def read_sizes(statistics_dir: str) -> TableSizes | None:

@@ -14,7 +14,6 @@ import tensorflow_transform.beam as tft_beam
 from tfx_bsl.public import tfxio
 
 from tfx_gnn.components.graph_transform.options import GraphTransformOptions
-from tfx_gnn.components.subgraph_example_gen.stage import folder_of_same_span
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
@@ -23,6 +22,7 @@ from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.io.file_names import SAMPLING_PLAN_FILE
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.records import examples_folder
+from tfx_gnn.records.example_gen_report import folder_of_same_span
 from tfx_gnn.records.examples_folder import RecordFile, fingerprint_examples_folder, reading_progress, record_files
 from tfx_gnn.records.graph_layout import graph_layout
 from tfx_gnn.records.summary_pass import make_pipeline, take_merged, write_merged

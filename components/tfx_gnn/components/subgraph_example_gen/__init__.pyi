@@ -1,4 +1,4 @@
 from tfx_gnn.components.subgraph_example_gen.component import SubgraphExampleGen as SubgraphExampleGen
 from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions as SubgraphExampleGenOptions
-from tfx_gnn.components.subgraph_example_gen.stage import ExampleGenReport as ExampleGenReport
 from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples as generate_subgraph_examples
+from tfx_gnn.records.example_gen_report import ExampleGenReport as ExampleGenReport

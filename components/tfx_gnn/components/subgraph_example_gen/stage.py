@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,6 +20,7 @@ from tfx_gnn.io.file_names import SAMPLING_PLAN_FILE
 from tfx_gnn.io.fingerprint import fingerprint_text
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.records import examples_folder
+from tfx_gnn.records.example_gen_report import ExampleGenReport
 from tfx_gnn.sampling.engine.sampled_subgraphs import SubgraphStatistics, SubgraphStatisticsBuilder
 from tfx_gnn.sampling.examples.seed_selection import seed_table_layout
 from tfx_gnn.sampling.examples.shard_log import ShardLog
@@ -32,35 +31,8 @@ from tfx_gnn.sampling.plan.plan_checks import check_plan
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
 from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema
 from tfx_gnn.tables.graph_tables import list_table_files, read_tables_schema
-from tfx_gnn.tables.row_rules import TableReport
 from tfx_gnn.tables.spans import TablesSpan, find_span, has_span
 from tfx_gnn.tables.stable_tables import StableTables
-
-STATISTICS_FILE = "statistics.json"
-"""File next to the splits with the `ExampleGenReport` as JSON."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ExampleGenReport:
-    """What a run of SubgraphExampleGen read and wrote.
-
-    Attributes:
-        statistics: sizes of the examples, and statistics of the hops.
-        num_seeds: by split, the number of seeds or, for graph-level examples, of graphs or pairs.
-        num_no_seeds: rows that could be seeds but are not; see `MadeExamples`.
-        num_negatives: by split, negative pairs that were drawn; empty without negatives.
-        num_missing_negatives: by split, negative pairs for which every draw was refused.
-        tables: by label of the table, what happened to its rows.
-        tables_span: the tables folder that was found, if it was given as a pattern of spans.
-    """
-
-    statistics: SubgraphStatistics
-    num_seeds: Mapping[str, int]
-    num_no_seeds: int
-    num_negatives: Mapping[str, int]
-    num_missing_negatives: Mapping[str, int]
-    tables: Mapping[str, TableReport]
-    tables_span: TablesSpan | None = None
 
 
 def generate_subgraph_examples(
@@ -123,34 +95,12 @@ def generate_subgraph_examples(
         if options.plan is not None:
             recorded = RecordedPlan(plan=options.plan, sampling_seed=options.sampling_seed)
             recorded.write(os.path.join(folder, SAMPLING_PLAN_FILE))
-        with tf.io.gfile.GFile(os.path.join(folder, STATISTICS_FILE), "w") as file:
-            file.write(json.dumps(dataclasses.asdict(report), indent=2, sort_keys=True) + "\n")
+        report.write(folder)
         if has_locks(folder):
             # Before the log is removed: syncing takes long, and a run that is killed meanwhile resumes from the log.
             sync_tree(folder)
         log.remove()
     return report
-
-
-def folder_of_same_span(tables_dir: str, examples_dir: str) -> str:
-    """Returns the tables folder that examples were made of, given the pattern of spans.
-
-    The newest span may be another one by now.
-
-    Raises:
-        ValueError: if the examples do not say of which span they are, or its folder is gone.
-    """
-    path = os.path.join(examples_dir, STATISTICS_FILE)
-    found = None
-    if tf.io.gfile.exists(path):
-        with tf.io.gfile.GFile(path) as file:
-            found = json.load(file).get("tables_span")
-    if not found:
-        raise ValueError(
-            f"`tables_dir` must be a folder for examples that were not made of a span of tables; got {tables_dir!r} "
-            f"with the examples {examples_dir!r}. Name the folder that the examples were sampled from."
-        )
-    return find_span(tables_dir, found["name"], version=found["version"]).folder
 
 
 def list_input_files(tables_dir: str, options: SubgraphExampleGenOptions) -> tuple[str, ...]:

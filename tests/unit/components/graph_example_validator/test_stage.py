@@ -417,7 +417,8 @@ def test_drift_from_span_to_span_and_skew_from_split_to_split_are_measured(valid
 def tables_of(span: str, papers: int, cites: int) -> dict[str, Any]:
     """What SubgraphExampleGen writes about the tables."""
     rows = {"nodes/paper": papers, "edges/cites": cites}
-    return {"tables": {label: {"rows_used": count} for label, count in rows.items()}, "tables_span": {"name": span}}
+    tables_span = {"folder": f"tables/{span}", "span": int(span), "version": None, "name": span}
+    return {"tables": {label: {"rows_used": count} for label, count in rows.items()}, "tables_span": tables_span}
 
 
 def test_planted_drift_from_the_data_of_the_latest_blessed_model_withholds_the_blessing(validate, tmp_path):

@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions
 from tfx_gnn.components.subgraph_example_gen.stage import (
-    folder_of_same_span,
     generate_subgraph_examples,
     list_input_files,
 )
@@ -17,6 +16,12 @@ from tfx_gnn.graph.schema import schema_io as graph_schema
 from tfx_gnn.io import options_json
 from tfx_gnn.io.fingerprint import fingerprint_files
 from tfx_gnn.records import examples_folder
+from tfx_gnn.records.example_gen_report import (
+    folder_of_same_span,
+    read_num_seeds,
+    read_table_rows,
+    read_tables_span,
+)
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
 from tfx_gnn.sampling.plan.graph_pairs import GraphPairs
 from tfx_gnn.sampling.plan.hop import Hop
@@ -107,20 +112,13 @@ def test_examples_say_of_which_span_of_the_tables_they_are(ring_dir, tmp_path):
     assert folder_of_same_span(pattern, examples_dir) == str(tmp_path / "spans" / "v7")
 
 
-def test_the_span_of_examples_may_be_a_date_before_1970(tmp_path):
-    (tmp_path / "1969-12-30").mkdir()
-    span = {"folder": "elsewhere", "span": -2, "version": None, "name": "1969-12-30"}
-    (tmp_path / "statistics.json").write_text(json.dumps({"tables_span": span}))
-
-    assert folder_of_same_span(f"{tmp_path}/{{DATE}}", str(tmp_path)) == str(tmp_path / "1969-12-30")
-
-
 def test_examples_of_a_plain_tables_folder_are_of_no_span(ring_dir, tmp_path):
     examples_dir, report = _generate(ring_dir, tmp_path)
 
     assert report.tables_span is None
-    with pytest.raises(ValueError, match="`tables_dir` must be a folder for examples that were not made of a span"):
-        folder_of_same_span("spans/{SPAN}", examples_dir)
+    assert read_tables_span(examples_dir) is None
+    assert read_num_seeds(examples_dir) == report.num_seeds
+    assert read_table_rows(examples_dir) == {label: table.rows_used for label, table in report.tables.items()}
 
 
 def test_records_hold_the_seeds_label_and_edges_of_the_graph(ring_dir, tmp_path):
