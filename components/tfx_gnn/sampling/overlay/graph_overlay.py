@@ -142,7 +142,7 @@ class GraphOverlay:
         partial = os.path.join(folder, f".{name}.writing")
         with self._writing:
             self._check_is_open()
-            _, *entries = [json.loads(content) for content in self._log.entries()]
+            entries = [json.loads(content) for content in self._log.entries()]
             _check_holds(index, self.index, entries[:num_batches], num_batches)
             with contextlib.suppress(FileNotFoundError):
                 os.remove(partial)  # A killed process may have left it.
@@ -196,24 +196,25 @@ class GraphOverlay:
             self._pending.extend(batches)
 
     def _replay(self) -> None:
-        head, *entries = [*self._log.entries()] or [b""]
-        expected = {"format_version": _FORMAT_VERSION, "fingerprint": self.index.fingerprint}
-        if not head:
-            self._log.append(json.dumps(expected).encode())
-            return
-        found = json.loads(head)
+        found, expected = json.loads(self._log.header), _header(self.index)
         if found != expected:
             raise ValueError(
                 f"`path` must be an overlay of the graph index {self.index.fingerprint[:12]} in format "
-                f"{_FORMAT_VERSION}; got one of {found['fingerprint'][:12]} in format {found['format_version']} in "
-                f"{self._log.path}. Open it with its own index."
+                f"{_FORMAT_VERSION}; got one of {str(found.get('fingerprint'))[:12]} in format "
+                f"{found.get('format_version')} in "
+                f"{self._log.path}. Open it with its own index, by the version of the library that wrote it."
             )
+        entries = [json.loads(content) for content in self._log.entries()]
         if entries:
             # All at once: one by one, finding the ends of edges would take most of the time.
-            nodes, edges = _joined([json.loads(content) for content in entries])
+            nodes, edges = _joined(entries)
             batch = dataclasses.replace(self._check(nodes, edges), num_batches=len(entries))
             self._note_ids(batch)
             self._publish([batch])
+
+
+def _header(index: GraphIndex) -> dict[str, Any]:
+    return {"format_version": _FORMAT_VERSION, "fingerprint": index.fingerprint}
 
 
 def _check_holds(index: GraphIndex, before: GraphIndex, entries: Sequence[Mapping[str, Any]], num_batches: int) -> None:
@@ -268,11 +269,16 @@ def open_graph_overlay(index: GraphIndex, path: str) -> Iterator[GraphOverlay]:
         The overlay, until the block ends.
 
     Raises:
-        ValueError: if the file is damaged, or is the overlay of another index.
+        ValueError: if the file is no overlay, is damaged, or is the overlay of another index. It stays as it is.
         BlockingIOError: if another process has the overlay open.
     """
     with _lock(path):
-        overlay = GraphOverlay(index, OverlayLog(path))
+        log = OverlayLog(path, json.dumps(_header(index)).encode())
+        try:
+            overlay = GraphOverlay(index, log)
+        except BaseException:
+            log.close()
+            raise
         try:
             yield overlay
         finally:

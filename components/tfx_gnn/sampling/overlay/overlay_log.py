@@ -1,8 +1,8 @@
 """An append-only log in one file: what was appended is on disk before `append` returns, and survives a kill.
 
 An entry is a head of 20 bytes, little-endian, and its content: the length of the content, the CRC-32 of the content,
-and the CRC-32 of these two numbers and of a mark. Only the last entry may be unfinished: each is on disk before the
-next one begins.
+and the CRC-32 of these two numbers and of a mark. The first entry is the header, which tells the log from other files.
+Only the last entry may be unfinished: each is on disk before the next one begins.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tfx_gnn.io.disk_sync import sync_path
 _HEAD = struct.Struct("<QIQ")
 _NUMBERS = struct.Struct("<QI")
 _MARK = b"tfx-gnn overlay"
+_NUM_SHOWN = 16
 
 
 class OverlayLog:
@@ -24,49 +25,55 @@ class OverlayLog:
 
     Attributes:
         path: the file.
+        header: content of the first entry.
         num_bytes: size of the whole entries.
         num_cut: bytes of an unfinished entry that were cut off when the log was opened.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, header: bytes) -> None:
         """Opens or creates a log, and cuts off an entry that a kill or a power failure left unfinished.
 
+        Args:
+            path: the file.
+            header: the first entry of a new log. A log that exists may have another one.
+
         Raises:
-            ValueError: if an entry in the middle is damaged.
+            ValueError: if the file exists and is no log, or an entry in the middle is damaged. It stays as it is.
         """
         self.path = path
         is_new = not os.path.exists(path)
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        if is_new:
-            sync_path(os.path.dirname(os.path.abspath(path)))
-        self.num_bytes = sum(_HEAD.size + len(content) for content in self.entries())
-        self.num_cut = os.fstat(self._descriptor).st_size - self.num_bytes
+        try:
+            if is_new:
+                sync_path(os.path.dirname(os.path.abspath(path)))
+            self._open(header)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, header: bytes) -> None:
+        size = self._size()
+        found = self._entry_at(0)
+        if found is None:
+            self._check_is_unfinished_header(_to_entry(header))
+            self.header, self.num_bytes, self.num_cut = header, 0, size
+            os.ftruncate(self._descriptor, 0)
+            self.append(header)
+            return
+        self.header = found
+        self.num_bytes = sum(_HEAD.size + len(content) for content in (found, *self.entries()))
+        self.num_cut = size - self.num_bytes
         if self.num_cut:
+            self._check_is_unfinished(self.num_bytes)
             os.ftruncate(self._descriptor, self.num_bytes)
             os.fsync(self._descriptor)
 
     def entries(self) -> Iterator[bytes]:
-        """Yields the contents of all whole entries, in the order in which they were appended."""
-        size, start = os.fstat(self._descriptor).st_size, 0
-        while start < size:
-            head = os.pread(self._descriptor, _HEAD.size, start)
-            if len(head) < _HEAD.size:
-                return
-            length, checksum, check = _HEAD.unpack(head)
-            if check != _check(length, checksum):
-                # A file may have grown before its bytes were written.
-                if not any(os.pread(self._descriptor, size - start, start)):
-                    return
-                raise self._damaged(start)
-            start += _HEAD.size + length
-            if start > size:
-                return
-            content = os.pread(self._descriptor, length, start - length)
-            if zlib.crc32(content) != checksum:
-                if start == size:
-                    return
-                raise self._damaged(start - length - _HEAD.size)
+        """Yields the contents of all whole entries behind the header, in the order in which they were appended."""
+        start = _HEAD.size + len(self.header)
+        while (content := self._entry_at(start)) is not None:
             yield content
+            start += _HEAD.size + len(content)
 
     def append(self, content: bytes) -> None:
         """Appends an entry; once this returns, it is on disk.
@@ -74,8 +81,7 @@ class OverlayLog:
         Raises:
             OSError: if it could not be written; the log is then as before.
         """
-        checksum = zlib.crc32(content)
-        entry = _HEAD.pack(len(content), checksum, _check(len(content), checksum)) + content
+        entry = _to_entry(content)
         try:
             written = 0
             while written < len(entry):
@@ -93,11 +99,52 @@ class OverlayLog:
         """Closes the file."""
         os.close(self._descriptor)
 
-    def _damaged(self, start: int) -> ValueError:
-        return ValueError(
-            f"`{self.path}` must hold whole entries but for the last one; got damage at byte {start} of "
-            f"{os.fstat(self._descriptor).st_size}. Restore a copy of the file: entries after that place may be lost."
-        )
+    def _size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def _entry_at(self, start: int) -> bytes | None:
+        """Returns the content of an entry; None if there is no whole one."""
+        head = os.pread(self._descriptor, _HEAD.size, start)
+        if len(head) < _HEAD.size:
+            return None
+        length, checksum, check = _HEAD.unpack(head)
+        start += _HEAD.size
+        if check != _check(length, checksum) or start + length > self._size():
+            return None
+        content = os.pread(self._descriptor, length, start)
+        return content if zlib.crc32(content) == checksum else None
+
+    def _check_is_unfinished_header(self, entry: bytes) -> None:
+        """Refuses a file that is not what a kill or a power failure left of a new log."""
+        size = self._size()
+        begin = os.pread(self._descriptor, len(entry), 0)
+        # A file may have grown before its bytes were written.
+        if size > len(entry) or not entry.startswith(begin.rstrip(b"\0")):
+            raise ValueError(
+                f"`{self.path}` must be an overlay of a graph index, which begins with its header; got {size} bytes "
+                f"that begin with {begin[:_NUM_SHOWN]!r}. Name another file, or one that does not exist yet; if this "
+                "was an overlay, restore a copy of it."
+            )
+
+    def _check_is_unfinished(self, start: int) -> None:
+        """Refuses damage: what follows the whole entries must be what a kill or a power failure left of one."""
+        size = self._size()
+        head = os.pread(self._descriptor, _HEAD.size, start)
+        if len(head) < _HEAD.size:
+            return
+        length, checksum, check = _HEAD.unpack(head)
+        is_last = check == _check(length, checksum) and start + _HEAD.size + length >= size
+        # A file may have grown before its bytes were written.
+        if not is_last and any(os.pread(self._descriptor, size - start, start)):
+            raise ValueError(
+                f"`{self.path}` must hold whole entries but for the last one; got damage at byte {start} of {size}. "
+                "Restore a copy of the file: entries after that place may be lost."
+            )
+
+
+def _to_entry(content: bytes) -> bytes:
+    checksum = zlib.crc32(content)
+    return _HEAD.pack(len(content), checksum, _check(len(content), checksum)) + content
 
 
 def _check(length: int, checksum: int) -> int:

@@ -315,6 +315,20 @@ def test_only_one_process_has_an_overlay_open_and_only_for_its_index(index, tmp_
         pass
 
 
+def test_an_overlay_of_another_format_is_refused_and_stays_as_it_is(index, tmp_path):
+    path = tmp_path / "overlay"
+    OverlayLog(str(path), b'{"format_version": 2, "fingerprint": "0123456789abcdef"}').close()
+    content = path.read_bytes()
+
+    with (
+        pytest.raises(ValueError, match=r"in format 1; got one of 0123456789ab in format 2 in .*overlay"),
+        open_graph_overlay(index, str(path)),
+    ):
+        pass
+
+    assert path.read_bytes() == content
+
+
 def test_threads_see_whole_batches_while_others_add(index, tmp_path):
     plan = SamplingPlan(seed_node_set="b.c/d", hops=(Hop(edge_set="ba", fan_out=2),))
     hub = index.node_tables["a"].ids[0].as_py()
