@@ -46,6 +46,14 @@ ProjectSettings = Annotated[
     list[str] | None,
     typer.Option("--set", help="One option, as for `run`; repeatable.", metavar="NAME=VALUE", show_default=False),
 ]
+Tables = Annotated[
+    str,
+    folder("Folder with `graph_schema.pbtxt` and the tables that it names, or a pattern such as data/{SPAN}."),
+]
+Span = Annotated[
+    str,
+    typer.Option(help="Number or date of the tables' span, of a pattern.", show_default="the newest"),
+]
 Examples = Annotated[str, folder("Raw graph tf.Examples: the output of `sample`.")]
 TransformedExamples = Annotated[str, folder("Transformed graph tf.Examples: an output of `transform`.")]
 GraphSchema = Annotated[

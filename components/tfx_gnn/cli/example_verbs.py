@@ -33,12 +33,7 @@ _ROWS = "Rows of the tables"
 @flags_of_options(TableAccess, into="access", panel=arguments.TABLES_PANEL)
 def sample(
     *,
-    tables_dir: Annotated[
-        str,
-        arguments.folder(
-            "Folder with `graph_schema.pbtxt` and the tables that it names, or a pattern such as data/{SPAN}."
-        ),
-    ],
+    tables_dir: arguments.Tables,
     examples_dir: Annotated[str, arguments.folder("Where to write the graph tf.Examples, by split.")],
     plan: Annotated[
         str,
@@ -85,10 +80,7 @@ def sample(
             metavar="FILE",
         ),
     ] = "",
-    span: Annotated[
-        str,
-        typer.Option(help="Number or date of the tables' span, of a pattern.", show_default="the newest"),
-    ] = "",
+    span: arguments.Span = "",
     options: dict[str, Any],
     rules: RowRules,
     access: TableAccess,

@@ -29,9 +29,7 @@ _COLUMNS = "Columns of the tables"
 @flags_of_options(TableAccess, into="access", panel=arguments.TABLES_PANEL)
 def index(
     *,
-    tables_dir: Annotated[
-        str, arguments.folder("Folder with `graph_schema.pbtxt` and the tables that it names, to build from.")
-    ] = "",
+    tables_dir: arguments.Tables = "",
     graph_index_dir: Annotated[str, arguments.folder("Where to write the index, to be mapped into memory.")],
     base_index_dir: Annotated[
         str, arguments.folder("An earlier index to build the next one from, with --overlay and without tables.")
@@ -40,6 +38,7 @@ def index(
         str,
         typer.Option(metavar="FILE", help="Nodes and edges that `serve --overlay` added to the earlier index."),
     ] = "",
+    span: arguments.Span = "",
     verify: Annotated[
         bool, typer.Option("--verify", help="Build nothing; read an index that exists and compare its checksums.")
     ] = False,
@@ -60,6 +59,10 @@ def index(
             f"`--overlay` must be given with --base-index-dir, and only then; got {overlay!r} and {base_index_dir!r}. "
             "Name both."
         )
+    if span and not tables_dir:
+        raise ValueError(
+            f"`--span` must be given with --tables-dir, and only then; got {span!r} with {chosen[0]}. Leave it out."
+        )
     if verify:
         from tfx_gnn.sampling.index.graph_index import open_graph_index
 
@@ -74,7 +77,7 @@ def index(
 
     arguments.check_row_rules(rules)
     options = GraphIndexerOptions(rules=rules, access=access, **columns)
-    _show(build_graph_index(tables_dir=tables_dir, graph_index_dir=graph_index_dir, options=options))
+    _show(build_graph_index(tables_dir=tables_dir, span=span, graph_index_dir=graph_index_dir, options=options))
     arguments.say_written(graph_index=graph_index_dir)
 
 

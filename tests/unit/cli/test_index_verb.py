@@ -46,6 +46,24 @@ def test_an_index_is_built_and_verified_and_knows_how_it_was_built(index_dir):
     assert "All files have the sizes and checksums of the manifest." in shown.stdout
 
 
+def test_an_index_is_of_the_newest_span_or_of_the_one_that_is_named(shop_dir, tmp_path):
+    for name in ("2026-01-24", "2026-01-31"):
+        shutil.copytree(shop_dir, tmp_path / "spans" / name)
+    with open(tmp_path / "spans" / "2026-01-31" / "buys.csv", "a") as file:
+        file.write("ann,7,9\n")
+    pattern = f"{tmp_path}/spans/{{DATE}}"
+
+    def edges(name, *span):
+        shown = _run("--tables-dir", pattern, "--graph-index-dir", str(tmp_path / name), *span)
+        assert shown.exit_code == 0, shown.output
+        return open_graph_index(str(tmp_path / name)).edge_tables["buys"].num_edges
+
+    assert edges("newest") == edges("named", "--span", "2026-01-24") + 1
+    absent = _run("--tables-dir", pattern, "--graph-index-dir", str(tmp_path / "absent"), "--span", "2026-02-07")
+    assert absent.exit_code == 2
+    assert "which has 2026-01-24, 2026-01-31; got '2026-02-07'" in " ".join(absent.stderr.split())
+
+
 def test_a_changed_byte_is_found_when_an_index_is_verified(index_dir, tmp_path):
     folder = tmp_path / "copy"
     shutil.copytree(index_dir, folder)
@@ -81,6 +99,7 @@ def test_the_next_index_is_built_from_one_and_its_overlay(index_dir, tmp_path):
         ([], "`--tables-dir` must name the tables to build from, or --base-index-dir or --verify be given instead"),
         (["--tables-dir", "x", "--verify"], "got ['--tables-dir', '--verify']"),
         (["--tables-dir", "x", "--base-index-dir", "y"], "got ['--tables-dir', '--base-index-dir']"),
+        (["--verify", "--span", "7"], "`--span` must be given with --tables-dir, and only then; got '7' with --verify"),
         (["--base-index-dir", "y"], "`--overlay` must be given with --base-index-dir, and only then"),
         (["--tables-dir", "x", "--overlay", "y"], "`--overlay` must be given with --base-index-dir, and only then"),
     ],

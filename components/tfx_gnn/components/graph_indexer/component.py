@@ -21,7 +21,7 @@ class GraphIndexerSpec(ComponentSpec):
 
     PARAMETERS = {
         "tables_dir": ExecutionParameter(type=str),
-        **parameters.execution_parameters(GraphIndexerOptions, parameters.TABLES_FINGERPRINT),
+        **parameters.execution_parameters(GraphIndexerOptions, parameters.TABLES_FINGERPRINT, parameters.SPAN),
     }
     INPUTS: Mapping[str, ChannelParameter] = {}
     OUTPUTS = {"graph_index": ChannelParameter(type=GraphIndexArtifact)}
@@ -34,18 +34,20 @@ class GraphIndexer(base_component.BaseComponent):
     | kind | name | type | meaning |
     |---|---|---|---|
     | output | graph_index | tfx_gnn.GraphIndexArtifact | ids, features and edges by node, to be mapped into memory |
-    | parameter | tables_dir | str | folder with `graph_schema.pbtxt` and the tables that it names |
+    | parameter | tables_dir | str | folder with `graph_schema.pbtxt` and its tables, or a pattern such as data/{SPAN} |
     | parameter | rules | JSON | what to do with rows that break a rule |
     | parameter | extra_columns | JSON | columns to put into the index as text, by set or table |
     | parameter | edge_times | JSON | integer feature that tells repeated edges apart, by edge set |
     | parameter | access | JSON | alternative file name of the tables' schema, and which files may be read |
     | parameter | tables_fingerprint | str | hash of the tables |
+    | parameter | span | str | number or date of the span, if `tables_dir` is a pattern; empty for the newest |
     | parameter | library_version | str | version of this library |
 
     Args:
-        tables_dir: folder of the tables; any path or URI that TensorFlow reads. Of a pattern such as "data/{SPAN}",
-            the executor reads the newest span.
+        tables_dir: folder of the tables; any path or URI that TensorFlow reads. In a pattern such as "data/{SPAN}" or
+            "data/{DATE}", the executor looks for the span when it runs.
         options: what to do with bad rows, and which columns to add.
+        span: number or date of the span to read, if `tables_dir` is a pattern; empty for the newest.
         tables_fingerprint: text that changes whenever the tables change. If it is empty, the tables are
             hashed, so they must be readable when the pipeline is built, and the executor refuses others.
         runtime_parameters: name of `tables_dir` or of a scalar option to the
@@ -63,6 +65,7 @@ class GraphIndexer(base_component.BaseComponent):
         *,
         tables_dir: str,
         options: GraphIndexerOptions,
+        span: str = "",
         tables_fingerprint: str = "",
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
@@ -72,9 +75,10 @@ class GraphIndexer(base_component.BaseComponent):
                 options,
                 runtime_parameters,
                 tables_dir=tables_dir,
+                span=span,
                 tables_fingerprint=tables_fingerprint
                 or parameters.fingerprint_tables(
-                    list_table_files(parameters.tables_folder_now(tables_dir), access=options.access),
+                    list_table_files(parameters.tables_folder_now(tables_dir, span), access=options.access),
                     runtime_parameters=runtime_parameters,
                 ),
             )

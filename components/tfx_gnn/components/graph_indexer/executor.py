@@ -26,5 +26,6 @@ class Executor(base_executor.BaseExecutor):
             tables_dir=parameters.tables_folder(exec_properties),
             graph_index_dir=artifact_utils.get_single_uri(output_dict["graph_index"]),
             tables_contents=parameters.tables_contents(exec_properties),
+            span=exec_properties["span"],
             options=parameters.from_exec_properties(GraphIndexerOptions, exec_properties),
         )

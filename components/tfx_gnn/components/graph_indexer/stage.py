@@ -25,6 +25,7 @@ def build_graph_index(
     graph_index_dir: str,
     options: GraphIndexerOptions,
     tables_contents: str = "",
+    span: str = "",
 ) -> Mapping[str, TableReport]:
     """Builds an index of a whole graph: ids, features, and edges by node in both directions.
 
@@ -32,23 +33,24 @@ def build_graph_index(
     whole or not at all. For an object store it is built in a temporary folder first, and copied.
 
     Args:
-        tables_dir: folder with `graph_schema.pbtxt` and the tables that it names, or a pattern such as "data/{SPAN}",
-            of which the newest span is read; see `find_span`.
+        tables_dir: folder with `graph_schema.pbtxt` and the tables that it names, or a pattern of such folders, as in
+            "data/{SPAN}"; see `find_span`.
         graph_index_dir: folder to create, with `graph_index.json`, `graph_schema.pbtxt`, files to map into
             memory and, if rows were dropped, `dead_letters`. `open_graph_index` opens it.
         options: what to do with bad rows, which columns to add, and which files may be read.
         tables_contents: the `fingerprint_files` that the files of the tables must have; any if it is empty.
+        span: number or date of the span to read, if `tables_dir` is a pattern; empty for the newest.
 
     Returns:
         Counts of the rows read, used and dropped, by label of the table.
 
     Raises:
-        ValueError: if the tables break a rule, or a file of theirs changes before all are read; nothing is written
-            then.
+        ValueError: if there is no such span, the tables break a rule, or a file of theirs changes before all are read;
+            nothing is written then.
         FileExistsError: if `graph_index_dir` already holds files.
     """
     access = options.access
-    tables_dir = find_span(tables_dir).folder
+    tables_dir = find_span(tables_dir, span).folder
     tables = StableTables(lambda: list_table_files(tables_dir, access=access), contents=tables_contents)
     schema = read_tables_schema(tables_dir, access=access)
     with atomic_folder(graph_index_dir, name="graph_index_dir") as folder, tempfile.TemporaryDirectory() as local:
