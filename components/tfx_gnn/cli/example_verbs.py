@@ -90,6 +90,7 @@ def sample(
     from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples
     from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
     from tfx_gnn.sampling.plan.inference_plan import plan_for_inference
+    from tfx_gnn.tables.graph_tables import read_tables_schema
     from tfx_gnn.tables.spans import find_span
 
     if (every_node and ids) or ((every_node or ids) and not plan):
@@ -113,7 +114,7 @@ def sample(
         }
         made_plan = _load_plan(plan, found.folder, access, of_spec)
         if every_node or ids:
-            made_plan = plan_for_inference(made_plan, ids=ids)
+            made_plan = plan_for_inference(made_plan, ids=ids, schema=read_tables_schema(found.folder, access=access))
         if allows_empty_splits:
             splits = dataclasses.replace(made_plan.splits, allows_empty_splits=True)
             made_plan = dataclasses.replace(made_plan, splits=splits)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
+
+if TYPE_CHECKING:
+    from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 
 ALL_SPLIT = "all"
 """The only split of such a plan."""
 
 
-def plan_for_inference(plan: SamplingPlan, *, ids: str = "") -> SamplingPlan:
+def plan_for_inference(plan: SamplingPlan, *, ids: str = "", schema: GraphSchema | None = None) -> SamplingPlan:
     """Changes a training plan so that its seeds are what a model is asked about.
 
     A subgraph is that of the training plan for the same seed, but for its label, which is left out, and for nodes and
@@ -21,6 +25,8 @@ def plan_for_inference(plan: SamplingPlan, *, ids: str = "") -> SamplingPlan:
         plan: the plan of the examples that the model was trained on.
         ids: table of the seeds, relative to the tables folder: column `id`, or `source` and `target` for links; and
             `seed_time`, as the plan calls it, if the plan is temporal. Empty: every node of the seed node set.
+        schema: schema of the tables. Only with it are two features left out that training has left out, and that models
+            do not read: the column of splits, if it is declared, and labels of the seed edges in reverse edge sets.
 
     Returns:
         The plan, whose seeds are in the one split `all`.
@@ -41,10 +47,17 @@ def plan_for_inference(plan: SamplingPlan, *, ids: str = "") -> SamplingPlan:
         )
     splits = SplitPlan(weights={ALL_SPLIT: 1})
     of_table = set(plan.seed_table_features) & set(plan.label_features)
-    of_nodes = set() if plan.is_link_plan else set(plan.label_features) - of_table
+    labels = set(plan.label_features) - of_table
+    left_out = labels | (set() if plan.seed_table else {plan.splits.column})
     excluded = dict(plan.excluded_features)
-    if of_nodes:
-        excluded[plan.seed_set] = tuple(sorted({*excluded.get(plan.seed_set, ()), *of_nodes}))
+    for name in {plan.seed_set, *plan.reverse_edge_sets} & {plan.seed_node_set, *plan.edge_set_names}:
+        known = labels if name == plan.seed_set else set()
+        if schema is not None:
+            sets = schema.edge_sets if plan.is_link_plan else schema.node_sets
+            # A set that is not there would appear when it is asked for; the plan is checked later.
+            known = left_out & set(sets[name].features if name in sets else ())
+        if known:
+            excluded[name] = tuple(sorted({*excluded.get(name, ()), *known}))
     table = None
     if ids:
         kept = {name: kind for name, kind in plan.seed_table_features.items() if name not in of_table}

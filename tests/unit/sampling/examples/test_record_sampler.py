@@ -23,6 +23,7 @@ from tfx_gnn.tables.schema_layouts import layouts_of
 SCHEMA = """
 node_sets { key: "user" value {
   features { key: "age" value { dtype: DT_INT64 } } features { key: "color" value { dtype: DT_STRING } }
+  features { key: "part" value { dtype: DT_STRING } }
   metadata { filename: "users.csv" } } }
 node_sets { key: "item" value {
   features { key: "#id" value { dtype: DT_INT64 } } features { key: "price" value { dtype: DT_FLOAT } }
@@ -67,7 +68,8 @@ def graph(tmp_path_factory):
         (folder / name).write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
 
     (folder / "graph_schema.pbtxt").write_text(SCHEMA)
-    write("users.csv", "id,age,color", [(f"u{number}", number % 7, "red") for number in draw.permutation(30)])
+    users = [(f"u{number}", number % 7, "red", "val" if number % 3 else "train") for number in draw.permutation(30)]
+    write("users.csv", "id,age,color,part", users)
     write("items.csv", "id,price", [(number * 3 - 6, number / 4) for number in draw.permutation(12)])
     ends = sorted({(f"u{draw.integers(28)}", draw.integers(10) * 3 - 6) for _ in range(200)})
     write("buys.csv", "source,target,weight,at", [(*pair, draw.integers(5), draw.integers(9)) for pair in ends])
@@ -75,7 +77,7 @@ def graph(tmp_path_factory):
     index_dir.mkdir()
     schema = read_tables_schema(str(folder))
     write_graph_index(str(index_dir), schema, layouts_of(schema, str(folder)))
-    return read_tables(str(folder)), open_graph_index(str(index_dir))
+    return read_tables(str(folder), extra_columns={"nodes/user": ("part",)}), open_graph_index(str(index_dir))
 
 
 def records_of_training(tables, plan):
@@ -114,6 +116,18 @@ def test_nodes_have_the_records_of_training(graph, strategy):
     assert sampler.sample(found) == list(trained)
     # Neither its place nor its neighbours in a call change a record.
     assert sampler.sample({"seed": np.array([rows[4], rows[2], rows[4]])}) == [trained[4], trained[2], trained[4]]
+
+
+def test_a_declared_column_of_splits_is_left_out_as_in_training(graph):
+    tables, index = graph
+    plan = dataclasses.replace(NODES, splits=SplitPlan(column="part"))
+    rows, trained = zip(*records_of_training(tables, plan), strict=True)
+
+    found = RecordSampler(index, RecordedPlan(plan=plan, sampling_seed=SEED)).sample({"seed": np.array(rows)})
+
+    assert b"nodes/user.age" in found[0]
+    assert b"nodes/user.part" not in found[0]
+    assert found == list(trained)
 
 
 def test_times_of_nodes_hide_newer_edges_as_in_training(graph):

@@ -3,7 +3,9 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+import tensorflow as tf
 
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.inference_plan import ALL_SPLIT, plan_for_inference
 from tfx_gnn.sampling.plan.negatives import Negatives
@@ -52,6 +54,29 @@ def test_table_of_pairs_needs_no_negatives():
 
     assert (plan.negatives, plan.seed_edge_set) == (None, "buys")
     assert plan.seed_table == SeedTable(filename="pairs.csv", splits_edges=False)
+
+
+def test_what_training_leaves_out_of_seed_edges_and_their_reverses_stays_out():
+    schema = GraphSchema()
+    for name, features in {"buys": ("weight", "part"), "bought": ("weight",)}.items():
+        for feature in features:
+            schema.edge_sets[name].features[feature].dtype = tf.float32.as_datatype_enum
+    plan = SamplingPlan(
+        seed_edge_set="buys",
+        hops=(
+            Hop(edge_set="buys", fan_out=2, inputs=("source",)),
+            Hop(edge_set="bought", fan_out=2, inputs=("target",)),
+        ),
+        label_features=("weight",),
+        reverse_edge_sets=("bought",),
+        splits=SplitPlan(column="part"),
+    )
+
+    assert plan_for_inference(plan, ids="pairs.csv").excluded_features == {"buys": ("weight",)}
+    assert plan_for_inference(plan, ids="pairs.csv", schema=schema).excluded_features == {
+        "buys": ("part", "weight"),
+        "bought": ("weight",),
+    }
 
 
 def test_what_a_seed_table_has_stays_but_for_labels():
