@@ -65,10 +65,8 @@ def read_graph_rows(content: Mapping[str, Any], place: str, max_rows: int) -> Gr
     rows = GraphRows(nodes=nodes, edges=edges)
     if not 1 <= rows.num_rows <= max_rows:
         where = " and ".join(f"`{place}{part}`" for part in ROW_PARTS)
-        raise malformed(
-            f"{where} must hold 1 to {max_rows} rows; got {rows.num_rows}. Give each new node or edge a row, and split "
-            "many of them into several requests."
-        )
+        remedy = "Split them into several requests." if rows.num_rows else "Give each new node or edge a row."
+        raise malformed(f"{where} must hold 1 to {max_rows} rows; got {rows.num_rows}. {remedy}")
     return rows
 
 

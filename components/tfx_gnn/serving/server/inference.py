@@ -57,6 +57,5 @@ def items_of(inputs: Sequence[InputValues], version: ServedVersion, max_examples
 def check_num_examples(count: int, max_examples: int) -> None:
     """Refuses a request without examples, or with too many."""
     if not 1 <= count <= max_examples:
-        raise malformed(
-            f"A request must hold 1 to {max_examples} examples; got {count}. Split it into several requests."
-        )
+        remedy = "Split it into several requests." if count else "It is empty: ask about at least one."
+        raise malformed(f"A request must hold 1 to {max_examples} examples; got {count}. {remedy}")

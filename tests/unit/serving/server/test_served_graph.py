@@ -95,9 +95,9 @@ def test_added_rows_are_seen_by_the_next_request_and_after_a_restart(serve, item
     [
         (b"", 400, "must be JSON"),
         ([], 400, "must be a JSON object"),
-        ({}, 400, "`nodes` and `edges` must hold 1 to 3 rows; got 0"),
+        ({}, 400, "`nodes` and `edges` must hold 1 to 3 rows; got 0. Give each"),
         ({"nodes": item(), "edges": {}}, 400, "must hold 1 to 3 rows; got 0"),
-        ({"nodes": item("a", "b"), "edges": near("w", "x", "y")}, 400, "must hold 1 to 3 rows; got 4"),
+        ({"nodes": item("a", "b"), "edges": near("w", "x", "y")}, 400, "must hold 1 to 3 rows; got 4. Split them"),
         ({"nodes": item("v"), "id": "v"}, 400, r"must have the keys \['nodes', 'edges'\]; got \['id'\]"),
         ({"nodes": [1]}, 400, r"`nodes` must be an object of sets; got \[1\]"),
         ({"nodes": {"item": "v"}}, 400, "`nodes.item` must be an object of columns; got 'v'"),
