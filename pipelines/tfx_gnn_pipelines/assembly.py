@@ -178,6 +178,8 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         asked_gen = SubgraphExampleGen(
             tables_dir=config.tables_pattern or config.tables_dir,
             span=str(config.span),
+            # A newer one may have arrived since the training.
+            same_span_as=example_gen.outputs["examples"],
             options=config.inference_example_gen,
             tables_fingerprint=config.tables_fingerprint,
             runtime_parameters=opened.pop(INFERENCE_EXAMPLE_GEN, None),

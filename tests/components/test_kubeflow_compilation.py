@@ -257,7 +257,9 @@ def test_answers_in_bulk_are_only_of_a_blessed_model_and_read_the_tables_of_the_
     tasks_of_spec = job["pipelineSpec"]["root"]["dag"]["tasks"]
     asked, inferrer = tasks_of_spec["InferenceExampleGen"], tasks_of_spec["GraphBulkInferrer"]
     assert inferrer["triggerPolicy"] == tasks_of_spec["GraphPusher"]["triggerPolicy"]
-    assert asked["dependentTasks"] == ["GraphEvaluator"]
+    assert asked["dependentTasks"] == ["GraphEvaluator", "SubgraphExampleGen"]
+    same_span = asked["inputs"]["artifacts"]["same_span_as"]["taskOutputArtifact"]
+    assert same_span == {"producerTask": "SubgraphExampleGen", "outputArtifactKey": "examples"}
     assert asked["inputs"]["parameters"]["tables_dir"] == {"componentInputParameter": "tables_dir"}
     assert asked["inputs"]["parameters"]["tables_fingerprint"] == {"componentInputParameter": "tables_version"}
 

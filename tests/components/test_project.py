@@ -402,6 +402,7 @@ def test_answers_in_bulk_are_of_every_node_and_only_by_a_blessed_model(task, tmp
     assert (plan.label_features, plan.splits.names, plan.hops) == ((), ("all",), config.subgraph_example_gen.plan.hops)
     assert asked.exec_properties["num_shards"] == 5
     assert asked.upstream_nodes == {components["GraphEvaluator"]}
+    assert asked.inputs["same_span_as"].producer_component_id == "SubgraphExampleGen"
     assert {name: channel.producer_component_id for name, channel in inferrer.inputs.items()} == {
         "examples": "InferenceExampleGen",
         "model": "GraphTrainer",

@@ -69,13 +69,18 @@ def read_tables_span(examples_dir: str) -> TablesSpan | None:
     return TablesSpan(**span) if span else None
 
 
-def folder_of_same_span(tables_dir: str, examples_dir: str) -> str:
-    """Returns the tables folder that examples were made of, given the pattern of spans.
+def find_same_span(tables_dir: str, examples_dir: str, span: str = "") -> TablesSpan:
+    """Finds the tables folder that examples were made of, given the pattern of spans.
 
     The newest span may be another one by now.
 
+    Args:
+        tables_dir: a pattern of tables folders; see `find_span`.
+        examples_dir: the examples.
+        span: number or date of the span that they must be of; empty for any.
+
     Raises:
-        ValueError: if the examples do not say of which span they are, or its folder is gone.
+        ValueError: if the examples do not say of which span they are, are of another one, or its folder is gone.
     """
     found = read_tables_span(examples_dir)
     if found is None:
@@ -83,7 +88,11 @@ def folder_of_same_span(tables_dir: str, examples_dir: str) -> str:
             f"`tables_dir` must be a folder for examples that were not made of a span of tables; got {tables_dir!r} "
             f"with the examples {examples_dir!r}. Name the folder that the examples were sampled from."
         )
-    return find_span(tables_dir, found.name, version=found.version).folder
+    if span and find_span(tables_dir, span).span != found.span:
+        raise ValueError(
+            f"`span` must be that of the examples {examples_dir!r}, {found.name}; got {span!r}. Leave it out."
+        )
+    return find_span(tables_dir, found.name, version=found.version)
 
 
 def _read(examples_dir: str, shape: dict[str, Shape]) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.io.file_names import SAMPLING_PLAN_FILE
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.records import examples_folder
-from tfx_gnn.records.example_gen_report import folder_of_same_span
+from tfx_gnn.records.example_gen_report import find_same_span
 from tfx_gnn.records.examples_folder import RecordFile, fingerprint_examples_folder, reading_progress, record_files
 from tfx_gnn.records.graph_layout import graph_layout
 from tfx_gnn.records.summary_pass import make_pipeline, take_merged, write_merged
@@ -128,7 +128,7 @@ def transform_graphs(
             f"analyze={options.analyze!r}. Name the tables that the examples were sampled from, or leave them out."
         )
     if has_span(tables_dir):
-        tables_dir = folder_of_same_span(tables_dir, examples_dir)
+        tables_dir = find_same_span(tables_dir, examples_dir).folder
     spans = (*earlier_examples_dirs, examples_dir)
     if len(set(spans)) < len(spans):
         raise ValueError(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from tfx.dsl.components.base import base_beam_component, executor_spec
 from tfx.orchestration.data_types import RuntimeParameter
 from tfx.types import standard_artifacts, system_executions
+from tfx.types.channel import BaseChannel
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
 from tfx_gnn.components import parameters
@@ -22,7 +23,7 @@ class SubgraphExampleGenSpec(ComponentSpec):
         "tables_dir": ExecutionParameter(type=str),
         **parameters.execution_parameters(SubgraphExampleGenOptions, parameters.TABLES_FINGERPRINT, parameters.SPAN),
     }
-    INPUTS: Mapping[str, ChannelParameter] = {}
+    INPUTS = {"same_span_as": ChannelParameter(type=standard_artifacts.Examples, optional=True)}
     OUTPUTS = {"examples": ChannelParameter(type=standard_artifacts.Examples)}
     TYPE_ANNOTATION = system_executions.Process
 
@@ -32,6 +33,7 @@ class SubgraphExampleGen(base_beam_component.BaseBeamComponent):
 
     | kind | name | type | meaning |
     |---|---|---|---|
+    | input | same_span_as | Examples | optional: examples whose span is read, if `tables_dir` is a pattern |
     | output | examples | Examples | graph tf.Examples by split, with their `graph_schema.pbtxt` |
     | parameter | tables_dir | str | folder with `graph_schema.pbtxt` and its tables, or a pattern such as data/{SPAN} |
     | parameter | plan | JSON | seeds, hops, fan-outs, labels and splits; null for graph-level examples |
@@ -52,6 +54,8 @@ class SubgraphExampleGen(base_beam_component.BaseBeamComponent):
             "data/{DATE}", the executor looks for the span when it runs.
         options: what to sample.
         span: number or date of the span to read, if `tables_dir` is a pattern; empty for the newest.
+        same_span_as: examples whose span and version of the tables are read, if `tables_dir` is a pattern: a newer span
+            may have arrived since they were made.
         tables_fingerprint: text that changes whenever the tables change. If it is empty, the tables are
             hashed, so they must be readable when the pipeline is built, and the executor refuses others.
         runtime_parameters: name of `tables_dir` or of a scalar option to the
@@ -70,6 +74,7 @@ class SubgraphExampleGen(base_beam_component.BaseBeamComponent):
         tables_dir: str,
         options: SubgraphExampleGenOptions,
         span: str = "",
+        same_span_as: BaseChannel | None = None,
         tables_fingerprint: str = "",
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
@@ -80,6 +85,7 @@ class SubgraphExampleGen(base_beam_component.BaseBeamComponent):
                 runtime_parameters,
                 tables_dir=tables_dir,
                 span=span,
+                same_span_as=same_span_as,
                 tables_fingerprint=tables_fingerprint
                 or parameters.fingerprint_tables(
                     list_input_files(parameters.tables_folder_now(tables_dir, span), options),

@@ -29,6 +29,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             examples_dir=examples.uri,
             tables_contents=parameters.tables_contents(exec_properties),
             span=exec_properties["span"],
+            same_span_as=artifacts.optional_uri(input_dict.get("same_span_as")),
             options=parameters.from_exec_properties(SubgraphExampleGenOptions, exec_properties),
             beam_args=[str(arg) for arg in self._beam_pipeline_args],
         )

@@ -20,7 +20,7 @@ from tfx_gnn.io.file_names import SAMPLING_PLAN_FILE
 from tfx_gnn.io.fingerprint import fingerprint_text
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.records import examples_folder
-from tfx_gnn.records.example_gen_report import ExampleGenReport
+from tfx_gnn.records.example_gen_report import ExampleGenReport, find_same_span
 from tfx_gnn.sampling.engine.sampled_subgraphs import SubgraphStatistics, SubgraphStatisticsBuilder
 from tfx_gnn.sampling.examples.seed_selection import seed_table_layout
 from tfx_gnn.sampling.examples.shard_log import ShardLog
@@ -42,6 +42,7 @@ def generate_subgraph_examples(
     options: SubgraphExampleGenOptions,
     tables_contents: str = "",
     span: str = "",
+    same_span_as: str = "",
     beam_args: Sequence[str] = (),
 ) -> ExampleGenReport:
     """Makes one graph tf.Example per seed, per graph, or per pair of graphs, from tables.
@@ -62,18 +63,24 @@ def generate_subgraph_examples(
         options: what to make.
         tables_contents: the `fingerprint_files` that the files of `list_input_files` must have; any if it is empty.
         span: number or date of the span to read, if `tables_dir` is a pattern; empty for the newest.
+        same_span_as: folder of examples, of whose span the tables are read, if `tables_dir` is a pattern; empty for
+            none.
         beam_args: options of the Beam runner, for `execution="beam"`.
 
     Returns:
         What was read and written.
 
     Raises:
-        ValueError: if there is no such span, the tables break a rule, the plan does not fit them, or a file of theirs
-            changes before all of them are read; nothing is written then.
+        ValueError: if there is no such span, it is not that of `same_span_as`, the tables break a rule, the plan does
+            not fit them, or a file of theirs changes before all of them are read; nothing is written then.
         FileExistsError: if `examples_dir` already holds files.
         BlockingIOError: if another process is doing the same work.
     """
-    tables_span = find_span(tables_dir, span) if has_span(tables_dir) or span else None
+    tables_span = None
+    if has_span(tables_dir) and same_span_as:
+        tables_span = find_same_span(tables_dir, same_span_as, span)
+    elif has_span(tables_dir) or span:
+        tables_span = find_span(tables_dir, span)
     tables_dir = tables_span.folder if tables_span else tables_dir
     tables = StableTables(lambda: list_input_files(tables_dir, options), contents=tables_contents)
     schema = read_tables_schema(tables_dir, access=options.access)

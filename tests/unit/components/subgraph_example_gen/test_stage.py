@@ -17,7 +17,6 @@ from tfx_gnn.io import options_json
 from tfx_gnn.io.fingerprint import fingerprint_files
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.example_gen_report import (
-    folder_of_same_span,
     read_num_seeds,
     read_table_rows,
     read_tables_span,
@@ -109,7 +108,7 @@ def test_examples_say_of_which_span_of_the_tables_they_are(ring_dir, tmp_path):
 
     assert newest.tables_span is not None
     assert (newest.tables_span.folder, newest.tables_span.span) == (str(tmp_path / "spans" / "v8"), 8)
-    assert folder_of_same_span(pattern, examples_dir) == str(tmp_path / "spans" / "v7")
+    assert read_tables_span(examples_dir).folder == str(tmp_path / "spans" / "v7")
 
 
 def test_examples_of_a_plain_tables_folder_are_of_no_span(ring_dir, tmp_path):
