@@ -30,7 +30,7 @@ def _bytes_in_json(value: Any, place: str) -> bytes:
     if not isinstance(value, Mapping):
         raise malformed(
             f'`{place}` must be {{"b64": <base64 of a serialized tf.Example>}}, because it is not text; got '
-            f"{shown(value)}. Encode its bytes in base64, or send a graph as JSON."
+            f"{shown(value)}. Encode its bytes in base64, send a graph as JSON, or ask by id; see /docs."
         )
     return bytes_of(value, place)
 

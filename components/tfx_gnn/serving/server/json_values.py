@@ -15,7 +15,7 @@ from tfx_gnn.serving.server.refusals import malformed, shown
 def read_object(body: bytes) -> dict[str, Any]:
     """Reads the JSON object that a request's body, or its part, is."""
     try:
-        found = json.loads(body)
+        found = json.loads(body, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
         reason = "too many levels" if isinstance(error, RecursionError) else str(error)
         raise malformed(
@@ -23,6 +23,16 @@ def read_object(body: bytes) -> dict[str, Any]:
         ) from error
     if not isinstance(found, dict):
         raise malformed(f"The body must be a JSON object; got {shown(found)}. See /docs for its fields.")
+    return found
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Makes an object; refuses a repeated key, of which one value would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        again = next(name for number, name in enumerate(names) if name in names[:number])
+        raise ValueError(f"the key {shown(again)} is there twice in an object")
     return found
 
 

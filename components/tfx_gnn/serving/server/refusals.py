@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import reprlib
 
+_MAX_MESSAGE = 2000
+
 
 class Refusal(Exception):  # noqa: N818 - it is a response as well.
     """A request that is answered by an error.
@@ -16,8 +18,17 @@ class Refusal(Exception):  # noqa: N818 - it is a response as well.
     """
 
     def __init__(self, status: int, reason: str, message: str, *, retry_after: int | None = None) -> None:
+        message = _readable(message)
         super().__init__(message)
         self.status, self.reason, self.message, self.retry_after = status, reason, message, retry_after
+
+
+def _readable(message: str) -> str:
+    """Makes text of bounded length of a message with names from a request, in which JSON allows anything."""
+    # Halves of surrogate pairs are no text.
+    text = message.encode(errors="backslashreplace").decode()
+    half = _MAX_MESSAGE // 2
+    return text if len(text) <= _MAX_MESSAGE else f"{text[:half]} ... {text[-half:]}"
 
 
 def malformed(message: str) -> Refusal:

@@ -119,6 +119,10 @@ def test_added_rows_are_seen_by_the_next_request_and_after_a_restart(serve, item
         ({"nodes": item("v"), "edges": near("v", "q")}, 404, "#target among the nodes of 'item'; got 'q'"),
         ({"nodes": item("v"), "edges": near("v", 7)}, 400, "must have values of type large_string in '#target'"),
         ({"nodes": item("t", "u", "v")}, 507, "at most 2 rows beside its index; got 0, and 3 more"),
+        (b'{"nodes": {}, "edges": {}, "nodes": {}}', 400, "the key 'nodes' is there twice in an object. Correct it"),
+        (b'{"nodes": {"\\ud800": {}}, "edges": 1}', 400, "`edges` must be an object of sets"),
+        (b'{"nodes": {"\\ud800": 1}}', 400, r"`nodes.\\ud800` must be an object of columns; got 1"),
+        ({"nodes": {"n" * 5000: 1}}, 400, r"^`nodes\.n+ \.\.\. n+` must be an object of columns; got 1"),
         (b" " * 10_001, 413, "at most 10000 bytes"),
     ],
 )
