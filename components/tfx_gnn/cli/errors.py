@@ -78,7 +78,7 @@ _VERB = "tfx_gnn.verb"
 _NAME = re.compile(r"`([a-z]+(?:_[a-z]+)*)`|(?<=\bby )([a-z]+(?:_[a-z]+)+)(?=[ .,])")
 """A possible name of an option: a word in backticks, or one with underscores after "by"."""
 _ABOUT = re.compile(
-    r"`(?P<inner>path|reference|filename)` must .*?; got (?:a mistake in (?P<file>\S+)\. |'(?P<got>[^']*)')"
+    r"`(?P<inner>path|reference|filename|index_dir)` must .*?; got (?:a mistake in (?P<file>\S+)\. |'(?P<got>[^']*)')"
 )
 _FILE = re.compile(r"`([^`]*[/.][^`]*)`(?= must be readable)")
 _OF_SAMPLING_SPEC = ("label_features", "seed_edge_set", "split_column")

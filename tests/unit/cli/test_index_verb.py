@@ -85,8 +85,12 @@ def test_the_next_index_is_built_from_one_and_its_overlay(index_dir, tmp_path):
 
     absent = _run(*options, "--overlay", f"{path}.absent")
     shown = _run(*options, "--overlay", path)
+    swapped = _run("--graph-index-dir", str(tmp_path / "x"), "--base-index-dir", path, "--overlay", index_dir)
+    foreign = _run(*options, "--overlay", os.path.join(index_dir, "graph_schema.pbtxt"))
 
-    assert (absent.exit_code, shown.exit_code) == (2, 0), shown.output
+    assert (absent.exit_code, shown.exit_code, swapped.exit_code, foreign.exit_code) == (2, 0, 2, 2), shown.output
+    assert "`--base-index-dir` must be a graph index" in swapped.stderr
+    assert "`--overlay` must be an overlay of a graph index" in foreign.stderr
     assert "`--overlay` must be a file" in absent.stderr
     assert not os.path.exists(f"{path}.absent")
     assert ["nodes/user", "5", "5"] in _cells(shown)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfx_gnn.io.disk_sync import sync_path
-from tfx_gnn.io.process_lock import process_lock
+from tfx_gnn.io.process_lock import has_locks, process_lock
 from tfx_gnn.sampling.index.graph_index import GraphIndex
 from tfx_gnn.sampling.overlay.added_rows import Batch, Rows, check_rows, join_batches
 from tfx_gnn.sampling.overlay.graph_snapshot import GraphSnapshot, snapshot_of_index
@@ -200,9 +200,9 @@ class GraphOverlay:
         if found != expected:
             raise ValueError(
                 f"`path` must be an overlay of the graph index {self.index.fingerprint[:12]} in format "
-                f"{_FORMAT_VERSION}; got one of {str(found.get('fingerprint'))[:12]} in format "
-                f"{found.get('format_version')} in "
-                f"{self._log.path}. Open it with its own index, by the version of the library that wrote it."
+                f"{_FORMAT_VERSION}; got {self._log.path!r}, one of {str(found.get('fingerprint'))[:12]} in format "
+                f"{found.get('format_version')}. Open it with its own index, by the version of the library that wrote "
+                "it."
             )
         entries = [json.loads(content) for content in self._log.entries()]
         if entries:
@@ -269,9 +269,11 @@ def open_graph_overlay(index: GraphIndex, path: str) -> Iterator[GraphOverlay]:
         The overlay, until the block ends.
 
     Raises:
-        ValueError: if the file is no overlay, is damaged, or is the overlay of another index. It stays as it is.
+        ValueError: if it is no local file, is no overlay, is damaged, or is the overlay of another index. It stays as
+            it is.
         BlockingIOError: if another process has the overlay open.
     """
+    _check_is_file(path)
     with _lock(path):
         log = OverlayLog(path, json.dumps(_header(index)).encode())
         try:
@@ -283,6 +285,19 @@ def open_graph_overlay(index: GraphIndex, path: str) -> Iterator[GraphOverlay]:
             yield overlay
         finally:
             overlay.close()
+
+
+def _check_is_file(path: str) -> None:
+    """Refuses what can hold no log, before anything appears on the disk."""
+    if not has_locks(path):
+        raise ValueError(
+            f"`path` must be a file on a local disk, where each write is kept before it is answered; got {path!r}. "
+            "Name a local file."
+        )
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ValueError(
+            f"`path` must be a file, or not exist yet; got {path!r}, which is a folder or a device. Name a file."
+        )
 
 
 def _lock(path: str) -> contextlib.AbstractContextManager[None]:

@@ -121,9 +121,9 @@ class OverlayLog:
         # A file may have grown before its bytes were written.
         if size > len(entry) or not entry.startswith(begin.rstrip(b"\0")):
             raise ValueError(
-                f"`{self.path}` must be an overlay of a graph index, which begins with its header; got {size} bytes "
-                f"that begin with {begin[:_NUM_SHOWN]!r}. Name another file, or one that does not exist yet; if this "
-                "was an overlay, restore a copy of it."
+                f"`path` must be an overlay of a graph index, which begins with its header; got {self.path!r}, whose "
+                f"{size} bytes begin with {begin[:_NUM_SHOWN]!r}. Name another file, or one that does not exist yet; "
+                "if this was an overlay, restore a copy of it."
             )
 
     def _check_is_unfinished(self, start: int) -> None:
@@ -137,8 +137,8 @@ class OverlayLog:
         # A file may have grown before its bytes were written.
         if not is_last and any(os.pread(self._descriptor, size - start, start)):
             raise ValueError(
-                f"`{self.path}` must hold whole entries but for the last one; got damage at byte {start} of {size}. "
-                "Restore a copy of the file: entries after that place may be lost."
+                f"`path` must hold whole entries but for the last one; got {self.path!r}, with damage at byte {start} "
+                f"of {size}. Restore a copy of the file: entries after that place may be lost."
             )
 
 

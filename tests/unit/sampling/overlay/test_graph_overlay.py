@@ -321,12 +321,24 @@ def test_an_overlay_of_another_format_is_refused_and_stays_as_it_is(index, tmp_p
     content = path.read_bytes()
 
     with (
-        pytest.raises(ValueError, match=r"in format 1; got one of 0123456789ab in format 2 in .*overlay"),
+        pytest.raises(ValueError, match=r"in format 1; got .*overlay', one of 0123456789ab in format 2\."),
         open_graph_overlay(index, str(path)),
     ):
         pass
 
     assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("path", "message"), [("gs://bucket/overlay", "must be a file on a local disk"), ("", "a folder or a device")]
+)
+def test_an_overlay_is_a_file_on_a_local_disk(index, tmp_path, monkeypatch, path, message):
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(ValueError, match=f"`path` .*{message}"), open_graph_overlay(index, path or str(tmp_path)):
+        pass
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_threads_see_whole_batches_while_others_add(index, tmp_path):

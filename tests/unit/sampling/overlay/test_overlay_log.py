@@ -63,7 +63,7 @@ def test_damage_before_the_last_entry_is_refused(path, place):
     damaged[NUM_HEADER + place] ^= 1
     path.write_bytes(damaged)
 
-    with pytest.raises(ValueError, match="must hold whole entries but for the last one; got damage at byte 30 of"):
+    with pytest.raises(ValueError, match=r"must hold whole entries but for the last one; .*damage at byte 30 of"):
         _open(path)
 
     assert path.read_bytes() == damaged
@@ -100,7 +100,7 @@ def test_a_file_that_is_no_log_is_refused_and_stays_as_it_is(tmp_path, content):
     path = tmp_path / "foreign"
     path.write_bytes(content)
 
-    with pytest.raises(ValueError, match=r"must be an overlay of a graph index, .*; got .* bytes that begin with b.*"):
+    with pytest.raises(ValueError, match=r"must be an overlay .* got .*foreign', whose .* bytes begin with b"):
         _open(path)
 
     assert path.read_bytes() == content
