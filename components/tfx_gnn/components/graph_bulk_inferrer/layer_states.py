@@ -97,7 +97,8 @@ class LayerStates:
         if noted is None or not os.path.exists(path) or noted[_CHECKSUM] != fingerprint_files([path]):
             num_nodes = self._graph.node_tables[node_set].num_nodes
             partial = f"{path}.writing"
-            states = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float32, shape=(num_nodes, width))
+            open_memmap: Any = np.lib.format.open_memmap  # NumPy has no types for it.
+            states = open_memmap(partial, mode="w+", dtype=np.float32, shape=(num_nodes, width))
             name = f"layer {stage} of {node_set}" if stage else f"encoding {node_set}"
             with progress(name, total=num_nodes, unit="nodes") as advance:
                 for start, stop, values in batches:

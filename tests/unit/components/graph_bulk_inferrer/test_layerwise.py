@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 import shutil
@@ -10,7 +11,9 @@ import shutil
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
+from tfx_gnn.cli import app
 from tfx_gnn.components.graph_bulk_inferrer import layer_states, layerwise
 from tfx_gnn.components.graph_bulk_inferrer.layerwise import infer_layerwise
 from tfx_gnn.components.graph_bulk_inferrer.options import GraphBulkInferrerOptions, LayerwiseInferenceOptions
@@ -21,6 +24,7 @@ from tfx_gnn.sampling.examples.record_sampler import RecordSampler
 from tfx_gnn.sampling.plan.hop import SEED
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
 from tfx_gnn.serving.layerwise_model import LayerwiseModel
+from tfx_gnn.serving.prediction import ServingModel
 
 OUTPUTS = ("predictions", "scores", "embeddings")
 
@@ -33,6 +37,14 @@ def model_dir(shop_graph, shop_index, shop_transform_dir, tmp_path_factory):
     shop_graph.served_model(model, shop_index, shop_graph.PLAN, shop_transform_dir, **options).save(str(folder))
     RecordedPlan(plan=shop_graph.PLAN, sampling_seed=0).write(str(folder / "assets.extra" / "sampling_plan.json"))
     return str(folder)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loads_once():
+    """Loads each model once, however often it is asked."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(layerwise, "ServingModel", functools.cache(ServingModel))
+        yield
 
 
 @pytest.fixture
@@ -143,9 +155,14 @@ def test_fan_outs_that_leave_out_edges_are_refused_unless_whole_neighborhoods_ar
 
     with pytest.raises(ValueError, match=r"`hops` must take all edges .*--neighborhoods full"):
         infer(shop_index, narrow, tmp_path / "found")
-    infer(shop_index, narrow, tmp_path / "found", neighborhoods="full")
+    places = ["--graph-index-dir", shop_index.index_dir, "--model-dir", narrow]
+    places += ["--inference-dir", str(tmp_path / "found")]
+    shown = CliRunner().invoke(app, ["infer-layerwise", *places, "--neighborhoods", "full", "--num-verified", "3"])
     infer(shop_index, model_dir, tmp_path / "whole")
 
+    assert shown.exit_code == 0, shown.output
+    assert "split 'all': 18 nodes, 18 rows" in shown.stdout
+    assert "3 of them also asked by their subgraphs: largest difference" in shown.stdout
     name = "Split-all/predictions-00000-of-00001.parquet"
     assert pq.read_table(tmp_path / "found" / name).equals(pq.read_table(tmp_path / "whole" / name))
 
