@@ -326,6 +326,12 @@ def task_graphs() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def shop_graph() -> ModuleType:
+    """The module `shop_graph`: a graph of users and items, and models of its nodes."""
+    return _module_of_file("shop_graph")
+
+
+@pytest.fixture(scope="session")
 def ring_project() -> ModuleType:
     """The module `ring_project`, importable by that name as a user's module is."""
     return _module_of_file("ring_project")

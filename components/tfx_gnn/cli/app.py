@@ -16,6 +16,7 @@ from tfx_gnn.cli import (
     example_verbs,
     explain_verb,
     index_verb,
+    layerwise_verb,
     model_verbs,
     options_verb,
     plan_verb,
@@ -59,6 +60,7 @@ _VERBS = {
         model_verbs.skew,
         model_verbs.push,
         model_verbs.infer,
+        layerwise_verb.infer_layerwise,
         model_verbs.predict,
         serve_verb.serve,
         explain_verb.explain,
@@ -100,8 +102,8 @@ app = typer.Typer(
     "evaluate, skew, push, infer, predict, serve. Each of these commands reads folders that earlier ones wrote. An "
     "output folder must be absent or empty, and appears only once it is complete.\n\n"
     "Exit codes: 0 for success; 1 when a command with a verdict (check, plan, run, tables check, validate, check-tpu, "
-    "evaluate, skew, push, infer, wait) says no, with the reason; 2 after an error; 130 after Ctrl-C; 141 when the "
-    "reader of the output, such as head, closed it.",
+    "evaluate, skew, push, infer, infer-layerwise, wait) says no, with the reason; 2 after an error; 130 after Ctrl-C; "
+    "141 when the reader of the output, such as head, closed it.",
 )
 for _panel, _verbs in _VERBS.items():
     for _verb in _verbs:

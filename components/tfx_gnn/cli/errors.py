@@ -30,6 +30,7 @@ _INTERRUPTED = "Interrupted. No half-written output is left: run the same comman
 _KEPT = {
     "sample": "; it goes on after the shards that are finished",
     "infer": "; it goes on after the tables that are finished",
+    "infer-layerwise": "; it goes on after the states that are finished",
     "train": "; it goes on from its newest checkpoint, if it has saved one",
     "tune": "; it goes on after the trials that are finished",
 }

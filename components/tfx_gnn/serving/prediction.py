@@ -147,6 +147,11 @@ class ServingModel:
         return other
 
     @property
+    def loaded(self) -> Any:
+        """The SavedModel as TensorFlow loads it."""
+        return self._loaded
+
+    @property
     def signatures(self) -> Mapping[str, Any]:
         """All signatures by name, as TensorFlow loads them."""
         signatures: Mapping[str, Any] = self._loaded.signatures

@@ -60,6 +60,17 @@ def answer_columns(records: npt.NDArray[np.int64], outputs: Arrays, *, with_scor
     return pa.table({name: _array(columns[name]) for name in sorted(columns, key=_place)})
 
 
+def count_nonfinite(part: pa.Table) -> int:
+    """Counts the floating point values of a table, in lists or not, that are NaN or infinite."""
+    count = 0
+    for column in part.columns:
+        values = column.combine_chunks()
+        values = values.flatten() if pa.types.is_fixed_size_list(values.type) else values
+        if pa.types.is_floating(values.type):
+            count += int((~np.isfinite(values.to_numpy(zero_copy_only=False))).sum())
+    return count
+
+
 def _place(column: str) -> tuple[bool, str, int]:
     """Sorts columns: what a row is about, then task by task; a model's outputs come in any order."""
     task, _, name = column.rpartition("/")

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
-from tfx_gnn.components.graph_bulk_inferrer.answer_columns import RECORD, answer_columns
+from tfx_gnn.components.graph_bulk_inferrer.answer_columns import RECORD, answer_columns, count_nonfinite
 from tfx_gnn.components.graph_bulk_inferrer.options import GraphBulkInferrerOptions
 from tfx_gnn.components.graph_bulk_inferrer.table_writers import SUFFIXES, whole_table
 from tfx_gnn.io.finished_shards import FinishedShards
@@ -107,7 +107,7 @@ class _InferFile(beam.DoFn):
                 for part in itertools.chain([first], parts):
                     writer.write(part)
                     num_rows += part.num_rows
-                    num_nonfinite += _count_nonfinite(part)
+                    num_nonfinite += count_nonfinite(part)
         if asking.refused:
             folder = os.path.join(self._folder, DEAD_LETTERS_DIR)
             tf.io.gfile.makedirs(folder)
@@ -177,13 +177,3 @@ def _joined(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
             held = []
     if any(part.num_rows for part in held):
         yield pa.concat_tables(held)
-
-
-def _count_nonfinite(part: pa.Table) -> int:
-    count = 0
-    for column in part.columns:
-        values = column.combine_chunks()
-        values = values.flatten() if pa.types.is_fixed_size_list(values.type) else values
-        if pa.types.is_floating(values.type):
-            count += int((~np.isfinite(values.to_numpy(zero_copy_only=False))).sum())
-    return count

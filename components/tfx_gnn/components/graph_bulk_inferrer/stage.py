@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
 import tfx_gnn
+from tfx_gnn.components.graph_bulk_inferrer.bulk_inference import BulkInference, write_bulk_inference
 from tfx_gnn.components.graph_bulk_inferrer.inference_pipeline import FileCounts, infer_files
 from tfx_gnn.components.graph_bulk_inferrer.options import GraphBulkInferrerOptions
 from tfx_gnn.io import options_json
@@ -24,36 +23,6 @@ from tfx_gnn.serving.model_fingerprint import fingerprint_model
 from tfx_gnn.serving.model_interface import EMBEDDINGS_SIGNATURE
 from tfx_gnn.serving.versions import resolve_saved_model
 from tfx_gnn.serving.warmup_requests import signatures_of_examples
-
-INFERENCE_FILE = "inference.json"
-"""File beside the splits with the `BulkInference` as JSON."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BulkInference:
-    """What was inferred.
-
-    Attributes:
-        blessed: whether the model was asked: False if its blessing is withheld, and then nothing else is there.
-        reasons: why its blessing is withheld.
-        num_examples: by split, examples read.
-        num_refused: by split, examples that the model refused, which are in `dead_letters`.
-        num_without_pairs: by split, examples of links without a candidate pair, and so without a row.
-        num_rows: by split, rows written: one for each example, or for each of its candidate pairs.
-        num_nonfinite: floating point values in these that are NaN or infinite.
-        columns: by name of each column, its Arrow type as text.
-        model_fingerprint: text that is the same for equal models, as in blessings.
-    """
-
-    blessed: bool = True
-    reasons: tuple[str, ...] = ()
-    num_examples: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    num_refused: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    num_without_pairs: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    num_rows: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    num_nonfinite: int = 0
-    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    model_fingerprint: str
 
 
 def infer_in_bulk(
@@ -105,7 +74,7 @@ def infer_in_bulk(
     if reasons:
         found = BulkInference(blessed=False, reasons=tuple(reasons), model_fingerprint=model_fingerprint)
         with atomic_folder(inference_dir, name="inference_dir") as folder:
-            _write(found, folder)
+            write_bulk_inference(found, folder)
         return found
     _check_signatures(saved_model_dir, options)
     files = record_files(examples_dir, options.splits, argument="splits")
@@ -127,7 +96,7 @@ def infer_in_bulk(
             tf.io.gfile.makedirs(split_dir(folder, split))
         found = _summed(counts, model_fingerprint)
         _check_refused(found, counts, options)
-        _write(found, folder)
+        write_bulk_inference(found, folder)
         if has_locks(folder):
             # Before the log is removed: a run that is killed meanwhile resumes from the log.
             sync_tree(folder)
@@ -142,11 +111,6 @@ def _check_signatures(saved_model_dir: str, options: GraphBulkInferrerOptions) -
             f"`outputs` must leave out 'embeddings' for a model without that signature; got {list(options.outputs)} "
             f"for {saved_model_dir!r}, whose signatures are {found}. Leave it out, or choose another model."
         )
-
-
-def _write(found: BulkInference, folder: str) -> None:
-    with tf.io.gfile.GFile(os.path.join(folder, INFERENCE_FILE), "w") as file:
-        file.write(json.dumps(dataclasses.asdict(found), indent=2) + "\n")
 
 
 def _summed(counts: Mapping[tuple[str, int], FileCounts], model_fingerprint: str) -> BulkInference:

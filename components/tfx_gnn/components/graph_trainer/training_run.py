@@ -126,6 +126,7 @@ class Training:
             trees=setup.inputs.trees,
             raw_tensor_signature=options.export.raw_tensor_signature,
             explanation_steps=options.export.explanation_steps,
+            layerwise_inference=options.export.layerwise_inference,
             embedding_normalization=options.export.embedding_normalization,
             allow_unsafe_operations=options.export.allow_unsafe_operations,
             vocabulary_files=setup.inputs.tft_output.vocabulary_files(),

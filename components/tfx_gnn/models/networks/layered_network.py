@@ -144,11 +144,23 @@ class JumpingKnowledge(tf_keras.layers.Layer):
         combined = {}
         for name, kept in states.items():
             features = graph.node_sets[name].get_features_dict()
-            features[const.HIDDEN_STATE] = self._combined(name, kept)
+            features[const.HIDDEN_STATE] = self.combine(name, kept)
             combined[name] = features
         return graph.replace_features(node_sets=combined)
 
-    def _combined(self, name: const.NodeSetName, states: list[tf.Tensor]) -> tf.Tensor:
+    def combine(self, name: const.NodeSetName, states: list[tf.Tensor]) -> tf.Tensor:
+        """Combines all states of a node set.
+
+        Args:
+            name: the node set.
+            states: its states, [num_nodes, any] each, the first one first.
+
+        Returns:
+            The combined states, see the class.
+
+        Raises:
+            ValueError: if "max" or "sum" is to combine states of different widths.
+        """
         widths = [state.shape[-1] for state in states]
         if self._combination != "concat" and len(set(widths)) > 1:
             raise ValueError(

@@ -44,7 +44,7 @@ class RecordSampler:
         Raises:
             ValueError: if the plan does not fit the graph, or if ids alone do not say what its examples hold.
         """
-        plan = _plan_of_ids(recorded.plan, graph.schema)
+        plan = plan_of_ids(recorded.plan, graph.schema)
         self.graph, self._plan = graph, plan
         self._sampler = InMemorySampler(graph, plan, sampling_seed=recorded.sampling_seed)
         self._encoder = SubgraphExampleEncoder(graph, plan)
@@ -95,8 +95,12 @@ class RecordSampler:
         return self._encoder.encode(self._sampler.sample(seeds))
 
 
-def _plan_of_ids(plan: SamplingPlan, schema: GraphSchema) -> SamplingPlan:
-    """Returns the plan that samples around the ids of a request."""
+def plan_of_ids(plan: SamplingPlan, schema: GraphSchema) -> SamplingPlan:
+    """Returns the plan that samples around the ids of a request.
+
+    Raises:
+        ValueError: if ids alone do not say what its examples hold.
+    """
     ids = _IDS_OF_REQUEST if plan.is_link_plan or plan.seed_table else ""
     found = plan_for_inference(plan, ids=ids, schema=schema)
     if found.temporal is not None and found.seed_table is not None:

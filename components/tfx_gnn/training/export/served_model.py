@@ -34,8 +34,11 @@ from tfx_gnn.io import options_json
 from tfx_gnn.models.candidate_groups import pad_candidates
 from tfx_gnn.models.tasks import Objective
 from tfx_gnn.serving import model_interface
+from tfx_gnn.serving.layerwise_model import LayerPlan
 from tfx_gnn.serving.model_interface import ServedTask, write_served_task
 from tfx_gnn.training.export.explanations import explain_graph
+from tfx_gnn.training.export.layer_functions import layer_functions
+from tfx_gnn.training.export.model_layers import find_layers
 from tfx_gnn.training.export.request_checks import RequestForm, finite_checks
 from tfx_gnn.training.export.saved_weights import write_saved_weights
 from tfx_gnn.training.export.unsafe_operations import check_operations
@@ -97,7 +100,8 @@ class ServedModel(tf.Module):
     `Objective.served_outputs` and the original ids; `embeddings` returns the input of the last layer, if it can be
     found; `transformed_graph` returns what the model gets; `tensors`, which is optional, takes raw graphs as plain
     tensors instead of tf.Examples; `explanations`, which is optional, says what predictions rest on. Responses do not
-    depend on whether inputs have labels.
+    depend on whether inputs have labels. `layer_functions`, which are optional, are no signatures; see
+    `tfx_gnn.serving.layerwise_model`.
     """
 
     def __init__(
@@ -113,6 +117,7 @@ class ServedModel(tf.Module):
         trees: EgoTrees | None = None,
         raw_tensor_signature: bool = False,
         explanation_steps: int = 0,
+        layerwise_inference: bool = False,
         embedding_normalization: str = "none",
         allow_unsafe_operations: bool = False,
         vocabulary_files: Mapping[str, str] | None = None,
@@ -132,6 +137,7 @@ class ServedModel(tf.Module):
             trees: form of the sampled trees that the model gets; None: it gets whole graphs.
             raw_tensor_signature: whether to add the signature `tensors`.
             explanation_steps: points of each integral of the signature `explanations`; 0: no such signature.
+            layerwise_inference: whether to add the functions of `tfx_gnn.serving.layerwise_model`.
             embedding_normalization: "l2" to scale embeddings to length 1, or "none".
             allow_unsafe_operations: whether to export operations that abort a multi-threaded server.
             vocabulary_files: names of the files of the transform's vocabularies, by name of the vocabulary; a later
@@ -148,12 +154,7 @@ class ServedModel(tf.Module):
         # The models stay in closures: as attributes, they would also be saved as Keras models.
         embeddings = embedding_model(model, objective)
 
-        def transformed(raw: GraphTensor) -> GraphTensor:
-            with tf.control_dependencies(form.checks(raw)):
-                raw = tf.nest.map_structure(tf.identity, raw, expand_composites=True)
-            graph = transform_graph_tensor(raw, transform, transformed_spec, labels=form.label_keys)
-            with tf.control_dependencies(finite_checks(graph, transform.nonfinite_features)):
-                return tf.nest.map_structure(tf.identity, graph, expand_composites=True)
+        transformed = functools.partial(_transformed, transform, transformed_spec, form)
 
         def batch_of(raw: GraphTensor) -> GraphTensor:
             graph = without_reserved_features(transformed(raw))
@@ -199,6 +200,16 @@ class ServedModel(tf.Module):
                 self._served[signature] = _of_examples_and_targets(
                     functools.partial(explained, f"{name}/" if name else ""), form.spec, indices
                 )
+        self.layer_plan: LayerPlan | None = None
+        if layerwise_inference:
+            _check_no_indices(indices)
+            self.layer_functions, self.layer_plan = layer_functions(
+                find_layers(model, objective),
+                encoder_inputs=functools.partial(_part_of_graph, transformed, form.spec),
+                served_outputs=functools.partial(
+                    _outputs_of_states, objective, embedding_normalization, has_embeddings=embeddings is not None
+                ),
+            )
         self._description = ServedTask(
             task=json.loads(options_json.to_json(objective.task)),
             label_keys=form.label_keys,
@@ -239,6 +250,8 @@ class ServedModel(tf.Module):
             check_operations(saved_model_dir)
         self._write_weights(saved_model_dir)
         write_served_task(self._description, saved_model_dir)
+        if self.layer_plan is not None:
+            self.layer_plan.write(saved_model_dir)
         write_schema(self._request_schema, os.path.join(saved_model_dir, model_interface.REQUEST_SCHEMA_FILE))
 
 
@@ -291,6 +304,49 @@ def _check_explainable(trees: EgoTrees | None) -> None:
             "`explanation_steps` must be 0 with batching 'ego', whose trees have no edges to weigh; got another "
             "number. Explain such a model by occlusion, which needs no signature."
         )
+
+
+def _transformed(
+    transform: SavedGraphTransform,
+    spec: GraphTensorSpec,
+    form: RequestForm,
+    raw: GraphTensor,
+    *,
+    is_whole: bool = True,
+) -> GraphTensor:
+    """Transforms a request, or a part of a graph, which needs no readouts."""
+    with tf.control_dependencies(form.checks(raw) if is_whole else []):
+        raw = tf.nest.map_structure(tf.identity, raw, expand_composites=True)
+    graph = transform_graph_tensor(raw, transform, spec, labels=form.label_keys)
+    with tf.control_dependencies(finite_checks(graph, transform.nonfinite_features)):
+        return tf.nest.map_structure(tf.identity, graph, expand_composites=True)
+
+
+def _part_of_graph(transformed: Callable[..., GraphTensor], spec: GraphTensorSpec, examples: tf.Tensor) -> GraphTensor:
+    """Parses and transforms parts of a graph for the encoder."""
+    return without_reserved_features(transformed(parse_and_merge(spec, examples), is_whole=False))
+
+
+def _check_no_indices(index_features: IndexFeatures) -> None:
+    if index_features:
+        raise ValueError(
+            "`layerwise_inference` must be False for features that hold indices of nodes, which count within a "
+            f"subgraph; got {sorted(index_features)}. Leave it out, and infer from subgraphs."
+        )
+
+
+def _outputs_of_states(
+    objective: Objective,
+    normalization: str,
+    output: Any,
+    states: tf.Tensor,
+    graph: GraphTensor,
+    *,
+    has_embeddings: bool,
+) -> dict[str, tf.Tensor]:
+    """Returns what signatures `serving_default` and `embeddings` do, from the states of seeds."""
+    found = {model_interface.EMBEDDING_OUTPUT: states} if has_embeddings else {}
+    return {**objective.served_outputs(output, graph), **_embedding_outputs(found, graph, normalization)}
 
 
 def _of_tensors(

@@ -168,7 +168,7 @@ def test_other_options_start_anew_and_remove_what_is_unfinished(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(stage, "_write", interrupted)
+        patched.setattr(stage, "write_bulk_inference", interrupted)
         with pytest.raises(KeyboardInterrupt):
             infer(examples_dir, toy_model_dir, tmp_path / "inference")
     assert [name for name in os.listdir(tmp_path) if name.startswith(".unfinished") and not name.endswith(".lock")]

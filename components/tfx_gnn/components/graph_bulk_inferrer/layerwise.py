@@ -1,0 +1,238 @@
+"""Asks a model about all nodes of a graph, layer by layer: each state is computed once, not in each subgraph.
+
+It runs in one process, on a machine that holds the graph index and the states on local disks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import tensorflow as tf
+
+import tfx_gnn
+from tfx_gnn.components.graph_bulk_inferrer.answer_columns import answer_columns, count_nonfinite
+from tfx_gnn.components.graph_bulk_inferrer.bulk_inference import BulkInference, write_bulk_inference
+from tfx_gnn.components.graph_bulk_inferrer.layer_batches import MAX_BATCH_NODES
+from tfx_gnn.components.graph_bulk_inferrer.layer_states import STATES_DIR, LayerStates
+from tfx_gnn.components.graph_bulk_inferrer.layerwise_rules import check_subgraphs_are_whole, with_full_neighborhoods
+from tfx_gnn.components.graph_bulk_inferrer.options import LayerwiseInferenceOptions
+from tfx_gnn.components.graph_bulk_inferrer.table_writers import SUFFIXES, whole_table
+from tfx_gnn.io import options_json
+from tfx_gnn.io.atomic_folder import atomic_folder, resumable_folder
+from tfx_gnn.io.disk_sync import sync_tree
+from tfx_gnn.io.fingerprint import fingerprint_text
+from tfx_gnn.io.finished_shards import FinishedShards
+from tfx_gnn.io.process_lock import has_locks
+from tfx_gnn.records import blessing
+from tfx_gnn.records.examples_folder import split_dir
+from tfx_gnn.sampling.examples.record_sampler import RecordSampler, plan_of_ids
+from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
+from tfx_gnn.sampling.index.graph_index import open_graph_index
+from tfx_gnn.sampling.plan.hop import SEED
+from tfx_gnn.sampling.plan.inference_plan import ALL_SPLIT
+from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan, read_recorded_plan
+from tfx_gnn.serving import model_interface
+from tfx_gnn.serving.layerwise_model import LayerwiseModel, read_layer_plan
+from tfx_gnn.serving.model_fingerprint import fingerprint_model
+from tfx_gnn.serving.prediction import ServingModel
+from tfx_gnn.serving.versions import resolve_saved_model
+
+_ROWS_OF_FILE = 1 << 20
+_RELATIVE, _ABSOLUTE = 1e-4, 1e-5  # sums over edges are rounded in another order
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LayerwiseInference(BulkInference):
+    """What was inferred layer by layer; there are no examples, so each node of the seed set counts as one.
+
+    Attributes:
+        num_verified: nodes whose answers were compared with those from their subgraphs.
+        largest_difference: the largest absolute difference of a number in these answers.
+    """
+
+    num_verified: int = 0
+    largest_difference: float = 0.0
+
+
+def infer_layerwise(
+    *,
+    graph_index_dir: str,
+    model_dir: str,
+    inference_dir: str,
+    blessing_dir: str = "",
+    infra_blessing_dir: str = "",
+    options: LayerwiseInferenceOptions | None = None,
+) -> LayerwiseInference:
+    """Writes what a model answers to every node of its plan's seed node set, in the order of their ids.
+
+    The tables have the columns that `infer_in_bulk` writes for the examples of all nodes, in files of 1,048,576 rows.
+    Answers are the same, up to rounding: a plan, a graph or a network for which they are not is refused.
+
+    An interrupted run is resumed after the last node set of the last layer that is complete.
+
+    Args:
+        graph_index_dir: the graph, on a local disk.
+        model_dir: a trained model, a SavedModel, or a push destination, whose newest version answers. It must have been
+            trained with `layerwise_inference`, on examples that a plan sampled around nodes.
+        inference_dir: folder to create on a local disk, with `Split-all` and `inference.json`. Until it is complete,
+            a hidden folder beside it holds the states of all nodes after all layers.
+        blessing_dir: as for `infer_in_bulk`.
+        infra_blessing_dir: as for `infer_in_bulk`.
+        options: what to infer, and how to write it.
+
+    Returns:
+        What was read and written.
+
+    Raises:
+        FileNotFoundError: if there is no model.
+        ValueError: if answers layer by layer would differ from those from subgraphs, or the model cannot be asked so.
+        FileExistsError: if `inference_dir` already holds files.
+        BlockingIOError: if another process is doing the same work.
+        tf.errors.InvalidArgumentError: if a transformed feature is not finite.
+    """
+    options = options or LayerwiseInferenceOptions()
+    if not has_locks(inference_dir):
+        raise ValueError(
+            f"`inference_dir` must be on a local disk to infer layer by layer, which maps states into memory; got "
+            f"{inference_dir!r}. Write to a local folder and copy it, or infer from subgraphs on Beam."
+        )
+    saved_model_dir = resolve_saved_model(model_dir)
+    model_fingerprint = fingerprint_model(saved_model_dir)
+    reasons = blessing.model_objections(
+        blessing_dir=blessing_dir, infra_blessing_dir=infra_blessing_dir, model_fingerprint=model_fingerprint
+    )
+    if reasons:
+        refused = LayerwiseInference(blessed=False, reasons=tuple(reasons), model_fingerprint=model_fingerprint)
+        with atomic_folder(inference_dir, name="inference_dir") as folder:
+            write_bulk_inference(refused, folder)
+        return refused
+    layers = read_layer_plan(saved_model_dir)
+    graph = open_graph_index(graph_index_dir)
+    recorded = _recorded_plan(saved_model_dir, full=options.neighborhoods == "full")
+    plan = plan_of_ids(recorded.plan, graph.schema)
+    check_subgraphs_are_whole(plan, layers, graph)
+    model = ServingModel(saved_model_dir)
+    layerwise = LayerwiseModel(model.loaded, layers)
+    _check_embeddings(model, saved_model_dir, options)
+    # What was compared, and in which batches, changes no answer by more than rounding.
+    answers = dataclasses.replace(options, batch_edges=1, num_verified=0)
+    parts = [tfx_gnn.__version__, options_json.to_json(answers), model_fingerprint, graph.fingerprint]
+    with resumable_folder(
+        inference_dir, fingerprint=fingerprint_text("\n".join(parts)), name="inference_dir"
+    ) as folder:
+        encoder = SubgraphExampleEncoder(graph, plan)
+        states = LayerStates(layerwise, graph, encoder, folder=folder, batch_edges=options.batch_edges).compute()
+        largest = _verify(layerwise, states, model, RecordSampler(graph, recorded), options.num_verified)
+        writing = _Writing(layerwise, states, graph.node_tables[layers.seed_set].ids, options, folder)
+        writing.write()
+        found = LayerwiseInference(
+            num_examples={ALL_SPLIT: writing.num_rows},
+            num_refused={ALL_SPLIT: 0},
+            num_without_pairs={ALL_SPLIT: 0},
+            num_rows={ALL_SPLIT: writing.num_rows},
+            num_nonfinite=writing.num_nonfinite,
+            columns=writing.columns,
+            model_fingerprint=model_fingerprint,
+            num_verified=min(options.num_verified, writing.num_rows),
+            largest_difference=largest,
+        )
+        write_bulk_inference(found, folder)
+        # Before the states are removed: a run that is killed meanwhile resumes from them.
+        sync_tree(folder)
+        tf.io.gfile.rmtree(os.path.join(folder, STATES_DIR))
+        FinishedShards(folder).remove()
+    return found
+
+
+def _recorded_plan(saved_model_dir: str, *, full: bool) -> RecordedPlan:
+    recorded = read_recorded_plan(os.path.join(saved_model_dir, model_interface.SAMPLING_PLAN_FILE))
+    if recorded is None:
+        raise ValueError(
+            f"`model_dir` must hold a model with {model_interface.SAMPLING_PLAN_FILE} to infer layer by layer; got "
+            f"none in {saved_model_dir!r}. Train it on examples of SubgraphExampleGen."
+        )
+    return dataclasses.replace(recorded, plan=with_full_neighborhoods(recorded.plan)) if full else recorded
+
+
+def _check_embeddings(model: ServingModel, saved_model_dir: str, options: LayerwiseInferenceOptions) -> None:
+    if "embeddings" in options.outputs and model_interface.EMBEDDINGS_SIGNATURE not in model.example_signatures:
+        raise ValueError(
+            f"`outputs` must leave out 'embeddings' for a model without that signature; got {list(options.outputs)} "
+            f"for {saved_model_dir!r}, whose signatures are {model.example_signatures}. Leave it out, or choose "
+            "another model."
+        )
+
+
+def _verify(
+    layerwise: LayerwiseModel,
+    states: Sequence[npt.NDArray[np.float32]],
+    model: ServingModel,
+    sampler: RecordSampler,
+    num_verified: int,
+) -> float:
+    """Compares answers with those from subgraphs, and returns the largest difference of a number."""
+    seed_set = layerwise.plan.seed_set
+    num_nodes = len(states[-1])
+    rows = np.linspace(0, num_nodes - 1, min(num_verified, num_nodes)).astype(np.int64)
+    largest = 0.0
+    for row in rows:
+        # One at a time: whole neighborhoods may be large.
+        served = model.outputs_of(sampler.sample({SEED: np.array([row])}))
+        found = layerwise.answer([of_layer[[row]] for of_layer in states])
+        for name, expected in served.items():
+            if not np.issubdtype(expected.dtype, np.floating):
+                continue
+            largest = max(largest, float(np.abs(found[name] - expected).max(initial=0.0)))
+            if not np.allclose(found[name], expected, rtol=_RELATIVE, atol=_ABSOLUTE, equal_nan=True):
+                node_id = sampler.graph.node_tables[seed_set].ids[int(row)].as_py()
+                raise ValueError(
+                    f"`model_dir` must hold a network whose answers layer by layer are those from subgraphs; got "
+                    f"{name} {found[name].ravel()[:3].tolist()}, not {expected.ravel()[:3].tolist()}, for node "
+                    f"{node_id!r}. Its transform or a layer of yours reads more than a node and its edges: infer from "
+                    "subgraphs."
+                )
+    return largest
+
+
+class _Writing:
+    """Writes the answers to all nodes of the seed set."""
+
+    def __init__(
+        self,
+        model: LayerwiseModel,
+        states: Sequence[npt.NDArray[np.float32]],
+        ids: pa.Array,
+        options: LayerwiseInferenceOptions,
+        folder: str,
+    ) -> None:
+        self._model, self._states, self._ids, self._options = model, states, ids, options
+        self._folder = split_dir(folder, ALL_SPLIT)
+        self.num_rows, self.num_nonfinite = len(states[-1]), 0
+        self.columns: dict[str, str] = {}
+
+    def write(self) -> None:
+        tf.io.gfile.makedirs(self._folder)
+        num_files = -(-self.num_rows // _ROWS_OF_FILE)
+        for number in range(num_files):
+            first = number * _ROWS_OF_FILE
+            name = f"predictions-{number:05d}-of-{num_files:05d}{SUFFIXES[self._options.file_format]}"
+            with whole_table(os.path.join(self._folder, name), self._options.file_format) as writer:
+                for start in range(first, min(first + _ROWS_OF_FILE, self.num_rows), MAX_BATCH_NODES):
+                    part = self._part(first, start, min(start + MAX_BATCH_NODES, first + _ROWS_OF_FILE, self.num_rows))
+                    writer.write(part)
+                    self.num_nonfinite += count_nonfinite(part)
+                    self.columns = {field.name: str(field.type) for field in part.schema}
+
+    def _part(self, first: int, start: int, stop: int) -> pa.Table:
+        """Returns the answers to a range of nodes, whose records count from the first node of the file."""
+        outputs = dict(self._model.answer([of_layer[start:stop] for of_layer in self._states]))
+        if "embeddings" not in self._options.outputs:
+            outputs.pop(model_interface.EMBEDDING_OUTPUT, None)
+        outputs[model_interface.ID_OUTPUT] = self._ids.slice(start, stop - start).to_numpy(zero_copy_only=False)
+        records = np.arange(start - first, stop - first)
+        return answer_columns(records, outputs, with_scores="scores" in self._options.outputs)
