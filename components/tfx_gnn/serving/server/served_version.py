@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
@@ -118,6 +119,7 @@ class ServedVersion:
         seeds: what samples examples around ids; None if it is asked by examples alone.
         graph_schema: schema of the graphs in requests; None if the model was exported without one.
         roots: what each prediction is about, as in `tfx_gnn.serving.model_interface.ServedTask`.
+        graph: weak reference to the TensorFlow graph of its predictions, which takes a full collection to be freed.
     """
 
     def __init__(
@@ -133,6 +135,7 @@ class ServedVersion:
         self.version, self.identity, self.seeds = version, identity, seeds
         self._saved_model_dir = saved_model_dir
         model = ServingModel(saved_model_dir)
+        self.graph: weakref.ref[object] = weakref.ref(model.signatures[model_interface.SERVING_SIGNATURE].graph)
         self.signatures = {
             name: ServedSignature(model.with_signature(name), seeds) for name in model.example_signatures
         }
