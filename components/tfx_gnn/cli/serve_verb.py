@@ -35,6 +35,13 @@ def serve(
             "the server may add to the graph.",
         ),
     ] = "",
+    embeddings_dir: Annotated[
+        str,
+        arguments.folder(
+            "Stored embeddings, the output of `embed`, or a folder of numbered ones, the newest of which answers: by "
+            "id, without the model, and which nodes are nearest."
+        ),
+    ] = "",
     options: ServerOptions,
 ) -> None:
     """Serve a model over HTTP, in the protocols of KServe (Open Inference) and TensorFlow Serving.
@@ -49,6 +56,7 @@ def serve(
         options=options,
         graph_index_dir=graph_index_dir,
         overlay=overlay,
+        embeddings_dir=embeddings_dir,
         started=lambda url: typer.echo(f"serving model '{options.model_name}' at {url}; see {url}/docs"),
     )
     # All requests are answered. The interpreter would now wait for the thread that loads a version, to the end of the

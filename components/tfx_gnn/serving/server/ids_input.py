@@ -228,18 +228,23 @@ class SeedInput:
         return [AskedSeed(ids=ids, places=dict.fromkeys(ids, place), place=place)]
 
     def _read_id(self, value: Any, dtype: pa.DataType, place: str, node_set: str) -> str | int:
-        if pa.types.is_integer(dtype):
-            if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
-                raise malformed(
-                    f"`{place}` must be an integer of 64 bits, as the ids of {node_set!r} are; got {shown(value)}. "
-                    "Write it as a number; as a tensor, in INT64."
-                )
-            return value
-        text = value if isinstance(value, bytes) else bytes_of(value, place)
-        try:
-            return text.decode()
-        except UnicodeDecodeError as error:
-            raise malformed(f"`{place}` must be text in UTF-8; got {shown(text)}. Encode it so.") from error
+        return read_id(value, is_integer=pa.types.is_integer(dtype), place=place, owner=repr(node_set))
+
+
+def read_id(value: Any, *, is_integer: bool, place: str, owner: str) -> str | int:
+    """Reads an id of a request, of the type that the ids of its owner have."""
+    if is_integer:
+        if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
+            raise malformed(
+                f"`{place}` must be an integer of 64 bits, as the ids of {owner} are; got {shown(value)}. "
+                "Write it as a number; as a tensor, in INT64."
+            )
+        return value
+    text = value if isinstance(value, bytes) else bytes_of(value, place)
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise malformed(f"`{place}` must be text in UTF-8; got {shown(text)}. Encode it so.") from error
 
 
 def records_of(requests: Sequence[Sequence[Item]], seeds: SeedInput | None) -> list[list[bytes] | Refusal]:

@@ -38,6 +38,9 @@ class ServerMetrics:
         self.overlay_writes = Histogram(
             "overlay_write_seconds", "Time to write rows to the overlay, fsync included.", buckets=_LATENCIES, **add
         )
+        self.embeddings_created = Gauge(
+            "embeddings_created_seconds", "When the stored embeddings were made, in seconds since 1970.", **add
+        )
         self.current_version = Gauge("model_version", "Version that answers requests that name none.", **add)
         self.versions = Gauge("model_versions", "Number of versions that are served.", **add)
         self.swaps = Counter("model_swaps", "Times that another version became the current one.", **add)

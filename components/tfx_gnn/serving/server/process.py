@@ -35,6 +35,7 @@ def serve_model(
     options: ServerOptions,
     graph_index_dir: str = "",
     overlay: str = "",
+    embeddings_dir: str = "",
     started: Callable[[str], None] = print,
 ) -> None:
     """Serves a model over HTTP until SIGTERM or Ctrl-C.
@@ -46,6 +47,8 @@ def serve_model(
             that were sampled from this graph. Empty: it is asked by examples and graphs alone.
         overlay: file of nodes and edges on top of the index, on a local disk; it is begun if there is none. With it,
             whoever reaches the server may add to the graph.
+        embeddings_dir: stored embeddings of one of its versions, the output of `write_embeddings` or a folder of
+            numbered ones, the newest of which answers. Empty: none.
         started: called with the server's URL once it accepts requests.
 
     Raises:
@@ -60,7 +63,8 @@ def serve_model(
         )
     index = open_graph_index(graph_index_dir) if graph_index_dir else None
     with _open_overlay(index, overlay) as opened:
-        _serve(ModelServer(model_dir, options, index=index, overlay=opened), model_dir, options, started)
+        server = ModelServer(model_dir, options, index=index, overlay=opened, embeddings_dir=embeddings_dir)
+        _serve(server, model_dir, options, started)
 
 
 @contextlib.contextmanager
@@ -79,7 +83,7 @@ def _serve(server: ModelServer, model_dir: str, options: ServerOptions, started:
     # milliseconds instead of a quarter of a second.
     gc.collect()
     gc.freeze()
-    server.versions.refresh()
+    server.refresh()
     if not server.versions.served:
         failures = "".join(f" Version {number}: {message}" for number, message in server.versions.failures.items())
         raise FileNotFoundError(

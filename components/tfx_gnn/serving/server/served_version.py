@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import weakref
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.serving import model_interface
+from tfx_gnn.serving.model_fingerprint import fingerprint_model
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.refusal_messages import plain_message
 from tfx_gnn.serving.server.ids_input import Item, SeedInput, records_of
@@ -145,6 +147,11 @@ class ServedVersion:
         served = model_interface.read_served_task(saved_model_dir)
         self.roots: tuple[str, ...] = () if served is None else served.roots
         self._warm_up()
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Fingerprint of the model, as in its blessing and in embeddings."""
+        return fingerprint_model(self._saved_model_dir)
 
     def signature(self, name: str) -> ServedSignature:
         """Finds a signature; the empty name is that of predictions."""
