@@ -23,8 +23,8 @@ def serve(
     graph_index_dir: Annotated[
         str,
         arguments.folder(
-            "A graph index, the output of `index`: requests may then name nodes by their ids, and their subgraphs are "
-            "sampled by the plan of the training."
+            "A graph index, the output of `index`, or a folder of numbered ones, the newest of which answers: requests "
+            "may then name nodes by their ids, and their subgraphs are sampled by the plan of the training."
         ),
     ] = "",
     overlay: Annotated[

@@ -76,15 +76,21 @@ class ModelServer:
         *,
         index: GraphIndex | None = None,
         overlay: GraphOverlay | None = None,
+        graph_index_dir: str = "",
         embeddings_dir: str = "",
     ) -> None:
         """Serves the versions of a folder.
 
-        With ids of an index, with an overlay of it, which may then grow, and with stored embeddings, if given.
+        With ids of an index, with an overlay of it, which may then grow, or with the folder where its successors
+        appear, and with stored embeddings, if given.
         """
         self._options = options
         self.metrics = ServerMetrics()
-        self.graph = None if index is None else ServedGraph(index, options, self.metrics, overlay=overlay)
+        self.graph = (
+            None
+            if index is None
+            else ServedGraph(index, options, self.metrics, overlay=overlay, followed=graph_index_dir)
+        )
         self.versions = ModelVersions(model_dir, options.num_versions, self.metrics, graph=self.graph)
         self.embeddings = StoredEmbeddings(embeddings_dir, options, self.metrics) if embeddings_dir else None
         self.is_draining = False
@@ -129,8 +135,10 @@ class ModelServer:
             await asyncio.get_running_loop().run_in_executor(self._watcher, self.refresh)
 
     def refresh(self) -> None:
-        """Takes what is new in the folders of versions and of embeddings; blocks meanwhile."""
+        """Takes what is new in the folders of versions, of graph indexes and of embeddings; blocks meanwhile."""
         self.versions.refresh()
+        if self.graph is not None:
+            self.graph.refresh(self.versions.check_graph)
         if self.embeddings is not None:
             self.embeddings.refresh(self.versions.served)
 

@@ -33,6 +33,7 @@ class ServerMetrics:
         self.sampling = Histogram(
             "sampling_seconds", "Time to sample the subgraphs of a call of the model.", buckets=_LATENCIES, **add
         )
+        self.graph_swaps = Counter("graph_swaps", "Times that another graph index took over.", **add)
         self.overlay_rows = Gauge("overlay_rows", "Nodes and edges on top of the graph index.", ["kind"], **add)
         self.overlay_bytes = Gauge("overlay_bytes", "Size of the overlay, the log with these nodes and edges.", **add)
         self.overlay_writes = Histogram(
