@@ -1,4 +1,4 @@
-"""What a pushed model takes: time of requests of one and of four threads, and memory after many of them.
+"""What a pushed model takes: time of requests of one and of four threads, memory after many of them, and after swaps.
 
 The model is the ready MPNN; see `served_networks.py`. `TFX_GNN_SERVING_REQUESTS` sets another number of requests
 than 50,000 for the memory.
@@ -17,6 +17,9 @@ from tfx_gnn.serving import without_labels, write_warmup_requests
 
 #: Memory after all requests over that after a tenth of them.
 MEMORY_BOUND = Bound(at_most=1.05)
+#: Memory of a server after all swaps over that after the third.
+SWAPS_BOUND = Bound(at_most=1.05)
+_NUM_SWAPS = 20
 
 #: Without them, glibc raises both when a large block is freed, and then keeps such blocks in its heaps.
 _FIXED_THRESHOLDS = {"MALLOC_MMAP_THRESHOLD_": str(1 << 17), "MALLOC_TRIM_THRESHOLD_": str(1 << 17)}
@@ -85,6 +88,23 @@ def bench_memory(report: Report, served: tuple[str, str], allocator: str) -> Non
                 bound=MEMORY_BOUND,
             )
         )
+
+
+def bench_swaps(report: Report, served: tuple[str, str]) -> None:
+    """Pushes versions to a server that is asked meanwhile; it serves two, so all are there after the third swap."""
+    results: dict[str, list[float]] = {}
+    report.repeat(lambda: results.update(run_process("serve_swaps.py", *served, _NUM_SWAPS)), rounds=1)
+    third, last = results["resident"][2], results["resident"][-1]
+    report.add(
+        Row(
+            what=f"{_NETWORK}, resident memory of a server after {_NUM_SWAPS} swaps",
+            ours=f"{last / 2**20:,.0f} MiB",
+            peer="after 3",
+            theirs=f"{third / 2**20:,.0f} MiB",
+            figure=last / third,
+            bound=SWAPS_BOUND,
+        )
+    )
 
 
 def _times(milliseconds: list[float]) -> str:

@@ -23,8 +23,8 @@ def serve(
     graph_index_dir: Annotated[
         str,
         arguments.folder(
-            "A graph index, the output of `index`: requests may then name nodes by their ids, and their subgraphs are "
-            "sampled by the plan of the training."
+            "A graph index, the output of `index`, or a folder of numbered ones, the newest of which answers: requests "
+            "may then name nodes by their ids, and their subgraphs are sampled by the plan of the training."
         ),
     ] = "",
     overlay: Annotated[
@@ -33,6 +33,13 @@ def serve(
             metavar="FILE",
             help="File of nodes and edges on top of the graph index, begun if there is none. With it, whoever reaches "
             "the server may add to the graph.",
+        ),
+    ] = "",
+    embeddings_dir: Annotated[
+        str,
+        arguments.folder(
+            "Stored embeddings, the output of `embed`, or a folder of numbered ones, the newest of which answers: by "
+            "id, without the model, and which nodes are nearest."
         ),
     ] = "",
     options: ServerOptions,
@@ -49,6 +56,7 @@ def serve(
         options=options,
         graph_index_dir=graph_index_dir,
         overlay=overlay,
+        embeddings_dir=embeddings_dir,
         started=lambda url: typer.echo(f"serving model '{options.model_name}' at {url}; see {url}/docs"),
     )
     # All requests are answered. The interpreter would now wait for the thread that loads a version, to the end of the

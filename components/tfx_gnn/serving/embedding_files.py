@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime as dt
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -56,6 +57,7 @@ class EmbeddingManifest:
         num_embeddings: number of vectors, each of another id.
         num_repeated: further vectors of ids that had one; they were left out.
         file_format: "npy" or "parquet".
+        created_at: when the first example was embedded, in ISO 8601 with the offset from UTC.
     """
 
     model_fingerprint: str
@@ -65,6 +67,7 @@ class EmbeddingManifest:
     num_embeddings: int
     num_repeated: int
     file_format: str
+    created_at: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -114,6 +117,7 @@ def write_embeddings(
     model = ServingModel(saved_model_dir)
     output = _output(model, output, saved_model_dir)
     served = read_served_task(saved_model_dir)
+    created_at = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
     with atomic_folder(embeddings_dir, name="embeddings_dir") as folder:
         ids: dict[Any, None] = {}
         num_rows, dimension = 0, 0
@@ -141,6 +145,7 @@ def write_embeddings(
             num_embeddings=len(ids),
             num_repeated=num_rows - len(ids),
             file_format=file_format,
+            created_at=created_at,
         )
         with open(os.path.join(folder, MANIFEST_FILE), "w", encoding="utf-8") as file:
             json.dump({"format_version": _FORMAT_VERSION, **dataclasses.asdict(manifest)}, file, indent=2)

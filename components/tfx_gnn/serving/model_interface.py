@@ -72,6 +72,12 @@ EXAMPLES_INPUT = "examples"
 ID_OUTPUT = "id"
 """Original id of each example's seed node, or of its graph, string or int64, shape [n]."""
 
+UNSEEN_ID_OUTPUT = "unseen_id"
+"""Whether the model has no row of its own for each seed's id, bool, shape [n].
+
+Only in models whose transform looks the seeds' ids up in a vocabulary: others do not know nodes by their ids.
+"""
+
 LOGITS_OUTPUT = "logits"
 """Unnormalised class scores, float32, shape [n, num_classes]."""
 
@@ -98,6 +104,12 @@ SOURCE_ID_OUTPUT = "source_id"
 
 TARGET_ID_OUTPUT = "target_id"
 """Original ids of the targets of candidate pairs, in the shape of the scores; "" or -1 pads rows."""
+
+UNSEEN_SOURCE_ID_OUTPUT = "unseen_source_id"
+"""The same of the sources of candidate pairs, bool, in the shape of the scores; false pads rows."""
+
+UNSEEN_TARGET_ID_OUTPUT = "unseen_target_id"
+"""The same of the targets of candidate pairs."""
 
 EMBEDDING_OUTPUT = "embedding"
 """Embedding of each example's seed node, or of its graph, float32, shape [n, units]."""

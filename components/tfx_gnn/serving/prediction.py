@@ -24,10 +24,10 @@ _Outputs = Mapping[str, npt.NDArray[Any]]
 def plain_answers(outputs: _Outputs) -> list[dict[str, Any]]:
     """Arranges the outputs of `serving_default`, each of shape [n, ...], by example.
 
-    Each dict has `id` if it is known, and the prediction: `label` and `score` for classification; `prediction`, a
-    number or a list, for regression; for link prediction `candidates`, the best first, each with `source_id`,
-    `target_id` and `score`. For several tasks, it has such dicts by task name. Raises ValueError if the outputs are
-    those of no such task.
+    Each dict has `id` if it is known, `unseen_id` if the model says so, and the prediction: `label` and `score` for
+    classification; `prediction`, a number or a list, for regression; for link prediction `candidates`, the best first,
+    each with `source_id`, `target_id` and `score`. For several tasks, it has such dicts by task name. Raises ValueError
+    if the outputs are those of no such task.
     """
     names = sorted({name.rpartition("/")[0] for name in outputs if "/" in name}) or [""]
     num_examples = len(next(iter(outputs.values())))
@@ -35,6 +35,9 @@ def plain_answers(outputs: _Outputs) -> list[dict[str, Any]]:
     if model_interface.ID_OUTPUT in outputs:
         for answer, example_id in zip(answers, outputs[model_interface.ID_OUTPUT].tolist(), strict=True):
             answer[model_interface.ID_OUTPUT] = as_text(example_id)
+    if model_interface.UNSEEN_ID_OUTPUT in outputs:
+        for answer, is_unseen in zip(answers, outputs[model_interface.UNSEEN_ID_OUTPUT].tolist(), strict=True):
+            answer[model_interface.UNSEEN_ID_OUTPUT] = is_unseen
     for name in names:
         prefix = f"{name}/" if name else ""
         for answer, of_task in zip(answers, _of_task(outputs, prefix), strict=True):
@@ -63,15 +66,24 @@ def _of_task(outputs: _Outputs, prefix: str) -> list[dict[str, Any]]:
     )
 
 
+_OF_CANDIDATES = (
+    model_interface.SOURCE_ID_OUTPUT,
+    model_interface.TARGET_ID_OUTPUT,
+    model_interface.UNSEEN_SOURCE_ID_OUTPUT,
+    model_interface.UNSEEN_TARGET_ID_OUTPUT,
+)
+
+
 def _candidates(outputs: _Outputs, prefix: str) -> list[dict[str, Any]]:
     answers = []
-    ids = [name for name in (model_interface.SOURCE_ID_OUTPUT, model_interface.TARGET_ID_OUTPUT) if name in outputs]
+    ids = [name for name in _OF_CANDIDATES if name in outputs]
     counts = outputs[prefix + model_interface.NUM_CANDIDATES_OUTPUT].tolist()
     for row, count in enumerate(counts):
         scores = outputs[prefix + model_interface.SCORES_OUTPUT][row, :count]
         order = np.argsort(-scores, kind="stable").tolist()
+        of_pairs = {name: outputs[name][row].tolist() for name in ids}
         candidates = [
-            {**{name: as_text(outputs[name][row, place]) for name in ids}, "score": float(scores[place])}
+            {**{name: as_text(values[place]) for name, values in of_pairs.items()}, "score": float(scores[place])}
             for place in order
         ]
         answers.append({"candidates": candidates})

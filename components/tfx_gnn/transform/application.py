@@ -93,6 +93,27 @@ class SavedGraphTransform(tf.Module):
         structure = {key for one_set in self.raw_layout.sets for key in one_set.structure_keys}
         self.transformed_keys = tuple(sorted(set(self._transform_fn.structured_outputs) - structure))
 
+    @property
+    def graph(self) -> tf.Graph:
+        """The graph of the transform's operations."""
+        return self._transform_fn.graph
+
+    @property
+    def captures(self) -> list[tuple[tf.Tensor, tf.Tensor]]:
+        """Resources and constants that the transform uses, each with the placeholder of `graph` that stands for it."""
+        return list(self._transform_fn.graph.captures)
+
+    @property
+    def placeholders(self) -> dict[str, tf.Tensor]:
+        """Placeholders of `graph` that stand for the flat values of features, by key."""
+        (signature,), _ = self._transform_fn.structured_input_signature
+        inputs = iter(self._transform_fn.graph.inputs)
+        parts = {
+            key: [next(inputs) for _ in tf.nest.flatten(signature[key], expand_composites=True)]
+            for key in sorted(signature)
+        }
+        return {key: tensors[0] for key, tensors in parts.items()}
+
     def apply_to_ragged(self, tensors: Mapping[str, tf.RaggedTensor]) -> dict[str, tf.RaggedTensor]:
         """Transforms parsed examples; `transform_merged_features` is easier to use.
 

@@ -161,23 +161,25 @@ def test_candidates_come_from_the_best_and_without_padding() -> None:
         "num_candidates": np.array([3, 1]),
         "source_id": np.array([[7, 7, 7], [8, -1, -1]]),
         "target_id": np.array([[b"x", b"y", b"z"], [b"x", b"", b""]], object),
+        "unseen_target_id": np.array([[False, True, False], [False, False, False]]),
     }
 
     assert plain_answers(outputs) == [
         {
             "candidates": [
-                {"source_id": 7, "target_id": "y", "score": 2.0},
-                {"source_id": 7, "target_id": "x", "score": 0.5},
-                {"source_id": 7, "target_id": "z", "score": 0.5},
+                {"source_id": 7, "target_id": "y", "unseen_target_id": True, "score": 2.0},
+                {"source_id": 7, "target_id": "x", "unseen_target_id": False, "score": 0.5},
+                {"source_id": 7, "target_id": "z", "unseen_target_id": False, "score": 0.5},
             ]
         },
-        {"candidates": [{"source_id": 8, "target_id": "x", "score": 1.0}]},
+        {"candidates": [{"source_id": 8, "target_id": "x", "unseen_target_id": False, "score": 1.0}]},
     ]
 
 
 def test_tasks_have_their_names_and_share_the_id() -> None:
     outputs = {
         "id": np.array([b"a"], object),
+        "unseen_id": np.array([True]),
         "price/prediction": np.array([[1.5]]),
         "size/prediction": np.array([[1.0, 2.0]]),
         "kind/label": np.array([b"tool"], object),
@@ -187,6 +189,7 @@ def test_tasks_have_their_names_and_share_the_id() -> None:
     assert plain_answers(outputs) == [
         {
             "id": "a",
+            "unseen_id": True,
             "kind": {"label": "tool", "score": 0.75},
             "price": {"prediction": 1.5},
             "size": {"prediction": [1.0, 2.0]},

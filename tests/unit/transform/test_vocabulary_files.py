@@ -182,13 +182,15 @@ def test_vocabularies_are_assets_of_the_model(model_dir, vocabulary):
 def test_the_model_answers_in_another_place_with_nothing_but_tensorflow(model_dir, make_record, vocabulary, tmp_path):
     chosen = [0, 1, 49_999, NUM_WORDS - 1]
     words = [*(vocabulary[position] for position in chosen), "unheard of"]
-    records = [make_record(_example(7, [word, "word7"])) for word in words]
+    items = [7, 7, 7, 7, 99]
+    records = [make_record(_example(item, [word, "word7"])) for item, word in zip(items, words, strict=True)]
     np.save(tmp_path / "records.npy", np.array(records, object), allow_pickle=True)
     code = (
         "import sys, numpy as np, tensorflow as tf\n"
         "model = tf.saved_model.load(sys.argv[1])\n"
         "examples = tf.constant(np.load(sys.argv[2], allow_pickle=True).tolist())\n"
-        "print(model.signatures['serving_default'](examples=examples)['label'].numpy().tolist())\n"
+        "answers = model.signatures['serving_default'](examples=examples)\n"
+        "print(answers['label'].numpy().tolist(), answers['unseen_id'].numpy().tolist(), sep='\\n')\n"
         "features = model.signatures['transformed_graph'](examples=examples)\n"
         "print(*(features[key].numpy().tolist() for key in sorted(features) if 'item' in key), sep='\\n')\n"
         "assert not {'apache_beam', 'tensorflow_transform', 'tfx_gnn'} & set(sys.modules)\n"
@@ -201,8 +203,9 @@ def test_the_model_answers_in_another_place_with_nothing_but_tensorflow(model_di
         check=True,
     )
 
-    labels, *features = result.stdout.splitlines()
+    labels, unseen, *features = result.stdout.splitlines()
     assert labels == str([b"even", b"odd", b"odd", b"odd", b"even"])
+    assert unseen == str([False, False, False, False, True])
     positions = [position for first in [*chosen, NUM_WORDS] for position in (first, vocabulary.index("word7"))]
     assert str(positions) in features
     assert len(features) >= 3

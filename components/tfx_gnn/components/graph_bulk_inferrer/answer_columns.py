@@ -17,10 +17,17 @@ RECORD = "record"
 RANK = "rank"
 """Column with the place of a candidate pair among those of its example by score, from 1."""
 
-_IDENTITY = (RECORD, names.ID_OUTPUT, names.SOURCE_ID_OUTPUT, names.TARGET_ID_OUTPUT)
+_UNSEEN = (names.UNSEEN_ID_OUTPUT, names.UNSEEN_SOURCE_ID_OUTPUT, names.UNSEEN_TARGET_ID_OUTPUT)
+_IDENTITY = (RECORD, names.ID_OUTPUT, names.SOURCE_ID_OUTPUT, names.TARGET_ID_OUTPUT, *_UNSEEN)
 _PREDICTIONS = (names.LABEL_OUTPUT, names.SCORE_OUTPUT, names.PREDICTION_OUTPUT)
 _SCORES = (names.PROBABILITIES_OUTPUT, names.LOGITS_OUTPUT)
-_OF_PAIRS = (names.SOURCE_ID_OUTPUT, names.TARGET_ID_OUTPUT)
+_OF_SEEDS = (names.ID_OUTPUT, names.UNSEEN_ID_OUTPUT)
+_OF_PAIRS = (
+    names.SOURCE_ID_OUTPUT,
+    names.TARGET_ID_OUTPUT,
+    names.UNSEEN_SOURCE_ID_OUTPUT,
+    names.UNSEEN_TARGET_ID_OUTPUT,
+)
 _EMBEDDINGS = (names.EMBEDDING_OUTPUT, names.SOURCE_EMBEDDING_OUTPUT, names.TARGET_EMBEDDING_OUTPUT)
 _ORDER = (*_IDENTITY, *_PREDICTIONS, RANK, *_SCORES, *_EMBEDDINGS)
 
@@ -38,7 +45,8 @@ def answer_columns(records: npt.NDArray[np.int64], outputs: Arrays, *, with_scor
         with_scores: whether to add `probabilities` and `logits`, in the order of the classes.
 
     Returns:
-        The table: `record`, and `id`, `source_id` and `target_id` if they are known; strings as text.
+        The table: `record`; `id`, `source_id` and `target_id` if they are known; `unseen_id` and so on, whether the
+        model has no row of its own for an id, from models that know nodes by their ids. Strings as text.
 
     Raises:
         ValueError: if the model predicts neither classes, numbers nor links.
@@ -46,8 +54,7 @@ def answer_columns(records: npt.NDArray[np.int64], outputs: Arrays, *, with_scor
     is_wanted = {*_PREDICTIONS, *_EMBEDDINGS, *(_SCORES if with_scores else ())}
     tasks = list(dict.fromkeys(name.rpartition("/")[0] for name in outputs))
     columns: dict[str, npt.NDArray[Any]] = {RECORD: records}
-    if names.ID_OUTPUT in outputs:
-        columns[names.ID_OUTPUT] = outputs[names.ID_OUTPUT]
+    columns |= {name: outputs[name] for name in _OF_SEEDS if name in outputs}
     columns |= {name: values for name, values in outputs.items() if name.rpartition("/")[2] in is_wanted}
     counts = [name for name in outputs if name.rpartition("/")[2] == names.NUM_CANDIDATES_OUTPUT]
     if counts:

@@ -30,6 +30,14 @@ WHOLE_BATCH = -1
 ID_OUTPUTS = (model_interface.ID_OUTPUT, model_interface.SOURCE_ID_OUTPUT, model_interface.TARGET_ID_OUTPUT)
 """Outputs that identify the nodes or pairs that the other outputs are about."""
 
+_NOT_COMPARED = {
+    *ID_OUTPUTS,
+    # Of the transform's vocabularies, which training has applied before.
+    model_interface.UNSEEN_ID_OUTPUT,
+    model_interface.UNSEEN_SOURCE_ID_OUTPUT,
+    model_interface.UNSEEN_TARGET_ID_OUTPUT,
+}
+
 _KINDS = {np.dtype(np.float64): FLOAT, np.dtype(np.int64): INTEGER}
 _PADDING: dict[str, Any] = {FLOAT: -np.inf, INTEGER: -1, STRING: b""}
 _SIZE = "#size"
@@ -298,9 +306,9 @@ class OutputComparison:
 
         If the most probable class differs, so do the logits, so the class name adds no information and is skipped.
         """
-        self.only_in_first |= first.keys() - second.keys() - set(ID_OUTPUTS)
-        self.only_in_second |= second.keys() - first.keys() - set(ID_OUTPUTS)
-        for name in sorted((first.keys() & second.keys()) - set(ID_OUTPUTS)):
+        self.only_in_first |= first.keys() - second.keys() - _NOT_COMPARED
+        self.only_in_second |= second.keys() - first.keys() - _NOT_COMPARED
+        for name in sorted((first.keys() & second.keys()) - _NOT_COMPARED):
             one, other = pad_to_same_width(first[name], second[name])
             rows = np.arange(len(places))
             prefix, _, short_name = name.rpartition("/")

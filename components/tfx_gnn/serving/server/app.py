@@ -7,7 +7,7 @@ import concurrent.futures
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
@@ -35,6 +35,7 @@ from tfx_gnn.serving.server.options import ServerOptions
 from tfx_gnn.serving.server.refusals import Refusal, malformed
 from tfx_gnn.serving.server.served_graph import ServedGraph
 from tfx_gnn.serving.server.served_version import Outputs, ServedVersion
+from tfx_gnn.serving.server.stored_embeddings import StoredEmbeddings
 
 _ACCESS_LOG = logging.getLogger("tfx_gnn.access")
 _LOG = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class ModelServer:
         app: the ASGI application.
         versions: the versions that it serves.
         graph: the graph whose nodes requests name; None if it is asked by examples and graphs alone.
+        embeddings: stored embeddings; None without.
         metrics: what it counts.
         is_draining: whether it reports that it is not ready, because it is about to stop.
     """
@@ -74,12 +76,23 @@ class ModelServer:
         *,
         index: GraphIndex | None = None,
         overlay: GraphOverlay | None = None,
+        graph_index_dir: str = "",
+        embeddings_dir: str = "",
     ) -> None:
-        """Serves the versions of a folder; with ids of an index, and with an overlay of it, which may then grow."""
+        """Serves the versions of a folder.
+
+        With ids of an index, with an overlay of it, which may then grow, or with the folder where its successors
+        appear, and with stored embeddings, if given.
+        """
         self._options = options
         self.metrics = ServerMetrics()
-        self.graph = None if index is None else ServedGraph(index, options, self.metrics, overlay=overlay)
+        self.graph = (
+            None
+            if index is None
+            else ServedGraph(index, options, self.metrics, overlay=overlay, followed=graph_index_dir)
+        )
         self.versions = ModelVersions(model_dir, options.num_versions, self.metrics, graph=self.graph)
+        self.embeddings = StoredEmbeddings(embeddings_dir, options, self.metrics) if embeddings_dir else None
         self.is_draining = False
         self._admission = Admission(options, self.metrics)
         self._batcher = Batcher(options, self.metrics)
@@ -97,6 +110,8 @@ class ModelServer:
             *(Route(f"{v2}{path}/infer", self._infer, methods=post) for path in ("", one)),
             *(Route(f"{v1}{path}:predict", self._predict, methods=post) for path in ("", one)),
             *(Route(f"{v1}{path}:rank", self._rank, methods=post) for path in ("", one)),
+            Route(f"{v1}:embed", self._embed, methods=post),
+            Route(f"{v1}:nearest", self._nearest, methods=post),
             *(Route(f"{v1}{path}/metadata", self._signatures, methods=get) for path in ("", one)),
             *(Route(f"{v1}{path}", self._status, methods=get) for path in ("", one)),
             Route("/v1/graph", self._graph_metadata, methods=get),
@@ -114,10 +129,18 @@ class ModelServer:
         )
 
     async def watch_versions(self) -> None:
-        """Follows the folder of versions until it is cancelled."""
+        """Follows the folders until it is cancelled."""
         while True:
             await asyncio.sleep(self._options.poll_seconds)
-            await asyncio.get_running_loop().run_in_executor(self._watcher, self.versions.refresh)
+            await asyncio.get_running_loop().run_in_executor(self._watcher, self.refresh)
+
+    def refresh(self) -> None:
+        """Takes what is new in the folders of versions, of graph indexes and of embeddings; blocks meanwhile."""
+        self.versions.refresh()
+        if self.graph is not None:
+            self.graph.refresh(self.versions.check_graph)
+        if self.embeddings is not None:
+            self.embeddings.refresh(self.versions.served)
 
     def close(self) -> None:
         """Ends the threads."""
@@ -132,6 +155,32 @@ class ModelServer:
 
     async def _rank(self, request: Request) -> Response:
         return await self._predicted(request, candidates.read_rank_request)
+
+    async def _embed(self, request: Request) -> Response:
+        return await self._stored(request, StoredEmbeddings.embed)
+
+    async def _nearest(self, request: Request) -> Response:
+        return await self._stored(request, StoredEmbeddings.nearest)
+
+    async def _stored(
+        self, request: Request, ask: Callable[[StoredEmbeddings, bytes, Sequence[ServedVersion]], dict[str, Any]]
+    ) -> Response:
+        """Answers from stored embeddings."""
+        self._version(request)
+        embeddings = self.embeddings
+        if embeddings is None:
+            raise Refusal(
+                404,
+                "no_embeddings",
+                "The server must have stored embeddings; got one that was started without. Start it with "
+                "`--embeddings-dir`, or ask the model by `signature_name` 'embeddings'.",
+            )
+
+        async def answer(body: bytes) -> Response:
+            found = await self._run(lambda: ask(embeddings, body, self.versions.served), in_thread=True)
+            return JSONResponse(found, headers={"x-model-version": found["model_version"]})
+
+        return await self._within_limits(request, answer)
 
     async def _infer(self, request: Request) -> Response:
         length = request.headers.get(open_inference.JSON_LENGTH_HEADER)
@@ -241,7 +290,13 @@ class ModelServer:
 
     async def _ready(self, request: Request) -> Response:
         is_ready = bool(self.versions.served) and not self.is_draining
-        return JSONResponse({"ready": is_ready}, status_code=200 if is_ready else 503)
+        content: dict[str, Any] = {"ready": is_ready}
+        if is_ready and self.embeddings is not None:
+            try:
+                self.embeddings.check(self.versions.served)
+            except Refusal as refusal:
+                content = {"ready": False, "reason": refusal.message}
+        return JSONResponse(content, status_code=200 if content["ready"] else 503)
 
     async def _model_ready(self, request: Request) -> Response:
         version = self._version(request)

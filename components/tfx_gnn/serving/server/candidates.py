@@ -60,7 +60,18 @@ class RankRequest:
         best = np.argsort(-scores, kind="stable")[: self.num_best]
         rows = zip(best.tolist(), plain_rows(scores[best]), strict=True)
         found = [{"target": self.candidates[number], "score": score} for number, score in rows]
-        return write_json({"source": self.source, "best": found}), {"content-type": "application/json"}
+        if model_interface.UNSEEN_TARGET_ID_OUTPUT in outputs:
+            unseen = outputs[model_interface.UNSEEN_TARGET_ID_OUTPUT][best, 0].tolist()
+            found = [
+                {**one, model_interface.UNSEEN_TARGET_ID_OUTPUT: of_one}
+                for one, of_one in zip(found, unseen, strict=True)
+            ]
+        content: dict[str, Any] = {"source": self.source, "best": found}
+        if model_interface.UNSEEN_SOURCE_ID_OUTPUT in outputs:
+            content[model_interface.UNSEEN_SOURCE_ID_OUTPUT] = bool(
+                outputs[model_interface.UNSEEN_SOURCE_ID_OUTPUT][0, 0]
+            )
+        return write_json(content), {"content-type": "application/json"}
 
     @property
     def _scores(self) -> str:

@@ -87,25 +87,46 @@ class SeedInput:
                 f"{saved_model_dir!r}. Train it on examples of SubgraphExampleGen, with this version of the library or "
                 "a later one; or leave `graph_index_dir` out."
             )
-        snapshot = graph.snapshot
-        index_dir = snapshot.index.index_dir
+        self._graph, self._recorded, self._metrics = graph, recorded, metrics
+        self._saved_model_dir = saved_model_dir
+        self._wanted = read_schema(os.path.join(saved_model_dir, REQUEST_SCHEMA_FILE))
+        self._sampler = self._sampler_of(graph.snapshot)
+        self._sets, self._types = self._sampler.root_sets, self._sampler.id_types
+        self.are_pairs = len(self._sets) > 1
+
+    def check(self, snapshot: GraphSnapshot) -> None:
+        """Refuses a graph that is to take the place of the one that is served, unless it answers the same requests.
+
+        Raises:
+            ValueError: if the model cannot be asked by its ids, they are of another type, or no example can be sampled.
+        """
+        sampler = self._sampler_of(snapshot)
+        if sampler.id_types != self._types:
+            raise ValueError(
+                f"`graph_index_dir` must have ids of the types {self._types}, as before; got {sampler.id_types} in "
+                f"{snapshot.index.index_dir!r}. Start the server again with it."
+            )
+        seeds = {root: np.zeros([1], np.int64) for root in self._sets}
+        if all(snapshot.node_tables[name].num_nodes for name in self._sets.values()):
+            sampler.sample(seeds)
+
+    def _sampler_of(self, snapshot: GraphSnapshot) -> RecordSampler:
+        """Makes what samples the model's examples from a graph, and refuses one that it was not trained on."""
+        index_dir, saved_model_dir = snapshot.index.index_dir, self._saved_model_dir
         try:
-            self._sampler = RecordSampler(snapshot, recorded)
+            sampler = RecordSampler(snapshot, self._recorded)
         except ValueError as error:
             raise ValueError(
                 f"`model_dir` must hold a model that can be asked by ids of the graph index {index_dir!r}; got "
                 f"{saved_model_dir!r}. Index the tables that it was trained on, or leave `graph_index_dir` out. Cause: "
                 f"{error}"
             ) from error
-        wanted = read_schema(os.path.join(saved_model_dir, REQUEST_SCHEMA_FILE))
-        for problem in _differences(wanted, self._sampler.schema):
+        for problem in _differences(self._wanted, sampler.schema):
             raise ValueError(
                 f"`graph_index_dir` must hold the graph that the model was trained on; got {index_dir!r}, where "
                 f"{problem}, for the model in {saved_model_dir!r}. Build the index from the same columns."
             )
-        self._graph, self._recorded, self._metrics = graph, recorded, metrics
-        self._sets, self._types = self._sampler.root_sets, self._sampler.id_types
-        self.are_pairs = len(self._sets) > 1
+        return sampler
 
     @property
     def datatype(self) -> str:
@@ -228,18 +249,23 @@ class SeedInput:
         return [AskedSeed(ids=ids, places=dict.fromkeys(ids, place), place=place)]
 
     def _read_id(self, value: Any, dtype: pa.DataType, place: str, node_set: str) -> str | int:
-        if pa.types.is_integer(dtype):
-            if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
-                raise malformed(
-                    f"`{place}` must be an integer of 64 bits, as the ids of {node_set!r} are; got {shown(value)}. "
-                    "Write it as a number; as a tensor, in INT64."
-                )
-            return value
-        text = value if isinstance(value, bytes) else bytes_of(value, place)
-        try:
-            return text.decode()
-        except UnicodeDecodeError as error:
-            raise malformed(f"`{place}` must be text in UTF-8; got {shown(text)}. Encode it so.") from error
+        return read_id(value, is_integer=pa.types.is_integer(dtype), place=place, owner=repr(node_set))
+
+
+def read_id(value: Any, *, is_integer: bool, place: str, owner: str) -> str | int:
+    """Reads an id of a request, of the type that the ids of its owner have."""
+    if is_integer:
+        if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
+            raise malformed(
+                f"`{place}` must be an integer of 64 bits, as the ids of {owner} are; got {shown(value)}. "
+                "Write it as a number; as a tensor, in INT64."
+            )
+        return value
+    text = value if isinstance(value, bytes) else bytes_of(value, place)
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise malformed(f"`{place}` must be text in UTF-8; got {shown(text)}. Encode it so.") from error
 
 
 def records_of(requests: Sequence[Sequence[Item]], seeds: SeedInput | None) -> list[list[bytes] | Refusal]:

@@ -33,10 +33,14 @@ class ServerMetrics:
         self.sampling = Histogram(
             "sampling_seconds", "Time to sample the subgraphs of a call of the model.", buckets=_LATENCIES, **add
         )
+        self.graph_swaps = Counter("graph_swaps", "Times that another graph index took over.", **add)
         self.overlay_rows = Gauge("overlay_rows", "Nodes and edges on top of the graph index.", ["kind"], **add)
         self.overlay_bytes = Gauge("overlay_bytes", "Size of the overlay, the log with these nodes and edges.", **add)
         self.overlay_writes = Histogram(
             "overlay_write_seconds", "Time to write rows to the overlay, fsync included.", buckets=_LATENCIES, **add
+        )
+        self.embeddings_created = Gauge(
+            "embeddings_created_seconds", "When the stored embeddings were made, in seconds since 1970.", **add
         )
         self.current_version = Gauge("model_version", "Version that answers requests that name none.", **add)
         self.versions = Gauge("model_versions", "Number of versions that are served.", **add)

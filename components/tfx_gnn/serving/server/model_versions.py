@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import logging
 import os
 import time
+import weakref
 
 import tensorflow as tf
 
+from tfx_gnn.sampling.index.snapshot import GraphSnapshot
 from tfx_gnn.serving.model_interface import SAVED_MODEL_FILE
 from tfx_gnn.serving.server.ids_input import SeedInput
 from tfx_gnn.serving.server.metrics import ServerMetrics
@@ -40,6 +44,8 @@ class ModelVersions:
     ) -> None:
         self._model_dir, self._num_versions, self._metrics, self._graph = model_dir, num_versions, metrics, graph
         self._failed: dict[int, tuple[object, float, str]] = {}
+        self._dropped: list[weakref.ref[object]] = []
+        self._has_garbage = False
         self.served: tuple[ServedVersion, ...] = ()
         """Versions from the newest to the oldest; replaced as a whole."""
 
@@ -65,8 +71,34 @@ class ModelVersions:
             "or none for the newest.",
         )
 
+    def check_graph(self, snapshot: GraphSnapshot) -> None:
+        """Refuses a graph that one of the versions could not be asked about.
+
+        Raises:
+            ValueError: see `SeedInput.check`.
+        """
+        for version in self.served:
+            if version.seeds is not None:
+                version.seeds.check(snapshot)
+
     def refresh(self) -> None:
         """Loads and drops versions until those served are those of the folder; blocks meanwhile."""
+        self._follow_folder()
+        self._free_dropped()
+
+    def _free_dropped(self) -> None:
+        """Frees versions that were dropped, or failed to load, unless requests still hold them.
+
+        What TensorFlow loads is full of reference cycles, which wait for a full collection. Python makes one when the
+        new objects are a quarter of the old ones, that is after several versions of some ten megabytes each.
+        """
+        if self._has_garbage or any(reference() is not None for reference in self._dropped):
+            gc.collect()
+            _give_memory_back()
+        self._has_garbage = False
+        self._dropped = [reference for reference in self._dropped if reference() is not None]
+
+    def _follow_folder(self) -> None:
         try:
             folders = complete_versions(self._model_dir)
             identities = {version: _identity(folder) for version, folder in folders.items()}
@@ -102,6 +134,7 @@ class ModelVersions:
             version = ServedVersion(folder, version=number, identity=identity, seeds=seeds)
         except Exception as error:  # noqa: BLE001 - whatever a damaged model raises, the others go on.
             self._metrics.load_failures.inc()
+            self._has_garbage = True
             message = f"{type(error).__name__}: {error}"
             # Replaced as a whole, since requests read it meanwhile.
             self._failed = {**self._failed, number: (identity, time.monotonic(), message)}
@@ -113,8 +146,9 @@ class ModelVersions:
         return version
 
     def _serve(self, versions: list[ServedVersion]) -> None:
-        before = self.served[0] if self.served else None
+        old, before = self.served, self.served[0] if self.served else None
         self.served = tuple(versions[: self._num_versions])
+        self._dropped += [one.graph for one in old if one not in self.served]
         current = self.served[0]
         self._metrics.current_version.set(current.version)
         self._metrics.versions.set(len(self.served))
@@ -124,6 +158,13 @@ class ModelVersions:
             _LOG.warning(
                 "Version %d answers from now on%s.", current.version, f", not {before.version}" if before else ""
             )
+
+
+def _give_memory_back() -> None:
+    """Gives freed memory to the system, where the C library keeps it otherwise, as glibc does in each thread's heap."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _identity(folder: str) -> object:

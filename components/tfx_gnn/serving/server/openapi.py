@@ -44,6 +44,8 @@ _SUMMARIES = {
     "/v2/models/{model}/infer": "Predictions, in the Open Inference Protocol",
     "/v1/models/{model}:predict": "Predictions, in TensorFlow Serving's protocol",
     "/v1/models/{model}:rank": "The best of some candidate links of a node",
+    "/v1/models/{model}:embed": "Stored embeddings by id, without calling the model",
+    "/v1/models/{model}:nearest": "The nodes whose stored embeddings have the largest inner products with one",
     "/v1/models/{model}/metadata": "Signatures of the model, in TensorFlow Serving's form",
     "/v1/models/{model}": "States of versions, in TensorFlow Serving's form",
     "/v1/graph": "The graph whose ids are asked, and how much was added to it",
@@ -63,7 +65,7 @@ _ERRORS = {
     "415": "the body is of another type, or compressed",
     "429": "too many requests wait; `Retry-After` says when to try again",
     "500": "the server or the model failed",
-    "503": "rows could not be written to disk; nothing was added",
+    "503": "rows could not be written to disk, and nothing was added; or stored embeddings are too old",
     "504": "the response was not ready in time",
     "507": "too many rows were added to the graph",
 }
@@ -86,6 +88,8 @@ def openapi_document(options: ServerOptions, routes: Iterable[tuple[str, Collect
                 "Infer": _INFER_SCHEMA,
                 "Add": _ADD_SCHEMA,
                 "Rank": _RANK_SCHEMA,
+                "Embed": _EMBED_SCHEMA,
+                "Nearest": _NEAREST_SCHEMA,
             }
         },
     }
@@ -152,10 +156,25 @@ _RANK_SCHEMA = {
         "task": {"type": "string", "description": "Name of the task, in a model of several."},
     },
 }
+_EMBED_SCHEMA = {
+    "type": "object",
+    "required": ["ids"],
+    "properties": {"ids": {"type": "array", "description": "Ids with stored embeddings."}},
+}
+_NEAREST_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "id": {"description": "Id with a stored embedding; it is not among the answers."},
+        "embedding": {"type": "array", "items": {"type": "number"}, "description": "A vector in place of `id`."},
+        "k": {"type": "integer", "minimum": 1, "description": "How many are wanted; 10 by default."},
+    },
+}
 _BODIES: dict[str, tuple[str, dict[str, Any]]] = {
     "/infer": ("Infer", _INFER_BODIES),
     ":predict": ("Predict", _PREDICT_BODIES),
     ":rank": ("Rank", {"candidates": {"source": "u1", "candidates": ["i3", "i8", "i9"], "k": 2}}),
+    ":embed": ("Embed", {"ids": {"ids": ["u1", "u2"]}}),
+    ":nearest": ("Nearest", {"of a node": {"id": "u1", "k": 2}, "of a vector": {"embedding": [0.5, -1.25], "k": 2}}),
     ":add": ("Add", {"rows": _ROWS}),
 }
 """By the end of the path, the schema of the body, and examples."""

@@ -19,7 +19,7 @@ _AT_LEAST_ONE = (
     "max_added_rows",
 )
 _AT_LEAST_ZERO = ("max_delay_ms", "drain_seconds", "grace_seconds")
-_ABOVE_ZERO = ("poll_seconds", "timeout_seconds")
+_ABOVE_ZERO = ("poll_seconds", "timeout_seconds", "max_embedding_age_seconds")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,8 @@ class ServerOptions:
             request brings, at least 1.
         max_added_rows: largest number of nodes and edges on top of the graph index, at least 1. They are kept in
             memory, and the time of a write grows with them.
+        max_embedding_age_seconds: largest age of stored embeddings, in seconds; above 0. Older ones are refused, and
+            the server is not ready.
         timeout_seconds: longest time from a request's head to its response, in seconds; above 0. A head must arrive in
             this time, too.
         drain_seconds: time from SIGTERM until no new connection is accepted, in seconds, at least 0. In this time the
@@ -68,6 +70,7 @@ class ServerOptions:
     max_pending_bytes: int = 256 * 2**20
     max_new_rows: int = 10_000
     max_added_rows: int = 500_000
+    max_embedding_age_seconds: float = 86_400.0
     timeout_seconds: float = 30.0
     drain_seconds: float = 5.0
     grace_seconds: float = 30.0

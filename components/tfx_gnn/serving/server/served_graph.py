@@ -7,16 +7,18 @@ import concurrent.futures
 import dataclasses
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tfx_gnn.sampling.index.graph_index import GraphIndex
+from tfx_gnn.sampling.index.files import MANIFEST_FILE
+from tfx_gnn.sampling.index.graph_index import GraphIndex, open_graph_index
 from tfx_gnn.sampling.overlay.graph_overlay import GraphOverlay
 from tfx_gnn.sampling.overlay.graph_snapshot import GraphSnapshot, snapshot_of_index
 from tfx_gnn.serving.server.graph_rows import GraphRows, refusal_of_rows
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.options import ServerOptions
 from tfx_gnn.serving.server.refusals import Refusal
+from tfx_gnn.serving.server.watched_folder import newest_folder
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,7 +32,7 @@ class _Addition:
 
 
 class ServedGraph:
-    """A graph index, to which rows can be added if it has an overlay.
+    """A graph index, to which rows can be added if it has an overlay; without one, the next index takes its place.
 
     One thread writes. While it does, further additions wait, and then share a write.
 
@@ -46,11 +48,17 @@ class ServedGraph:
         metrics: ServerMetrics,
         *,
         overlay: GraphOverlay | None = None,
+        followed: str = "",
     ) -> None:
-        """Takes an index, and the overlay of this index if rows may be added."""
+        """Takes an index, and the overlay of this index if rows may be added.
+
+        Without an overlay, `refresh` looks for the next index in the folder `followed`, if one is given.
+        """
         self.snapshot: GraphSnapshot = snapshot_of_index(index)
         self.max_new_rows, self._max_added_rows = options.max_new_rows, options.max_added_rows
         self._overlay, self._metrics = overlay, metrics
+        self._followed = "" if overlay is not None else followed
+        self._identity: object = None
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "overlay")
         self._waiting: list[_Addition] = []
         self._written: list[_Addition] = []
@@ -88,6 +96,36 @@ class ServedGraph:
         problem = await addition.result
         if problem is not None:
             raise refusal_of_rows(problem, "")
+
+    def refresh(self, check: Callable[[GraphSnapshot], None]) -> None:
+        """Takes the newest index of the folder, if it is another one; blocks meanwhile.
+
+        Requests that are being sampled finish on the graph that they began with. An index that cannot be read, or that
+        is refused, changes nothing.
+
+        Args:
+            check: raises ValueError if the graph does not answer the requests that this one does.
+        """
+        if not self._followed:
+            return
+        try:
+            folder, identity = newest_folder(self._followed, MANIFEST_FILE)
+            if identity == self._identity:
+                return
+            index = open_graph_index(folder)
+            is_other = index.fingerprint != self.snapshot.index.fingerprint
+            snapshot = snapshot_of_index(index) if is_other else self.snapshot
+            if is_other:
+                check(snapshot)
+        except Exception as error:  # noqa: BLE001 - whatever a damaged index raises, the graph stays.
+            self._metrics.watch_failures.inc()
+            _LOG.error("`%s` holds no index that can be served next; nothing changes: %s", self._followed, error)
+            return
+        self._identity = identity
+        if is_other:
+            self.snapshot = snapshot
+            self._metrics.graph_swaps.inc()
+            _LOG.warning("The graph index `%s` answers from now on.", folder)
 
     def describe(self) -> dict[str, Any]:
         """Says which graph this is, how many nodes and edges it has, and how many of them were added."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
@@ -12,6 +14,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.serving import model_interface
+from tfx_gnn.serving.model_fingerprint import fingerprint_model
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.refusal_messages import plain_message
 from tfx_gnn.serving.server.ids_input import Item, SeedInput, records_of
@@ -118,6 +121,7 @@ class ServedVersion:
         seeds: what samples examples around ids; None if it is asked by examples alone.
         graph_schema: schema of the graphs in requests; None if the model was exported without one.
         roots: what each prediction is about, as in `tfx_gnn.serving.model_interface.ServedTask`.
+        graph: weak reference to the TensorFlow graph of its predictions, which takes a full collection to be freed.
     """
 
     def __init__(
@@ -133,6 +137,7 @@ class ServedVersion:
         self.version, self.identity, self.seeds = version, identity, seeds
         self._saved_model_dir = saved_model_dir
         model = ServingModel(saved_model_dir)
+        self.graph: weakref.ref[object] = weakref.ref(model.signatures[model_interface.SERVING_SIGNATURE].graph)
         self.signatures = {
             name: ServedSignature(model.with_signature(name), seeds) for name in model.example_signatures
         }
@@ -142,6 +147,11 @@ class ServedVersion:
         served = model_interface.read_served_task(saved_model_dir)
         self.roots: tuple[str, ...] = () if served is None else served.roots
         self._warm_up()
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Fingerprint of the model, as in its blessing and in embeddings."""
+        return fingerprint_model(self._saved_model_dir)
 
     def signature(self, name: str) -> ServedSignature:
         """Finds a signature; the empty name is that of predictions."""

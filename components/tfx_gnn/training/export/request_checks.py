@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -19,12 +19,23 @@ from tfx_gnn.models.candidate_groups import pad_candidates
 from tfx_gnn.models.tasks import Objective
 from tfx_gnn.models.tasks.label_places import without_context_features, without_other_readout_features
 from tfx_gnn.serving import model_interface
+from tfx_gnn.transform.id_tables import are_unseen
 
 #: Largest number of nodes of a featureless set in a request. Only `#size` gives their number, so a few bytes could
 #: request any number; with 64 units, the state of this many nodes takes 256 MiB.
 MAX_NODES_WITHOUT_FEATURES = 2**20
 
 _SEED, _SOURCE, _TARGET = "seed", "source", "target"
+_ID_OUTPUTS = {
+    _SEED: model_interface.ID_OUTPUT,
+    _SOURCE: model_interface.SOURCE_ID_OUTPUT,
+    _TARGET: model_interface.TARGET_ID_OUTPUT,
+}
+_UNSEEN_OUTPUTS = {
+    _SEED: model_interface.UNSEEN_ID_OUTPUT,
+    _SOURCE: model_interface.UNSEEN_SOURCE_ID_OUTPUT,
+    _TARGET: model_interface.UNSEEN_TARGET_ID_OUTPUT,
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,14 +46,23 @@ class RequestForm:
         spec: spec of one raw graph without labels.
         label_keys: keys of tf.Examples that requests may omit.
         roots: what each prediction is read from: ("seed",), ("source", "target"), or () for whole graphs.
+        id_tables: tables of the vocabularies that number ids, by node set, as from `find_id_tables`.
     """
 
     spec: GraphTensorSpec
     label_keys: tuple[str, ...]
     roots: tuple[str, ...]
+    id_tables: Mapping[str, Sequence[tf.Tensor]] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, raw_spec: GraphTensorSpec, objective: Objective, *, other_labels: Collection[str] = ()) -> RequestForm:
+    def of(
+        cls,
+        raw_spec: GraphTensorSpec,
+        objective: Objective,
+        *,
+        other_labels: Collection[str] = (),
+        id_tables: Mapping[str, Sequence[tf.Tensor]] | None = None,
+    ) -> RequestForm:
         """Describes requests to a model that takes raw graphs of a spec.
 
         They may omit the labels of this and other tasks, and all features of `_readout` but those whose names begin
@@ -57,7 +77,8 @@ class RequestForm:
         spec = without_context_features(objective.without_labels(raw_spec), other_labels)
         spec = without_other_readout_features(spec, objective.input_features)
         keys = [set(graph_flat_tensor_specs(one)) for one in (raw_spec, spec)]
-        return cls(spec=spec, label_keys=tuple(sorted(keys[0] - keys[1])), roots=roots)
+        label_keys = tuple(sorted(keys[0] - keys[1]))
+        return cls(spec=spec, label_keys=label_keys, roots=roots, id_tables=dict(id_tables or {}))
 
     def edge_ends(self) -> dict[str, list[str]]:
         """Returns the node sets at the source and the target of each edge set, except auxiliary ones but readouts."""
@@ -104,24 +125,23 @@ class RequestForm:
         """Reads the original ids of what predictions are about.
 
         They are `id`, [n]; or `source_id` and `target_id`, [n, largest number of candidates]. Without ids in the
-        examples the result is empty.
+        examples the result is empty. With `id_tables`, `unseen_id` and so on say which of them the model has no row
+        for.
         """
         if not self.roots:
             ids = raw.context.features.get(ID_NAME)
             return {} if ids is None else {model_interface.ID_OUTPUT: ids}
-        names = {
-            _SEED: model_interface.ID_OUTPUT,
-            _SOURCE: model_interface.SOURCE_ID_OUTPUT,
-            _TARGET: model_interface.TARGET_ID_OUTPUT,
-        }
-        read = {root: _ids(raw, root) for root in self.roots}
-        return {
-            names[root]: ids
-            if root == _SEED
-            else pad_candidates(ids, raw.node_sets[READOUT_NODE_SET].sizes, "" if ids.dtype == tf.string else -1)
-            for root, ids in read.items()
-            if ids is not None
-        }
+        found = {}
+        for root in self.roots:
+            ids = _ids(raw, root)
+            if ids is None:
+                continue
+            found[_ID_OUTPUTS[root]] = _by_example(raw, root, ids, padding="" if ids.dtype == tf.string else -1)
+            ends = raw.edge_sets.get(f"{READOUT_NODE_SET}/{root}")
+            tables = () if ends is None else self.id_tables.get(ends.adjacency.source_name, ())
+            if tables:
+                found[_UNSEEN_OUTPUTS[root]] = _by_example(raw, root, are_unseen(ids, tables), padding=False)
+        return found
 
 
 def _bare_node_checks(raw: GraphTensor, *, confirmed: Collection[str]) -> list[tf.Operation]:
@@ -169,6 +189,11 @@ def _roots(objective: Objective) -> tuple[str, ...]:
     if any(part.reads_pairs for part in objective.parts.values()):
         return _SOURCE, _TARGET
     return (_SEED,) if any(part.reads_seeds for part in objective.parts.values()) else ()
+
+
+def _by_example(raw: GraphTensor, root: str, values: tf.Tensor, *, padding: str | float) -> tf.Tensor:
+    """Returns values of seeds as they are, [n], and those of pairs in one row per example."""
+    return values if root == _SEED else pad_candidates(values, raw.node_sets[READOUT_NODE_SET].sizes, padding)
 
 
 def _ids(raw: GraphTensor, root: str) -> tf.Tensor | None:

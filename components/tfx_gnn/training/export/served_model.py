@@ -43,6 +43,7 @@ from tfx_gnn.training.export.request_checks import RequestForm, finite_checks
 from tfx_gnn.training.export.saved_weights import write_saved_weights
 from tfx_gnn.training.export.unsafe_operations import check_operations
 from tfx_gnn.transform.application import SavedGraphTransform
+from tfx_gnn.transform.id_tables import find_id_tables
 from tfx_gnn.transform.transform_layer import transform_graph_tensor, without_reserved_features
 
 EMBEDDINGS_LAYER = "embeddings"
@@ -150,7 +151,7 @@ class ServedModel(tf.Module):
         # In a closure, as below.
         files = dict(vocabulary_files or {})
         self._write_weights: Callable[[str], None] = lambda folder: write_saved_weights(model, folder, files)
-        form = RequestForm.of(raw_spec, objective, other_labels=other_labels)
+        form = RequestForm.of(raw_spec, objective, other_labels=other_labels, id_tables=find_id_tables(transform))
         # The models stay in closures: as attributes, they would also be saved as Keras models.
         embeddings = embedding_model(model, objective)
 

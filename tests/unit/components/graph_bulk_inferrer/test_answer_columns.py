@@ -11,6 +11,7 @@ RECORDS = np.array([4, 5])
 def test_classes_have_label_and_score_and_text_ids():
     outputs = {
         "id": np.array([b"u1", b"\xc3\xbc2"], object),
+        "unseen_id": np.array([False, True]),
         "label": np.array([b"red", b"blue"], object),
         "score": np.array([0.75, 0.5], np.float32),
         "logits": np.zeros([2, 2], np.float32),
@@ -22,6 +23,7 @@ def test_classes_have_label_and_score_and_text_ids():
     assert table.to_pydict() == {
         "record": [4, 5],
         "id": ["u1", "\u00fc2"],
+        "unseen_id": [False, True],
         "label": ["red", "blue"],
         "score": [0.75, 0.5],
     }
@@ -45,6 +47,7 @@ def test_links_have_a_row_for_each_pair_with_its_rank():
         "num_candidates": np.array([3, 1]),
         "source_id": np.array([[7, 7, 7], [8, -1, -1]]),
         "target_id": np.array([[1, 2, 3], [4, -1, -1]]),
+        "unseen_target_id": np.array([[False, True, False], [True, False, False]]),
         "source_embedding": np.arange(12, dtype=np.float32).reshape([2, 3, 2]),
     }
 
@@ -54,6 +57,7 @@ def test_links_have_a_row_for_each_pair_with_its_rank():
         "record": [4, 4, 4, 5],
         "source_id": [7, 7, 7, 8],
         "target_id": [1, 2, 3, 4],
+        "unseen_target_id": [False, True, False, True],
         "score": [0.5, 2.0, 1.0, 3.0],
         "rank": [3, 1, 2, 1],
         "source_embedding": [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]],

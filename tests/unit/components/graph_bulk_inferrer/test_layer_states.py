@@ -49,7 +49,7 @@ def network(request, shop_graph, shop_index, shop_transform_dir):
 
 
 def test_states_computed_once_give_the_answers_of_whole_subgraphs(network, shop_graph, shop_index, subgraphs, tmp_path):
-    plan = plan_of_ids(shop_graph.PLAN)
+    plan = plan_of_ids(shop_graph.PLAN, shop_index.schema)
     model, layerwise = network
     encoder = SubgraphExampleEncoder(shop_index, plan)
 

@@ -91,12 +91,25 @@ class Client:
 
 @contextlib.contextmanager
 def _serve(
-    model_dir: str, *, index: GraphIndex | None = None, overlay: GraphOverlay | None = None, **options: Any
+    model_dir: str,
+    *,
+    index: GraphIndex | None = None,
+    overlay: GraphOverlay | None = None,
+    graph_index_dir: str = "",
+    embeddings_dir: str = "",
+    **options: Any,
 ) -> Iterator[Client]:
     """Serves a folder on a free port."""
     chosen = ServerOptions(port=0, model_name="toy", poll_seconds=3600.0, **options)
-    server = ModelServer(model_dir, chosen, index=index, overlay=overlay)
-    server.versions.refresh()
+    server = ModelServer(
+        model_dir,
+        chosen,
+        index=index,
+        overlay=overlay,
+        graph_index_dir=graph_index_dir,
+        embeddings_dir=embeddings_dir,
+    )
+    server.refresh()
     urls: queue.Queue[str] = queue.Queue()
     process = ServerProcess(server, chosen, urls.put)
     loop = uvloop.new_event_loop()

@@ -26,7 +26,12 @@ class _SumOfX(tf.Module):
     def serve(self, examples):
         x = tf.io.parse_example(examples, {"nodes/item.x": tf.io.RaggedFeature(tf.float32)})["nodes/item.x"]
         scores = tf.reduce_sum(x, axis=1, keepdims=True)
-        return {"scores": scores, "num_candidates": tf.ones_like(scores[:, 0], tf.int64)}
+        return {
+            "scores": scores,
+            "num_candidates": tf.ones_like(scores[:, 0], tf.int64),
+            "unseen_source_id": tf.ones_like(scores, tf.bool),
+            "unseen_target_id": scores > -0.25,  # that with y
+        }
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +61,15 @@ def test_best_candidates_are_those_of_the_pairs_with_the_highest_scores(links_se
 
     # x = -2 and its neighbor w = 1.5 are in each subgraph; z = -0.5, y = 0.5.
     assert scores == {"z": -1.0, "w": -0.5, "y": 0.0}
-    best = [{"target": "y", "score": 0.0}, {"target": "w", "score": -0.5}]
-    assert (reply.status, reply.json) == (200, {"source": "x", "best": best})
+    best = [
+        {"target": "y", "score": 0.0, "unseen_target_id": True},
+        {"target": "w", "score": -0.5, "unseen_target_id": False},
+    ]
+    assert (reply.status, reply.json) == (200, {"source": "x", "best": best, "unseen_source_id": True})
     assert reply.headers["x-model-version"] == "1"
     of_version = "/v1/models/toy/versions/1:rank"
     every = links_server.ask("POST", of_version, {"source": "x", "candidates": ["z", "w", "y"]})
-    assert every.json["best"] == [*best, {"target": "z", "score": -1.0}]
+    assert every.json["best"] == [*best, {"target": "z", "score": -1.0, "unseen_target_id": False}]
     twice = links_server.ask("POST", RANK, {"source": "x", "candidates": ["z", "y", "z"], "k": 9})
     assert [one["target"] for one in twice.json["best"]] == ["y", "z", "z"]
 

@@ -28,21 +28,46 @@ def value(versions, name):
     return versions._metrics.registry.get_sample_value(f"tfx_gnn_{name}")
 
 
-def test_newest_versions_are_served_and_older_ones_freed(versions, make_version, tmp_path):
+@pytest.fixture
+def no_collections():
+    """Python collects garbage when it is told to."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def test_newest_versions_are_served_and_older_ones_freed(versions, make_version, tmp_path, no_collections):
     make_version(str(tmp_path), 1)
     versions.refresh()
-    first = weakref.ref(versions.find(None))
+    first, graph = weakref.ref(versions.find(None)), versions.find(None).graph
     for number in (2, 4):
         make_version(str(tmp_path), number)
         versions.refresh()
 
-    gc.collect()
     assert served(versions) == [4, 2]
     assert versions.find("2").version == 2
-    assert first() is None
+    assert (first(), graph()) == (None, None)
     assert (value(versions, "model_version"), value(versions, "model_swaps_total")) == (4, 2)
     with pytest.raises(Refusal, match=r"must be one of \[4, 2\]; got '1'"):
         versions.find("1")
+
+
+def test_version_that_a_request_held_is_freed_when_the_folder_is_searched_again(
+    versions, make_version, tmp_path, no_collections
+):
+    for number in (1, 2):
+        make_version(str(tmp_path), number)
+    versions.refresh()
+    asked = [versions.find("1")]
+    graph = asked[0].graph
+    make_version(str(tmp_path), 3)
+    versions.refresh()
+    is_held = graph() is not None
+
+    asked.clear()
+    versions.refresh()
+
+    assert (is_held, graph()) == (True, None)
 
 
 def test_unchanged_folder_changes_nothing(versions, make_version, tmp_path):

@@ -1,0 +1,195 @@
+"""Answers from embeddings that were stored before, for as long as their age is within its bound.
+
+    POST /v1/models/shop:embed     {"ids": ["u1", "u2"]}
+    POST /v1/models/shop:nearest   {"id": "u1", "k": 2}, or {"embedding": [0.5, ...], "k": 2}
+
+are answered by
+
+    {"embeddings": [[0.5, ...], [0.1, ...]], "output": "embedding", "model_version": "3", "created_at": "2026-..."}
+    {"nearest": [{"id": "u7", "score": 0.98}, {"id": "u4", "score": 0.91}], ...}
+
+Scores are inner products with all stored embeddings. Nothing is sampled, and no model is called.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfx_gnn.serving.embedding_files import MANIFEST_FILE, EmbeddingManifest, read_embeddings
+from tfx_gnn.serving.server.ids_input import read_id
+from tfx_gnn.serving.server.json_values import plain_rows, read_object
+from tfx_gnn.serving.server.metrics import ServerMetrics
+from tfx_gnn.serving.server.options import ServerOptions
+from tfx_gnn.serving.server.refusals import Refusal, malformed, shown
+from tfx_gnn.serving.server.served_version import ServedVersion
+from tfx_gnn.serving.server.watched_folder import newest_folder
+
+_LOG = logging.getLogger(__name__)
+_NUM_NEAREST = 10
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Stored:
+    """Embeddings of one folder, with the rows of ids in order."""
+
+    manifest: EmbeddingManifest
+    created_at: dt.datetime
+    ids: npt.NDArray[Any]
+    vectors: npt.NDArray[np.float32]
+    order: npt.NDArray[np.int64]
+
+    def row_of(self, value: Any, place: str) -> int:
+        """Finds the row of an id in a request."""
+        wanted = read_id(value, is_integer=self.ids.dtype.kind != "U", place=place, owner="the embeddings")
+        position = int(np.searchsorted(self.ids, wanted, sorter=self.order))
+        row = int(self.order[position]) if position < len(self.order) else -1
+        if row < 0 or self.ids[row] != wanted:
+            raise Refusal(
+                404,
+                "unknown_id",
+                f"`{place}` must be an id with a stored embedding; got {shown(wanted)}. Correct it, or ask the model "
+                "itself, by `signature_name` 'embeddings'.",
+            )
+        return row
+
+
+class StoredEmbeddings:
+    """The newest embeddings of a folder, which are followed by `refresh`.
+
+    They answer only while a version of the model that made them is served, and they are not older than the bound.
+    """
+
+    def __init__(self, path: str, options: ServerOptions, metrics: ServerMetrics) -> None:
+        """Takes a folder of embeddings, or one of numbered ones."""
+        self._path, self._options, self._metrics = path, options, metrics
+        self._stored: _Stored | None = None
+        self._identity: object = None
+
+    def refresh(self, versions: Sequence[ServedVersion]) -> None:
+        """Reads the folder if it is another one; blocks meanwhile. What cannot be read changes nothing."""
+        try:
+            for version in versions:
+                _ = version.fingerprint  # Now: the folder may be removed while the version is served.
+            folder, identity = newest_folder(self._path, MANIFEST_FILE)
+            if identity == self._identity:
+                return
+            found = read_embeddings(folder)
+            self._stored = _Stored(
+                manifest=found.manifest,
+                created_at=dt.datetime.fromisoformat(found.manifest.created_at),
+                ids=found.ids,
+                vectors=found.vectors,
+                order=np.argsort(found.ids, kind="stable"),
+            )
+        except Exception as error:  # noqa: BLE001 - whatever a damaged folder raises, the server goes on.
+            self._metrics.watch_failures.inc()
+            _LOG.error("The embeddings in `%s` cannot be read; nothing changes: %s", self._path, error)
+            return
+        self._identity = identity
+        self._metrics.embeddings_created.set(self._stored.created_at.timestamp())
+        _LOG.warning("%d embeddings of `%s` answer from now on.", len(found.ids), folder)
+
+    def check(self, versions: Sequence[ServedVersion]) -> tuple[_Stored, ServedVersion]:
+        """Returns the embeddings and the version that made them.
+
+        Raises:
+            Refusal: if there are none, they are too old, or another model made them.
+        """
+        stored, bound = self._stored, self._options.max_embedding_age_seconds
+        if stored is None:
+            raise _unavailable(f"The server must have embeddings; got none in {self._path!r}. Embed the examples.")
+        age = (dt.datetime.now(dt.timezone.utc) - stored.created_at).total_seconds()
+        if age > bound:
+            raise _unavailable(
+                f"Stored embeddings must be at most {bound:g} s old; got some of {stored.manifest.created_at}, "
+                f"{age:.0f} s ago. Embed the examples again, or raise `--max-embedding-age-seconds`."
+            )
+        for version in versions:
+            if version.fingerprint == stored.manifest.model_fingerprint:
+                return stored, version
+        raise _unavailable(
+            f"Stored embeddings must be of one of the versions {[one.version for one in versions]}, which are served; "
+            f"got those of model {stored.manifest.model_fingerprint[:12]}. Embed the examples with the newest version."
+        )
+
+    def embed(self, body: bytes, versions: Sequence[ServedVersion]) -> dict[str, Any]:
+        """Answers `:embed`."""
+        stored, version = self.check(versions)
+        content = _fields(body, {"ids"}, {"ids"})
+        ids = content["ids"]
+        if not isinstance(ids, list) or not 1 <= len(ids) <= self._options.max_examples:
+            raise malformed(
+                f"`ids` must be a list of 1 to {self._options.max_examples} ids; got {shown(ids)}. Split it into "
+                "several requests."
+            )
+        rows = [stored.row_of(value, f"ids[{number}]") for number, value in enumerate(ids)]
+        return {"embeddings": plain_rows(stored.vectors[rows]), **_origin(stored, version)}
+
+    def nearest(self, body: bytes, versions: Sequence[ServedVersion]) -> dict[str, Any]:
+        """Answers `:nearest`: the ids with the largest inner products; a node is not near itself."""
+        stored, version = self.check(versions)
+        content = _fields(body, {"id", "embedding", "k"}, set())
+        if ("id" in content) == ("embedding" in content):
+            raise malformed(
+                f"The body must have 'id' or 'embedding'; got {sorted(content)}. Name a node, or give a vector."
+            )
+        count = content.get("k", min(_NUM_NEAREST, self._options.max_examples))
+        if type(count) is not int or not 1 <= count <= self._options.max_examples:
+            raise malformed(
+                f"`k` must be an integer in [1, {self._options.max_examples}]; got {shown(count)}. Say how many."
+            )
+        own = stored.row_of(content["id"], "id") if "id" in content else -1
+        asked = stored.vectors[own] if own >= 0 else _vector(content["embedding"], stored.manifest.dimension)
+        scores = stored.vectors @ asked
+        if own >= 0:
+            scores[own] = -np.inf
+        count = min(count, len(scores) - (own >= 0))
+        best = _largest(scores, count)
+        found = [
+            {"id": node_id, "score": score}
+            for node_id, score in zip(stored.ids[best].tolist(), plain_rows(scores[best]), strict=True)
+        ]
+        return {"nearest": found, **_origin(stored, version)}
+
+
+def _largest(scores: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.int64]:
+    """Returns the rows of the largest scores, and among equal ones the first, without sorting all."""
+    if count == 0:
+        return np.zeros([0], np.int64)
+    least = np.partition(scores, len(scores) - count)[len(scores) - count]
+    rows = np.flatnonzero(scores >= least)
+    return rows[np.argsort(-scores[rows], kind="stable")][:count]
+
+
+def _fields(body: bytes, allowed: set[str], needed: set[str]) -> dict[str, Any]:
+    content = read_object(body)
+    if not needed <= set(content) <= allowed:
+        raise malformed(f"The body must have keys among {sorted(allowed)}; got {sorted(content)[:10]}. See /docs.")
+    return content
+
+
+def _vector(value: Any, dimension: int) -> npt.NDArray[np.float32]:
+    is_vector = isinstance(value, list) and all(type(one) in (int, float) and abs(one) <= _LARGEST for one in value)
+    if not is_vector or len(value) != dimension:
+        raise malformed(f"`embedding` must be a list of {dimension} finite numbers; got {shown(value)}. Correct it.")
+    return np.asarray(value, np.float32)
+
+
+def _origin(stored: _Stored, version: ServedVersion) -> dict[str, Any]:
+    return {
+        "output": stored.manifest.output,
+        "model_version": str(version.version),
+        "created_at": stored.manifest.created_at,
+    }
+
+
+def _unavailable(message: str) -> Refusal:
+    return Refusal(503, "no_embeddings", message)

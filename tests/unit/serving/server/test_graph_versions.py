@@ -1,0 +1,111 @@
+"""The next graph index takes over while requests are answered."""
+
+import os
+import shutil
+import threading
+
+import pytest
+
+from tfx_gnn.sampling.examples.record_sampler import RecordSampler
+from tfx_gnn.sampling.index.build import write_graph_index
+from tfx_gnn.sampling.index.graph_index import open_graph_index
+from tfx_gnn.tables.graph_tables import read_tables_schema
+from tfx_gnn.tables.schema_layouts import layouts_of
+
+PREDICT, GRAPH = "/v1/models/toy:predict", "/v1/graph"
+
+
+@pytest.fixture
+def build(items_tables, tmp_path):
+    """Builds an index of the items, of which some tables or the schema are other ones."""
+
+    def make(folder, **texts):
+        tables = tmp_path / "tables"
+        shutil.copytree(items_tables, tables)
+        for name, change in texts.items():
+            path = tables / name.replace("_csv", ".csv").replace("_schema", "_schema.pbtxt")
+            path.write_text(change(path.read_text()))
+        schema = read_tables_schema(str(tables))
+        partial = tmp_path / "partial"
+        partial.mkdir()
+        write_graph_index(str(partial), schema, layouts_of(schema, str(tables)))
+        shutil.rmtree(tables)
+        folder.parent.mkdir(exist_ok=True)
+        partial.rename(folder)
+        return open_graph_index(str(folder))
+
+    return make
+
+
+def more(*lines):
+    return lambda text: text + "".join(f"{line}\n" for line in lines)
+
+
+def test_newer_index_takes_over_without_a_lost_request(serve, build, items_model_dir, items_plan, tmp_path):
+    first = build(tmp_path / "index" / "1")
+    is_over = threading.Event()
+    statuses = []
+    with serve(items_model_dir, index=first, graph_index_dir=str(tmp_path / "index"), max_delay_ms=0.0) as client:
+
+        def ask_until_over():
+            while not is_over.is_set():
+                statuses.append(client.ask("POST", PREDICT, {"instances": [{"id": "w"}]}).status)
+
+        asking = threading.Thread(target=ask_until_over)
+        asking.start()
+        client.server.refresh()
+        unknown = client.ask("POST", PREDICT, {"instances": [{"id": "v"}]}).status
+        second = build(tmp_path / "index" / "2", items_csv=more("v,2.5"), near_csv=more("v,x", "w,v"))
+        client.server.refresh()
+        is_over.set()
+        asking.join()
+        answers = client.ask("POST", PREDICT, {"instances": [{"id": "v"}, {"id": "w"}]}).json
+        sampler = RecordSampler(second, items_plan)
+        records = sampler.sample(sampler.find({"seed": ["v", "w"]}))
+        fingerprint = client.ask("GET", GRAPH).json["fingerprint"]
+        by_example = client.server.versions.find(None).signature("").answer([records])[0]
+        swaps = client.server.metrics.registry.get_sample_value("tfx_gnn_graph_swaps_total")
+
+    assert unknown == 404
+    assert set(statuses) == {200}
+    assert (fingerprint, swaps) == (second.fingerprint, 1)
+    assert [row["id"] for row in answers["predictions"]] == ["v", "w"]
+    assert [row["logits"] for row in answers["predictions"]] == by_example["logits"].tolist()
+
+
+def test_index_that_does_not_fit_changes_nothing(serve, build, items_model_dir, tmp_path, caplog):
+    first = build(tmp_path / "index" / "1")
+    with serve(items_model_dir, index=first, graph_index_dir=str(tmp_path / "index"), max_delay_ms=0.0) as client:
+        build(
+            tmp_path / "index" / "2",
+            graph_schema=lambda text: text.replace('key: "x"', 'key: "y"'),
+            items_csv=lambda text: text.replace("id,x", "id,y"),
+        )
+        client.server.refresh()
+        reply = client.ask("POST", PREDICT, {"instances": [{"id": "w"}]})
+        shutil.rmtree(tmp_path / "index" / "2")
+        build(tmp_path / "index" / "3", items_csv=more("v,2.5"))
+        file = next(path for path in (tmp_path / "index" / "3").rglob("*") if path.is_file() and path.suffix != ".json")
+        os.truncate(file, 0)
+        client.server.refresh()
+        damaged = client.ask("GET", GRAPH).json["fingerprint"]
+        failures = client.server.metrics.registry.get_sample_value("tfx_gnn_model_watch_failures_total")
+
+    assert reply.status == 200
+    assert damaged == first.fingerprint
+    assert "node set 'item' has no feature 'x'" in caplog.text
+    assert failures == 2
+
+
+def test_index_in_place_of_another_is_taken(serve, build, items_model_dir, tmp_path):
+    first, place = build(tmp_path / "first"), tmp_path / "current"
+    place.symlink_to("first")
+    with serve(items_model_dir, index=first, graph_index_dir=str(place), max_delay_ms=0.0) as client:
+        client.server.refresh()
+        build(tmp_path / "second", items_csv=more("v,2.5"))
+        (tmp_path / "link").symlink_to("second")
+        os.replace(tmp_path / "link", place)
+        client.server.refresh()
+        status = client.ask("POST", PREDICT, {"instances": [{"id": "v"}]}).status
+
+    assert status == 200

@@ -1,0 +1,146 @@
+"""Stored embeddings: what they answer, and when they are refused."""
+
+import dataclasses
+import datetime as dt
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from tfx_gnn.serving.embedding_files import EmbeddingManifest
+from tfx_gnn.serving.model_fingerprint import fingerprint_model
+
+EMBED, NEAREST = "/v1/models/toy:embed", "/v1/models/toy:nearest"
+VECTORS = {"b": [1.0, 0.0], "a": [0.0, 2.0], "d": [3.0, 0.0], "c": [1.0, 0.0]}
+NOW = dt.datetime.now(dt.timezone.utc)
+
+
+def write(folder, fingerprint, created_at=NOW, ids=tuple(VECTORS)):
+    """Writes a folder as `write_embeddings` does; it appears whole."""
+    partial = f"{folder}.writing"
+    os.makedirs(partial)
+    np.save(f"{partial}/ids.npy", np.asarray(ids))
+    np.save(f"{partial}/embeddings.npy", np.asarray(list(VECTORS.values()), np.float32))
+    manifest = EmbeddingManifest(
+        model_fingerprint=fingerprint,
+        output="embedding",
+        dimension=2,
+        normalization="none",
+        num_embeddings=4,
+        num_repeated=0,
+        file_format="npy",
+        created_at=created_at.isoformat(),
+    )
+    with open(f"{partial}/manifest.json", "w") as file:
+        json.dump({"format_version": 1, **dataclasses.asdict(manifest)}, file)
+    os.rename(partial, folder)
+
+
+@pytest.fixture(scope="module")
+def model(make_version, tmp_path_factory):
+    """A folder of one version, and its fingerprint."""
+    folder = str(tmp_path_factory.mktemp("model"))
+    return folder, fingerprint_model(make_version(folder, 3))
+
+
+@pytest.fixture(scope="module")
+def server(serve, model, tmp_path_factory):
+    """A server with embeddings of its version: tests only ask it."""
+    folder, fingerprint = model
+    embeddings = str(tmp_path_factory.mktemp("stored") / "embeddings")
+    write(embeddings, fingerprint)
+    with serve(folder, embeddings_dir=embeddings, max_examples=4) as client:
+        yield client
+
+
+def test_embeddings_are_those_of_the_ids_with_their_version_and_time(server):
+    reply = server.ask("POST", EMBED, {"ids": ["d", "a", "d"]})
+
+    assert reply.status == 200, reply.body
+    assert reply.json == {
+        "embeddings": [[3.0, 0.0], [0.0, 2.0], [3.0, 0.0]],
+        "output": "embedding",
+        "model_version": "3",
+        "created_at": NOW.isoformat(),
+    }
+    assert reply.headers["x-model-version"] == "3"
+    assert server.ask("GET", "/v2/health/ready").json == {"ready": True}
+
+
+def test_nearest_nodes_have_the_largest_inner_products_and_equal_ones_keep_their_order(server):
+    of_node = server.ask("POST", NEAREST, {"id": "b", "k": 2})
+    of_vector = server.ask("POST", NEAREST, {"embedding": [1, 0.5], "k": 4})
+
+    assert of_node.json["nearest"] == [{"id": "d", "score": 3.0}, {"id": "c", "score": 1.0}]
+    assert of_vector.json["nearest"] == [
+        {"id": "d", "score": 3.0},
+        {"id": "b", "score": 1.0},
+        {"id": "a", "score": 1.0},
+        {"id": "c", "score": 1.0},
+    ]
+    assert [one["id"] for one in server.ask("POST", NEAREST, {"id": "d"}).json["nearest"]] == ["b", "c", "a"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "message"),
+    [
+        (EMBED, {"ids": []}, 400, "`ids` must be a list of 1 to 4 ids; got []"),
+        (EMBED, {"ids": ["a"] * 5}, 400, "`ids` must be a list of 1 to 4 ids"),
+        (EMBED, {"id": "a"}, 400, "must have keys among ['ids']; got ['id']"),
+        (EMBED, {"ids": ["a", "e"]}, 404, "`ids[1]` must be an id with a stored embedding; got 'e'"),
+        (EMBED, {"ids": [7]}, 400, "`ids[0]` must be a text"),
+        (NEAREST, {"k": 1}, 400, "must have 'id' or 'embedding'; got ['k']"),
+        (NEAREST, {"id": "a", "embedding": [1, 2]}, 400, "must have 'id' or 'embedding'"),
+        (NEAREST, {"id": "a", "k": 0}, 400, "`k` must be an integer in [1, 4]; got 0"),
+        (NEAREST, {"embedding": [1.0]}, 400, "`embedding` must be a list of 2 finite numbers; got [1.0]"),
+        (NEAREST, {"embedding": [1.0, float("nan")]}, 400, "`embedding` must be a list of 2 finite numbers"),
+        (NEAREST, {"embedding": [1.0, 10**400]}, 400, "`embedding` must be a list of 2 finite numbers"),
+        ("/v1/models/other:embed", {"ids": ["a"]}, 404, "The model must be 'toy'"),
+    ],
+)
+def test_bad_requests_are_refused(server, path, body, status, message):
+    reply = server.ask("POST", path, body)
+
+    assert reply.status == status
+    assert message in reply.json["error"]
+
+
+def test_server_without_embeddings_says_so(toy_server):
+    reply = toy_server.ask("POST", EMBED, {"ids": ["a"]})
+
+    assert reply.status == 404
+    assert "Start it with `--embeddings-dir`" in reply.json["error"]
+
+
+def test_newest_folder_answers_until_it_is_too_old_or_of_another_model(serve, model, tmp_path):
+    folder, fingerprint = model
+    place = str(tmp_path)
+    with serve(folder, embeddings_dir=place, max_embedding_age_seconds=3600) as client:
+
+        def state():
+            client.server.refresh()
+            ready, reply = client.ask("GET", "/v2/health/ready"), client.ask("POST", EMBED, {"ids": ["a"]})
+            return ready.status, reply.status, reply.json.get("error", "")
+
+        none = state()
+        write(f"{place}/1", fingerprint)
+        first = state()
+        write(f"{place}/2", fingerprint, ids=("a", "x", "y", "z"))
+        second = client.server.refresh() or client.ask("POST", EMBED, {"ids": ["a"]}).json["embeddings"]
+        write(f"{place}/3", "0" * 64)
+        of_another = state()
+        write(f"{place}/4", fingerprint, NOW - dt.timedelta(hours=2))
+        old = state()
+        for number in (3, 4):
+            shutil.rmtree(f"{place}/{number}")
+        back = state()
+
+    assert none[:2] == old[:2] == of_another[:2] == (503, 503)
+    assert first == back == (200, 200, "")
+    assert second == [[1.0, 0.0]]
+    assert "The server must have embeddings; got none" in none[2]
+    assert "of one of the versions [3], which are served; got those of model 000000000000" in of_another[2]
+    assert "must be at most 3600 s old; got some of" in old[2]
+    assert "Embed the examples again" in old[2]
