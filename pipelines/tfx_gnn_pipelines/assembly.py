@@ -106,11 +106,15 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         blessed_model=resolver.outputs["blessed_model"] if resolver and compares_data else None,
         runtime_parameters=opened.pop("GraphExampleValidator", None),
     )
+    # The next window has most spans of this one.
+    keeps_counts = resolver is not None and config.subgraph_example_gen.num_spans > 1
     analyzes_tables = config.graph_transform.analyze == "tables"
     transform = GraphTransform(
         examples=example_gen.outputs["examples"],
         graph_schema=schema_gen.outputs["graph_schema"],
         options=config.graph_transform,
+        blessed_model=resolver.outputs["blessed_model"] if resolver and keeps_counts else None,
+        keep_analyzer_cache=keeps_counts,
         tables_dir=config.tables_dir if analyzes_tables else "",
         tables_fingerprint=config.tables_fingerprint if analyzes_tables else "",
         runtime_parameters=opened.pop("GraphTransform", None),
@@ -169,6 +173,7 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         examples=example_gen.outputs["examples"],
         infra_blessing=skew_validator.outputs["infra_blessing"],
         statistics=validator.outputs["statistics"] if compares_data else None,
+        analyzer_cache=transform.outputs["updated_analyzer_cache"] if keeps_counts else None,
         push_destination=config.push_destination,
         options=config.graph_pusher,
         runtime_parameters=opened.pop("GraphPusher", None),

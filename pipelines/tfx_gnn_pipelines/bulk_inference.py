@@ -65,4 +65,5 @@ def options_of_inference_example_gen(
         plan = plan_for_inference(options.plan, ids=asked.ids)
     except ValueError as error:
         raise ValueError(f"{error} This is an option of graph_bulk_inferrer.") from error
-    return dataclasses.replace(options, plan=plan, num_shards=asked.num_shards or options.num_shards)
+    # What is asked about is in the newest span, whatever the model was trained on.
+    return dataclasses.replace(options, plan=plan, num_shards=asked.num_shards or options.num_shards, num_spans=1)

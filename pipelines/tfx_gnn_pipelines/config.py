@@ -28,6 +28,7 @@ from tfx_gnn.components import (
 from tfx_gnn.io import options_json
 from tfx_gnn.io.package_paths import resolve_package_path
 from tfx_gnn.models import tasks
+from tfx_gnn.tables.spans import check_num_spans, find_window
 from tfx_gnn.training.options import NO_WARM_START
 from tfx_gnn_pipelines.bulk_inference import BulkInferenceOptions, options_of_inference_example_gen
 from tfx_gnn_pipelines.option_changes import changed, merged, read_options
@@ -115,6 +116,7 @@ class PipelineConfig:
             from tfx_gnn.records.beam_arguments import read_beam_args
 
             read_beam_args(self.beam_args)
+        check_num_spans(self.tables_pattern or self.tables_dir, self.subgraph_example_gen.num_spans)
         if self.graph_bulk_inferrer is not None:
             options_of_inference_example_gen(self.subgraph_example_gen, self.graph_bulk_inferrer)
 
@@ -124,6 +126,12 @@ class PipelineConfig:
         if self.graph_bulk_inferrer is None:
             return None
         return options_of_inference_example_gen(self.subgraph_example_gen, self.graph_bulk_inferrer)
+
+    def find_tables_folders(self) -> tuple[str, ...]:
+        """Finds the folders of tables that the model is trained on now: several of a window, the newest last."""
+        pattern = resolve_package_path(self.tables_pattern or self.tables_dir)
+        window = find_window(pattern, str(self.span), num_spans=self.subgraph_example_gen.num_spans)
+        return tuple(one.folder for one in window.spans)
 
     @property
     def artifacts_dir(self) -> str:

@@ -156,7 +156,7 @@ def _tables(config: PipelineConfig) -> str:
     if any(access.allow_outside_files for access in accesses):
         raise _UnknownInputError("Tables outside of their folder are not seen.")
     if not is_uri(config.tables_dir):
-        return _folder_version(config.tables_dir)
+        return "\n".join(f"{folder} {_folder_version(folder)}" for folder in config.find_tables_folders())
     if not config.tables_fingerprint:
         raise _UnknownInputError("Remote tables are not read.")
     return config.tables_fingerprint

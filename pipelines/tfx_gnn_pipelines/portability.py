@@ -11,7 +11,6 @@ from tfx_gnn.components import parameters
 from tfx_gnn.components.subgraph_example_gen.stage import list_input_files
 from tfx_gnn.io.package_paths import PACKAGE_SCHEME
 from tfx_gnn.tables.graph_tables import list_table_files
-from tfx_gnn.tables.spans import find_span
 from tfx_gnn_pipelines.bulk_inference import INFERENCE_EXAMPLE_GEN
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
 from tfx_gnn_pipelines.resources import Resources, is_on_volume
@@ -123,8 +122,9 @@ def _packages_around(folder: str) -> set[str]:
 
 def _fingerprint(config: PipelineConfig) -> str:
     """Hashes the tables as each of the components that read them will; they may read different files."""
-    tables_dir = find_span(config.tables_dir, str(config.span)).folder
-    files = [list_input_files(tables_dir, config.subgraph_example_gen)]
+    folders = config.find_tables_folders()
+    files = [list_input_files(folder, config.subgraph_example_gen) for folder in folders]
+    tables_dir = folders[-1]
     if config.graph_transform.analyze == "tables":
         files.append(list_table_files(tables_dir, access=config.graph_transform.access))
     if config.inference_example_gen is not None:

@@ -170,6 +170,32 @@ def test_latest_blessed_model_is_resolved_in_every_run_at_the_destination_of_tha
     assert blessed == {"producerTask": "LatestBlessedModelResolver", "outputArtifactKey": "blessed_model"}
 
 
+def test_window_of_spans_takes_what_was_counted_from_the_latest_blessed_model(remote_config):
+    config = dataclasses.replace(
+        remote_config,
+        tables_dir="gs://bucket/{DATE}",
+        tables_fingerprint="spans",
+        subgraph_example_gen=dataclasses.replace(remote_config.subgraph_example_gen, num_spans=3),
+        latest_blessed_model_resolver=LatestBlessedModelResolverOptions(),
+    )
+
+    job = compile_pipeline(config, service=Service.KUBEFLOW, image="registry/image:tag")
+
+    tasks_of_spec = job["pipelineSpec"]["root"]["dag"]["tasks"]
+    made = tasks_of_spec["SubgraphExampleGen"]["inputs"]["parameters"]["num_spans"]
+    assert made == {"runtimeValue": {"constant": 3}}
+    sources = {
+        name: tasks_of_spec[name]["inputs"]["artifacts"][taken]["taskOutputArtifact"]
+        for name, taken in (("GraphTransform", "blessed_model"), ("GraphPusher", "analyzer_cache"))
+    }
+    assert sources == {
+        "GraphTransform": {"producerTask": "LatestBlessedModelResolver", "outputArtifactKey": "blessed_model"},
+        "GraphPusher": {"producerTask": "GraphTransform", "outputArtifactKey": "updated_analyzer_cache"},
+    }
+    with pytest.raises(ValueError, match=r"`num_spans` must be 1, unless .*; got 3 for 'gs://bucket/tables'"):
+        dataclasses.replace(config, tables_dir="gs://bucket/tables")
+
+
 def test_newest_span_is_found_in_every_run(remote_config):
     config = dataclasses.replace(remote_config, tables_dir="gs://bucket/{DATE}", tables_fingerprint="spans")
 

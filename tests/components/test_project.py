@@ -374,6 +374,28 @@ def test_run_reads_the_span_that_is_the_newest_when_it_starts(task, tmp_path):
     assert parameters["tables_fingerprint"] == build_components(named)[0].exec_properties["tables_fingerprint"]
 
 
+def test_window_hands_what_it_counted_to_the_next_one_by_the_pushed_model(task, tmp_path):
+    for span in ("1", "2", "3"):
+        shutil.copytree(task.tables_dir, tmp_path / "data" / span)
+    table = next(tmp_path.glob("data/2/*.csv"))
+    table.write_text(f"{table.read_text().strip()}\n")
+    given = {"tables_dir": str(tmp_path / "data" / "{SPAN}"), "subgraph_example_gen": {"num_spans": 2}}
+    given |= {"latest_blessed_model_resolver": {}, "graph_bulk_inferrer": {}}
+
+    config = configured(task, given, tmp_path)
+
+    assert config.find_tables_folders() == (str(tmp_path / "data" / "2"), str(tmp_path / "data" / "3"))
+    components = {component.id: component for component in build_components(config)}
+    made, transform = components["SubgraphExampleGen"], components["GraphTransform"]
+    assert made.exec_properties["num_spans"] == 2
+    assert components["InferenceExampleGen"].exec_properties["num_spans"] == 1
+    assert transform.inputs["blessed_model"] is components["LatestBlessedModelResolver"].outputs["blessed_model"]
+    assert components["GraphPusher"].inputs["analyzer_cache"] is transform.outputs["updated_analyzer_cache"]
+    table.write_text(f"{table.read_text()}\n")
+    (again, *_) = build_components(config)
+    assert again.exec_properties["tables_fingerprint"] != made.exec_properties["tables_fingerprint"]
+
+
 def test_compiled_pipeline_leaves_the_span_to_each_run(task, tmp_path):
     def remote(**given):
         project = with_options(Project(task=task, folder=str(tmp_path)), {"root": "gs://bucket/root", **given})

@@ -208,6 +208,11 @@ def _show_report(report: ExampleGenReport) -> None:
         markup=False,
         soft_wrap=True,
     )
+    if report.tables_span and report.earlier_spans:
+        spans = ", ".join(f"{one.num_seeds:,} of span {one.tables_span.name}" for one in report.earlier_spans)
+        arguments.console.print(
+            f"{spans} among these, the others of span {report.tables_span.name}", markup=False, soft_wrap=True
+        )
     missing = sum(report.num_missing_negatives.values())
     if missing:
         wanted = missing + sum(report.num_negatives.values())

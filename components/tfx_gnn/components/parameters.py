@@ -21,7 +21,7 @@ from tfx_gnn.io.fingerprint import fingerprint_files
 from tfx_gnn.io.option_groups import flat_options, flat_values, from_flat
 from tfx_gnn.io.package_paths import resolve_package_path
 from tfx_gnn.io.user_code import fingerprint_function
-from tfx_gnn.tables.spans import find_span
+from tfx_gnn.tables.spans import find_window
 
 LIBRARY_VERSION = "library_version"
 """Parameter of every component: a new version of this library invalidates cached results."""
@@ -147,9 +147,14 @@ def fingerprint_tables(*files: Iterable[str], runtime_parameters: Mapping[str, R
 
 
 def tables_folder_now(tables_dir: str, span: str = "") -> str:
-    """Returns the folder of the tables while a pipeline is built; of a pattern, the folder of the span."""
-    folder = resolve_package_path(tables_dir)
-    return find_span(folder, span).folder
+    """Returns the folder of the tables while a pipeline is built; of a pattern, the folder of a span or the newest."""
+    return tables_folders_now(tables_dir, span)[-1]
+
+
+def tables_folders_now(tables_dir: str, span: str = "", *, num_spans: int = 1) -> tuple[str, ...]:
+    """Returns the folders of a window of spans while a pipeline is built, the newest last; see `find_window`."""
+    window = find_window(resolve_package_path(tables_dir), span, num_spans=num_spans)
+    return tuple(one.folder for one in window.spans)
 
 
 def tables_folder(exec_properties: Mapping[str, Any]) -> str:

@@ -22,6 +22,21 @@ _SPAN: Shape = {"folder": str, "span": (int,), "version": (int,), "name": str}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class EarlierSpan:
+    """An earlier span of a window, of which there are examples in the first split.
+
+    Attributes:
+        tables_span: the tables folder.
+        num_seeds: examples, without those of negatives.
+        tables: by label of the table, what happened to its rows.
+    """
+
+    tables_span: TablesSpan
+    num_seeds: int
+    tables: Mapping[str, TableReport]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ExampleGenReport:
     """What a run of SubgraphExampleGen read and wrote.
 
@@ -29,11 +44,14 @@ class ExampleGenReport:
         statistics: sizes of the examples, and statistics of the hops.
         num_seeds: by split, the number of seeds or, for graph-level examples, of graphs or pairs.
         num_no_seeds: rows that could be seeds but are not: those that `SplitPlan.unused_values` excludes, edges of the
-            first split that are for message passing only, and pairs of graphs of different splits.
+            first split that are for message passing only, and pairs of graphs of different splits. Those of the newest
+            span.
         num_negatives: by split, negative pairs that were drawn; empty without negatives.
         num_missing_negatives: by split, negative pairs for which every draw was refused.
-        tables: by label of the table, what happened to its rows.
-        tables_span: the tables folder that was found, if it was given as a pattern of spans.
+        tables: by label of the table, what happened to its rows; of the newest span.
+        tables_span: the tables folder that was found, if it was given as a pattern of spans; of the newest span.
+        earlier_spans: the earlier spans of the window, in order.
+        gaps: neighbours in the window between which a span seems to be missing; see `SpansWindow`.
     """
 
     statistics: SubgraphStatistics
@@ -43,6 +61,8 @@ class ExampleGenReport:
     num_missing_negatives: Mapping[str, int]
     tables: Mapping[str, TableReport]
     tables_span: TablesSpan | None = None
+    earlier_spans: tuple[EarlierSpan, ...] = ()
+    gaps: tuple[tuple[str, str], ...] = ()
 
     def write(self, examples_dir: str) -> None:
         """Writes the report into a folder of examples."""

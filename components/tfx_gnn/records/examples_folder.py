@@ -5,6 +5,9 @@ with a `graph_schema.pbtxt` that describes the records next to the splits.
 
 Gzipped files cannot be split, so a file is the unit of work on any runner; reading
 it in order therefore costs nothing extra, and gives the position of each record.
+
+Examples of a window of spans lie in one folder: the splits hold the newest span, and the first split also holds files
+of earlier spans, which have the span in their names.
 """
 
 from __future__ import annotations
@@ -43,6 +46,7 @@ _GZIP_LENGTH_MODULUS = 2**32
 # If a gzip stream is cut off after this, it still yields the header of a record, and TensorFlow reports the damage.
 _SMALL_FILE_BYTES = 1024
 _SHARD_NAME = re.compile(r"(?P<prefix>.*)-(?P<shard>\d{5})-of-(?P<total>\d{5})(?P<suffix>.*)")
+_EARLIER_SPAN = "span-"
 _MAX_OPEN_FILES = 16
 _SEEDS = 2**31  # Seeds are below this, so no two pipelines share one.
 
@@ -226,6 +230,32 @@ class RecordFile:
     num_shards: int
     path: str
 
+    @property
+    def earlier_span(self) -> str:
+        """Number or date of the earlier span that the file is of; empty if it is of the newest, or the only one."""
+        matched = _SHARD_NAME.fullmatch(os.path.basename(self.path))
+        prefix = matched["prefix"] if matched else ""
+        return prefix.removeprefix(_EARLIER_SPAN) if prefix.startswith(_EARLIER_SPAN) else ""
+
+
+def earlier_span_path(path: str, span: str) -> str:
+    """Returns the path of a record file, once it is among those of a later span.
+
+    Args:
+        path: as `write_split_shard` names it.
+        span: number or date of the file's span.
+    """
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f"{_EARLIER_SPAN}{span}{name[name.index('-') :]}")
+
+
+def files_by_span(files: Sequence[RecordFile]) -> tuple[tuple[RecordFile, ...], ...]:
+    """Groups files by span, the newest last; a span without files is left out."""
+    by_span: dict[str, list[RecordFile]] = {}
+    for file in files:
+        by_span.setdefault(file.earlier_span, []).append(file)
+    return tuple(tuple(by_span[span]) for span in sorted(by_span, key=lambda span: (not span, span)))
+
 
 def record_files(
     examples_dir: str, splits: Sequence[str] = (), *, argument: str = "split", takes_cut_off: bool = False
@@ -252,13 +282,19 @@ def fingerprint_examples_folder(examples_dir: str) -> str:
     The fingerprint covers the size of each file and the end of its gzip stream, which holds the CRC-32 and the length
     of the uncompressed data (RFC 1952, section 2.3).
     """
-    lines = []
-    for file in record_files(examples_dir, takes_cut_off=True):
-        with tf.io.gfile.GFile(file.path, "rb") as opened:
-            size = opened.size()
-            opened.seek(max(size - _GZIP_TRAILER_BYTES, 0))
-            lines.append(f"{file.split} {file.shard} {size} {opened.read().hex()}")
-    return fingerprint_text("\n".join(lines))
+    files = record_files(examples_dir, takes_cut_off=True)
+    return fingerprint_text("\n".join(f"{file.split} {file.shard} {describe_content(file)}" for file in files))
+
+
+def describe_content(file: RecordFile) -> str:
+    """Describes the content of a file in a text that is equal for equal content, wherever the file lies.
+
+    It has the size of the file and the end of its gzip stream; see `fingerprint_examples_folder`.
+    """
+    with tf.io.gfile.GFile(file.path, "rb") as opened:
+        size = opened.size()
+        opened.seek(max(size - _GZIP_TRAILER_BYTES, 0))
+        return f"{size} {opened.read().hex()}"
 
 
 @contextlib.contextmanager

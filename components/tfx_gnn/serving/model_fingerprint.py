@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.io.folder_listing import list_all_files
-from tfx_gnn.serving.model_interface import TRAINING_STATISTICS_FOLDER
+from tfx_gnn.serving.model_interface import ANALYZER_CACHE_FOLDER, TRAINING_STATISTICS_FOLDER
 from tfx_gnn.serving.object_store_versions import VERSION_MARKER
 
 
@@ -19,5 +19,6 @@ def fingerprint_model(saved_model_dir: str) -> str:
     Returns:
         64 hexadecimal digits.
     """
-    statistics = [name for name in list_all_files(saved_model_dir) if name.startswith(f"{TRAINING_STATISTICS_FOLDER}/")]
-    return fingerprint_folders([saved_model_dir], without=[VERSION_MARKER, *statistics])
+    of_push = (f"{TRAINING_STATISTICS_FOLDER}/", f"{ANALYZER_CACHE_FOLDER}/")
+    added = [name for name in list_all_files(saved_model_dir) if name.startswith(of_push)]
+    return fingerprint_folders([saved_model_dir], without=[VERSION_MARKER, *added])

@@ -138,6 +138,9 @@ SAMPLING_PLAN_FILE = f"assets.extra/{file_names.SAMPLING_PLAN_FILE}"
 TRAINING_STATISTICS_FOLDER = "assets.extra/training_statistics"
 """Folder in a pushed SavedModel with statistics of the data that it was trained on, if they are pushed with it."""
 
+ANALYZER_CACHE_FOLDER = "assets.extra/analyzer_cache"
+"""Folder in a pushed SavedModel with what GraphTransform counted in each span of that data, if it is pushed with it."""
+
 TRAINING_OUTPUT_PREFIX = "output/"
 """Prefix of the model's outputs in the training reference, whose other outputs are the keys of the graph."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -32,6 +33,25 @@ class TablesSpan:
     span: int | None = None
     version: int | None = None
     name: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SpansWindow:
+    """The newest tables folders of a series, whose examples are trained on together.
+
+    Attributes:
+        spans: the folders, the newest last; at least one.
+        gaps: names of neighbours among `spans` between which a span seems to be missing: they are apart by at least
+            one and a half times the smallest distance of two neighbours.
+    """
+
+    spans: tuple[TablesSpan, ...]
+    gaps: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def newest(self) -> TablesSpan:
+        """The folder of the newest span."""
+        return self.spans[-1]
 
 
 def has_span(tables_dir: str) -> bool:
@@ -65,6 +85,58 @@ def find_span(tables_dir: str, span: str = "", *, version: int | None = None) ->
                 "Write the folder of the tables as data/{SPAN} or data/{DATE}, for example."
             )
         return TablesSpan(folder=tables_dir)
+    pattern, found = _find_spans(tables_dir)
+    wanted = _read_span(span, pattern) if span else max(one.span for one in found if one.span is not None)
+    of_span = [one for one in found if one.span == wanted]
+    if not of_span:
+        raise ValueError(
+            f"`span` must be a span of {tables_dir!r}, which has {_list_names(found)}; got {span!r}. Name one of "
+            "these, or leave it out for the newest."
+        )
+    return _choose_version(of_span, tables_dir, version)
+
+
+def find_window(tables_dir: str, span: str = "", *, num_spans: int) -> SpansWindow:
+    """Finds the tables folder of a span, as `find_span` does, and those of the spans before it.
+
+    Args:
+        tables_dir: a tables folder, or a pattern of such folders.
+        span: number of the last span of the window, or its date; empty for the newest.
+        num_spans: how many spans the window has, at least 1. Where there are fewer, it has all of them.
+
+    Returns:
+        The folders, and where a span seems to be missing between them.
+
+    Raises:
+        ValueError: as `find_span` does, or if there is no pattern to find several spans by.
+    """
+    check_num_spans(tables_dir, num_spans)
+    newest = find_span(tables_dir, span)
+    if num_spans == 1 or newest.span is None:
+        return SpansWindow(spans=(newest,))
+    by_number: dict[int, list[TablesSpan]] = {}
+    for one in _find_spans(tables_dir)[1]:
+        if one.span is not None and one.span < newest.span:
+            by_number.setdefault(one.span, []).append(one)
+    numbers = sorted(by_number)[1 - num_spans :]
+    spans = (*(_choose_version(by_number[number], tables_dir) for number in numbers), newest)
+    neighbours = list(itertools.pairwise(zip((*numbers, newest.span), spans, strict=True)))
+    usual = min((later - earlier for (earlier, _), (later, _) in neighbours), default=1)
+    gaps = tuple((a.name, b.name) for (earlier, a), (later, b) in neighbours if 2 * (later - earlier) >= 3 * usual)
+    return SpansWindow(spans=spans, gaps=gaps)
+
+
+def check_num_spans(tables_dir: str, num_spans: int) -> None:
+    """Refuses a window of several spans, unless a tables folder is given as a pattern of spans."""
+    if num_spans > 1 and not has_span(tables_dir):
+        raise ValueError(
+            f"`num_spans` must be 1, unless `tables_dir` is a pattern of spans; got {num_spans} for {tables_dir!r}. "
+            "Write the folder of the tables as data/{SPAN} or data/{DATE}, for example."
+        )
+
+
+def _find_spans(tables_dir: str) -> tuple[str, list[TablesSpan]]:
+    """Returns a pattern without `{DATE}`, and the folders that it matches, at least one."""
     check_span_pattern(tables_dir)
     pattern = tables_dir.replace("{DATE}", _DATE_PATTERN)
     found = _find_all(pattern)
@@ -74,13 +146,11 @@ def find_span(tables_dir: str, span: str = "", *, version: int | None = None) ->
             f"{_describe_siblings(pattern)}. Write the tables of each span to a folder of its own, such as "
             f"{_example(pattern)}."
         )
-    wanted = _read_span(span, pattern) if span else max(one.span for one in found if one.span is not None)
-    of_span = [one for one in found if one.span == wanted]
-    if not of_span:
-        raise ValueError(
-            f"`span` must be a span of {tables_dir!r}, which has {_list_names(found)}; got {span!r}. Name one of "
-            "these, or leave it out for the newest."
-        )
+    return pattern, found
+
+
+def _choose_version(of_span: list[TablesSpan], tables_dir: str, version: int | None = None) -> TablesSpan:
+    """Returns the folder of a version of a span; of the largest one, unless one is given."""
     if version is None:
         version = max((one.version for one in of_span if one.version is not None), default=None)
     chosen = [one for one in of_span if one.version == version]

@@ -3,6 +3,9 @@
 Statistics of earlier spans are cached, so that these spans need not be read again. A dataset is a span of examples, or
 the tables. tf.Transform stores what each analyzer gathered from a dataset; next to it are stored the identities of the
 items counted in it, so that a later span knows which of its items were counted.
+
+The spans of a rolling window are snapshots of one graph, not parts of it. Each of them counts its own items, so what is
+stored of one does not depend on the others, and stays right when the window moves on.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.io import options_json
 from tfx_gnn.io.fingerprint import fingerprint_text
 from tfx_gnn.io.whole_files import copy_files
-from tfx_gnn.records.examples_folder import RecordFile, read_records
+from tfx_gnn.records.examples_folder import RecordFile, describe_content, read_records
 from tfx_gnn.records.graph_layout import GraphLayout
 from tfx_gnn.records.value_hashes import Hashes, num_buckets_for
 from tfx_gnn.transform.analyze_modes import AS_SAMPLED, TABLES, UNIQUE_ITEMS
@@ -48,6 +51,7 @@ class AnalyzedData:
         layout: the keys of the examples.
         keys: features to compute statistics of; ignored if `as_sampled`.
         spans: files of the examples by span, earlier spans first. An item counts in the first span that has it.
+        is_window: whether an item counts once in each span that has it instead.
         as_sampled: whether every occurrence of an item counts, structure included.
         tables: tables to read some features from, instead of from the examples.
         summarizes: whether to summarize the items of the last span.
@@ -57,6 +61,7 @@ class AnalyzedData:
     layout: GraphLayout
     keys: frozenset[str]
     spans: tuple[tuple[RecordFile, ...], ...]
+    is_window: bool = False
     as_sampled: bool = False
     tables: TableReading | None = None
     summarizes: bool = False
@@ -69,12 +74,27 @@ class AnalyzedData:
     @property
     def known_sets(self) -> frozenset[str]:
         """Prefixes of the sets whose items are recognized in later spans."""
-        if self.as_sampled:
+        if self.as_sampled or self.is_window:
             return frozenset()
         owners = {self.layout.owner_of(key).prefix: self.layout.owner_of(key) for key in self.example_keys}
         return frozenset(
             prefix for prefix, owner in owners.items() if identity_rule(owner, self.layout).recognizes_items
         )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """What `analyze` adds to a pipeline.
+
+    Attributes:
+        transform_fn: input of `WriteTransformFn`.
+        summarized: output of `UniqueItems` for the last span if its items are summarized, else None.
+        num_spans_read: spans whose examples are read; what the others count is in the cache.
+    """
+
+    transform_fn: Any
+    summarized: Any
+    num_spans_read: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -100,30 +120,26 @@ def analyze(
     source: tfxio.TFExampleBeamRecord,
     preprocessing_fn: TensorPreprocessingFn,
     folders: CacheFolders,
-) -> tuple[Any, Any]:
-    """Adds the steps that compute statistics, within a context of tf.Transform.
-
-    Returns the input of `WriteTransformFn`, and the output of `UniqueItems` for the last span if its items are
-    summarized, else None.
-    """
+) -> Analysis:
+    """Adds the steps that compute statistics, within a context of tf.Transform."""
     reader = _Reader(pipeline, data, source)
     if folders:
         transform_fn = _analyze_with_cache(reader, preprocessing_fn, folders)
-        return transform_fn, reader.summarized()
+        return reader.analysis(transform_fn)
     reader.read_spans(range(len(data.spans)), {})
     if data.tables is not None:
         reader.read_tables()
     batches: Any = list(reader.batches.values())
     batches = batches[0] if len(batches) == 1 else batches | "AllBatches" >> beam.Flatten()
     transform_fn = (batches, source.TensorAdapterConfig()) | "Analyze" >> tft_beam.AnalyzeDataset(preprocessing_fn)
-    return transform_fn, reader.summarized()
+    return reader.analysis(transform_fn)
 
 
 def _analyze_with_cache(reader: _Reader, preprocessing_fn: TensorPreprocessingFn, folders: CacheFolders) -> Any:
     pipeline, data, source = reader.pipeline, reader.data, reader.source
     mode = AS_SAMPLED if data.as_sampled else f"{UNIQUE_ITEMS} {sorted(data.tables.features) if data.tables else []}"
     keys: dict[int | str, Any] = dict(
-        enumerate(span_keys(data.spans, data.raw_schema, is_chain=not data.as_sampled, more=mode))
+        enumerate(span_keys(data.spans, data.raw_schema, is_chain=not (data.as_sampled or data.is_window), more=mode))
     )
     if data.tables is not None:
         keys[TABLES] = tables_key(data.tables, data.raw_schema)
@@ -134,7 +150,7 @@ def _analyze_with_cache(reader: _Reader, preprocessing_fn: TensorPreprocessingFn
     for number in reversed(range(len(data.spans))):
         if number in read or not any(later in read for later in range(number + 1, len(data.spans))):
             continue
-        # An item of a span that is read may already count in this one.
+        # An item of a span that is read may already count in this one, unless each span counts its own.
         if has_identities(folders.read, keys[number], data.known_sets):
             identities[number] = ReadIdentities(folders.read, keys[number], data.known_sets)
         else:
@@ -200,11 +216,17 @@ class _Reader:
                 )
                 records = unique[EXAMPLES]
                 self.identities[number] = unique[IDENTITIES]
-                known.append(unique[IDENTITIES])
+                if not self.data.is_window:
+                    known.append(unique[IDENTITIES])
                 self._summarized = unique if summarizes else None
             self.batches[number] = records | f"{label}Batches" >> record_batches(self.source)
 
-    def summarized(self) -> Any:
+    def analysis(self, transform_fn: Any) -> Analysis:
+        """What was added, given what it ends in."""
+        num_spans_read = sum(isinstance(name, int) for name in self.batches)
+        return Analysis(transform_fn=transform_fn, summarized=self._summaries(), num_spans_read=num_spans_read)
+
+    def _summaries(self) -> Any:
         """The items of the last span with their summaries, if requested."""
         if self.data.summarizes and self._summarized is None:
             files = self.data.spans[-1]
@@ -238,16 +260,19 @@ def span_keys(
 ) -> tuple[analyzer_cache.DatasetKey, ...]:
     """Names spans of examples after their contents: one key per span, equal for equal data.
 
-    Names, sizes and modification times of the files stand for their contents, because the cache exists to avoid
-    reading them. With `is_chain`, what counts in a span depends on the spans before it; `more` is what else it
-    depends on.
+    Sizes and checksums of the files stand for their contents, because the cache exists to avoid reading them. Names do
+    not count: another run may have sampled the same examples. With `is_chain`, what counts in a span depends on the
+    spans before it; `more` is what else it depends on.
     """
     keys: list[analyzer_cache.DatasetKey] = []
     common = "\n".join([tfx_gnn.__version__, text_format.MessageToString(raw_schema), more])
     chain = ""
     for files in spans:
-        described = [f"{file.split} {file.shard} {file.num_shards} {_describe_file(file.path)}" for file in files]
+        described = [f"{file.split} {describe_content(file)}" for file in files]
         fingerprint = fingerprint_text("\n".join([common, chain, *described]))
+        while analyzer_cache.DatasetKey(f"span-{fingerprint}") in keys:
+            # A span with equal examples counts, too.
+            fingerprint = fingerprint_text(fingerprint)
         chain = fingerprint if is_chain else ""
         keys.append(analyzer_cache.DatasetKey(f"span-{fingerprint}"))
     return tuple(keys)

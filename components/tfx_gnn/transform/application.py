@@ -247,11 +247,15 @@ class TransformRecord:
             functions that are numbered in each process.
         raw_examples: `fingerprint_examples_folder` of the examples before the transform.
         nonfinite_features: tf.Example keys of transformed features that may be NaN or infinite.
+        num_spans: spans that the statistics are of.
+        num_spans_read: spans among these whose examples were read for the statistics; the others' were in the cache.
     """
 
     transform: str
     raw_examples: str
     nonfinite_features: tuple[str, ...] = ()
+    num_spans: int = 1
+    num_spans_read: int = 1
 
     def write(self, folder: str) -> None:
         """Writes the record into an existing folder."""
@@ -270,6 +274,8 @@ def read_transform_record(folder: str) -> TransformRecord | None:
             transform=str(found["transform"]),
             raw_examples=str(found["raw_examples"]),
             nonfinite_features=tuple(map(str, found["nonfinite_features"])),
+            num_spans=int(found.get("num_spans", 1)),
+            num_spans_read=int(found.get("num_spans_read", 1)),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(

@@ -89,7 +89,8 @@ class TransformFiles(beam.PTransform):
         """Names the folders.
 
         `written` is a PCollection that exists once the transform is written, which is read with the first file.
-        `representatives` are the items to summarize, from `UniqueItems`; None for none.
+        `representatives` are the items to summarize, from `UniqueItems`; None for none. Those of a window's earlier
+        spans are not summarized.
         """
         super().__init__()
         self._written, self._representatives = written, representatives
@@ -133,7 +134,7 @@ class _TransformShard(beam.DoFn):
             self._transform = SavedGraphTransform(self._transform_graph_dir)
             self._transform_batch = _batch_function(self._transform)
         choice = None
-        if file.split in self._summarized_splits:
+        if file.split in self._summarized_splits and not file.earlier_span:
             choice = ItemChoice(self._transform.raw_layout, places, as_sampled=self._as_sampled)
         # Write elsewhere, then rename: a retry by Beam never leaves a partial file.
         counts: dict[str, dict[str, NumberCounts]] = {_RAW: {}, _TRANSFORMED: {}}

@@ -247,9 +247,9 @@ def _has_same_tables(config: PipelineConfig, step: RecordedStep) -> bool:
     recorded = str(step.options.get("tables_fingerprint", ""))
     if config.tables_fingerprint:
         return recorded == config.tables_fingerprint
-    files = list_input_files(config.tables_dir, config.subgraph_example_gen)
+    files = (list_input_files(folder, config.subgraph_example_gen) for folder in config.find_tables_folders())
     # Behind what kind of fingerprint it is.
-    return recorded.rpartition(":")[2] == fingerprint_files(files)
+    return recorded.rpartition(":")[2] == ",".join(dict.fromkeys(map(fingerprint_files, files)))
 
 
 def _training(step: RecordedStep, *, num_trained: int) -> TrainingMeasurement | None:

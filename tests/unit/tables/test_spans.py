@@ -1,6 +1,6 @@
 import pytest
 
-from tfx_gnn.tables.spans import TablesSpan, check_span_pattern, find_span, folder_of_spans, has_span
+from tfx_gnn.tables.spans import TablesSpan, check_span_pattern, find_span, find_window, folder_of_spans, has_span
 
 DAYS_TO_2026_01_31 = 20484  # 56 years, 14 of them leap years, and 30 days
 
@@ -60,6 +60,43 @@ def test_an_earlier_version_is_found_by_its_number(here):
     assert find_span("version/{SPAN}/v{VERSION}", "7", version=2).folder == "version/7/v2"
     with pytest.raises(ValueError, match=r"`version` must be a version of span 7 of .* has \[2, 10\]; got 3"):
         find_span("version/{SPAN}/v{VERSION}", "7", version=3)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "span", "num_spans", "folders"),
+    [
+        ("number/{SPAN}", "", 2, ["number/3", "number/12"]),
+        ("number/{SPAN}", "", 5, ["number/3", "number/12"]),
+        ("number/{SPAN}", "3", 2, ["number/3"]),
+        ("version/{SPAN}/v{VERSION}", "", 2, ["version/7/v10", "version/8/v1"]),
+        ("number/{SPAN}", "", 1, ["number/12"]),
+        ("number", "", 1, ["number"]),
+    ],
+)
+def test_window_ends_with_the_newest_span_and_has_those_that_there_are(here, pattern, span, num_spans, folders):
+    assert [one.folder for one in find_window(pattern, span, num_spans=num_spans).spans] == folders
+
+
+@pytest.mark.parametrize(
+    ("days", "gaps"),
+    [
+        (["01-01", "01-02", "01-04"], (("2026-01-02", "2026-01-04"),)),
+        (["01-01", "01-08", "01-15"], ()),
+        (["01-31", "02-28", "03-31"], ()),
+        (["01-31", "02-28", "04-30"], (("2026-02-28", "2026-04-30"),)),
+    ],
+    ids=["day missing", "weekly", "monthly", "month missing"],
+)
+def test_window_says_where_a_span_seems_to_be_missing(tmp_path, days, gaps):
+    for day in days:
+        (tmp_path / f"2026-{day}").mkdir()
+
+    assert find_window(f"{tmp_path}/{{DATE}}", num_spans=3).gaps == gaps
+
+
+def test_window_of_a_plain_folder_is_refused(here):
+    with pytest.raises(ValueError, match=r"`num_spans` must be 1, unless `tables_dir` .*; got 2 for 'numb"):
+        find_window("number", num_spans=2)
 
 
 @pytest.mark.parametrize(

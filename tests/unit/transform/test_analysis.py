@@ -7,6 +7,7 @@ all of them; every leaf and its edge are in the hub's subgraph, so in the first 
 import dataclasses
 import os
 import shutil
+from pathlib import Path
 
 import apache_beam as beam
 import numpy as np
@@ -28,6 +29,7 @@ from tfx_gnn.records.tfmd_schema import make_tfmd_schema
 from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.transform.analysis import CacheFolders, datasets_to_read, record_batches, span_keys, tables_key
+from tfx_gnn.transform.application import read_transform_record
 from tfx_gnn.transform.preprocessing import tensor_preprocessing_fn
 from tfx_gnn.transform.tables import plan_table_reading
 
@@ -72,14 +74,12 @@ def run(folder, examples_dir, *, function="star_graph:statistics_of_each_set", k
 
 
 def unreadable(span, folder):
-    """A copy of a span that looks the same, and whose records cannot be read."""
+    """A copy of a span that looks the same by its sizes and checksums, and whose records cannot be read."""
     copy = shutil.copytree(span, folder)
     for split in examples_folder.split_names(copy):
-        for path in examples_folder.split_files(copy, split):
-            stat = os.stat(path)
-            with open(path, "wb") as file:
-                file.write(b"x" * stat.st_size)
-            os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        for path in map(Path, examples_folder.split_files(copy, split)):
+            content = path.read_bytes()
+            path.write_bytes(b"x" * (len(content) - 8) + content[-8:])
     return copy
 
 
@@ -115,6 +115,43 @@ def assert_equal(folder, other, read_examples):
     for name in ("words", "color"):
         outputs = [tft.TFTransformOutput(str(one / "transform_graph")) for one in (folder, other)]
         assert outputs[0].vocabulary_by_name(name) == outputs[1].vocabulary_by_name(name)
+
+
+@pytest.fixture(scope="module")
+def window(spans, tmp_path_factory):
+    """Both spans as a window, in one folder: the first one's files have its name."""
+    folder = shutil.copytree(spans.second, tmp_path_factory.mktemp("window") / "examples")
+    for path in examples_folder.split_files(spans.first, "train"):
+        moved = os.path.join(examples_folder.split_dir(str(folder), "train"), os.path.basename(path))
+        shutil.copy(path, examples_folder.earlier_span_path(moved, "1"))
+    return str(folder)
+
+
+def test_an_item_counts_once_in_each_span_of_a_window_and_what_was_pushed_is_not_counted_again(
+    first, window, tmp_path, read_examples
+):
+    run(tmp_path, window, keeps=True, blessed_model_dir=blessed(tmp_path, first / "cache"))
+
+    # The hub and four leaves, then all ten nodes: the mean is 200 / 15.
+    leaf_and_hub = read_examples(str(tmp_path / "transformed"), "train")[-1]["nodes/item.value"]
+    np.testing.assert_allclose(leaf_and_hub, [-200 / 15, 100 - 200 / 15], rtol=1e-6)
+    found = read_transform_record(str(tmp_path / "transform_graph"))
+    assert (found.num_spans, found.num_spans_read) == (2, 1)
+    assert len(os.listdir(tmp_path / "cache")) == 2
+
+
+def blessed(folder, cache):
+    """What LatestBlessedModelResolver makes of a model that was pushed with a cache."""
+    shutil.copytree(cache, folder / "blessed" / "Format-Serving" / "assets.extra" / "analyzer_cache")
+    (folder / "blessed" / "latest_blessed_model.json").write_text('{"found": true, "description": "version 1"}')
+    return str(folder / "blessed")
+
+
+def test_one_cache_is_given_and_a_window_is_of_one_folder(spans, window, tmp_path):
+    with pytest.raises(ValueError, match=r"`blessed_model_dir` must be left out with `analyzer_cache_dir`; got 'm'"):
+        run(tmp_path, window, blessed_model_dir="m", analyzer_cache_dir="c")
+    with pytest.raises(ValueError, match=r"`earlier_examples_dirs` must be left out, .* windows of \[1, 2\] spans"):
+        run(tmp_path, window, earlier_examples_dirs=[spans.first])
 
 
 def test_an_item_counts_in_the_first_span_that_has_it(first, without_cache, star_graph, read_examples):
@@ -176,6 +213,15 @@ def test_only_unique_items_make_a_span_depend_on_earlier_ones(spans):
     assert span_keys(files[:1], schema, is_chain=True, more="another mode")[0] != chain[0]
 
 
+def test_equal_spans_count_each(spans):
+    files = tuple(record_files(spans.first, ["train"]))
+
+    keys = span_keys([files, files, files], graph_schema_pb2.GraphSchema(), is_chain=False)
+
+    assert len(set(keys)) == 3
+    assert span_keys([files], graph_schema_pb2.GraphSchema(), is_chain=False)[0] == keys[0]
+
+
 def test_changed_data_has_another_key(spans, tmp_path):
     folder = shutil.copytree(spans.first, tmp_path / "span")
     schema = graph_schema_pb2.GraphSchema()
@@ -184,8 +230,11 @@ def test_changed_data_has_another_key(spans, tmp_path):
         return span_keys([tuple(record_files(folder, ["train"]))], schema, is_chain=True)[0]
 
     before = key()
+    path = Path(examples_folder.split_files(folder, "train")[0])
+    os.utime(path, ns=(1, 1))
     assert key() == before
-    os.utime(examples_folder.split_files(folder, "train")[0], ns=(1, 1))
+    content = path.read_bytes()
+    path.write_bytes(content[:-8] + bytes(8))
     assert key() != before
 
 

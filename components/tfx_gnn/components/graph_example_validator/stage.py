@@ -59,7 +59,7 @@ class GraphValidation:
     Attributes:
         blessed: whether no check found an error.
         anomalies: what checks found, errors first.
-        num_examples: number of examples in each split that conform to the schema.
+        num_examples: number of examples in each split that conform to the schema, of a window those of the newest span.
     """
 
     blessed: bool
@@ -89,7 +89,8 @@ def validate_graph_examples(
 
     Apache Beam reads all examples once. Examples that violate the schema are counted, but excluded from
     statistics and from the comparison of splits. Statistics and anomalies have the format of TensorFlow Data
-    Validation, so its tools can read and show them.
+    Validation, so its tools can read and show them. If the examples are of a rolling window of spans, statistics are of
+    the newest span, so that drift shows undiluted; damage and leaks are looked for in all.
 
     Args:
         examples_dir: raw graph tf.Examples.

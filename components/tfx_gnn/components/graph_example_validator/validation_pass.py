@@ -124,6 +124,9 @@ def run_validation_pass(
 ) -> PassReport:
     """Reads all examples once; each file is one unit of work.
 
+    Of a window of spans, the statistics, and what they are compared with, are of the newest span alone; what must never
+    be in examples is looked for in all.
+
     Memory is bounded by the size of a batch and of a bucket; see `num_buckets_for`. All workers and the caller must
     be able to access `scratch_dir`.
     """
@@ -172,7 +175,8 @@ class _ReadFile(beam.DoFn):
         }
         for first, records in group_records(_records_of(element, part.findings)):
             for batch in plan.checker.read(self._decoder, first, records, element, part.findings):
-                part.statistics[element.split].add(batch, plan.layout)
+                if not element.earlier_span:
+                    part.statistics[element.split].add(batch, plan.layout)
                 seeds = _seeds_of(batch, records, first, plan)
                 yield from self._look(seeds, element, part.findings, collectors)
         for tag, collector in collectors.items():
@@ -189,9 +193,10 @@ class _ReadFile(beam.DoFn):
         rows = {_LEAKS: split_leaks.make_leak_rows(seeds, rules, file.split, file.shard)}
         if rules.shown_edge_sets:
             split_leaks.find_supervision_in_examples(seeds, rules, file.split, file_name(file), findings)
-        if plan.columns:
+        # A seed of an earlier span is here again: its values do not confirm each other.
+        if plan.columns and not file.earlier_span:
             rows[_LABELS] = label_copies.make_label_rows(seeds, plan.columns, plan.layout)
-        if plan.known_label:
+        if plan.known_label and not file.earlier_span:
             rows[_ENDS] = label_homophily.make_end_rows(seeds, rules.roots, plan.known_label, plan.layout, rank)
         if plan.edge_times:
             place = (file.split, file_name(file))

@@ -28,6 +28,7 @@ class GraphPusherSpec(ComponentSpec):
         "examples": ChannelParameter(type=standard_artifacts.Examples),
         "infra_blessing": ChannelParameter(type=standard_artifacts.InfraBlessing, optional=True),
         "statistics": ChannelParameter(type=standard_artifacts.ExampleStatistics, optional=True),
+        "analyzer_cache": ChannelParameter(type=standard_artifacts.TransformCache, optional=True),
     }
     OUTPUTS = {"pushed_model": ChannelParameter(type=standard_artifacts.PushedModel)}
     TYPE_ANNOTATION = system_executions.Deploy
@@ -43,6 +44,7 @@ class GraphPusher(base_component.BaseComponent):
     | input | examples | Examples | raw graph tf.Examples to verify it with |
     | input | infra_blessing | InfraBlessing | optional: if given, only a blessed model is pushed |
     | input | statistics | ExampleStatistics | optional: of the training data, to be pushed with the model |
+    | input | analyzer_cache | TransformCache | optional: what GraphTransform counted, to be pushed with the model |
     | output | pushed_model | PushedModel | copy of the pushed model, with version and path as properties |
     | parameter | push_destination | str | folder or URI of version folders |
     | parameter | num_verification_requests | int | requests that the model must answer |
@@ -62,6 +64,8 @@ class GraphPusher(base_component.BaseComponent):
         infra_blessing: channel of InfraBlessing, from GraphSkewValidator or the stock InfraValidator.
         statistics: channel of ExampleStatistics, from GraphExampleValidator, with which that of a later run compares
             its data.
+        analyzer_cache: channel of TransformCache, from GraphTransform, from which that of a later run takes what it
+            counted in spans that both have.
         runtime_parameters: name of `push_destination` or of a scalar option to the
             parameter that sets it when a compiled pipeline runs.
     """
@@ -79,6 +83,7 @@ class GraphPusher(base_component.BaseComponent):
         options: GraphPusherOptions,
         infra_blessing: BaseChannel | None = None,
         statistics: BaseChannel | None = None,
+        analyzer_cache: BaseChannel | None = None,
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
         super().__init__(
@@ -91,6 +96,7 @@ class GraphPusher(base_component.BaseComponent):
                 examples=examples,
                 infra_blessing=infra_blessing,
                 statistics=statistics,
+                analyzer_cache=analyzer_cache,
                 push_destination=push_destination,
             )
         )

@@ -29,6 +29,7 @@ class Executor(base_executor.BaseExecutor):
             examples_dir=artifact_utils.get_single_uri(input_dict["examples"]),
             infra_blessing_dir=artifacts.optional_uri(input_dict.get("infra_blessing")),
             statistics_dir=artifacts.optional_uri(input_dict.get("statistics")),
+            analyzer_cache_dir=artifacts.optional_uri(input_dict.get("analyzer_cache")),
             push_destination=exec_properties["push_destination"],
             pushed_model_dir=pushed_model.uri,
             options=parameters.from_exec_properties(GraphPusherOptions, exec_properties),

@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 
 import tensorflow as tf
 
@@ -21,7 +22,12 @@ from tfx_gnn.io.progress import progress
 from tfx_gnn.io.whole_files import copy_files
 from tfx_gnn.records import blessing, examples_folder
 from tfx_gnn.serving.model_fingerprint import fingerprint_model
-from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE, TRAINING_STATISTICS_FOLDER
+from tfx_gnn.serving.model_interface import (
+    ANALYZER_CACHE_FOLDER,
+    MODEL_ARTIFACT_FOLDER,
+    SAVED_MODEL_FILE,
+    TRAINING_STATISTICS_FOLDER,
+)
 from tfx_gnn.serving.object_store_versions import (
     VERSION_MARKER,
     copied_version,
@@ -83,6 +89,7 @@ def push_graph_model(
     pushed_model_dir: str,
     infra_blessing_dir: str = "",
     statistics_dir: str = "",
+    analyzer_cache_dir: str = "",
     options: GraphPusherOptions,
 ) -> PushedVersion:
     """Copies a blessed model to a serving folder, verifies that copy from another process, and makes it visible.
@@ -107,6 +114,8 @@ def push_graph_model(
             push without one.
         statistics_dir: statistics of GraphExampleValidator of the data that the model was trained on, to be pushed with
             it, so that later data can be compared with them; empty to push none.
+        analyzer_cache_dir: what GraphTransform counted in each span of these data, to be pushed with the model, so that
+            the next run need not read them again; empty to push none.
         options: how to verify the model.
 
     Returns:
@@ -154,7 +163,7 @@ def push_graph_model(
                 push_destination,
                 pushed_model_dir,
                 options,
-                statistics_dir=statistics_dir,
+                added={TRAINING_STATISTICS_FOLDER: statistics_dir, ANALYZER_CACHE_FOLDER: analyzer_cache_dir},
                 until_recorded=until_recorded,
             )
         else:
@@ -222,14 +231,14 @@ def _push(
     pushed_model_dir: str,
     options: GraphPusherOptions,
     *,
-    statistics_dir: str,
+    added: Mapping[str, str],
     until_recorded: contextlib.ExitStack,
 ) -> PushedVersion:
     origin = _origin(fingerprint_folders([saved_model_dir]), pushed_model_dir)
     if _copies(destination, options):
         with tempfile.TemporaryDirectory() as folder:
             copy_files(saved_model_dir, folder)
-            _add_statistics(folder, statistics_dir)
+            _add_folders(folder, added)
             report, doubtful = _warm_and_verify(folder, records, options)
             if same := _newest_if_equal(folder, destination):
                 return _pushed(destination, same, origin, report, doubtful, reason=_SAME)
@@ -239,7 +248,7 @@ def _push(
     if version is None:
         incoming = until_recorded.enter_context(incoming_version(destination))
         copy_files(saved_model_dir, incoming)
-        _add_statistics(incoming, statistics_dir)
+        _add_folders(incoming, added)
         report, doubtful = _warm_and_verify(incoming, records, options)
         if same := _newest_if_equal(incoming, destination):
             return _pushed(destination, same, origin, report, doubtful, reason=_SAME)
@@ -249,9 +258,11 @@ def _push(
     return _pushed(destination, version, origin, report, doubtful)
 
 
-def _add_statistics(copy_dir: str, statistics_dir: str) -> None:
-    if statistics_dir:
-        copy_files(statistics_dir, os.path.join(copy_dir, TRAINING_STATISTICS_FOLDER))
+def _add_folders(copy_dir: str, added: Mapping[str, str]) -> None:
+    """Adds folders to a copy of a model, by their places in it; empty ones are left out."""
+    for place, folder in added.items():
+        if folder:
+            copy_files(folder, os.path.join(copy_dir, place))
 
 
 def _newest_if_equal(copy_dir: str, destination: str) -> int:

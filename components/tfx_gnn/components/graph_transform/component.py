@@ -30,6 +30,7 @@ class GraphTransformSpec(ComponentSpec):
         "examples": ChannelParameter(type=standard_artifacts.Examples),
         "graph_schema": ChannelParameter(type=GraphSchemaArtifact),
         "analyzer_cache": ChannelParameter(type=standard_artifacts.TransformCache, optional=True),
+        "blessed_model": ChannelParameter(type=standard_artifacts.Model, optional=True),
     }
     OUTPUTS = {
         "transform_graph": ChannelParameter(type=standard_artifacts.TransformGraph),
@@ -50,6 +51,7 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
     | input | examples | Examples | raw graph tf.Examples; one artifact per span |
     | input | graph_schema | tfx_gnn.GraphSchemaArtifact | schema of the examples |
     | input | analyzer_cache | TransformCache | optional: statistics of earlier spans |
+    | input | blessed_model | Model | optional: the latest blessed model, with which such statistics were pushed |
     | output | transform_graph | TransformGraph | the transform, for training and serving |
     | output | transformed_examples | Examples | transformed graph tf.Examples, in the same splits |
     | output | transformed_graph_schema | tfx_gnn.GraphSchemaArtifact | schema after the transform |
@@ -70,7 +72,8 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
 
     Statistics cover all spans, in the order of their numbers; an item is counted in the first span
     that has it. Only the span with the largest number is transformed and described by the statistics
-    outputs. To train on a window of spans, join the spans when the examples are made.
+    outputs. If one artifact holds a rolling window of spans, as SubgraphExampleGen makes it with `num_spans`, all of it
+    is transformed, and an item is counted in each span that has it.
 
     Args:
         examples: channel of Examples.
@@ -78,6 +81,7 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
         options: what to apply.
         analyzer_cache: channel of TransformCache, the `updated_analyzer_cache` of an earlier run; TFX's
             Resolver finds that run. Spans in the cache are not read again.
+        blessed_model: channel of Model, from LatestBlessedModelResolver, instead of `analyzer_cache`; on every runner.
         keep_analyzer_cache: whether there is an output `updated_analyzer_cache`.
         tables_dir: folder of the tables that the examples were sampled from, or a pattern such as "data/{SPAN}", of
             which the span of the examples is read; only for `analyze="tables"`.
@@ -101,6 +105,7 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
         graph_schema: BaseChannel,
         options: GraphTransformOptions,
         analyzer_cache: BaseChannel | None = None,
+        blessed_model: BaseChannel | None = None,
         keep_analyzer_cache: bool = False,
         tables_dir: str = "",
         tables_fingerprint: str = "",
@@ -119,6 +124,7 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
                 examples=examples,
                 graph_schema=graph_schema,
                 analyzer_cache=analyzer_cache,
+                blessed_model=blessed_model,
                 tables_dir=tables_dir,
                 tables_fingerprint=tables_fingerprint,
                 **unwanted,

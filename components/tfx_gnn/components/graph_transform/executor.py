@@ -39,6 +39,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             tables_dir=parameters.tables_folder(exec_properties),
             tables_contents=parameters.tables_contents(exec_properties),
             earlier_examples_dirs=[examples.uri for examples in earlier],
+            blessed_model_dir=artifacts.optional_uri(input_dict.get("blessed_model")),
             analyzer_cache_dir=artifacts.optional_uri(input_dict.get("analyzer_cache")),
             updated_analyzer_cache_dir=artifacts.optional_uri(output_dict.get("updated_analyzer_cache")),
             pre_transform_stats_dir=pre_transform_stats.uri,

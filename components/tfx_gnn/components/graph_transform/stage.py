@@ -21,13 +21,23 @@ from tfx_gnn.graph.schema.context_labels import context_labels
 from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.io.file_names import SAMPLING_PLAN_FILE
 from tfx_gnn.io.fingerprint import fingerprint_folders
+from tfx_gnn.io.folder_listing import is_folder
+from tfx_gnn.io.json_shapes import read_shaped_json
 from tfx_gnn.records import examples_folder
+from tfx_gnn.records.blessing import LATEST_BLESSED_MODEL_FILE
 from tfx_gnn.records.example_gen_report import find_same_span
-from tfx_gnn.records.examples_folder import RecordFile, fingerprint_examples_folder, reading_progress, record_files
+from tfx_gnn.records.examples_folder import (
+    RecordFile,
+    files_by_span,
+    fingerprint_examples_folder,
+    reading_progress,
+    record_files,
+)
 from tfx_gnn.records.graph_layout import graph_layout
 from tfx_gnn.records.summary_pass import make_pipeline, take_merged, write_merged
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema, write_tfmd_schema
 from tfx_gnn.sampling.plan.recorded_plan import copy_recorded_plan
+from tfx_gnn.serving.model_interface import ANALYZER_CACHE_FOLDER, MODEL_ARTIFACT_FOLDER
 from tfx_gnn.tables.graph_tables import list_table_files
 from tfx_gnn.tables.spans import has_span
 from tfx_gnn.tables.stable_tables import StableTables
@@ -75,6 +85,7 @@ def transform_graphs(
     tables_contents: str = "",
     earlier_examples_dirs: Sequence[str] = (),
     analyzer_cache_dir: str = "",
+    blessed_model_dir: str = "",
     updated_analyzer_cache_dir: str = "",
     pre_transform_stats_dir: str = "",
     post_transform_stats_dir: str = "",
@@ -88,6 +99,9 @@ def transform_graphs(
     without "#id" are identified by the "#id" of their end nodes, their features and their number among equal edges.
     Other items, such as readouts, and the context count once per example. `options.analyze` can change
     this. The order of examples and the number of files are preserved.
+
+    If the examples are of a rolling window of spans, each span is a snapshot of the whole graph, and an item counts
+    once in each span that has it; the statistics outputs are of the newest span.
 
     Args:
         examples_dir: graph tf.Examples; these are transformed.
@@ -105,6 +119,8 @@ def transform_graphs(
             `examples_dir`; an item is counted in the first span that has it. Earlier spans are not transformed.
         analyzer_cache_dir: the `updated_analyzer_cache_dir` of an earlier run. Spans with cached statistics
             are not read again, unless an analyzer cannot be cached.
+        blessed_model_dir: output of LatestBlessedModelResolver instead; the cache is that of the run which trained the
+            model, if it was pushed with it.
         updated_analyzer_cache_dir: absent or empty folder in which to keep the statistics of these spans.
         pre_transform_stats_dir: absent or empty folder for statistics of the raw features of the items in
             `examples_dir`, in the splits to analyze, in the format of TFX's StatisticsGen; see
@@ -119,7 +135,7 @@ def transform_graphs(
         ValueError: if a split is missing or empty, a declared feature is unknown or of another type, a transformed
             feature has a value that is NaN or infinite, the function's result does not match the graph or cannot be
             served, a statistic depends on the structure of the sampled subgraphs, the tables lack a feature or change
-            while they are read, or the analyzer cache does not exist.
+            while they are read, the analyzer cache does not exist, or two are given.
         TypeError: if the function does not return a GraphView of tensors.
     """
     if bool(tables_dir) != (options.analyze == TABLES):
@@ -129,17 +145,8 @@ def transform_graphs(
         )
     if has_span(tables_dir):
         tables_dir = find_same_span(tables_dir, examples_dir).folder
-    spans = (*earlier_examples_dirs, examples_dir)
-    if len(set(spans)) < len(spans):
-        raise ValueError(
-            f"`earlier_examples_dirs` must name each folder once, and not `examples_dir`; got {list(spans)}. "
-            "Remove the repetition."
-        )
-    if analyzer_cache_dir and not tf.io.gfile.isdir(analyzer_cache_dir):
-        raise ValueError(
-            f"`analyzer_cache_dir` must be a folder in which an earlier run kept its statistics; got none at "
-            f"{analyzer_cache_dir!r}. Name its `updated_analyzer_cache_dir`, or leave it out in the first run."
-        )
+    spans, is_window = _spans_to_analyze(examples_dir, earlier_examples_dirs, options.analyze_splits)
+    analyzer_cache_dir = _find_cache(analyzer_cache_dir, blessed_model_dir)
     files = record_files(examples_dir)
     raw_schema = graph_schema_io.read_schema(examples_folder.graph_schema_path(graph_schema_dir))
     layout = graph_layout(raw_schema)
@@ -160,7 +167,8 @@ def transform_graphs(
         raw_schema=raw_schema,
         layout=layout,
         keys=keys,
-        spans=tuple(tuple(record_files(span, options.analyze_splits)) for span in spans),
+        spans=spans,
+        is_window=is_window,
         as_sampled=options.analyze == AS_SAMPLED,
         tables=plan_table_reading(tables_dir, layout, keys, options.rules, options.access) if tables_dir else None,
         summarizes=bool(pre_transform_stats_dir or post_transform_stats_dir),
@@ -195,7 +203,7 @@ def transform_graphs(
             os.path.join(examples_dir, SAMPLING_PLAN_FILE), os.path.join(raw_metadata_dir, SAMPLING_PLAN_FILE)
         )
 
-        shards = _run(
+        shards, num_spans_read = _run(
             files=files,
             data=data,
             source=source,
@@ -229,6 +237,8 @@ def transform_graphs(
             transform=fingerprint_folders([transform_partial]),
             raw_examples=fingerprint_examples_folder(examples_dir),
             nonfinite_features=options.nonfinite_features,
+            num_spans=len(data.spans),
+            num_spans_read=num_spans_read,
         )
         for folder in (transform_partial, examples_partial):
             record.write(folder)
@@ -256,7 +266,8 @@ def _run(
     analyzer_cache_dir: str,
     outputs: _Outputs,
     beam_args: Sequence[str],
-) -> TransformedShards:
+) -> tuple[TransformedShards, int]:
+    """Runs the pipeline; returns what it did, and how many spans it read for the statistics."""
     scratch_dir = os.path.join(outputs.transform_graph, f"scratch-{uuid.uuid4().hex}")
     tf.io.gfile.makedirs(scratch_dir)
     shards_path = os.path.join(scratch_dir, "shards.json")
@@ -268,8 +279,9 @@ def _run(
         make_pipeline(beam_args) as pipeline,
         tft_beam.Context(temp_dir=scratch_dir, force_tf_compat_v1=False),
     ):
-        transform_fn, counted = analyze(pipeline, data, source, preprocessing_fn, cache)
-        written = transform_fn | "WriteTransformFn" >> tft_beam.WriteTransformFn(outputs.transform_graph)
+        analysis = analyze(pipeline, data, source, preprocessing_fn, cache)
+        counted = analysis.summarized
+        written = analysis.transform_fn | "WriteTransformFn" >> tft_beam.WriteTransformFn(outputs.transform_graph)
         if outputs.pre_transform_stats:
             write = WriteItemStatistics(outputs.pre_transform_stats, analyze_splits)
             _ = counted[ITEM_SUMMARIES] | "PreTransformStats" >> write
@@ -294,7 +306,47 @@ def _run(
         write_merged(transformed[SHARDS], merge_transformed_shards, shards_path)
     result = take_merged(shards_path, TransformedShards)
     tf.io.gfile.rmtree(scratch_dir)
-    return result
+    return result, analysis.num_spans_read
+
+
+def _spans_to_analyze(
+    examples_dir: str, earlier_examples_dirs: Sequence[str], splits: Sequence[str]
+) -> tuple[tuple[tuple[RecordFile, ...], ...], bool]:
+    """Lists the files to analyze by span, the last one last, and tells whether they are of a rolling window."""
+    folders = (*earlier_examples_dirs, examples_dir)
+    if len(set(folders)) < len(folders):
+        raise ValueError(
+            f"`earlier_examples_dirs` must name each folder once, and not `examples_dir`; got {list(folders)}. "
+            "Remove the repetition."
+        )
+    by_folder = [files_by_span(record_files(folder, splits)) for folder in folders]
+    is_window = any(len(spans) > 1 for spans in by_folder)
+    if is_window and earlier_examples_dirs:
+        raise ValueError(
+            "`earlier_examples_dirs` must be left out, unless each folder of examples is of one span; got "
+            f"{list(earlier_examples_dirs)} with windows of {[len(spans) for spans in by_folder]} spans. Leave them "
+            "out, or sample each span alone."
+        )
+    return tuple(itertools.chain.from_iterable(by_folder)), is_window
+
+
+def _find_cache(analyzer_cache_dir: str, blessed_model_dir: str) -> str:
+    """Returns the folder of the analyzer cache to read; empty if there is none."""
+    if analyzer_cache_dir and blessed_model_dir:
+        raise ValueError(
+            f"`blessed_model_dir` must be left out with `analyzer_cache_dir`; got {blessed_model_dir!r} and "
+            f"{analyzer_cache_dir!r}. Give one of them."
+        )
+    if blessed_model_dir:
+        record = read_shaped_json(os.path.join(blessed_model_dir, LATEST_BLESSED_MODEL_FILE), {"found": bool})
+        folder = os.path.join(blessed_model_dir, MODEL_ARTIFACT_FOLDER, ANALYZER_CACHE_FOLDER)
+        return folder if record["found"] and is_folder(folder) else ""
+    if analyzer_cache_dir and not tf.io.gfile.isdir(analyzer_cache_dir):
+        raise ValueError(
+            f"`analyzer_cache_dir` must be a folder in which an earlier run kept its statistics; got none at "
+            f"{analyzer_cache_dir!r}. Name its `updated_analyzer_cache_dir`, or leave it out in the first run."
+        )
+    return analyzer_cache_dir
 
 
 def _check_shards(shards: TransformedShards, options: GraphTransformOptions, examples_dir: str) -> None:

@@ -42,9 +42,10 @@ def sample_on_beam(
     access: TableAccess,
     check_tables: Callable[[], None],
     index_options: IndexOptions,
+    only_split: str,
     beam_args: Sequence[str],
 ) -> MadeExamples:
-    """Samples the subgraphs of a plan and writes the missing shards.
+    """Samples the subgraphs of a plan and writes the missing shards, of one split only if it is named.
 
     The index of the graph is built first, inside the folder, where an interrupted run leaves it for the next
     one. Then `check_tables` is called, which raises if the tables changed meanwhile; they are not read again.
@@ -74,7 +75,8 @@ def sample_on_beam(
     info = PartitionedGraph(index_dir).info
     num_seeds = splits_with_seeds(plan.splits, {name: sum(info.seed_counts[name]) for name in plan.splits.names})
     finished = ShardLog(folder).read()
-    missing = [(split, shard) for split in num_seeds for shard in range(num_shards) if (split, shard) not in finished]
+    wanted = [(split, shard) for split in num_seeds if only_split in ("", split) for shard in range(num_shards)]
+    missing = [place for place in wanted if place not in finished]
     if missing:
         # About the same number of seeds comes into each shard of a split.
         total = round(sum(num_seeds[split] / num_shards for split, _ in missing))

@@ -45,6 +45,7 @@ class SubgraphExampleGen(base_beam_component.BaseBeamComponent):
     | parameter | execution | JSON | "in_memory" or "beam" |
     | parameter | num_partitions | int | partitions of the graph on Beam |
     | parameter | hub_degree | int | degree above which a node is spread over partitions on Beam |
+    | parameter | num_spans | int | spans of the tables, up to the newest, that the first split has examples of |
     | parameter | tables_fingerprint | str | hash of the tables |
     | parameter | span | str | number or date of the span, if `tables_dir` is a pattern; empty for the newest |
     | parameter | library_version | str | version of this library |
@@ -78,6 +79,10 @@ class SubgraphExampleGen(base_beam_component.BaseBeamComponent):
         tables_fingerprint: str = "",
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
+        if not tables_fingerprint:
+            folders = parameters.tables_folders_now(tables_dir, span, num_spans=options.num_spans)
+            files = [list_input_files(folder, options) for folder in folders]
+            tables_fingerprint = parameters.fingerprint_tables(*files, runtime_parameters=runtime_parameters)
         super().__init__(
             spec=parameters.fill_spec(
                 SubgraphExampleGenSpec,
@@ -86,10 +91,6 @@ class SubgraphExampleGen(base_beam_component.BaseBeamComponent):
                 tables_dir=tables_dir,
                 span=span,
                 same_span_as=same_span_as,
-                tables_fingerprint=tables_fingerprint
-                or parameters.fingerprint_tables(
-                    list_input_files(parameters.tables_folder_now(tables_dir, span), options),
-                    runtime_parameters=runtime_parameters,
-                ),
+                tables_fingerprint=tables_fingerprint,
             )
         )

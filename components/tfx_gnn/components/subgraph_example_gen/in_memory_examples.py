@@ -139,10 +139,15 @@ def make_in_memory(
     folder: str,
     options: SubgraphExampleGenOptions,
     check_tables: Callable[[], None],
+    only_split: str = "",
 ) -> MadeExamples:
-    """Makes the examples of a plan, or of every graph, and writes the missing shards; see `open_tables`."""
+    """Makes the examples of a plan, or of every graph, and writes the missing shards; see `open_tables`.
+
+    If `only_split` is given, the other splits are counted, but not written.
+    """
     opened = open_tables(tables_dir=tables_dir, schema=schema, options=options, check_tables=check_tables)
-    _write_missing_shards(folder, tuple(opened.made.num_seeds), opened.source, options.num_shards)
+    splits = [split for split in opened.made.num_seeds if only_split in ("", split)]
+    _write_missing_shards(folder, splits, opened.source, options.num_shards)
     write_dead_letters(os.path.join(folder, DEAD_LETTERS_DIR), opened.problems)
     return opened.made
 

@@ -32,6 +32,9 @@ class SubgraphExampleGenOptions:
         num_partitions: partitions of the graph on Beam, a power of two; 0 for one partition per
             64 MiB of input files.
         hub_degree: on Beam, nodes with more edges than this are spread over partitions.
+        num_spans: spans of tables in a rolling window, at least 1: the first split, which is trained on, has examples
+            of that many spans up to the newest, each made of the tables of its own span. The other splits are of
+            the newest alone.
     """
 
     plan: SamplingPlan | None = None
@@ -43,6 +46,7 @@ class SubgraphExampleGenOptions:
     execution: Literal["in_memory", "beam"] = "in_memory"
     num_partitions: int = 0
     hub_degree: int = 4096
+    num_spans: int = 1
 
     def __post_init__(self) -> None:
         if not isinstance(self.plan, SamplingPlan | None):
@@ -71,3 +75,14 @@ class SubgraphExampleGenOptions:
             )
         if self.hub_degree < 1:
             raise ValueError(f"`hub_degree` must be at least 1; got {self.hub_degree}. Leave it out.")
+        if self.num_spans < 1:
+            raise ValueError(
+                f"`num_spans` must be at least 1; got {self.num_spans}. Use 1 to train on the newest span alone."
+            )
+
+    @property
+    def first_split(self) -> str:
+        """The split that is trained on, and that has examples of every span of a window."""
+        holder = self.plan or self.graph_level_examples
+        assert holder is not None
+        return holder.splits.names[0]

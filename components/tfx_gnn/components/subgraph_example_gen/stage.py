@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -18,21 +21,27 @@ from tfx_gnn.io.atomic_folder import resumable_folder
 from tfx_gnn.io.disk_sync import sync_tree
 from tfx_gnn.io.file_names import SAMPLING_PLAN_FILE
 from tfx_gnn.io.fingerprint import fingerprint_text
+from tfx_gnn.io.folder_listing import list_entries
 from tfx_gnn.io.process_lock import has_locks
+from tfx_gnn.io.renames import rename_file
+from tfx_gnn.io.whole_files import copy_files
 from tfx_gnn.records import examples_folder
-from tfx_gnn.records.example_gen_report import ExampleGenReport, find_same_span
-from tfx_gnn.sampling.engine.sampled_subgraphs import SubgraphStatistics, SubgraphStatisticsBuilder
+from tfx_gnn.records.example_gen_report import EarlierSpan, ExampleGenReport, find_same_span
+from tfx_gnn.records.graph_layout import graph_layout
+from tfx_gnn.sampling.engine.sampled_subgraphs import SubgraphStatisticsBuilder
 from tfx_gnn.sampling.examples.seed_selection import seed_table_layout
 from tfx_gnn.sampling.examples.shard_log import ShardLog
 from tfx_gnn.sampling.plan.graph_level_tables import check_graph_level_examples, make_graph_level_schema
 from tfx_gnn.sampling.plan.pair_tables import pairs_layout
-from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.plan_checks import check_plan
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
 from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema
 from tfx_gnn.tables.graph_tables import list_table_files, read_tables_schema
-from tfx_gnn.tables.spans import TablesSpan, find_span, has_span
+from tfx_gnn.tables.row_rules import DEAD_LETTERS_DIR
+from tfx_gnn.tables.spans import SpansWindow, TablesSpan, find_window, has_span
 from tfx_gnn.tables.stable_tables import StableTables
+
+_LOG = logging.getLogger(__name__)
 
 
 def generate_subgraph_examples(
@@ -51,6 +60,9 @@ def generate_subgraph_examples(
     workers or the execution. They are ordered by a hash of the seed's id, which spreads out
     rows that are neighbors in the table and often similar.
 
+    With `num_spans`, the newest spans of the tables are read, each of which is a whole graph of its own: a seed that is
+    in several of them has an example in each, sampled in that span's graph.
+
     An interrupted run is resumed: the shards that it finished stay in a
     hidden folder next to `examples_dir`, where the next run with the same inputs and options finds them.
 
@@ -63,8 +75,8 @@ def generate_subgraph_examples(
         options: what to make.
         tables_contents: the `fingerprint_files` that the files of `list_input_files` must have; any if it is empty.
         span: number or date of the span to read, if `tables_dir` is a pattern; empty for the newest.
-        same_span_as: folder of examples, of whose span the tables are read, if `tables_dir` is a pattern; empty for
-            none.
+        same_span_as: folder of examples, of whose newest span the tables are read, if `tables_dir` is a pattern; empty
+            for none. No window of spans is read then.
         beam_args: options of the Beam runner, for `execution="beam"`.
 
     Returns:
@@ -76,36 +88,64 @@ def generate_subgraph_examples(
         FileExistsError: if `examples_dir` already holds files.
         BlockingIOError: if another process is doing the same work.
     """
-    tables_span = None
     if has_span(tables_dir) and same_span_as:
-        tables_span = find_same_span(tables_dir, same_span_as, span)
-    elif has_span(tables_dir) or span:
-        tables_span = find_span(tables_dir, span)
-    tables_dir = tables_span.folder if tables_span else tables_dir
-    tables = StableTables(lambda: list_input_files(tables_dir, options), contents=tables_contents)
-    schema = read_tables_schema(tables_dir, access=options.access)
-    examples_schema = _examples_schema(schema, options)
-    with resumable_folder(examples_dir, fingerprint=_fingerprint(tables, options), name="examples_dir") as folder:
+        window = SpansWindow(spans=(find_same_span(tables_dir, same_span_as, span),))
+    else:
+        window = find_window(tables_dir, span, num_spans=options.num_spans)
+        _warn_of_gaps(window, options.num_spans)
+    tables = {
+        one.folder: StableTables(functools.partial(list_input_files, one.folder, options), contents=tables_contents)
+        for one in window.spans
+    }
+    schemas = {one.folder: read_tables_schema(one.folder, access=options.access) for one in window.spans}
+    examples_schema = _examples_schema(schemas[window.newest.folder], options)
+    for one in window.spans[:-1]:
+        _check_same_features(one, _examples_schema(schemas[one.folder], options), examples_schema, window.newest)
+    with resumable_folder(
+        examples_dir, fingerprint=_fingerprint(tables.values(), options), name="examples_dir"
+    ) as folder:
 
-        def check_tables() -> None:
-            try:
-                tables.check()
-            except ValueError:
-                # No later run has these versions of the tables, so none would resume from the folder.
-                tf.io.gfile.rmtree(folder)
-                raise
+        def make(
+            one: TablesSpan, span_folder: str, of_span: SubgraphExampleGenOptions, only_split: str = ""
+        ) -> MadeExamples:
+            def check_tables() -> None:
+                try:
+                    tables[one.folder].check()
+                except ValueError:
+                    # No later run has these versions of the tables, so none would resume from the folder.
+                    tf.io.gfile.rmtree(folder)
+                    raise
 
-        made = _make_examples(tables_dir, schema, folder, options, beam_args, check_tables=check_tables)
+            return _make_examples(
+                one.folder,
+                schemas[one.folder],
+                span_folder,
+                of_span,
+                beam_args,
+                check_tables=check_tables,
+                only_split=only_split,
+            )
+
+        made = make(window.newest, folder, options)
+        of_earlier = {
+            one: make(one, _span_folder(folder, one), _options_of_earlier(options), options.first_split)
+            for one in window.spans[:-1]
+        }
         log = ShardLog(folder)
-        report = _report(made, log.read(), options.plan, tables_span)
+        report = _report(folder, made, of_earlier, options, window)
+        # After everything is made, so that an interrupted run, which goes on here, never misses a finished file.
+        for one in of_earlier:
+            _take_over_span(folder, one, options.first_split)
         graph_schema.write_schema(examples_schema, examples_folder.graph_schema_path(folder))
         if options.plan is not None:
             recorded = RecordedPlan(plan=options.plan, sampling_seed=options.sampling_seed)
             recorded.write(os.path.join(folder, SAMPLING_PLAN_FILE))
         report.write(folder)
         if has_locks(folder):
-            # Before the log is removed: syncing takes long, and a run that is killed meanwhile resumes from the log.
+            # Before the logs are removed: syncing takes long, and a run that is killed meanwhile resumes from them.
             sync_tree(folder)
+        for one in of_earlier:
+            tf.io.gfile.rmtree(_span_folder(folder, one))
         log.remove()
     return report
 
@@ -132,10 +172,17 @@ def _make_examples(
     beam_args: Sequence[str],
     *,
     check_tables: Callable[[], None],
+    only_split: str,
 ) -> MadeExamples:
+    """Makes the examples of one tables folder; if `only_split` is given, those of other splits need not be written."""
     if options.execution == "in_memory":
         return make_in_memory(
-            tables_dir=tables_dir, schema=schema, folder=folder, options=options, check_tables=check_tables
+            tables_dir=tables_dir,
+            schema=schema,
+            folder=folder,
+            options=options,
+            check_tables=check_tables,
+            only_split=only_split,
         )
     shared: dict[str, Any] = {
         "tables_dir": tables_dir,
@@ -156,6 +203,7 @@ def _make_examples(
         plan=options.plan,
         sampling_seed=options.sampling_seed,
         index_options=IndexOptions(num_partitions=options.num_partitions, hub_degree=options.hub_degree),
+        only_split=only_split,
         beam_args=beam_args,
         **shared,
     )
@@ -171,32 +219,96 @@ def _examples_schema(schema: GraphSchema, options: SubgraphExampleGenOptions) ->
     return make_subgraph_schema(schema, options.plan)
 
 
-def _fingerprint(tables: StableTables, options: SubgraphExampleGenOptions) -> str:
+def _check_same_features(
+    earlier: TablesSpan, schema: GraphSchema, newest_schema: GraphSchema, newest: TablesSpan
+) -> None:
+    """Refuses a window of spans whose examples have different features."""
+    found, expected = graph_layout(schema).features, graph_layout(newest_schema).features
+    differing = sorted(key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key))
+    if differing:
+        raise ValueError(
+            f"`num_spans` must name spans whose tables have the same features; got other {differing[:5]} in "
+            f"{earlier.folder!r} than in {newest.folder!r}. Start the window after the change, by a smaller number, or "
+            "bring the earlier tables into the new form."
+        )
+
+
+def _warn_of_gaps(window: SpansWindow, num_spans: int) -> None:
+    names = [one.name for one in window.spans]
+    if len(names) < num_spans:
+        _LOG.warning("The window has %d spans, of %d that it may have: %s", len(names), num_spans, ", ".join(names))
+    for earlier, later in window.gaps:
+        _LOG.warning("A span seems to be missing in the window, between %s and %s", earlier, later)
+
+
+def _options_of_earlier(options: SubgraphExampleGenOptions) -> SubgraphExampleGenOptions:
+    """Options for earlier spans of a window, in which splits by time may be empty that the newest span has."""
+    name = "plan" if options.plan is not None else "graph_level_examples"
+    holder: Any = getattr(options, name)
+    splits = dataclasses.replace(holder.splits, allows_empty_splits=True)
+    return dataclasses.replace(options, **{name: dataclasses.replace(holder, splits=splits)})
+
+
+def _span_folder(folder: str, one: TablesSpan) -> str:
+    """Returns the folder in which the examples of an earlier span are made."""
+    return os.path.join(folder, f".span-{one.name}")
+
+
+def _take_over_span(folder: str, one: TablesSpan, split: str) -> None:
+    """Moves the examples of an earlier span to those of the newest one."""
+    made = examples_folder.split_dir(_span_folder(folder, one), split)
+    target = examples_folder.split_dir(folder, split)
+    tf.io.gfile.makedirs(target)
+    for name in list_entries(made):
+        path = examples_folder.earlier_span_path(os.path.join(target, name), one.name)
+        rename_file(os.path.join(made, name), path)
+    dead_letters = os.path.join(_span_folder(folder, one), DEAD_LETTERS_DIR)
+    copy_files(dead_letters, os.path.join(folder, DEAD_LETTERS_DIR, f"span-{one.name}"))
+
+
+def _fingerprint(tables: Iterable[StableTables], options: SubgraphExampleGenOptions) -> str:
     """Hashes what the shards depend on. Tables are not hashed by content: reading tens of GB would take long."""
-    files = [f"{path} {version}" for path, version in tables.versions.items()]
+    files = [f"{path} {version}" for one in tables for path, version in one.versions.items()]
     return fingerprint_text("\n".join([tfx_gnn.__version__, options_json.to_json(options), *files]))
 
 
 def _report(
+    folder: str,
     made: MadeExamples,
-    shards: Mapping[tuple[str, int], SubgraphStatistics],
-    plan: SamplingPlan | None,
-    tables_span: TablesSpan | None,
+    of_earlier: Mapping[TablesSpan, MadeExamples],
+    options: SubgraphExampleGenOptions,
+    window: SpansWindow,
 ) -> ExampleGenReport:
+    plan, first = options.plan, options.first_split
     builder = SubgraphStatisticsBuilder()
-    for of_shard in shards.values():
+    for of_shard in ShardLog(folder).read().values():
         builder.add_statistics(of_shard)
+    for one in of_earlier:
+        for (split, _), of_shard in ShardLog(_span_folder(folder, one)).read().items():
+            if split == first:
+                builder.add_statistics(of_shard)
     statistics = builder.build()
+    earlier = tuple(
+        EarlierSpan(tables_span=one, num_seeds=found.num_seeds.get(first, 0), tables=found.tables)
+        for one, found in of_earlier.items()
+    )
+    num_seeds = dict(made.num_seeds)
+    if earlier:
+        num_seeds[first] = num_seeds.get(first, 0) + sum(one.num_seeds for one in earlier)
     num_negatives: dict[str, int] = {}
     num_missing: dict[str, int] = {}
     if plan is not None and plan.negatives is not None:
-        for split, num_seeds in made.num_seeds.items():
+        for split, count in num_seeds.items():
             num_negatives[split] = statistics.num_negatives.get(split, 0)
-            num_missing[split] = plan.negatives.num_per_positive * num_seeds - num_negatives[split]
+            num_missing[split] = plan.negatives.num_per_positive * count - num_negatives[split]
     return ExampleGenReport(
         statistics=statistics,
+        num_seeds=num_seeds,
+        num_no_seeds=made.num_no_seeds,
         num_negatives=num_negatives,
         num_missing_negatives=num_missing,
-        tables_span=tables_span,
-        **vars(made),
+        tables=made.tables,
+        tables_span=window.newest if window.newest.span is not None else None,
+        earlier_spans=earlier,
+        gaps=window.gaps,
     )

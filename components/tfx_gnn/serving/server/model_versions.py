@@ -11,7 +11,7 @@ import weakref
 
 import tensorflow as tf
 
-from tfx_gnn.sampling.index.snapshot import GraphSnapshot
+from tfx_gnn.sampling.overlay.graph_snapshot import GraphSnapshot
 from tfx_gnn.serving.model_interface import SAVED_MODEL_FILE
 from tfx_gnn.serving.server.ids_input import SeedInput
 from tfx_gnn.serving.server.metrics import ServerMetrics

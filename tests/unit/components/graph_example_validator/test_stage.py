@@ -92,12 +92,18 @@ def validate(tmp_path: Path, write_examples: Callable[..., str]) -> Callable[...
         blessed: str = "",
         tables: dict[str, Any] | None = None,
         schema: str = SCHEMA,
+        *,
+        earlier: list[dict[str, list[Any]]] | None = None,
         **options: Any,
     ) -> list[Anomaly]:
         data = splits()
         if plant is not None:
             plant(data)
         examples_dir = write_examples(str(tmp_path / "examples"), data, schema)
+        if earlier is not None:
+            of_span = write_examples(str(tmp_path / "earlier"), {"train": [earlier]}, schema)
+            (file,) = Path(of_span, "Split-train").iterdir()
+            file.rename(Path(examples_dir, "Split-train", "span-1-00000-of-00001.gz"))
         if tables is not None:
             (tmp_path / "examples" / "statistics.json").write_text(json.dumps(tables))
         validation = validate_graph_examples(
@@ -412,6 +418,26 @@ def test_drift_from_span_to_span_and_skew_from_split_to_split_are_measured(valid
     assert drift["nodes/_readout.topic"] == 0.0
     assert drift["nodes/paper.kind"] == 1.0
     assert drift["edges/cites.#source"] == drift["edges/cites.#target"] == 0.0
+
+
+def test_of_a_window_statistics_are_of_the_newest_span_and_leaks_are_found_in_all(validate, tmp_path):
+    def unique(year):
+        return example(year) | {"nodes/paper.code": [year, *example(year)["nodes/paper.code"][1:]]}
+
+    def plant(data):
+        # Were each seed counted twice, with the same label, its code would seem to determine the label.
+        data["train"] = [[unique(year) for year in FIRST_YEARS["train"]]]
+
+    earlier = [unique(year) for year in (*FIRST_YEARS["train"], FIRST_YEARS["test"][0])]
+    found = validate(plant, earlier=earlier)
+
+    checks = {anomaly.check for anomaly in found}
+    assert "seed_in_two_splits" in checks
+    assert "label_determined" not in checks
+    (dataset,) = statistics_pb2.DatasetFeatureStatisticsList.FromString(
+        (tmp_path / "statistics" / "Split-train" / "FeatureStats.pb").read_bytes()
+    ).datasets
+    assert dataset.num_examples == len(FIRST_YEARS["train"])
 
 
 def tables_of(span: str, papers: int, cites: int) -> dict[str, Any]:

@@ -32,6 +32,7 @@ def _push(
     blessing_dir: str = "",
     infra_blessing_dir: str = "",
     statistics_dir: str = "",
+    analyzer_cache_dir: str = "",
     pushed_model_dir: str = "",
     refuses_nonfinite_answers: bool = False,
     publishing: Literal["auto", "rename", "copy"] = "auto",
@@ -48,6 +49,7 @@ def _push(
         pushed_model_dir=pushed_model_dir or str(tmp_path / f"pushed-{run}"),
         infra_blessing_dir=infra_blessing_dir,
         statistics_dir=statistics_dir,
+        analyzer_cache_dir=analyzer_cache_dir,
         options=GraphPusherOptions(
             num_verification_requests=2,
             verification_seconds=0.2,
@@ -90,17 +92,22 @@ def test_destination_must_be_named(tmp_path: Path, toy_folders: dict[str, str]) 
 
 
 @pytest.mark.parametrize("publishing", ["rename", "copy"])
-def test_statistics_of_the_training_data_are_pushed_with_the_model(
+def test_statistics_and_counts_of_the_training_data_are_pushed_with_the_model(
     tmp_path: Path, toy_folders: dict[str, str], publishing: Literal["rename", "copy"]
 ) -> None:
     statistics = tmp_path / "statistics" / "Split-train"
     statistics.mkdir(parents=True)
     (statistics / "FeatureStats.pb").write_bytes(b"statistics")
 
-    pushed = _push(tmp_path, **toy_folders, statistics_dir=str(tmp_path / "statistics"), publishing=publishing)
+    (tmp_path / "cache" / "span-1").mkdir(parents=True)
+    (tmp_path / "cache" / "span-1" / "entry").write_bytes(b"counts")
+    folders = {"statistics_dir": str(tmp_path / "statistics"), "analyzer_cache_dir": str(tmp_path / "cache")}
 
-    found = Path(pushed.path, "assets.extra", "training_statistics", "Split-train", "FeatureStats.pb")
-    assert found.read_bytes() == b"statistics"
+    pushed = _push(tmp_path, **toy_folders, **folders, publishing=publishing)
+
+    added = Path(pushed.path, "assets.extra")
+    assert (added / "training_statistics" / "Split-train" / "FeatureStats.pb").read_bytes() == b"statistics"
+    assert (added / "analyzer_cache" / "span-1" / "entry").read_bytes() == b"counts"
 
 
 def test_blessed_model_becomes_the_next_version(
