@@ -118,7 +118,10 @@ def infer_layerwise(
     check_subgraphs_are_whole(plan, layers, graph)
     model = ServingModel(saved_model_dir)
     layerwise = LayerwiseModel(model.loaded, layers)
-    _check_embeddings(model, saved_model_dir, options)
+    models = [model]
+    if "embeddings" in options.outputs:
+        _check_embeddings(model, saved_model_dir, options)
+        models.append(model.with_signature(model_interface.EMBEDDINGS_SIGNATURE))
     # What was compared, and in which batches, changes no answer by more than rounding.
     answers = dataclasses.replace(options, batch_edges=1, num_verified=0)
     parts = [tfx_gnn.__version__, options_json.to_json(answers), model_fingerprint, graph.fingerprint]
@@ -127,7 +130,7 @@ def infer_layerwise(
     ) as folder:
         encoder = SubgraphExampleEncoder(graph, plan)
         states = LayerStates(layerwise, graph, encoder, folder=folder, batch_edges=options.batch_edges).compute()
-        largest = _verify(layerwise, states, model, RecordSampler(graph, recorded), options.num_verified)
+        largest = _verify(layerwise, states, models, RecordSampler(graph, recorded), options.num_verified)
         writing = _Writing(layerwise, states, graph.node_tables[layers.seed_set].ids, options, folder)
         writing.write()
         found = LayerwiseInference(
@@ -160,7 +163,7 @@ def _recorded_plan(saved_model_dir: str, *, full: bool) -> RecordedPlan:
 
 
 def _check_embeddings(model: ServingModel, saved_model_dir: str, options: LayerwiseInferenceOptions) -> None:
-    if "embeddings" in options.outputs and model_interface.EMBEDDINGS_SIGNATURE not in model.example_signatures:
+    if model_interface.EMBEDDINGS_SIGNATURE not in model.example_signatures:
         raise ValueError(
             f"`outputs` must leave out 'embeddings' for a model without that signature; got {list(options.outputs)} "
             f"for {saved_model_dir!r}, whose signatures are {model.example_signatures}. Leave it out, or choose "
@@ -171,7 +174,7 @@ def _check_embeddings(model: ServingModel, saved_model_dir: str, options: Layerw
 def _verify(
     layerwise: LayerwiseModel,
     states: Sequence[npt.NDArray[np.float32]],
-    model: ServingModel,
+    models: Sequence[ServingModel],
     sampler: RecordSampler,
     num_verified: int,
 ) -> float:
@@ -182,7 +185,8 @@ def _verify(
     largest = 0.0
     for row in rows:
         # One at a time: whole neighborhoods may be large.
-        served = model.outputs_of(sampler.sample({SEED: np.array([row])}))
+        records = sampler.sample({SEED: np.array([row])})
+        served = {name: values for model in models for name, values in model.outputs_of(records).items()}
         found = layerwise.answer([of_layer[[row]] for of_layer in states])
         for name, expected in served.items():
             if not np.issubdtype(expected.dtype, np.floating):
@@ -232,7 +236,8 @@ class _Writing:
         """Returns the answers to a range of nodes, whose records count from the first node of the file."""
         outputs = dict(self._model.answer([of_layer[start:stop] for of_layer in self._states]))
         if "embeddings" not in self._options.outputs:
-            outputs.pop(model_interface.EMBEDDING_OUTPUT, None)
+            embedding = model_interface.EMBEDDING_OUTPUT
+            outputs = {name: values for name, values in outputs.items() if name.rpartition("/")[2] != embedding}
         outputs[model_interface.ID_OUTPUT] = self._ids.slice(start, stop - start).to_numpy(zero_copy_only=False)
         records = np.arange(start - first, stop - first)
         return answer_columns(records, outputs, with_scores="scores" in self._options.outputs)

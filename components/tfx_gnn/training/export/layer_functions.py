@@ -23,15 +23,14 @@ def layer_functions(
     found: ModelLayers,
     *,
     encoder_inputs: Callable[[tf.Tensor], GraphTensor],
-    served_outputs: Callable[[Any, tf.Tensor, GraphTensor], Outputs],
+    served_outputs: Callable[[Any, Outputs, GraphTensor], Outputs],
 ) -> tuple[dict[str, Any], LayerPlan]:
     """Makes the functions.
 
     Args:
         found: the parts of the model.
         encoder_inputs: maps serialized raw graph tf.Examples, string [n], to the graph that the encoder gets.
-        served_outputs: maps the output of the head, the states that it read, [n, units], and a graph of n components
-            to the response.
+        served_outputs: maps the model's output, its embeddings by output, and a graph of n components to the response.
 
     Returns:
         tf.functions by name, and what they read and return.
@@ -77,7 +76,7 @@ def layer_functions(
         state = in_dtype[0] if found.combine is None else found.combine(in_dtype)
         sizes = tf.ones(tf.shape(state)[:1], tf.int32)
         graph = GraphTensor.from_pieces(context=Context.from_fields(features={}, sizes=sizes))
-        return served_outputs(found.head(state, training=False), state, graph)
+        return served_outputs(found.head(state, training=False), found.embeddings(state), graph)
 
     functions["head"] = answer
     plan = LayerPlan(

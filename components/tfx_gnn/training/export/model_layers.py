@@ -51,6 +51,7 @@ class ModelLayers:
         relations: for each update, the relations along which each node set receives, by node set.
         combine: maps all states of seed nodes, [num_nodes, any] each, to what is read; None: the last state is read.
         head: maps the states that are read, [num_nodes, units], to the output.
+        embeddings: maps them to the embeddings by output.
         seed_set: node set of the seeds.
     """
 
@@ -59,15 +60,19 @@ class ModelLayers:
     relations: tuple[Mapping[const.NodeSetName, tuple[ReadRelation, ...]], ...]
     combine: Callable[[list[tf.Tensor]], tf.Tensor] | None
     head: tf_keras.Model
+    embeddings: Callable[[tf.Tensor], dict[str, tf.Tensor]]
     seed_set: const.NodeSetName
 
 
-def find_layers(model: tf_keras.Model, objective: Objective) -> ModelLayers:
+def find_layers(
+    model: tf_keras.Model, objective: Objective, *, embeddings: tf_keras.Model | None = None
+) -> ModelLayers:
     """Takes a model apart.
 
     Args:
-        model: a functional model: encoder, a tf_keras.Sequential of graph updates, and `objective.output_layer()`.
+        model: a functional model: encoder, graph updates, and `objective.output_layer()`.
         objective: what it predicts.
+        embeddings: the part of the model that computes its embeddings, if there are any.
 
     Returns:
         The parts, which share the model's variables.
@@ -79,30 +84,68 @@ def find_layers(model: tf_keras.Model, objective: Objective) -> ModelLayers:
         if not part.reads_seeds or part.pools_nodes or part.input_features:
             task = type(part.task).__name__ + (f" {name!r}" if name else "")
             raise _refusal("every task reads the state of the seed alone", task)
-    readouts = [layer for layer in model.layers if isinstance(layer, StructuredReadout)]
-    network: Any = None
-    if getattr(model, "_is_graph_network", False) and len(readouts) == 1:
-        network = readouts[0].input.node.layer
-    if not isinstance(network, tf_keras.Sequential) or readouts[0].get_config()["feature_name"] != const.HIDDEN_STATE:
+    layers = getattr(model, "layers", [])
+    readouts = [layer for layer in layers if isinstance(layer, StructuredReadout)]
+    if (
+        not getattr(model, "_is_graph_network", False)
+        or len(readouts) != 1
+        or readouts[0].get_config()["feature_name"] != const.HIDDEN_STATE
+    ):
         raise _refusal(
-            "a functional model ends with a tf_keras.Sequential of graph updates and `objective.output_layer()`",
-            f"layers {[type(layer).__name__ for layer in getattr(model, 'layers', [])]}",
+            "a functional model reads the states of seeds in one layer, as `objective.output_layer()` does",
+            f"layers {[type(layer).__name__ for layer in layers]}",
         )
-    (encoded,) = readouts[0].input.node.keras_inputs
+    encoded, updates = _updates_before(readouts[0].input)
+    encoder = tf_keras.Model(model.input, encoded)
+    if not updates or any(_is_update(layer) for layer in encoder.layers):
+        raise _refusal(
+            "graph updates of this library follow each other up to the readout",
+            f"layers {[type(layer).__name__ for layer in layers]}",
+        )
     spec: GraphTensorSpec = encoded.type_spec
     seed_set = spec.edge_sets_spec[_SEED_READOUT].adjacency_spec.source_name
-    updates, combine = list(network.layers), None
+    combine = None
     if len(updates) == 1 and isinstance(updates[0], JumpingKnowledge):
         combine = functools.partial(updates[0].combine, seed_set)
         updates = updates[0].get_config()["layers"]
+    read = readouts[0].output
     return ModelLayers(
-        encoder=tf_keras.Model(model.input, encoded),
+        encoder=encoder,
         updates=tuple(updates),
         relations=tuple(_relations_of(update, spec) for update in updates),
         combine=combine,
-        head=tf_keras.Model(readouts[0].output, model.output),
+        head=tf_keras.Model(read, model.output),
+        embeddings=_embeddings_of_states(read, {} if embeddings is None else embeddings.output),
         seed_set=seed_set,
     )
+
+
+def _embeddings_of_states(read: Any, outputs: Mapping[str, Any]) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
+    """Makes the function from the states that are read to the embeddings, which usually are these states."""
+    others = {name: output for name, output in outputs.items() if output is not read}
+    computed = tf_keras.Model(read, others) if others else None
+
+    def embeddings(states: tf.Tensor) -> dict[str, tf.Tensor]:
+        found = {} if computed is None else computed(states, training=False)
+        return {name: found.get(name, states) for name in outputs}
+
+    return embeddings
+
+
+def _updates_before(graph: Any) -> tuple[Any, list[tf_keras.layers.Layer]]:
+    """Returns the Keras tensor of the graph that the first update gets, and the updates from it to a graph."""
+    updates: list[tf_keras.layers.Layer] = []
+    while _is_update(graph.node.layer):
+        layer = graph.node.layer
+        updates = [*(layer.layers if isinstance(layer, tf_keras.Sequential) else [layer]), *updates]
+        (graph,) = graph.node.keras_inputs
+    return graph, updates
+
+
+def _is_update(layer: tf_keras.layers.Layer) -> bool:
+    if isinstance(layer, tf_keras.Sequential):
+        return any(_is_update(one) for one in layer.layers)
+    return isinstance(layer, (GraphUpdate, HGTGraphUpdate, JumpingKnowledge, RGCNGraphUpdate))
 
 
 def _relations_of(

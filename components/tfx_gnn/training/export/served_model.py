@@ -205,11 +205,9 @@ class ServedModel(tf.Module):
         if layerwise_inference:
             _check_no_indices(indices)
             self.layer_functions, self.layer_plan = layer_functions(
-                find_layers(model, objective),
+                find_layers(model, objective, embeddings=embeddings),
                 encoder_inputs=functools.partial(_part_of_graph, transformed, form.spec),
-                served_outputs=functools.partial(
-                    _outputs_of_states, objective, embedding_normalization, has_embeddings=embeddings is not None
-                ),
+                served_outputs=functools.partial(_outputs_of_seeds, objective, embedding_normalization),
             )
         self._description = ServedTask(
             task=json.loads(options_json.to_json(objective.task)),
@@ -336,18 +334,11 @@ def _check_no_indices(index_features: IndexFeatures) -> None:
         )
 
 
-def _outputs_of_states(
-    objective: Objective,
-    normalization: str,
-    output: Any,
-    states: tf.Tensor,
-    graph: GraphTensor,
-    *,
-    has_embeddings: bool,
+def _outputs_of_seeds(
+    objective: Objective, normalization: str, output: Any, embeddings: Mapping[str, tf.Tensor], graph: GraphTensor
 ) -> dict[str, tf.Tensor]:
-    """Returns what signatures `serving_default` and `embeddings` do, from the states of seeds."""
-    found = {model_interface.EMBEDDING_OUTPUT: states} if has_embeddings else {}
-    return {**objective.served_outputs(output, graph), **_embedding_outputs(found, graph, normalization)}
+    """Returns what signatures `serving_default` and `embeddings` do, without ids."""
+    return {**objective.served_outputs(output, graph), **_embedding_outputs(embeddings, graph, normalization)}
 
 
 def _of_tensors(

@@ -86,12 +86,13 @@ def test_tasks_that_read_more_than_the_seed_are_refused():
 
 
 def test_own_layers_are_refused_unless_their_convolutions_have_edges_alone():
-    def model(layer: Any) -> tf_keras.Model:
+    def model(*layers: Any) -> tf_keras.Model:
         graph = inputs = tf_keras.layers.Input(type_spec=SPEC)
         graph = tfx_gnn.keras.layers.MapFeatures(
             node_sets_fn=lambda node_set, node_set_name: {"hidden_state": node_set["x"]} if node_set_name == "n" else {}
         )(graph)
-        graph = tf_keras.Sequential([layer])(graph)
+        for layer in layers:
+            graph = layer(graph)
         return tf_keras.Model(inputs, tf_keras.layers.Dense(3)(StructuredReadout("seed")(graph)))
 
     def update(**inputs: Any) -> GraphUpdate:
@@ -103,11 +104,17 @@ def test_own_layers_are_refused_unless_their_convolutions_have_edges_alone():
         def call(self, graph: Any, *, edge_set_name: str = "") -> Any:
             return graph.node_sets["n"]["hidden_state"] if edge_set_name else graph
 
-    local = SimpleConv(tf_keras.layers.Dense(2), receiver_tag=tfx_gnn.TARGET)
-    assert find_layers(model(update(e=local)), OBJECTIVE).relations[0]["n"][0].edge_set == "e"
+    def local() -> SimpleConv:
+        return SimpleConv(tf_keras.layers.Dense(2), receiver_tag=tfx_gnn.TARGET)
+
+    found = find_layers(model(update(e=local()), tf_keras.Sequential([update(e=local())])), OBJECTIVE)
+    assert [of_layer["n"][0].edge_set for of_layer in found.relations] == ["e", "e"]
     with pytest.raises(ValueError, match="unless convolutions are known to be local; got Mine"):
         find_layers(model(update(e=Mine())), OBJECTIVE)
     with pytest.raises(ValueError, match="unless every layer is a graph update of this library; got Mine"):
-        find_layers(model(Mine()), OBJECTIVE)
-    with pytest.raises(ValueError, match=r"unless a functional model ends with a tf_keras.Sequential of graph updates"):
+        find_layers(model(tf_keras.Sequential([update(e=local()), Mine()])), OBJECTIVE)
+    for layers in ([Mine()], [update(e=local()), Mine(), update(e=local())]):
+        with pytest.raises(ValueError, match="unless graph updates of this library follow each other"):
+            find_layers(model(*layers), OBJECTIVE)
+    with pytest.raises(ValueError, match="unless a functional model reads the states of seeds in one layer"):
         find_layers(tf_keras.Sequential([tf_keras.layers.Dense(3)]), OBJECTIVE)
