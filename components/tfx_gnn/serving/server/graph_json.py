@@ -120,6 +120,11 @@ class _Writer:
                     f'{shown(dict(readout))}. Write "readout": {{"{root}": 0}} for the first node.'
                 )
             lists[root] = readout[root] if isinstance(readout[root], list) else [readout[root]]
+            if len(self._roots) == 1 and len(lists[root]) != 1:
+                raise malformed(
+                    f"`{where}.{root}` must be the position of one node; got {shown(readout[root])}. Send a graph for "
+                    "each node to ask about."
+                )
         lengths = {len(positions) for positions in lists.values()}
         if len(lengths) > 1:
             raise malformed(

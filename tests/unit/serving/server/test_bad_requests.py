@@ -85,6 +85,12 @@ POSTS = {
     "a graph without readout": (PREDICT, graph(readout=None), 400, r"`instances\[0\].readout` must have 'seed'"),
     "a graph whose seed is no node": (PREDICT, graph(readout={"seed": 2}), 400, "one of the 2 nodes of 'item'; got 2"),
     "a graph whose seed is a text": (PREDICT, graph(readout={"seed": "0"}), 400, "got '0'"),
+    "a graph of two seeds": (
+        PREDICT,
+        graph(readout={"seed": [0, 1]}),
+        400,
+        r"readout.seed` must be .* one node; got \[0, 1\]",
+    ),
     "no tensor": (INFER, {"inputs": []}, 400, "`inputs` must be a list of one tensor"),
     "an id without a graph index": (
         PREDICT,
