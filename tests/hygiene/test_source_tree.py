@@ -79,6 +79,7 @@ def test_every_unit_test_lies_where_its_subject_lies():
         "tests/unit/serving/test_c_api.py",
         "tests/unit/serving/server/test_bad_requests.py",
         "tests/unit/serving/server/test_candidates.py",
+        "tests/unit/serving/server/test_graph_versions.py",
         "tests/unit/serving/server/test_process.py",
         "tests/unit/serving/server/test_protocols.py",
         "tests/unit/io/test_quiet_libraries.py",
