@@ -19,6 +19,7 @@ from tfx_gnn.tables.graph_tables import list_table_files, read_tables_schema
 from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
 from tfx_gnn_pipelines.planning.earlier_runs import MeasuredRun, find_measured_runs
+from tfx_gnn_pipelines.planning.example_counts import count_examples
 from tfx_gnn_pipelines.planning.machines import Prices, StepMachines, machines_of, this_machine
 from tfx_gnn_pipelines.planning.measurements import (
     READING,
@@ -42,7 +43,7 @@ from tfx_gnn_pipelines.planning.quantities import (
     extrapolate_seconds,
     with_noise,
 )
-from tfx_gnn_pipelines.planning.sample_run import ERROR, JOB_FILE, PROGRESS_FILE, RESULT_FILE, count_examples
+from tfx_gnn_pipelines.planning.sample_run import ERROR, JOB_FILE, PROGRESS_FILE, RESULT_FILE
 from tfx_gnn_pipelines.resources import Resources, check_components
 
 _FORWARD_SHARES = (0.2, 0.5, 1.0)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from tfx_gnn.io import options_json
 from tfx_gnn_pipelines.config import PipelineConfig
+from tfx_gnn_pipelines.planning.example_counts import with_earlier_spans
 from tfx_gnn_pipelines.planning.measurements import (
     READING,
     RESOLVER,
@@ -109,27 +110,6 @@ def folder_bytes(folder: str) -> int:
     return sum(os.path.getsize(os.path.join(path, name)) for path, _, names in os.walk(folder) for name in names)
 
 
-def count_examples(config: PipelineConfig) -> dict[str, int]:
-    """Counts the examples of each split in the tables."""
-    return _with_earlier_spans(_count_in(config.tables_dir, config), config)
-
-
-def _count_in(tables_dir: str, config: PipelineConfig) -> dict[str, int]:
-    from tfx_gnn.components.subgraph_example_gen.in_memory_examples import open_tables
-    from tfx_gnn.tables.graph_tables import read_tables_schema
-
-    options = config.subgraph_example_gen
-    schema = read_tables_schema(tables_dir, access=options.access)
-    return dict(open_tables(tables_dir=tables_dir, schema=schema, options=options).made.num_seeds)
-
-
-def _with_earlier_spans(counts: Mapping[str, int], config: PipelineConfig) -> dict[str, int]:
-    """Adds the examples of a window's earlier spans, which are in the first split, to those of the newest span."""
-    first = config.subgraph_example_gen.first_split
-    earlier = sum(_count_in(folder, config).get(first, 0) for folder in config.find_tables_folders()[:-1])
-    return {split: count + (earlier if split == first else 0) for split, count in counts.items()}
-
-
 def measure_sample(
     config: PipelineConfig,
     folder: str,
@@ -174,7 +154,7 @@ def measure_sample(
     tfx_bytes = max(resident_bytes() - before, 0)
     ended = time.monotonic()
     return SampleMeasurements(
-        counted=_with_earlier_spans(counted, config),
+        counted=with_earlier_spans(counted, config),
         measured=Measurements(
             source=SAMPLE,
             num_examples=sample,
