@@ -1,4 +1,4 @@
-"""How many examples a pipeline makes of its tables, without making them."""
+"""How many examples a pipeline will have, counted in its tables."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def with_earlier_spans(counts: Mapping[str, int], config: PipelineConfig) -> dic
 
 
 def _count_in(tables_dir: str, config: PipelineConfig) -> dict[str, int]:
+    # These import TensorFlow.
     from tfx_gnn.components.subgraph_example_gen.in_memory_examples import open_tables
     from tfx_gnn.tables.graph_tables import read_tables_schema
 

@@ -138,6 +138,8 @@ def test_an_item_counts_once_in_each_span_of_a_window_and_what_was_pushed_is_not
     found = read_transform_record(str(tmp_path / "transform_graph"))
     assert (found.num_spans, found.num_spans_read) == (2, 1)
     assert len(os.listdir(tmp_path / "cache")) == 2
+    # Identities are for spans that are parts of one graph; the first run kept them.
+    assert len(list((tmp_path / "cache").glob("*/identities"))) == 1
 
 
 def blessed(folder, cache):

@@ -168,7 +168,8 @@ def transform_graphs(
         layout=layout,
         keys=keys,
         spans=spans,
-        is_window=is_window,
+        # What is pushed is for windows, the first of which may have one span: identities would only make it larger.
+        is_window=is_window or (bool(blessed_model_dir) and not earlier_examples_dirs),
         as_sampled=options.analyze == AS_SAMPLED,
         tables=plan_table_reading(tables_dir, layout, keys, options.rules, options.access) if tables_dir else None,
         summarizes=bool(pre_transform_stats_dir or post_transform_stats_dir),
