@@ -54,6 +54,12 @@ _SUMMARIES = {
     "/openapi.json": "This description",
     "/docs": "This description as a page",
 }
+_UNSEEN = (
+    "the answer; from models that look ids up in a vocabulary, also whether it lacks them: `unseen_id`, or "
+    "`unseen_source_id` and `unseen_target_id`"
+)
+_ANSWERS = {":predict": _UNSEEN, "/infer": _UNSEEN, ":rank": _UNSEEN}
+"""What answers hold, by the end of the path, where there is more to say."""
 _ERRORS = {
     "400": "the body or a graph in it does not have the form that the message names",
     "403": "nothing can be added to the graph, because the server has no overlay",
@@ -182,9 +188,10 @@ _BODIES: dict[str, tuple[str, dict[str, Any]]] = {
 
 def _operation(path: str, method: str, options: ServerOptions) -> dict[str, Any]:
     names = re.findall(r"\{(\w+)\}", path)
+    answer = next((text for end, text in _ANSWERS.items() if path.endswith(end)), "the answer")
     operation: dict[str, Any] = {
         "summary": _SUMMARIES[path.replace("/versions/{version}", "")],
-        "responses": {"200": {"description": "the answer"}},
+        "responses": {"200": {"description": answer}},
     }
     if names:
         of_names = {"model": options.model_name, "version": "1"}

@@ -9,6 +9,9 @@ import pytest
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler
 from tfx_gnn.sampling.index.build import write_graph_index
 from tfx_gnn.sampling.index.graph_index import open_graph_index
+from tfx_gnn.serving.server.metrics import ServerMetrics
+from tfx_gnn.serving.server.options import ServerOptions
+from tfx_gnn.serving.server.served_graph import ServedGraph
 from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.schema_layouts import layouts_of
 
@@ -109,3 +112,15 @@ def test_index_in_place_of_another_is_taken(serve, build, items_model_dir, tmp_p
         status = client.ask("POST", PREDICT, {"instances": [{"id": "v"}]}).status
 
     assert status == 200
+
+
+def test_folder_that_is_gone_changes_nothing(items_index, tmp_path, caplog):
+    metrics = ServerMetrics()
+    graph = ServedGraph(items_index, ServerOptions(), metrics, followed=str(tmp_path / "gone"))
+
+    graph.refresh(lambda _: None)
+
+    assert graph.snapshot.index is items_index
+    assert metrics.registry.get_sample_value("tfx_gnn_model_watch_failures_total") == 1
+    assert "holds no index that can be served next; nothing changes" in caplog.text
+    graph.close()
