@@ -28,6 +28,7 @@ from tfx_gnn.models.convolutions.hgt_update import HGTGraphUpdate
 from tfx_gnn.models.convolutions.mpnn_conv import MPNNConv
 from tfx_gnn.models.convolutions.rgcn_conv import RGCNConv, RGCNGraphUpdate
 from tfx_gnn.models.convolutions.sage_conv import SAGEConv
+from tfx_gnn.models.identity_features import HideSeedFeature
 from tfx_gnn.models.message_passing import BothDirections, ReadNodeSetUpdate
 from tfx_gnn.models.networks.layered_network import JumpingKnowledge
 from tfx_gnn.models.relations import BOTH_DIRECTIONS, Relation
@@ -102,6 +103,8 @@ def find_layers(
             "graph updates of this library follow each other up to the readout",
             f"layers {[type(layer).__name__ for layer in layers]}",
         )
+    if any(isinstance(layer, HideSeedFeature) for layer in encoder.layers):
+        raise _refusal("the state of a node is the same in the subgraphs of all seeds", "HideSeedFeature")
     spec: GraphTensorSpec = encoded.type_spec
     seed_set = spec.edge_sets_spec[_SEED_READOUT].adjacency_spec.source_name
     combine = None

@@ -88,9 +88,11 @@ def test_tasks_that_read_more_than_the_seed_are_refused():
 def test_own_layers_are_refused_unless_their_convolutions_have_edges_alone():
     def model(*layers: Any) -> tf_keras.Model:
         graph = inputs = tf_keras.layers.Input(type_spec=SPEC)
-        graph = tfx_gnn.keras.layers.MapFeatures(
-            node_sets_fn=lambda node_set, node_set_name: {"hidden_state": node_set["x"]} if node_set_name == "n" else {}
-        )(graph)
+
+        def state(node_set: Any, *, node_set_name: str) -> dict[str, Any]:
+            return {"hidden_state": node_set["x"], "first": node_set["x"][:, 0]} if node_set_name == "n" else {}
+
+        graph = tfx_gnn.keras.layers.MapFeatures(node_sets_fn=state)(graph)
         for layer in layers:
             graph = layer(graph)
         return tf_keras.Model(inputs, tf_keras.layers.Dense(3)(StructuredReadout("seed")(graph)))
@@ -116,5 +118,8 @@ def test_own_layers_are_refused_unless_their_convolutions_have_edges_alone():
     for layers in ([Mine()], [update(e=local()), Mine(), update(e=local())]):
         with pytest.raises(ValueError, match="unless graph updates of this library follow each other"):
             find_layers(model(*layers), OBJECTIVE)
+    hides = tfx_gnn.models.HideSeedFeature("first", 0)
+    with pytest.raises(ValueError, match="is the same in the subgraphs of all seeds; got HideSeedFeature"):
+        find_layers(model(hides, update(e=local())), OBJECTIVE)
     with pytest.raises(ValueError, match="unless a functional model reads the states of seeds in one layer"):
         find_layers(tf_keras.Sequential([tf_keras.layers.Dense(3)]), OBJECTIVE)
