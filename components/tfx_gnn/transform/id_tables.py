@@ -53,7 +53,8 @@ def are_unseen(ids: tf.Tensor, tables: Sequence[tf.Tensor]) -> tf.Tensor:
     """
     missing = tf.constant(-1, tf.int64)
     is_seen = [tf.raw_ops.LookupTableFindV2(table_handle=one, keys=ids, default_value=missing) >= 0 for one in tables]
-    return tf.logical_not(tf.reduce_any(tf.stack(is_seen), axis=0))
+    # The shape of what is looked up is not known to the operation.
+    return tf.ensure_shape(tf.logical_not(tf.reduce_any(tf.stack(is_seen), axis=0)), ids.shape)
 
 
 def _lookups(graph: tf.Graph) -> Iterator[tuple[tf.Tensor, tf.Tensor]]:

@@ -138,7 +138,7 @@ class ModelServer:
         """Takes what is new in the folders of versions, of graph indexes and of embeddings; blocks meanwhile."""
         self.versions.refresh()
         if self.graph is not None:
-            self.graph.refresh(self.versions.check_graph)
+            self.graph.refresh([one.seeds.check for one in self.versions.served if one.seeds is not None])
         if self.embeddings is not None:
             self.embeddings.refresh(self.versions.served)
 

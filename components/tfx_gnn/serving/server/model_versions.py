@@ -11,7 +11,6 @@ import weakref
 
 import tensorflow as tf
 
-from tfx_gnn.sampling.overlay.graph_snapshot import GraphSnapshot
 from tfx_gnn.serving.model_interface import SAVED_MODEL_FILE
 from tfx_gnn.serving.server.ids_input import SeedInput
 from tfx_gnn.serving.server.metrics import ServerMetrics
@@ -70,16 +69,6 @@ class ModelVersions:
             f"The version must be one of {[one.version for one in served]}; got {shown(version)}. Name one of these, "
             "or none for the newest.",
         )
-
-    def check_graph(self, snapshot: GraphSnapshot) -> None:
-        """Refuses a graph that one of the versions could not be asked about.
-
-        Raises:
-            ValueError: see `SeedInput.check`.
-        """
-        for version in self.served:
-            if version.seeds is not None:
-                version.seeds.check(snapshot)
 
     def refresh(self) -> None:
         """Loads and drops versions until those served are those of the folder; blocks meanwhile."""

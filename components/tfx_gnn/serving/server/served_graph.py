@@ -97,14 +97,14 @@ class ServedGraph:
         if problem is not None:
             raise refusal_of_rows(problem, "")
 
-    def refresh(self, check: Callable[[GraphSnapshot], None]) -> None:
+    def refresh(self, checks: Sequence[Callable[[GraphSnapshot], None]]) -> None:
         """Takes the newest index of the folder, if it is another one; blocks meanwhile.
 
         Requests that are being sampled finish on the graph that they began with. An index that cannot be read, or that
         is refused, changes nothing.
 
         Args:
-            check: raises ValueError if the graph does not answer the requests that this one does.
+            checks: each raises ValueError if the graph does not answer the requests that this one does.
         """
         if not self._followed:
             return
@@ -115,7 +115,7 @@ class ServedGraph:
             index = open_graph_index(folder)
             is_other = index.fingerprint != self.snapshot.index.fingerprint
             snapshot = snapshot_of_index(index) if is_other else self.snapshot
-            if is_other:
+            for check in checks if is_other else ():
                 check(snapshot)
         except Exception as error:  # noqa: BLE001 - whatever a damaged index raises, the graph stays.
             self._metrics.watch_failures.inc()

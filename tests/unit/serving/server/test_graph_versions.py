@@ -118,7 +118,7 @@ def test_folder_that_is_gone_changes_nothing(items_index, tmp_path, caplog):
     metrics = ServerMetrics()
     graph = ServedGraph(items_index, ServerOptions(), metrics, followed=str(tmp_path / "gone"))
 
-    graph.refresh(lambda _: None)
+    graph.refresh([])
 
     assert graph.snapshot.index is items_index
     assert metrics.registry.get_sample_value("tfx_gnn_model_watch_failures_total") == 1
