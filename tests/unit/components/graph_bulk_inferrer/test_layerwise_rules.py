@@ -77,10 +77,17 @@ def test_a_fan_out_that_no_node_of_the_graph_exceeds_is_whole(shop_graph, shop_i
 
 
 def test_edges_drawn_several_times_are_not_whole(shop_index):
-    plan = plan_of(hop("knows", ("seed",), strategy="uniform_with_replacement", fan_out=1000))
+    drawn = hop("knows", ("seed",), strategy="uniform_with_replacement", fan_out=1000, name="drawn")
+    layers = layers_of({"user": (FROM_KNOWN,)})
 
-    with pytest.raises(ValueError, match="strategy 'uniform_with_replacement'"):
-        check_subgraphs_are_whole(plan, layers_of({"user": (FROM_KNOWN,)}), shop_index)
+    for hops in ([drawn], [hop("knows", ("seed",)), drawn]):
+        with pytest.raises(
+            ValueError, match="take each edge once .* strategy 'uniform_with_replacement' in hop 'drawn'"
+        ):
+            check_subgraphs_are_whole(plan_of(*hops), layers, shop_index)
+    # The network does not read these.
+    unread = dataclasses.replace(drawn, edge_set="bought")
+    check_subgraphs_are_whole(plan_of(hop("knows", ("seed",)), unread), layers, shop_index)
 
 
 def test_what_depends_on_the_seed_is_refused(shop_index):
