@@ -18,7 +18,9 @@ _REMEDY = "Infer from subgraphs: `tfx-gnn sample --every-node`, then `tfx-gnn in
 
 
 def with_full_neighborhoods(plan: SamplingPlan) -> SamplingPlan:
-    """Changes a plan so that all its hops take all edges."""
+    """Changes a plan so that all its hops take all edges; leaves a plan of trees, which need a fan-out, as it is."""
+    if plan.is_ego:
+        return plan
     hops = (dataclasses.replace(hop, strategy="full", fan_out=0, weight_feature="") for hop in plan.hops)
     return dataclasses.replace(plan, hops=tuple(hops))
 

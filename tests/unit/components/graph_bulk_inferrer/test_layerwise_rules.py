@@ -81,9 +81,7 @@ def test_edges_drawn_several_times_are_not_whole(shop_index):
     layers = layers_of({"user": (FROM_KNOWN,)})
 
     for hops in ([drawn], [hop("knows", ("seed",)), drawn]):
-        with pytest.raises(
-            ValueError, match="take each edge once .* strategy 'uniform_with_replacement' in hop 'drawn'"
-        ):
+        with pytest.raises(ValueError, match=r"take each edge once .*_with_replacement' in hop 'drawn'"):
             check_subgraphs_are_whole(plan_of(*hops), layers, shop_index)
     # The network does not read these.
     unread = dataclasses.replace(drawn, edge_set="bought")
@@ -95,6 +93,10 @@ def test_what_depends_on_the_seed_is_refused(shop_index):
     timed = dataclasses.replace(plan, temporal=Temporal(seed_time="age", edge_times={"bought": "count"}))
     links = SamplingPlan(seed_edge_set="knows", hops=(hop("knows", ("source", "target")),))
 
-    for one, field in ((timed, "temporal"), (links, "seed_edge_set")):
+    trees = with_full_neighborhoods(
+        plan_of(hop("knows", ("seed",), strategy="uniform", fan_out=1), is_ego=True, expands_seed_again=True)
+    )
+
+    for one, field in ((timed, "temporal"), (links, "seed_edge_set"), (trees, "is_ego")):
         with pytest.raises(ValueError, match=f"`{field}` must be left out of a plan to infer layer by layer"):
             check_subgraphs_are_whole(one, layers_of({"user": (FROM_KNOWN,)}), shop_index)
