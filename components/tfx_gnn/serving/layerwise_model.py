@@ -49,6 +49,7 @@ class LayerPlan:
         relations: for each layer, the relations along which each of these node sets receives.
         reads_all_states: whether the head reads the states of the seeds after every layer, the first ones included;
             otherwise, the last ones.
+        is_half_precision: whether some states are bfloat16 or float16, which the order of sums rounds by up to 1 %.
     """
 
     seed_set: str
@@ -56,6 +57,7 @@ class LayerPlan:
     layers: tuple[Mapping[str, int], ...]
     relations: tuple[Mapping[str, tuple[ReadRelation, ...]], ...]
     reads_all_states: bool
+    is_half_precision: bool = False
 
     def write(self, saved_model_dir: str) -> None:
         """Writes the file next to `saved_model.pb`."""

@@ -97,14 +97,14 @@ class LayerStates:
         if noted is None or not os.path.exists(path) or noted[_CHECKSUM] != fingerprint_files([path]):
             num_nodes = self._graph.node_tables[node_set].num_nodes
             partial = f"{path}.writing"
-            open_memmap: Any = np.lib.format.open_memmap  # NumPy has no types for it.
-            states = open_memmap(partial, mode="w+", dtype=np.float32, shape=(num_nodes, width))
             name = f"layer {stage} of {node_set}" if stage else f"encoding {node_set}"
-            with progress(name, total=num_nodes, unit="nodes") as advance:
+            # Written, not mapped: on a full disk, a write fails, while a mapped page would kill the process.
+            with open(partial, "wb") as file, progress(name, total=num_nodes, unit="nodes") as advance:
+                header = {"descr": "<f4", "fortran_order": False, "shape": (num_nodes, width)}
+                np.lib.format.write_array_header_1_0(file, header)
                 for start, stop, values in batches:
-                    states[start:stop] = values
+                    file.write(np.ascontiguousarray(values, "<f4").data)
                     advance(stop - start)
-            states.flush()
             sync_path(partial)
             os.replace(partial, path)
             sync_path(self._folder)

@@ -43,7 +43,9 @@ from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.versions import resolve_saved_model
 
 _ROWS_OF_FILE = 1 << 20
-_RELATIVE, _ABSOLUTE = 1e-4, 1e-5  # sums over edges are rounded in another order
+# Sums over edges are rounded in another order.
+_RELATIVE, _ABSOLUTE = 1e-4, 1e-5
+_HALF_RELATIVE, _HALF_ABSOLUTE = 5e-2, 5e-2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -181,6 +183,7 @@ def _verify(
     """Compares answers with those from subgraphs, and returns the largest difference of a number."""
     seed_set = layerwise.plan.seed_set
     num_nodes = len(states[-1])
+    rtol, atol = (_HALF_RELATIVE, _HALF_ABSOLUTE) if layerwise.plan.is_half_precision else (_RELATIVE, _ABSOLUTE)
     rows = np.linspace(0, num_nodes - 1, min(num_verified, num_nodes)).astype(np.int64)
     largest = 0.0
     for row in rows:
@@ -192,7 +195,7 @@ def _verify(
             if not np.issubdtype(expected.dtype, np.floating):
                 continue
             largest = max(largest, float(np.abs(found[name] - expected).max(initial=0.0)))
-            if not np.allclose(found[name], expected, rtol=_RELATIVE, atol=_ABSOLUTE, equal_nan=True):
+            if not np.allclose(found[name], expected, rtol=rtol, atol=atol, equal_nan=True):
                 node_id = sampler.graph.node_tables[seed_set].ids[int(row)].as_py()
                 raise ValueError(
                     f"`model_dir` must hold a network whose answers layer by layer are those from subgraphs; got "

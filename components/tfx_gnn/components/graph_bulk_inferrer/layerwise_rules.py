@@ -18,7 +18,9 @@ _REMEDY = "Infer from subgraphs: `tfx-gnn sample --every-node`, then `tfx-gnn in
 
 
 def with_full_neighborhoods(plan: SamplingPlan) -> SamplingPlan:
-    """Changes a plan so that all its hops take all edges."""
+    """Changes a plan so that all its hops take all edges; leaves a plan of trees, which need a fan-out, as it is."""
+    if plan.is_ego:
+        return plan
     hops = (dataclasses.replace(hop, strategy="full", fan_out=0, weight_feature="") for hop in plan.hops)
     return dataclasses.replace(plan, hops=tuple(hops))
 
@@ -44,7 +46,20 @@ def check_subgraphs_are_whole(plan: SamplingPlan, layers: LayerPlan, graph: Inde
                 f"`{field}` must be left out of a plan to infer layer by layer, because {reason}; got "
                 f"{getattr(plan, field)!r} in the plan of the model. {_REMEDY}"
             )
+    _check_edges_come_once(plan, layers)
     _check_from(SEED, layers.seed_set, len(layers.layers), plan=plan, layers=layers, graph=graph)
+
+
+def _check_edges_come_once(plan: SamplingPlan, layers: LayerPlan) -> None:
+    """Refuses hops that add edges to a subgraph several times, even beside a hop that takes all of them."""
+    read = {way.edge_set for of_layer in layers.relations for of_set in of_layer.values() for way in of_set}
+    for hop in plan.hops:
+        if hop.draws_with_replacement and hop.edge_set in read:
+            raise ValueError(
+                f"`hops` must take each edge once to infer layer by layer; got strategy {hop.strategy!r} in hop "
+                f"{hop.name!r} of the plan of the model, which the network reads along {hop.edge_set!r}. {_REMEDY} Or "
+                "ask for the answers of whole neighborhoods, which differ from those: `--neighborhoods full`."
+            )
 
 
 def _check_from(
@@ -87,9 +102,7 @@ def _whole_hop(start: str, relation: ReadRelation, plan: SamplingPlan, graph: In
 
 def _takes_all_here(hop: Hop, graph: IndexedGraph) -> bool:
     """Whether a hop takes all edges of this graph, because no node has more than its fan-out."""
-    if hop.draws_with_replacement or hop.strategy == "weighted":
-        return False
-    return _largest_degree(hop, graph) <= hop.fan_out
+    return hop.strategy != "weighted" and _largest_degree(hop, graph) <= hop.fan_out
 
 
 def _largest_degree(hop: Hop, graph: IndexedGraph) -> int:

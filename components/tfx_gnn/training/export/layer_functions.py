@@ -60,12 +60,14 @@ def layer_functions(
     current = dict(states)
     of_seeds = [current[found.seed_set]]
     layers = []
+    dtypes = {state.dtype for state in states.values()}
     for number, (update, relations) in enumerate(zip(found.updates, found.relations, strict=True)):
         new = {}
         for node_set in relations:
             function, new[node_set] = _update_function(update, spec, current, relations, node_set)
             functions[f"{number}/{node_set}"] = function
         current |= new
+        dtypes |= {state.dtype for state in new.values()}
         of_seeds.append(current[found.seed_set])
         layers.append({name: int(state.shape[-1]) for name, state in new.items()})
     read = of_seeds if found.combine else of_seeds[-1:]
@@ -85,6 +87,7 @@ def layer_functions(
         layers=tuple(layers),
         relations=found.relations,
         reads_all_states=found.combine is not None,
+        is_half_precision=not dtypes.isdisjoint({tf.bfloat16, tf.float16}),
     )
     return functions, plan
 

@@ -18,9 +18,12 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.tags import reverse_tag
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.keras.feature_encoders.feature_encoder import FeatureEncoder
 from tfx_gnn.keras.layer_arguments import pop_with_prefix
 from tfx_gnn.keras.layers.convolution_base import AnyToAnyConvolutionBase
+from tfx_gnn.keras.layers.edge_layers import SortEdges
 from tfx_gnn.keras.layers.graph_update import GraphUpdate, NodeSetUpdate
+from tfx_gnn.keras.layers.map_features import MapFeatures
 from tfx_gnn.keras.layers.readout import StructuredReadout
 from tfx_gnn.models.convolutions.gcn_conv import GCNConv
 from tfx_gnn.models.convolutions.gin_conv import GINConv
@@ -28,8 +31,8 @@ from tfx_gnn.models.convolutions.hgt_update import HGTGraphUpdate
 from tfx_gnn.models.convolutions.mpnn_conv import MPNNConv
 from tfx_gnn.models.convolutions.rgcn_conv import RGCNConv, RGCNGraphUpdate
 from tfx_gnn.models.convolutions.sage_conv import SAGEConv
-from tfx_gnn.models.identity_features import HideSeedFeature
 from tfx_gnn.models.message_passing import BothDirections, ReadNodeSetUpdate
+from tfx_gnn.models.model_fns import SortEdgesInTraining
 from tfx_gnn.models.networks.layered_network import JumpingKnowledge
 from tfx_gnn.models.relations import BOTH_DIRECTIONS, Relation
 from tfx_gnn.models.tasks import Objective
@@ -37,6 +40,9 @@ from tfx_gnn.serving.layerwise_model import ReadRelation
 
 _SEED_READOUT = f"{READOUT_NODE_SET}/seed"
 _CONVOLUTIONS = (AnyToAnyConvolutionBase, GCNConv, GINConv, MPNNConv, RGCNConv, SAGEConv)
+_ENCODERS = (tf_keras.layers.InputLayer, FeatureEncoder, MapFeatures, SortEdges, SortEdgesInTraining)
+"""Layers that change each node and edge by itself; others may read seeds or edges, as HideSeedFeature does."""
+
 _LOCAL_DEGREES = ("none", "in")
 _NODE_FEATURES = ("node_feature", "sender_node_feature", "receiver_feature")
 _EDGE_FEATURES = ("edge_feature", "sender_edge_feature", "relation_feature", "edge_weight_feature_name")
@@ -103,8 +109,9 @@ def find_layers(
             "graph updates of this library follow each other up to the readout",
             f"layers {[type(layer).__name__ for layer in layers]}",
         )
-    if any(isinstance(layer, HideSeedFeature) for layer in encoder.layers):
-        raise _refusal("the state of a node is the same in the subgraphs of all seeds", "HideSeedFeature")
+    others = [type(layer).__name__ for layer in encoder.layers if type(layer) not in _ENCODERS]
+    if others:
+        raise _refusal("FeatureEncoder or MapFeatures alone make the first states", f"{others} before the first update")
     spec: GraphTensorSpec = encoded.type_spec
     seed_set = spec.edge_sets_spec[_SEED_READOUT].adjacency_spec.source_name
     combine = None

@@ -23,7 +23,7 @@ from tfx_gnn.records.examples_folder import write_split_shard
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler
 from tfx_gnn.sampling.plan.hop import SEED
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
-from tfx_gnn.serving.layerwise_model import LayerwiseModel
+from tfx_gnn.serving.layerwise_model import LayerwiseModel, read_layer_plan
 from tfx_gnn.serving.prediction import ServingModel
 
 OUTPUTS = ("predictions", "scores", "embeddings")
@@ -167,7 +167,9 @@ def test_fan_outs_that_leave_out_edges_are_refused_unless_whole_neighborhoods_ar
     assert pq.read_table(tmp_path / "found" / name).equals(pq.read_table(tmp_path / "whole" / name))
 
 
-def test_answers_that_differ_from_those_of_subgraphs_are_an_error(shop_index, model_dir, tmp_path, monkeypatch):
+def test_answers_that_differ_from_those_of_subgraphs_are_an_error(
+    shop_graph, shop_index, model_dir, with_plan, tmp_path, monkeypatch
+):
     answer = LayerwiseModel.answer
     monkeypatch.setattr(
         LayerwiseModel,
@@ -179,6 +181,11 @@ def test_answers_that_differ_from_those_of_subgraphs_are_an_error(shop_index, mo
 
     with pytest.raises(ValueError, match=r"answers layer by layer are those from subgraphs; got .* for node 'u\d+'"):
         infer(shop_index, model_dir, tmp_path / "found", num_verified=1)
+
+    # Half precision is rounded by more.
+    half = with_plan(shop_graph.PLAN)
+    dataclasses.replace(read_layer_plan(half), is_half_precision=True).write(half)
+    assert infer(shop_index, half, tmp_path / "half", num_verified=1).largest_difference > 0.009
 
 
 def test_models_that_cannot_be_asked_so_are_refused(shop_index, with_plan, toy_model_dir, tmp_path):

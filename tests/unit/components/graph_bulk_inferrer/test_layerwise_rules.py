@@ -77,10 +77,15 @@ def test_a_fan_out_that_no_node_of_the_graph_exceeds_is_whole(shop_graph, shop_i
 
 
 def test_edges_drawn_several_times_are_not_whole(shop_index):
-    plan = plan_of(hop("knows", ("seed",), strategy="uniform_with_replacement", fan_out=1000))
+    drawn = hop("knows", ("seed",), strategy="uniform_with_replacement", fan_out=1000, name="drawn")
+    layers = layers_of({"user": (FROM_KNOWN,)})
 
-    with pytest.raises(ValueError, match="strategy 'uniform_with_replacement'"):
-        check_subgraphs_are_whole(plan, layers_of({"user": (FROM_KNOWN,)}), shop_index)
+    for hops in ([drawn], [hop("knows", ("seed",)), drawn]):
+        with pytest.raises(ValueError, match=r"take each edge once .*_with_replacement' in hop 'drawn'"):
+            check_subgraphs_are_whole(plan_of(*hops), layers, shop_index)
+    # The network does not read these.
+    unread = dataclasses.replace(drawn, edge_set="bought")
+    check_subgraphs_are_whole(plan_of(hop("knows", ("seed",)), unread), layers, shop_index)
 
 
 def test_what_depends_on_the_seed_is_refused(shop_index):
@@ -88,6 +93,10 @@ def test_what_depends_on_the_seed_is_refused(shop_index):
     timed = dataclasses.replace(plan, temporal=Temporal(seed_time="age", edge_times={"bought": "count"}))
     links = SamplingPlan(seed_edge_set="knows", hops=(hop("knows", ("source", "target")),))
 
-    for one, field in ((timed, "temporal"), (links, "seed_edge_set")):
+    trees = with_full_neighborhoods(
+        plan_of(hop("knows", ("seed",), strategy="uniform", fan_out=1), is_ego=True, expands_seed_again=True)
+    )
+
+    for one, field in ((timed, "temporal"), (links, "seed_edge_set"), (trees, "is_ego")):
         with pytest.raises(ValueError, match=f"`{field}` must be left out of a plan to infer layer by layer"):
             check_subgraphs_are_whole(one, layers_of({"user": (FROM_KNOWN,)}), shop_index)

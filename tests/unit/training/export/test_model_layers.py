@@ -13,6 +13,7 @@ from tfx_gnn.keras.layers import GraphUpdate, NextStateFromConcat, NodeSetUpdate
 from tfx_gnn.models import model_fns
 from tfx_gnn.models.tasks import GraphClassification, NodeClassification
 from tfx_gnn.serving.layerwise_model import ReadRelation
+from tfx_gnn.training.export.layer_functions import layer_functions
 from tfx_gnn.training.export.model_layers import find_layers
 
 GRAPH = tfx_gnn.GraphTensor.from_pieces(
@@ -60,6 +61,24 @@ def test_relations_are_those_of_the_convolutions():
     assert {way.features for way in weighted.relations[0]["n"]} == {("w",)}
     assert found.seed_set == "n"
     assert found.combine is None
+
+
+def test_half_precision_is_written_down():
+    policy = tf_keras.mixed_precision.global_policy()
+
+    def plan():
+        found = find_layers(model_of("gcn", degree_normalization="in"), OBJECTIVE)
+        # These are not called before the functions are.
+        return layer_functions(found, encoder_inputs=lambda _: GRAPH, served_outputs=lambda *_: {})[1]
+
+    try:
+        tf_keras.mixed_precision.set_global_policy("mixed_bfloat16")
+        half = plan()
+    finally:
+        tf_keras.mixed_precision.set_global_policy(policy)
+
+    assert half.is_half_precision
+    assert not plan().is_half_precision
 
 
 @pytest.mark.parametrize(
@@ -118,8 +137,9 @@ def test_own_layers_are_refused_unless_their_convolutions_have_edges_alone():
     for layers in ([Mine()], [update(e=local()), Mine(), update(e=local())]):
         with pytest.raises(ValueError, match="unless graph updates of this library follow each other"):
             find_layers(model(*layers), OBJECTIVE)
-    hides = tfx_gnn.models.HideSeedFeature("first", 0)
-    with pytest.raises(ValueError, match="is the same in the subgraphs of all seeds; got HideSeedFeature"):
-        find_layers(model(hides, update(e=local())), OBJECTIVE)
+    for layer in (tfx_gnn.keras.layers.AddSelfLoops("e"), Mine()):
+        message = rf"unless FeatureEncoder or MapFeatures alone .*; got \['{type(layer).__name__}'\] before the first"
+        with pytest.raises(ValueError, match=message):
+            find_layers(model(layer, update(e=local())), OBJECTIVE)
     with pytest.raises(ValueError, match="unless a functional model reads the states of seeds in one layer"):
         find_layers(tf_keras.Sequential([tf_keras.layers.Dense(3)]), OBJECTIVE)
