@@ -163,7 +163,8 @@ def read_embeddings(folders: str | Sequence[str], *, saved_model_dir: str = "") 
         All vectors, in the order of the folders.
 
     Raises:
-        ValueError: if the embeddings are of different models or outputs, or not of `saved_model_dir`.
+        ValueError: if the embeddings are of different models or outputs, or not of `saved_model_dir`, or files are not
+            what their manifest says.
     """
     paths = [folders] if isinstance(folders, str) else list(folders)
     if not paths:
@@ -184,7 +185,7 @@ def read_embeddings(folders: str | Sequence[str], *, saved_model_dir: str = "") 
             f"`folders` must hold embeddings of the model in {saved_model_dir!r}; got those of another one, "
             f"{first.model_fingerprint!r}, in {paths[0]!r}. Embed the examples again with this model."
         )
-    parts = [_read(path, manifest.file_format) for path, manifest in manifests.items()]
+    parts = [_read(path, manifest) for path, manifest in manifests.items()]
     return Embeddings(
         ids=np.concatenate([ids for ids, _ in parts]),
         vectors=np.ascontiguousarray(np.concatenate([vectors for _, vectors in parts]), np.float32),
@@ -214,7 +215,17 @@ def read_manifest(folder: str) -> EmbeddingManifest:
             f"`{path}` must be of version {_FORMAT_VERSION}; got {version}. Use the version of the library that wrote "
             "it, or embed the examples again."
         )
-    return EmbeddingManifest(**content)
+    manifest = EmbeddingManifest(**content)
+    try:
+        has_offset = dt.datetime.fromisoformat(manifest.created_at).tzinfo is not None
+    except ValueError:
+        has_offset = False
+    if not has_offset:
+        raise ValueError(
+            f"`created_at` must be a time with its offset from UTC, such as 2026-01-31T04:00:00+00:00; got "
+            f"{manifest.created_at!r} in {path!r}. Embed the examples again."
+        )
+    return manifest
 
 
 def _output(model: ServingModel, output: str, saved_model_dir: str) -> str:
@@ -302,10 +313,26 @@ class _ParquetWriter:
 _WRITERS: dict[str, Any] = {NPY: _NpyWriter, PARQUET: _ParquetWriter}
 
 
-def _read(folder: str, file_format: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32]]:
-    if file_format == NPY:
-        matrix = np.load(os.path.join(folder, MATRIX_FILE), mmap_mode="r")
-        return np.load(os.path.join(folder, IDS_FILE), allow_pickle=False), matrix
+def _read(folder: str, manifest: EmbeddingManifest) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32]]:
+    """Reads ids and vectors, and refuses those that are not what the manifest says."""
+    read = _read_npy if manifest.file_format == NPY else _read_parquet
+    ids, vectors = read(folder)
+    wanted = (manifest.num_embeddings, manifest.dimension)
+    if ids.shape != wanted[:1] or vectors.shape != wanted or ids.dtype.kind not in "Ui":
+        raise ValueError(
+            f"`{folder}` must hold vectors of the shape {wanted} and as many ids, texts or integers, as its "
+            f"{MANIFEST_FILE} says; got {vectors.shape} and ids of the shape {ids.shape} and the type {ids.dtype}. "
+            "Its files are of different embeddings: copy all of them, or embed the examples again."
+        )
+    return ids, vectors
+
+
+def _read_npy(folder: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32]]:
+    matrix = np.load(os.path.join(folder, MATRIX_FILE), mmap_mode="r")
+    return np.load(os.path.join(folder, IDS_FILE), allow_pickle=False), matrix
+
+
+def _read_parquet(folder: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32]]:
     import pyarrow.parquet as pq
 
     table = pq.read_table(os.path.join(folder, PARQUET_FILE)).combine_chunks()

@@ -189,6 +189,11 @@ class MappedFiles:
                     "damaged: copy or build it again."
                 )
 
+    def map_all(self) -> None:
+        """Maps all files now: the folder may be removed or replaced while they are read."""
+        for name in self.records:
+            self.values(name)
+
     def values(self, name: str) -> npt.NDArray[Any]:
         """Maps the values of a file, once; the array cannot be written."""
         if name not in self._known:

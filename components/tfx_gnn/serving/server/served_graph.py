@@ -54,6 +54,7 @@ class ServedGraph:
 
         Without an overlay, `refresh` looks for the next index in the folder `followed`, if one is given.
         """
+        index.mapped.map_all()
         self.snapshot: GraphSnapshot = snapshot_of_index(index)
         self.max_new_rows, self._max_added_rows = options.max_new_rows, options.max_added_rows
         self._overlay, self._metrics = overlay, metrics
@@ -115,6 +116,8 @@ class ServedGraph:
             index = open_graph_index(folder)
             is_other = index.fingerprint != self.snapshot.index.fingerprint
             snapshot = snapshot_of_index(index) if is_other else self.snapshot
+            if is_other:
+                index.mapped.map_all()
             for check in checks if is_other else ():
                 check(snapshot)
         except Exception as error:  # noqa: BLE001 - whatever a damaged index raises, the graph stays.

@@ -34,6 +34,8 @@ from tfx_gnn.serving.server.watched_folder import newest_folder
 _LOG = logging.getLogger(__name__)
 _NUM_NEAREST = 10
 _LARGEST = float(np.finfo(np.float32).max)
+_CLOCK_SECONDS = 60.0
+"""How far the clock of the machine that made embeddings may be ahead."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,9 @@ class _Stored:
     def row_of(self, value: Any, place: str) -> int:
         """Finds the row of an id in a request."""
         wanted = read_id(value, is_integer=self.ids.dtype.kind != "U", place=place, owner="the embeddings")
-        position = int(np.searchsorted(self.ids, wanted, sorter=self.order))
+        # NumPy would make all ids as long as the one that is looked for.
+        is_longer = isinstance(wanted, str) and len(wanted) > self.ids.dtype.itemsize // np.dtype("U1").itemsize
+        position = len(self.ids) if is_longer else int(np.searchsorted(self.ids, wanted, sorter=self.order))
         row = int(self.order[position]) if position < len(self.order) else -1
         if row < 0 or self.ids[row] != wanted:
             raise Refusal(
@@ -81,27 +85,20 @@ class StoredEmbeddings:
             folder, identity = newest_folder(self._path, MANIFEST_FILE)
             if identity == self._identity:
                 return
-            found = read_embeddings(folder)
-            self._stored = _Stored(
-                manifest=found.manifest,
-                created_at=dt.datetime.fromisoformat(found.manifest.created_at),
-                ids=found.ids,
-                vectors=found.vectors,
-                order=np.argsort(found.ids, kind="stable"),
-            )
+            self._stored = _read_stored(folder)
         except Exception as error:  # noqa: BLE001 - whatever a damaged folder raises, the server goes on.
             self._metrics.watch_failures.inc()
             _LOG.error("The embeddings in `%s` cannot be read; nothing changes: %s", self._path, error)
             return
         self._identity = identity
         self._metrics.embeddings_created.set(self._stored.created_at.timestamp())
-        _LOG.warning("%d embeddings of `%s` answer from now on.", len(found.ids), folder)
+        _LOG.warning("%d embeddings of `%s` answer from now on.", len(self._stored.ids), folder)
 
     def check(self, versions: Sequence[ServedVersion]) -> tuple[_Stored, ServedVersion]:
         """Returns the embeddings and the version that made them.
 
         Raises:
-            Refusal: if there are none, they are too old, or another model made them.
+            Refusal: if there are none, they are too old or from the future, or another model made them.
         """
         stored, bound = self._stored, self._options.max_embedding_age_seconds
         if stored is None:
@@ -111,6 +108,12 @@ class StoredEmbeddings:
             raise _unavailable(
                 f"Stored embeddings must be at most {bound:g} s old; got some of {stored.manifest.created_at}, "
                 f"{age:.0f} s ago. Embed the examples again, or raise `--max-embedding-age-seconds`."
+            )
+        if age < -_CLOCK_SECONDS:
+            raise _unavailable(
+                f"Stored embeddings must be from the past, so that their age is known; got some of "
+                f"{stored.manifest.created_at}, {-age:.0f} s ahead. Set the clocks of both machines, and embed the "
+                "examples again."
             )
         for version in versions:
             if version.fingerprint == stored.manifest.model_fingerprint:
@@ -148,7 +151,13 @@ class StoredEmbeddings:
             )
         own = stored.row_of(content["id"], "id") if "id" in content else -1
         asked = stored.vectors[own] if own >= 0 else _vector(content["embedding"], stored.manifest.dimension)
-        scores = stored.vectors @ asked
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = stored.vectors @ asked
+        if not np.isfinite(scores).all():
+            raise malformed(
+                f"`{'embedding' if own < 0 else 'id'}` must have finite inner products with all stored embeddings; got "
+                "one beyond float32. Scale the vector down."
+            )
         if own >= 0:
             scores[own] = -np.inf
         count = min(count, len(scores) - (own >= 0))
@@ -158,6 +167,30 @@ class StoredEmbeddings:
             for node_id, score in zip(stored.ids[best].tolist(), plain_rows(scores[best]), strict=True)
         ]
         return {"nearest": found, **_origin(stored, version)}
+
+
+def _read_stored(folder: str) -> _Stored:
+    found = read_embeddings(folder)
+    if not np.isfinite(found.vectors).all():
+        row = int(np.flatnonzero(~np.isfinite(found.vectors).all(axis=1))[0])
+        raise ValueError(
+            f"`{folder}` must hold finite embeddings; got NaN or infinity for {found.ids[row].item()!r}. Train the "
+            "model so that it gives none, and embed the examples again."
+        )
+    order = np.argsort(found.ids, kind="stable")
+    repeated = np.flatnonzero(found.ids[order][1:] == found.ids[order][:-1])
+    if len(repeated):
+        raise ValueError(
+            f"`{folder}` must hold one embedding for each id; got two for {found.ids[order][repeated[0]].item()!r}. "
+            "Embed the examples again."
+        )
+    return _Stored(
+        manifest=found.manifest,
+        created_at=dt.datetime.fromisoformat(found.manifest.created_at),
+        ids=found.ids,
+        vectors=found.vectors,
+        order=order,
+    )
 
 
 def _largest(scores: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.int64]:

@@ -168,7 +168,7 @@ def test_fan_outs_that_leave_out_edges_are_refused_unless_whole_neighborhoods_ar
 
 
 def test_answers_that_differ_from_those_of_subgraphs_are_an_error(
-    shop_graph, shop_index, model_dir, with_plan, tmp_path, monkeypatch
+    shop_graph, shop_index, model_dir, with_plan, *, tmp_path, monkeypatch
 ):
     answer = LayerwiseModel.answer
     monkeypatch.setattr(

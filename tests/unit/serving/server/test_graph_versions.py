@@ -76,6 +76,29 @@ def test_newer_index_takes_over_without_a_lost_request(serve, build, items_model
     assert [row["logits"] for row in answers["predictions"]] == by_example["logits"].tolist()
 
 
+def test_index_answers_all_ids_after_its_folder_was_removed_or_built_again(serve, build, items_model_dir, tmp_path):
+    place = tmp_path / "index"
+    body = {"instances": [{"id": one} for one in "wxyz"]}
+    first = build(place / "1")
+    with serve(items_model_dir, index=first, graph_index_dir=str(place), max_delay_ms=0.0) as client:
+        shutil.rmtree(place / "1")
+        of_first = client.ask("POST", PREDICT, body)
+        build(place / "2", items_csv=more("v,2.5"), near_csv=more("y,v"))
+        client.server.refresh()
+        shutil.rmtree(place / "2")
+        build(place / "2", items_csv=more("a,7.5"), near_csv=lambda _: "source,target\na,x\n")
+        of_second = client.ask("POST", PREDICT, body)
+        rows = {
+            "nodes": {"shelf": {"#id": [1]}},
+            "edges": {"on": {"#source": ["z"], "#target": [1]}, "near": {"#source": ["z"], "#target": ["w"]}},
+        }
+        with_rows = client.ask("POST", PREDICT, {"instances": [{"id": "z", **rows}]})
+
+    assert of_first.status == of_second.status == 200, (of_first.body, of_second.body)
+    assert [row["id"] for row in of_second.json["predictions"]] == list("wxyz")
+    assert with_rows.status == 200, with_rows.body
+
+
 def test_index_that_does_not_fit_changes_nothing(serve, build, items_model_dir, tmp_path, caplog):
     first = build(tmp_path / "index" / "1")
     with serve(items_model_dir, index=first, graph_index_dir=str(tmp_path / "index"), max_delay_ms=0.0) as client:

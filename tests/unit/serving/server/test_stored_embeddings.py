@@ -5,24 +5,29 @@ import datetime as dt
 import json
 import os
 import shutil
+import types
 
 import numpy as np
 import pytest
 
 from tfx_gnn.serving.embedding_files import EmbeddingManifest
 from tfx_gnn.serving.model_fingerprint import fingerprint_model
+from tfx_gnn.serving.server.metrics import ServerMetrics
+from tfx_gnn.serving.server.options import ServerOptions
+from tfx_gnn.serving.server.refusals import Refusal
+from tfx_gnn.serving.server.stored_embeddings import StoredEmbeddings
 
 EMBED, NEAREST = "/v1/models/toy:embed", "/v1/models/toy:nearest"
 VECTORS = {"b": [1.0, 0.0], "a": [0.0, 2.0], "d": [3.0, 0.0], "c": [1.0, 0.0]}
 NOW = dt.datetime.now(dt.timezone.utc)
 
 
-def write(folder, fingerprint, created_at=NOW, ids=tuple(VECTORS)):
+def write(folder, fingerprint, created_at=NOW, ids=tuple(VECTORS), vectors=None):
     """Writes a folder as `write_embeddings` does; it appears whole."""
     partial = f"{folder}.writing"
     os.makedirs(partial)
     np.save(f"{partial}/ids.npy", np.asarray(ids))
-    np.save(f"{partial}/embeddings.npy", np.asarray(list(VECTORS.values()), np.float32))
+    np.save(f"{partial}/embeddings.npy", np.asarray(vectors or list(VECTORS.values()), np.float32))
     manifest = EmbeddingManifest(
         model_fingerprint=fingerprint,
         output="embedding",
@@ -97,6 +102,8 @@ def test_nearest_nodes_have_the_largest_inner_products_and_equal_ones_keep_their
         (NEAREST, {"embedding": [1.0]}, 400, "`embedding` must be a list of 2 finite numbers; got [1.0]"),
         (NEAREST, {"embedding": [1.0, float("nan")]}, 400, "`embedding` must be a list of 2 finite numbers"),
         (NEAREST, {"embedding": [1.0, 10**400]}, 400, "`embedding` must be a list of 2 finite numbers"),
+        (NEAREST, {"embedding": [3e38, 0]}, 400, "`embedding` must have finite inner products"),
+        (EMBED, {"ids": ["a" * 10**6]}, 404, "`ids[0]` must be an id with a stored embedding"),
         ("/v1/models/other:embed", {"ids": ["a"]}, 404, "The model must be 'toy'"),
     ],
 )
@@ -133,14 +140,58 @@ def test_newest_folder_answers_until_it_is_too_old_or_of_another_model(serve, mo
         of_another = state()
         write(f"{place}/4", fingerprint, NOW - dt.timedelta(hours=2))
         old = state()
-        for number in (3, 4):
+        write(f"{place}/5", fingerprint, NOW + dt.timedelta(hours=2))
+        of_tomorrow = state()
+        for number in (3, 4, 5):
             shutil.rmtree(f"{place}/{number}")
         back = state()
 
-    assert none[:2] == old[:2] == of_another[:2] == (503, 503)
+    assert none[:2] == old[:2] == of_another[:2] == of_tomorrow[:2] == (503, 503)
     assert first == back == (200, 200, "")
     assert second == [[1.0, 0.0]]
     assert "The server must have embeddings; got none" in none[2]
     assert "of one of the versions [3], which are served; got those of model 000000000000" in of_another[2]
     assert "must be at most 3600 s old; got some of" in old[2]
     assert "Embed the examples again" in old[2]
+    assert "must be from the past, so that their age is known" in of_tomorrow[2]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"vectors": [[1, 0], [np.nan, 2], [3, 0], [1, 0]]},
+            "must hold finite embeddings; got NaN or infinity for 'a'",
+        ),
+        ({"ids": ["b", "a", "d", "b"]}, "must hold one embedding for each id; got two for 'b'"),
+        ({"ids": ["b", "a", "d"]}, r"got (4, 2) and ids of the shape (3,)"),
+        ({"ids": [0.5, 1.5, 2.5, 3.5]}, "and the type float64"),
+        ({"vectors": [[1, 0, 0]] * 4}, r"vectors of the shape (4, 2)"),
+        ({"created_at": NOW.replace(tzinfo=None)}, "`created_at` must be a time with its offset from UTC"),
+    ],
+)
+def test_damaged_folder_leaves_the_embeddings_before(model, tmp_path, caplog, change, message):
+    _, fingerprint = model
+    stored = StoredEmbeddings(str(tmp_path), ServerOptions(), ServerMetrics())
+    of_model = [types.SimpleNamespace(fingerprint=fingerprint, version=3)]
+    write(f"{tmp_path}/1", fingerprint)
+    stored.refresh(of_model)
+    write(f"{tmp_path}/2", fingerprint, **change)
+    stored.refresh(of_model)
+
+    assert message in caplog.text
+    assert stored.embed(b'{"ids": ["d"]}', of_model)["embeddings"] == [[3.0, 0.0]]
+
+
+def test_integer_ids_are_asked_as_numbers(model, tmp_path):
+    _, fingerprint = model
+    stored = StoredEmbeddings(str(tmp_path), ServerOptions(), ServerMetrics())
+    of_model = [types.SimpleNamespace(fingerprint=fingerprint, version=3)]
+    write(f"{tmp_path}/1", fingerprint, ids=[2**53 + 1, -1, 7, 2**53])
+    stored.refresh(of_model)
+
+    assert stored.embed(json.dumps({"ids": [2**53, -1]}).encode(), of_model)["embeddings"] == [[1.0, 0.0], [0.0, 2.0]]
+    assert [one["id"] for one in stored.nearest(b'{"id": 7, "k": 9}', of_model)["nearest"]] == [2**53 + 1, 2**53, -1]
+    for other in ('"7"', "7.0", "true", str(2**63)):
+        with pytest.raises(Refusal, match="must be an integer of 64 bits"):
+            stored.embed(f'{{"ids": [{other}]}}'.encode(), of_model)
