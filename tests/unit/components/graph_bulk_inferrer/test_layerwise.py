@@ -167,9 +167,7 @@ def test_fan_outs_that_leave_out_edges_are_refused_unless_whole_neighborhoods_ar
     assert pq.read_table(tmp_path / "found" / name).equals(pq.read_table(tmp_path / "whole" / name))
 
 
-def test_answers_that_differ_from_those_of_subgraphs_are_an_error(
-    shop_graph, shop_index, model_dir, with_plan, tmp_path, monkeypatch
-):
+def test_answers_that_differ_from_those_of_subgraphs_are_an_error(shop_index, model_dir, tmp_path, monkeypatch):
     answer = LayerwiseModel.answer
     monkeypatch.setattr(
         LayerwiseModel,
@@ -183,7 +181,7 @@ def test_answers_that_differ_from_those_of_subgraphs_are_an_error(
         infer(shop_index, model_dir, tmp_path / "found", num_verified=1)
 
     # Half precision is rounded by more.
-    half = with_plan(shop_graph.PLAN)
+    half = shutil.copytree(model_dir, str(tmp_path / "half_model"))
     dataclasses.replace(read_layer_plan(half), is_half_precision=True).write(half)
     assert infer(shop_index, half, tmp_path / "half", num_verified=1).largest_difference > 0.009
 
