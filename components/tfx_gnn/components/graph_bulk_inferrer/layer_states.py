@@ -101,7 +101,8 @@ class LayerStates:
             # Written, not mapped: on a full disk, a write fails, while a mapped page would kill the process.
             with open(partial, "wb") as file, progress(name, total=num_nodes, unit="nodes") as advance:
                 header = {"descr": "<f4", "fortran_order": False, "shape": (num_nodes, width)}
-                np.lib.format.write_array_header_1_0(file, header)
+                write_header: Any = np.lib.format.write_array_header_1_0
+                write_header(file, header)
                 for start, stop, values in batches:
                     file.write(np.ascontiguousarray(values, "<f4").data)
                     advance(stop - start)

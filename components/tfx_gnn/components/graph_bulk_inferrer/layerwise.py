@@ -186,11 +186,13 @@ def _verify(
     rtol, atol = (_HALF_RELATIVE, _HALF_ABSOLUTE) if layerwise.plan.is_half_precision else (_RELATIVE, _ABSOLUTE)
     rows = np.linspace(0, num_nodes - 1, min(num_verified, num_nodes)).astype(np.int64)
     largest = 0.0
-    for row in rows:
+    # All at once, as they are written: a head that compares seeds would differ.
+    answers = layerwise.answer([of_layer[rows] for of_layer in states])
+    for number, row in enumerate(rows):
         # One at a time: whole neighborhoods may be large.
         records = sampler.sample({SEED: np.array([row])})
         served = {name: values for model in models for name, values in model.outputs_of(records).items()}
-        found = layerwise.answer([of_layer[[row]] for of_layer in states])
+        found = {name: values[[number]] for name, values in answers.items()}
         for name, expected in served.items():
             if not np.issubdtype(expected.dtype, np.floating):
                 continue

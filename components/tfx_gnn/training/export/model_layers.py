@@ -124,16 +124,27 @@ def find_layers(
         updates=tuple(updates),
         relations=tuple(_relations_of(update, spec) for update in updates),
         combine=combine,
-        head=tf_keras.Model(read, model.output),
+        head=_part_of_states(read, model.output),
         embeddings=_embeddings_of_states(read, {} if embeddings is None else embeddings.output),
         seed_set=seed_set,
     )
 
 
+def _part_of_states(read: Any, output: Any) -> tf_keras.Model:
+    """Takes the part of a model that computes an output from the states that are read."""
+    try:
+        return tf_keras.Model(read, output)
+    except ValueError as error:
+        # Keras says which tensor is missing, in the words of the graph's spec.
+        raise _refusal(
+            "the states of seeds alone lead to predictions and embeddings", "other inputs of these"
+        ) from error
+
+
 def _embeddings_of_states(read: Any, outputs: Mapping[str, Any]) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
     """Makes the function from the states that are read to the embeddings, which usually are these states."""
     others = {name: output for name, output in outputs.items() if output is not read}
-    computed = tf_keras.Model(read, others) if others else None
+    computed = _part_of_states(read, others) if others else None
 
     def embeddings(states: tf.Tensor) -> dict[str, tf.Tensor]:
         found = {} if computed is None else computed(states, training=False)

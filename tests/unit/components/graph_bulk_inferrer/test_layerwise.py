@@ -167,25 +167,28 @@ def test_fan_outs_that_leave_out_edges_are_refused_unless_whole_neighborhoods_ar
     assert pq.read_table(tmp_path / "found" / name).equals(pq.read_table(tmp_path / "whole" / name))
 
 
-def test_answers_that_differ_from_those_of_subgraphs_are_an_error(
-    shop_graph, shop_index, model_dir, with_plan, *, tmp_path, monkeypatch
-):
+def test_answers_that_differ_from_those_of_subgraphs_are_an_error(shop_index, model_dir, tmp_path, monkeypatch):
     answer = LayerwiseModel.answer
-    monkeypatch.setattr(
-        LayerwiseModel,
-        "answer",
-        lambda self, states: {
-            name: values if values.dtype == object else values + 0.01 for name, values in answer(self, states).items()
-        },
-    )
 
-    with pytest.raises(ValueError, match=r"answers layer by layer are those from subgraphs; got .* for node 'u\d+'"):
-        infer(shop_index, model_dir, tmp_path / "found", num_verified=1)
+    def change(changed):
+        def answers(self, states):
+            found = answer(self, states)
+            return {name: values if values.dtype == object else changed(values) for name, values in found.items()}
+
+        monkeypatch.setattr(LayerwiseModel, "answer", answers)
+
+    # The second is that of a head that compares the seeds of a batch.
+    for changed in (lambda values: values + 0.01, lambda values: values + 0.01 * (len(values) - 1)):
+        change(changed)
+        with pytest.raises(
+            ValueError, match=r"answers layer by layer are those from subgraphs; got .* for node 'u\d+'"
+        ):
+            infer(shop_index, model_dir, tmp_path / "found", num_verified=2)
 
     # Half precision is rounded by more.
-    half = with_plan(shop_graph.PLAN)
+    half = shutil.copytree(model_dir, str(tmp_path / "half_model"))
     dataclasses.replace(read_layer_plan(half), is_half_precision=True).write(half)
-    assert infer(shop_index, half, tmp_path / "half", num_verified=1).largest_difference > 0.009
+    assert infer(shop_index, half, tmp_path / "half", num_verified=2).largest_difference > 0.009
 
 
 def test_models_that_cannot_be_asked_so_are_refused(shop_index, with_plan, toy_model_dir, tmp_path):

@@ -104,6 +104,20 @@ def test_tasks_that_read_more_than_the_seed_are_refused():
             find_layers(model_of("graph_sage", objective=objective), objective)
 
 
+def test_heads_that_read_more_than_the_seed_are_refused():
+    graph = inputs = tf_keras.layers.Input(type_spec=SPEC)
+    whole = model_of("graph_sage")
+    for layer in whole.layers[1:]:
+        graph = layer(graph)
+        if isinstance(layer, tf_keras.Sequential):
+            break
+    pooled = tfx_gnn.keras.layers.Pool(tfx_gnn.CONTEXT, "mean", node_set_name="n")(graph)
+    both = tf_keras.layers.Concatenate()([StructuredReadout("seed")(graph), pooled])
+
+    with pytest.raises(ValueError, match="unless the states of seeds alone lead to predictions"):
+        find_layers(tf_keras.Model(inputs, tf_keras.layers.Dense(3)(both)), OBJECTIVE)
+
+
 def test_own_layers_are_refused_unless_their_convolutions_have_edges_alone():
     def model(*layers: Any) -> tf_keras.Model:
         graph = inputs = tf_keras.layers.Input(type_spec=SPEC)
