@@ -34,7 +34,7 @@ from tfx_gnn.records.graph_layout import GraphLayout
 from tfx_gnn.records.value_hashes import Hashes, num_buckets_for
 from tfx_gnn.transform.analyze_modes import AS_SAMPLED, TABLES, UNIQUE_ITEMS
 from tfx_gnn.transform.items import identity_rule
-from tfx_gnn.transform.preprocessing import TensorPreprocessingFn
+from tfx_gnn.transform.preprocessing import TensorPreprocessingFn, fingerprint_operations
 from tfx_gnn.transform.tables import TableBatches, TableReading
 from tfx_gnn.transform.unique_items import EXAMPLES, IDENTITIES, UniqueItems
 
@@ -137,13 +137,15 @@ def analyze(
 
 def _analyze_with_cache(reader: _Reader, preprocessing_fn: TensorPreprocessingFn, folders: CacheFolders) -> Any:
     pipeline, data, source = reader.pipeline, reader.data, reader.source
+    type_specs = source.TensorAdapter().OriginalTypeSpecs()
+    operations = fingerprint_operations(preprocessing_fn, type_specs)
     mode = AS_SAMPLED if data.as_sampled else f"{UNIQUE_ITEMS} {sorted(data.tables.features) if data.tables else []}"
+    is_chain = not (data.as_sampled or data.is_window)
     keys: dict[int | str, Any] = dict(
-        enumerate(span_keys(data.spans, data.raw_schema, is_chain=not (data.as_sampled or data.is_window), more=mode))
+        enumerate(span_keys(data.spans, data.raw_schema, is_chain=is_chain, more=f"{mode} {operations}"))
     )
     if data.tables is not None:
-        keys[TABLES] = tables_key(data.tables, data.raw_schema)
-    type_specs = source.TensorAdapter().OriginalTypeSpecs()
+        keys[TABLES] = tables_key(data.tables, data.raw_schema, more=operations)
     cache, needed_keys = datasets_to_read(pipeline, folders, list(keys.values()), preprocessing_fn, type_specs)
     needed = {name for name, key in keys.items() if key in needed_keys}
     read, identities = set(needed), {}
@@ -278,14 +280,16 @@ def span_keys(
     return tuple(keys)
 
 
-def tables_key(reading: TableReading, raw_schema: graph_schema_pb2.GraphSchema) -> analyzer_cache.DatasetKey:
-    """Names tables after their contents.
+def tables_key(
+    reading: TableReading, raw_schema: graph_schema_pb2.GraphSchema, *, more: str = ""
+) -> analyzer_cache.DatasetKey:
+    """Names tables after their contents, and `more` that what counts in them depends on.
 
     Tables that are not files are never cached, because changes to them cannot be detected.
     """
     tables = [f"{label} {table.declared_as}" for label, table in sorted(reading.layouts.items())]
     files = [_describe_file(path) for table in reading.layouts.values() for path in table.files]
-    text = [tfx_gnn.__version__, text_format.MessageToString(raw_schema), options_json.to_json(reading.rules)]
+    text = [tfx_gnn.__version__, text_format.MessageToString(raw_schema), options_json.to_json(reading.rules), more]
     key = analyzer_cache.DatasetKey(f"tables-{fingerprint_text(chr(10).join([*text, *tables, *files]))}")
     return key.non_cacheable() if any(table.bigquery for table in reading.layouts.values()) else key
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tensorflow_transform as tft
 
 from tfx_gnn.distribution.distributed_datasets import PYTHON_OPS
+from tfx_gnn.io.fingerprint import fingerprint_files, fingerprint_text
 from tfx_gnn.io.user_errors import UserCodeError, place_of_result, user_errors_explained, with_place
 from tfx_gnn.records.graph_layout import GraphLayout
 from tfx_gnn.transform.graph_view import GraphView, graph_view_from_ragged, ragged_from_graph_view
 
 RULE_OF_PREPROCESSING = "run on the features of the graph schema"
 """What `preprocessing_fn` must do, as error messages say it."""
+
+_FROM_FILE = ("InitializeTableFromTextFile", "InitializeTableFromTextFileV2")
 
 GraphPreprocessingFn = Callable[[GraphView], GraphView]
 TensorPreprocessingFn = Callable[[Mapping[str, tf.RaggedTensor]], dict[str, tf.RaggedTensor]]
@@ -76,6 +79,58 @@ def tensor_preprocessing_fn(preprocessing_fn: GraphPreprocessingFn, layout: Grap
 def analyzed_keys(preprocessing_fn: TensorPreprocessingFn, type_specs: Mapping[str, tf.TypeSpec]) -> frozenset[str]:
     """Finds the tf.Example keys of features, sizes and edge ends that full-pass statistics depend on."""
     return frozenset(tft.get_analyze_input_columns(preprocessing_fn, dict(type_specs)))
+
+
+def fingerprint_operations(preprocessing_fn: TensorPreprocessingFn, type_specs: Mapping[str, tf.TypeSpec]) -> str:
+    """Hashes which operations a function consists of, how they are wired, and the files that its tables are read from.
+
+    tf.Transform's keys of cached statistics have the constants and attributes of operations, but not their types: for
+    them, the lower case of a text is the upper case, and a sum is a product.
+
+    Returns:
+        A text that is the same for the same function in every process, with one version of TensorFlow.
+    """
+    found: list[str] = []
+
+    def note(tensors: Mapping[str, Any]) -> Mapping[str, Any]:
+        outputs = preprocessing_fn(tensors)
+        graph = tf.compat.v1.get_default_graph()
+        definition = graph.as_graph_def()
+        functions = {one.signature.name: one.node_def for one in definition.library.function}
+        # TensorFlow numbers the inputs in another order each time.
+        inputs = {
+            part.op.name: f"{key} {number}"
+            for key, tensor in tensors.items()
+            for number, part in enumerate(tf.nest.flatten(tensor, expand_composites=True))
+        }
+        found.append(_fingerprint_nodes(definition.node, functions, inputs))
+        for operation in graph.get_operations():
+            path = tf.get_static_value(operation.inputs[1]) if operation.type in _FROM_FILE else None
+            if path is not None:
+                found.append(fingerprint_files([tf.compat.as_str(path.item())]))
+        return outputs
+
+    tft.get_analyze_input_columns(note, dict(type_specs))
+    return fingerprint_text("\n".join([found[0], *sorted(found[1:])]))
+
+
+def _fingerprint_nodes(
+    nodes: Sequence[Any], functions: Mapping[str, Sequence[Any]], inputs: Mapping[str, str] | None = None
+) -> str:
+    """Hashes the nodes of a graph or of a function in it, in any order and by any name, but for those of `inputs`."""
+    known = dict(inputs or {})
+    for node in nodes:  # Those that a node is made of are before it.
+        if node.name in known:
+            continue
+        wires = [one.partition(":") for one in node.input if not one.startswith("^")]
+        called = [attr.func.name for _, attr in sorted(node.attr.items()) if attr.HasField("func")]
+        parts = [
+            node.op,
+            *(f"{known.get(name, name)}:{output}" for name, _, output in wires),
+            *(_fingerprint_nodes(functions[name], functions) for name in called if name in functions),
+        ]
+        known[node.name] = fingerprint_text("\n".join(parts))
+    return fingerprint_text("\n".join(sorted(known.values())))
 
 
 def keys_of_transformed(

@@ -30,7 +30,7 @@ from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.transform.analysis import CacheFolders, datasets_to_read, record_batches, span_keys, tables_key
 from tfx_gnn.transform.application import read_transform_record
-from tfx_gnn.transform.preprocessing import tensor_preprocessing_fn
+from tfx_gnn.transform.preprocessing import fingerprint_operations, tensor_preprocessing_fn
 from tfx_gnn.transform.tables import plan_table_reading
 
 
@@ -190,16 +190,51 @@ def test_what_another_function_asks_is_not_in_the_cache(first, spans, star_graph
     schema = read_schema(os.path.join(spans.first, "graph_schema.pbtxt"))
     layout = graph_layout(schema)
     source = TFExampleBeamRecord(physical_format="tfrecord", schema=make_tfmd_schema(layout))
-    more = f"unique_items {[]}"
-    keys = span_keys([tuple(record_files(spans.first, ["train"]))], schema, is_chain=True, more=more)
+    specs = source.TensorAdapter().OriginalTypeSpecs()
+    files = [tuple(record_files(spans.first, ["train"]))]
 
     def missing(function):
         wrapped = tensor_preprocessing_fn(function, layout)
-        specs = source.TensorAdapter().OriginalTypeSpecs()
+        more = f"unique_items {[]} {fingerprint_operations(wrapped, specs)}"
+        keys = span_keys(files, schema, is_chain=True, more=more)
         return datasets_to_read(make_pipeline(), CacheFolders(read=str(first / "cache")), keys, wrapped, specs)[1]
 
     assert not missing(star_graph.statistics_of_each_set)
-    assert list(missing(star_graph.features_of_several_sets)) == list(keys)
+    assert len(missing(star_graph.features_of_several_sets)) == 1
+
+
+def test_functions_that_differ_in_an_operation_or_a_file_have_other_keys(tmp_path):
+    specs = {"text": tf.TensorSpec([None], tf.string), "other": tf.TensorSpec([None], tf.string)}
+    terms = tmp_path / "terms.txt"
+    terms.write_text("a\nb\n")
+
+    def looked_up(text):
+        rows = tf.lookup.TextFileInitializer(
+            str(terms), tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER
+        )
+        return tf.strings.as_string(tf.lookup.StaticHashTable(rows, -1).lookup(text))
+
+    def mapped(function):
+        return lambda text: tf.map_fn(function, text)
+
+    def key(of_text, of_other=tf.identity):
+        def function(tensors):
+            return {
+                "text": tft.compute_and_apply_vocabulary(of_text(tensors["text"])),
+                "other": tft.compute_and_apply_vocabulary(of_other(tensors["other"])),
+            }
+
+        return fingerprint_operations(function, specs)
+
+    lower, upper = tf.strings.lower, tf.strings.upper
+    changes = [(lower,), (upper,), (lower, upper), (upper, lower), (mapped(lower),), (mapped(upper),), (looked_up,)]
+    keys = [key(*change) for change in changes]
+    again = [key(*change) for change in changes]
+    terms.write_text("b\na\n")
+
+    assert keys == again
+    assert len(set(keys)) == len(changes)
+    assert key(looked_up) != keys[-1]
 
 
 def test_only_unique_items_make_a_span_depend_on_earlier_ones(spans):

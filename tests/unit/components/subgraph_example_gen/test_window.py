@@ -12,6 +12,7 @@ from tfx_gnn.records.example_gen_report import EXAMPLE_GEN_REPORT_FILE
 from tfx_gnn.records.examples_folder import describe_content, files_by_span, record_files
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.row_rules import RowRules
 
 SCHEMA = """
@@ -110,3 +111,20 @@ def test_spans_with_other_features_are_refused(tables, tmp_path):
         generate(f"{tmp_path}/{{SPAN}}", tmp_path / "examples", num_spans=2)
     with pytest.raises(ValueError, match="`num_spans` must be at least 1; got 0"):
         SubgraphExampleGenOptions(plan=PLAN, num_spans=0)
+
+
+def test_earlier_span_without_seeds_of_the_first_split_adds_none(tmp_path):
+    plan = SamplingPlan(
+        seed_node_set="n", hops=PLAN.hops, splits=SplitPlan(time_feature="x", until={"train": 5, "test": None})
+    )
+    for span, times in {1: (7, 8), 2: (1, 9)}.items():
+        folder = tmp_path / "tables" / str(span)
+        folder.mkdir(parents=True)
+        (folder / "graph_schema.pbtxt").write_text(SCHEMA.replace("DT_FLOAT", "DT_INT64"))
+        (folder / "n.csv").write_text("id,label,x\n" + "".join(f"n{time},odd,{time}\n" for time in times))
+        (folder / "e.csv").write_text("source,target\n")
+
+    report = generate(f"{tmp_path}/tables/{{SPAN}}", tmp_path / "examples", plan=plan, num_spans=2)
+
+    assert [one.num_seeds for one in report.earlier_spans] == [0]
+    assert report.num_seeds["train"] == 1
