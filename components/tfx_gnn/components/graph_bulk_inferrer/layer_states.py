@@ -97,12 +97,11 @@ class LayerStates:
         if noted is None or not os.path.exists(path) or noted[_CHECKSUM] != fingerprint_files([path]):
             num_nodes = self._graph.node_tables[node_set].num_nodes
             partial = f"{path}.writing"
+            write_header: Any = np.lib.format.write_array_header_1_0  # NumPy has no types for it.
             name = f"layer {stage} of {node_set}" if stage else f"encoding {node_set}"
             # Written, not mapped: on a full disk, a write fails, while a mapped page would kill the process.
             with open(partial, "wb") as file, progress(name, total=num_nodes, unit="nodes") as advance:
-                header = {"descr": "<f4", "fortran_order": False, "shape": (num_nodes, width)}
-                write_header: Any = np.lib.format.write_array_header_1_0
-                write_header(file, header)
+                write_header(file, {"descr": "<f4", "fortran_order": False, "shape": (num_nodes, width)})
                 for start, stop, values in batches:
                     file.write(np.ascontiguousarray(values, "<f4").data)
                     advance(stop - start)
