@@ -116,6 +116,7 @@ def generate_subgraph_examples(
                     tf.io.gfile.rmtree(folder)
                     raise
 
+            tf.io.gfile.makedirs(span_folder)  # A span without seeds of the first split writes nothing into it.
             return _make_examples(
                 one.folder,
                 schemas[one.folder],

@@ -12,6 +12,7 @@ from tfx_gnn.records.example_gen_report import EXAMPLE_GEN_REPORT_FILE
 from tfx_gnn.records.examples_folder import describe_content, files_by_span, record_files
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.row_rules import RowRules
 
 SCHEMA = """
@@ -110,3 +111,19 @@ def test_spans_with_other_features_are_refused(tables, tmp_path):
         generate(f"{tmp_path}/{{SPAN}}", tmp_path / "examples", num_spans=2)
     with pytest.raises(ValueError, match="`num_spans` must be at least 1; got 0"):
         SubgraphExampleGenOptions(plan=PLAN, num_spans=0)
+
+
+def test_earlier_span_without_seeds_of_the_first_split_adds_none(tmp_path):
+    plan = SamplingPlan(seed_node_set="n", hops=PLAN.hops, splits=SplitPlan(column="fold"))
+    for span, folds in {1: ("test", "test"), 2: ("train", "test")}.items():
+        folder = tmp_path / "tables" / str(span)
+        folder.mkdir(parents=True)
+        (folder / "graph_schema.pbtxt").write_text(SCHEMA)
+        rows = [f"n{number},odd,0,{fold}" for number, fold in enumerate(folds)]
+        (folder / "n.csv").write_text("\n".join(["id,label,x,fold", *rows]) + "\n")
+        (folder / "e.csv").write_text("source,target\n")
+
+    report = generate(f"{tmp_path}/tables/{{SPAN}}", tmp_path / "examples", plan=plan, num_spans=2)
+
+    assert [one.num_seeds for one in report.earlier_spans] == [0]
+    assert report.num_seeds["train"] == 1
