@@ -114,14 +114,13 @@ def test_spans_with_other_features_are_refused(tables, tmp_path):
 
 
 def test_earlier_span_without_seeds_of_the_first_split_adds_none(tmp_path):
-    plan = SamplingPlan(
-        seed_node_set="n", hops=PLAN.hops, splits=SplitPlan(time_feature="x", until={"train": 5, "test": None})
-    )
-    for span, times in {1: (7, 8), 2: (1, 9)}.items():
+    plan = SamplingPlan(seed_node_set="n", hops=PLAN.hops, splits=SplitPlan(column="fold"))
+    for span, folds in {1: ("test", "test"), 2: ("train", "test")}.items():
         folder = tmp_path / "tables" / str(span)
         folder.mkdir(parents=True)
-        (folder / "graph_schema.pbtxt").write_text(SCHEMA.replace("DT_FLOAT", "DT_INT64"))
-        (folder / "n.csv").write_text("id,label,x\n" + "".join(f"n{time},odd,{time}\n" for time in times))
+        (folder / "graph_schema.pbtxt").write_text(SCHEMA)
+        rows = [f"n{number},odd,0,{fold}" for number, fold in enumerate(folds)]
+        (folder / "n.csv").write_text("\n".join(["id,label,x,fold", *rows]) + "\n")
         (folder / "e.csv").write_text("source,target\n")
 
     report = generate(f"{tmp_path}/tables/{{SPAN}}", tmp_path / "examples", plan=plan, num_spans=2)
