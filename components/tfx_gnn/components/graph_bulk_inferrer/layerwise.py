@@ -22,6 +22,7 @@ from tfx_gnn.components.graph_bulk_inferrer.layer_states import STATES_DIR, Laye
 from tfx_gnn.components.graph_bulk_inferrer.layerwise_rules import check_subgraphs_are_whole, with_full_neighborhoods
 from tfx_gnn.components.graph_bulk_inferrer.options import LayerwiseInferenceOptions
 from tfx_gnn.components.graph_bulk_inferrer.table_writers import SUFFIXES, whole_table
+from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.io import options_json
 from tfx_gnn.io.atomic_folder import atomic_folder, resumable_folder
 from tfx_gnn.io.disk_sync import sync_tree
@@ -40,6 +41,7 @@ from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.layerwise_model import LayerwiseModel, read_layer_plan
 from tfx_gnn.serving.model_fingerprint import fingerprint_model
 from tfx_gnn.serving.prediction import ServingModel
+from tfx_gnn.serving.schema_differences import schema_differences
 from tfx_gnn.serving.versions import resolve_saved_model
 
 _ROWS_OF_FILE = 1 << 20
@@ -118,6 +120,13 @@ def infer_layerwise(
     recorded = _recorded_plan(saved_model_dir, full=options.neighborhoods == "full")
     plan = plan_of_ids(recorded.plan, graph.schema)
     check_subgraphs_are_whole(plan, layers, graph)
+    encoder = SubgraphExampleEncoder(graph, plan)
+    wanted = read_schema(os.path.join(saved_model_dir, model_interface.REQUEST_SCHEMA_FILE))
+    for problem in schema_differences(wanted, encoder.schema):
+        raise ValueError(
+            f"`graph_index_dir` must hold the graph that the model was trained on; got {graph_index_dir!r}, where "
+            f"{problem}, for the model in {saved_model_dir!r}. Build the index from the same columns."
+        )
     model = ServingModel(saved_model_dir)
     layerwise = LayerwiseModel(model.loaded, layers)
     models = [model]
@@ -130,7 +139,6 @@ def infer_layerwise(
     with resumable_folder(
         inference_dir, fingerprint=fingerprint_text("\n".join(parts)), name="inference_dir"
     ) as folder:
-        encoder = SubgraphExampleEncoder(graph, plan)
         states = LayerStates(layerwise, graph, encoder, folder=folder, batch_edges=options.batch_edges).compute()
         largest = _verify(layerwise, states, models, RecordSampler(graph, recorded), options.num_verified)
         writing = _Writing(layerwise, states, graph.node_tables[layers.seed_set].ids, options, folder)

@@ -12,14 +12,12 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Union
 
 import numpy as np
 import pyarrow as pa
-import tensorflow as tf
 
-from tfx_gnn.graph.proto.graph_schema_pb2 import Feature, GraphSchema
 from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler
 from tfx_gnn.sampling.index.files import TableEntry
@@ -27,6 +25,7 @@ from tfx_gnn.sampling.overlay.graph_snapshot import GraphSnapshot
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET
 from tfx_gnn.sampling.plan.recorded_plan import read_recorded_plan
 from tfx_gnn.serving.model_interface import REQUEST_SCHEMA_FILE, SAMPLING_PLAN_FILE
+from tfx_gnn.serving.schema_differences import schema_differences
 from tfx_gnn.serving.server.graph_json import bytes_of
 from tfx_gnn.serving.server.graph_rows import ROW_PARTS, GraphRows, read_graph_rows, refusal_of_rows
 from tfx_gnn.serving.server.metrics import ServerMetrics
@@ -121,7 +120,7 @@ class SeedInput:
                 f"{saved_model_dir!r}. Index the tables that it was trained on, or leave `graph_index_dir` out. Cause: "
                 f"{error}"
             ) from error
-        for problem in _differences(self._wanted, sampler.schema):
+        for problem in schema_differences(self._wanted, sampler.schema):
             raise ValueError(
                 f"`graph_index_dir` must hold the graph that the model was trained on; got {index_dir!r}, where "
                 f"{problem}, for the model in {saved_model_dir!r}. Build the index from the same columns."
@@ -308,31 +307,3 @@ def _filled(
         if key not in given and (key in unread or key.startswith(EXTRA_PREFIX)) and not pa.types.is_nested(dtype)
     }
     return {**given, **lacking}
-
-
-def _differences(wanted: GraphSchema, made: GraphSchema) -> Iterator[str]:
-    """Describes what a model reads but examples of an index would lack, or have in another type."""
-    groups: list[tuple[str, Mapping[str, Feature], Mapping[str, Feature] | None]] = [
-        ("the context", wanted.context.features, made.context.features)
-    ]
-    for kind, of_wanted, of_made in (
-        ("node set", wanted.node_sets, made.node_sets),
-        ("edge set", wanted.edge_sets, made.edge_sets),
-    ):
-        groups += [
-            (f"{kind} {name!r}", one.features, of_made[name].features if name in of_made else None)
-            for name, one in of_wanted.items()
-        ]
-    for place, features, found in groups:
-        if found is None:
-            yield f"{place} is not sampled"
-            continue
-        for name, feature in features.items():
-            if name not in found:
-                yield f"{place} has no feature {name!r}"
-            elif _kind(feature) != _kind(found[name]):
-                yield f"feature {name!r} of {place} is {_kind(found[name])}, not {_kind(feature)}"
-
-
-def _kind(feature: Feature) -> str:
-    return f"{tf.as_dtype(feature.dtype).name} of shape {[dim.size for dim in feature.shape.dim]}"

@@ -191,6 +191,13 @@ def test_answers_that_differ_from_those_of_subgraphs_are_an_error(shop_index, mo
     assert infer(shop_index, half, tmp_path / "half", num_verified=2).largest_difference > 0.009
 
 
+def test_an_index_without_a_feature_of_the_model_is_refused(shop_graph, shop_index, with_plan, tmp_path):
+    without_price = dataclasses.replace(shop_graph.PLAN, excluded_features={"item": ("price",)})
+
+    with pytest.raises(ValueError, match=r"`graph_index_dir` must hold .* node set 'item' has no feature 'price'"):
+        infer(shop_index, with_plan(without_price), tmp_path / "found")
+
+
 def test_models_that_cannot_be_asked_so_are_refused(shop_index, with_plan, toy_model_dir, tmp_path):
     with pytest.raises(ValueError, match=r"must hold a model with assets.extra/layers.json .*`layerwise_inference`"):
         infer(shop_index, toy_model_dir, tmp_path / "found")
