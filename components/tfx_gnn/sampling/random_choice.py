@@ -108,9 +108,13 @@ def choice_keys(
     sampling_seed: int, hop_name: str, subgraph_keys: npt.NDArray[np.uint64], node_codes: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.uint64]:
     """Makes one choice key per pair of subgraph key (see `Seeds`) and node code (see `hash_ids`)."""
+    return mix(mix(_hop_key(sampling_seed, hop_name) ^ subgraph_keys) ^ node_codes)
+
+
+@functools.lru_cache(maxsize=1024)
+def _hop_key(sampling_seed: int, hop_name: str) -> np.uint64:
     run = mix(np.array([sampling_seed], np.uint64))
-    hop = mix(run ^ np.uint64(hash_name(hop_name)))
-    return mix(mix(hop ^ subgraph_keys) ^ node_codes)
+    return np.uint64(mix(run ^ np.uint64(hash_name(hop_name)))[0])
 
 
 def choose_positions(
