@@ -86,6 +86,11 @@ BeamArgs = Annotated[
     ),
 ]
 
+AskedBlessing = Annotated[
+    str, folder("Blessing of the model, which is then not asked unless blessed; if not given, none is required.")
+]
+InfraBlessing = Annotated[str, folder("Blessing from `skew`; if not given, none is required.")]
+
 ModelFn = Annotated[
     str, typer.Option(help="Your function that builds the model, as 'package.module:function'.", show_default=False)
 ]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.option_flags import flags_of_options
 from tfx_gnn.components.graph_bulk_inferrer.options import LayerwiseInferenceOptions
@@ -23,20 +21,8 @@ def infer_layerwise(
         ),
     ],
     inference_dir: Annotated[str, arguments.folder("Where to write the tables and `inference.json`.")],
-    blessing_dir: Annotated[
-        str,
-        typer.Option(
-            help="Blessing of the model, which is then not asked unless blessed; if not given, none is required.",
-            show_default=False,
-            metavar="FOLDER",
-        ),
-    ] = "",
-    infra_blessing_dir: Annotated[
-        str,
-        typer.Option(
-            help="Blessing from `skew`; if not given, none is required.", show_default=False, metavar="FOLDER"
-        ),
-    ] = "",
+    blessing_dir: arguments.AskedBlessing = "",
+    infra_blessing_dir: arguments.InfraBlessing = "",
     options: LayerwiseInferenceOptions,
 ) -> None:
     """Write what a model answers to every node of a graph index, computing the state of each node once a layer.

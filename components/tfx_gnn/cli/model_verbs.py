@@ -160,12 +160,7 @@ def push(
     examples_dir: arguments.Examples,
     push_destination: Annotated[str, arguments.folder("Folder or URI that a server watches for version folders.")],
     pushed_model_dir: Annotated[str, arguments.folder("Where to write the record `pushed_version.json`.")],
-    infra_blessing_dir: Annotated[
-        str,
-        typer.Option(
-            help="Blessing from `skew`; if not given, none is required.", show_default=False, metavar="FOLDER"
-        ),
-    ] = "",
+    infra_blessing_dir: arguments.InfraBlessing = "",
     options: GraphPusherOptions,
 ) -> None:
     """Make a blessed model the next version in a serving folder, after its copy has answered real requests.
@@ -199,20 +194,8 @@ def infer(
         str, arguments.folder("A push destination (its newest version is used), a trained model, or a SavedModel.")
     ],
     inference_dir: Annotated[str, arguments.folder("Where to write the tables, by split, and `inference.json`.")],
-    blessing_dir: Annotated[
-        str,
-        typer.Option(
-            help="Blessing of the model, which is then not asked unless blessed; if not given, none is required.",
-            show_default=False,
-            metavar="FOLDER",
-        ),
-    ] = "",
-    infra_blessing_dir: Annotated[
-        str,
-        typer.Option(
-            help="Blessing from `skew`; if not given, none is required.", show_default=False, metavar="FOLDER"
-        ),
-    ] = "",
+    blessing_dir: arguments.AskedBlessing = "",
+    infra_blessing_dir: arguments.InfraBlessing = "",
     options: GraphBulkInferrerOptions,
     beam_args: arguments.BeamArgs = None,
 ) -> None:
