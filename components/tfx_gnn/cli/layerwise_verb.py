@@ -30,7 +30,7 @@ def infer_layerwise(
     The answers are those of `sample --every-node` and `infer`; what would make them differ is refused. An interrupted
     run goes on where it stopped. Exits with 1 if a blessing is withheld.
     """
-    from tfx_gnn.components.graph_bulk_inferrer.layerwise import infer_layerwise as infer
+    from tfx_gnn.components.graph_bulk_inferrer.layerwise.inference import infer_layerwise as infer
 
     found = infer(
         graph_index_dir=graph_index_dir,

@@ -130,8 +130,8 @@ class StoredEmbeddings:
         ids = content["ids"]
         if not isinstance(ids, list) or not 1 <= len(ids) <= self._options.max_examples:
             raise malformed(
-                f"`ids` must be a list of 1 to {self._options.max_examples} ids; got {shown(ids)}. Split it into "
-                "several requests."
+                f"`ids` must be a list of 1 to {self._options.max_examples} ids; got {shown(ids)}. Name those whose "
+                "embeddings you want, in several requests if there are more."
             )
         rows = [stored.row_of(value, f"ids[{number}]") for number, value in enumerate(ids)]
         return {"embeddings": plain_rows(stored.vectors[rows]), **_origin(stored, version)}

@@ -17,9 +17,9 @@ import tensorflow as tf
 import tfx_gnn
 from tfx_gnn.components.graph_bulk_inferrer.answer_columns import answer_columns, count_nonfinite
 from tfx_gnn.components.graph_bulk_inferrer.bulk_inference import BulkInference, write_bulk_inference
-from tfx_gnn.components.graph_bulk_inferrer.layer_batches import MAX_BATCH_NODES
-from tfx_gnn.components.graph_bulk_inferrer.layer_states import STATES_DIR, LayerStates
-from tfx_gnn.components.graph_bulk_inferrer.layerwise_rules import check_subgraphs_are_whole, with_full_neighborhoods
+from tfx_gnn.components.graph_bulk_inferrer.layerwise.batches import MAX_BATCH_NODES
+from tfx_gnn.components.graph_bulk_inferrer.layerwise.rules import check_subgraphs_are_whole, with_full_neighborhoods
+from tfx_gnn.components.graph_bulk_inferrer.layerwise.states import STATES_DIR, LayerStates
 from tfx_gnn.components.graph_bulk_inferrer.options import LayerwiseInferenceOptions
 from tfx_gnn.components.graph_bulk_inferrer.table_writers import SUFFIXES, whole_table
 from tfx_gnn.graph.schema.schema_io import read_schema

@@ -14,8 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tfx_gnn.cli import app
-from tfx_gnn.components.graph_bulk_inferrer import layer_states, layerwise
-from tfx_gnn.components.graph_bulk_inferrer.layerwise import infer_layerwise
+from tfx_gnn.components.graph_bulk_inferrer.layerwise import inference
+from tfx_gnn.components.graph_bulk_inferrer.layerwise import states as layer_states
+from tfx_gnn.components.graph_bulk_inferrer.layerwise.inference import infer_layerwise
 from tfx_gnn.components.graph_bulk_inferrer.options import GraphBulkInferrerOptions, LayerwiseInferenceOptions
 from tfx_gnn.components.graph_bulk_inferrer.stage import infer_in_bulk
 from tfx_gnn.io.fingerprint import fingerprint_folders
@@ -43,7 +44,7 @@ def model_dir(shop_graph, shop_index, shop_transform_dir, tmp_path_factory):
 def _loads_once():
     """Loads each model once, however often it is asked."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(layerwise, "ServingModel", functools.cache(ServingModel))
+        patched.setattr(inference, "ServingModel", functools.cache(ServingModel))
         yield
 
 
@@ -132,8 +133,8 @@ def test_a_run_that_was_stopped_goes_on_after_its_finished_states(shop_index, mo
 
 
 def test_files_have_a_bounded_number_of_rows(shop_index, model_dir, tmp_path, monkeypatch):
-    monkeypatch.setattr(layerwise, "_ROWS_OF_FILE", 10)
-    monkeypatch.setattr(layerwise, "MAX_BATCH_NODES", 4)
+    monkeypatch.setattr(inference, "_ROWS_OF_FILE", 10)
+    monkeypatch.setattr(inference, "MAX_BATCH_NODES", 4)
     monkeypatch.setattr(layer_states, "MAX_BATCH_NODES", 4)
 
     infer(shop_index, model_dir, tmp_path / "found", file_format="csv", num_verified=0)
