@@ -119,6 +119,14 @@ class PipelineConfig:
         check_num_spans(self.tables_pattern or self.tables_dir, self.subgraph_example_gen.num_spans)
         if self.graph_bulk_inferrer is not None:
             options_of_inference_example_gen(self.subgraph_example_gen, self.graph_bulk_inferrer)
+            table = self.graph_bulk_inferrer.bigquery_table
+            # A pipeline that is compiled without a root gets one from the service.
+            if table and self.root and not self.root.startswith("gs://"):
+                raise ValueError(
+                    f"`root` must be on Cloud Storage for graph_bulk_inferrer.bigquery_table {table!r}; got "
+                    f"{self.root!r}. BigQuery loads files from there alone: give another `--root`, or run without a "
+                    "table: `--set \"graph_bulk_inferrer.bigquery_table=''\"`."
+                )
 
     @property
     def inference_example_gen(self) -> SubgraphExampleGenOptions | None:

@@ -13,6 +13,7 @@ from tfx_gnn.io import options_json
 from tfx_gnn.models import GraphClassification, NodeClassification, NodeRegression
 from tfx_gnn.sampling import GraphLevelExamples, Hop, SamplingPlan, SplitPlan
 from tfx_gnn_pipelines.assembly import build_components, component_ids
+from tfx_gnn_pipelines.bulk_inference import BulkInferenceOptions
 from tfx_gnn_pipelines.config import step_names
 from tfx_gnn_pipelines.option_changes import with_dotted
 from tfx_gnn_pipelines.project import Project, read_given, read_project, with_options
@@ -443,6 +444,16 @@ def test_answers_in_bulk_of_pairs_need_a_table(task, tmp_path):
 
     config = configured(links, read_given("", ["graph_bulk_inferrer.ids=pairs.csv"]), tmp_path)
     assert config.inference_example_gen.plan.seed_table.filename == "pairs.csv"
+
+
+def test_answers_go_to_bigquery_only_from_cloud_storage(task, tmp_path):
+    table = ["graph_bulk_inferrer.bigquery_table=shop.answers"]
+
+    with pytest.raises(ValueError, match=r"`root` must be on Cloud Storage for .* 'shop.answers'; got .*run without"):
+        configured(task, read_given("", table), tmp_path)
+
+    config = configured(task, read_given("", [*table, "graph_bulk_inferrer.bigquery_table=''"]), tmp_path)
+    assert config.graph_bulk_inferrer == BulkInferenceOptions()
 
 
 @pytest.mark.parametrize(

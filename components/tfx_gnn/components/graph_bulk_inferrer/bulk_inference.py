@@ -26,6 +26,7 @@ class BulkInference:
         num_rows: by split, rows written: one for each example, or for each of its candidate pairs.
         num_nonfinite: floating point values in these that are NaN or infinite.
         columns: by name of each column, its Arrow type as text.
+        bigquery_tables: by split, the table of BigQuery that has its rows; empty if they were not loaded.
         model_fingerprint: text that is the same for equal models, as in blessings.
     """
 
@@ -37,6 +38,7 @@ class BulkInference:
     num_rows: Mapping[str, int] = dataclasses.field(default_factory=dict)
     num_nonfinite: int = 0
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    bigquery_tables: Mapping[str, str] = dataclasses.field(default_factory=dict)
     model_fingerprint: str
 
 

@@ -45,6 +45,7 @@ class GraphBulkInferrer(base_beam_component.BaseBeamComponent):
     | parameter | file_format | JSON | parquet, csv or tfrecord |
     | parameter | batch_size | int | examples per call of the model |
     | parameter | max_refused_share | float | fraction of the examples that the model may refuse |
+    | parameter | bigquery_table | str | table of BigQuery that gets the rows, too; empty for none |
     | parameter | library_version | str | version of this library |
 
     Args:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Literal
 
 from tfx_gnn.io.option_groups import check_choices
+
+_TABLE = re.compile(r"([a-z0-9.:-]+\.)?\w+\.[\w{}-]+")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -20,6 +23,9 @@ class GraphBulkInferrerOptions:
         batch_size: examples per call of the model, at least 1.
         max_refused_share: fraction of the examples that the model may refuse, in [0, 1). Each of them is written to
             `dead_letters` with the reason. More is an error.
+        bigquery_table: "project.dataset.table" or "dataset.table" that has the rows of the Parquet files, and no
+            others, once all are written; `{SPLIT}` in it stands for the split. Needs `inference_dir` on Cloud Storage.
+            Empty for none.
     """
 
     splits: tuple[str, ...] = ()
@@ -27,9 +33,11 @@ class GraphBulkInferrerOptions:
     file_format: Literal["parquet", "csv", "tfrecord"] = "parquet"
     batch_size: int = 128
     max_refused_share: float = 0.0
+    bigquery_table: str = ""
 
     def __post_init__(self) -> None:
         check_choices(self)
+        _check_bigquery_table(self.bigquery_table, self.file_format)
         if not self.outputs:
             raise ValueError("`outputs` must name what to write; got nothing. Leave it out for predictions.")
         if self.batch_size < 1:
@@ -69,3 +77,15 @@ class LayerwiseInferenceOptions:
             raise ValueError(f"`batch_edges` must be at least 1; got {self.batch_edges}. Give a larger number.")
         if self.num_verified < 0:
             raise ValueError(f"`num_verified` must be at least 0; got {self.num_verified}. Use 0 to compare nothing.")
+
+
+def _check_bigquery_table(table: str, file_format: str) -> None:
+    if not table:
+        return
+    if not _TABLE.fullmatch(table):
+        raise ValueError(
+            f'`bigquery_table` must be "project.dataset.table" or "dataset.table"; got {table!r}. Only the table may '
+            "hold {SPLIT}."
+        )
+    if file_format != "parquet":
+        raise ValueError(f"`file_format` must be 'parquet' for `bigquery_table`; got {file_format!r}. Leave it out.")

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 import tfx_gnn
+from tfx_gnn.components.graph_bulk_inferrer.bigquery_load import BigQueryLoad
 from tfx_gnn.components.graph_bulk_inferrer.bulk_inference import BulkInference, write_bulk_inference
 from tfx_gnn.components.graph_bulk_inferrer.inference_pipeline import FileCounts, infer_files
 from tfx_gnn.components.graph_bulk_inferrer.options import GraphBulkInferrerOptions
@@ -78,10 +79,12 @@ def infer_in_bulk(
         return found
     _check_signatures(saved_model_dir, options)
     files = record_files(examples_dir, options.splits, argument="splits")
+    splits = {file.split for file in files}
+    load = BigQueryLoad(options.bigquery_table, splits, inference_dir) if options.bigquery_table else None
     parts = [
         tfx_gnn.__version__,
-        # What may be refused changes no answer, so a run that allows more goes on.
-        options_json.to_json(dataclasses.replace(options, max_refused_share=0.0)),
+        # What may be refused, and where answers go, changes none: a run that allows more goes on.
+        options_json.to_json(dataclasses.replace(options, max_refused_share=0.0, bigquery_table="")),
         model_fingerprint,
         fingerprint_examples_folder(examples_dir),
     ]
@@ -91,11 +94,13 @@ def infer_in_bulk(
         counts = infer_files(
             files, saved_model_dir=saved_model_dir, folder=folder, options=options, beam_args=beam_args
         )
-        for split in {file.split for file in files}:
+        for split in splits:
             # A split without any row has a folder, too.
             tf.io.gfile.makedirs(split_dir(folder, split))
         found = _summed(counts, model_fingerprint)
         _check_refused(found, counts, options)
+        if load is not None:
+            found = dataclasses.replace(found, bigquery_tables=load.load(folder, found.num_rows))
         write_bulk_inference(found, folder)
         if has_locks(folder):
             # Before the log is removed: a run that is killed meanwhile resumes from the log.
