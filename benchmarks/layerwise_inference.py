@@ -30,8 +30,8 @@ import tf_keras
 from google.protobuf import text_format
 from served_networks import write_identity_transform
 
-from tfx_gnn.components.graph_bulk_inferrer import LayerwiseInferenceOptions, infer_layerwise
 from tfx_gnn.components.graph_indexer import GraphIndexerOptions, build_graph_index
+from tfx_gnn.components.graph_layerwise_inferrer import GraphLayerwiseInferrerOptions, infer_layerwise
 from tfx_gnn.graph import create_graph_spec_from_schema_pb
 from tfx_gnn.models import NodeClassification, model_fns
 from tfx_gnn.sampling import SEED, GraphIndex, Hop, RecordedPlan, RecordSampler, SamplingPlan, open_graph_index
@@ -125,7 +125,7 @@ def main() -> int:
         for number in range(asked.rounds):
             rows = draw.integers(0, asked.nodes, asked.subgraphs)
             expected, wall, cpu = timed(lambda rows=rows: answers_of_subgraphs(model, sampler, rows))
-            options = LayerwiseInferenceOptions(outputs=("predictions", "scores"), num_verified=0)
+            options = GraphLayerwiseInferrerOptions(outputs=("predictions", "scores"), num_verified=0)
             _, all_wall, all_cpu = timed(
                 lambda number=number, options=options: infer_layerwise(
                     graph_index_dir=index_dir,

@@ -15,6 +15,8 @@ from tfx_gnn.components import (
     GraphBulkInferrer,
     GraphEvaluator,
     GraphExampleValidator,
+    GraphIndexer,
+    GraphLayerwiseInferrer,
     GraphPusher,
     GraphSchemaGen,
     GraphSkewValidator,
@@ -48,12 +50,14 @@ STANDARD_PARAMETERS: Mapping[str, tuple[str, ...]] = {
         "SubgraphExampleGen.tables_dir",
         "GraphTransform.tables_dir",
         f"{INFERENCE_EXAMPLE_GEN}.tables_dir",
+        "GraphIndexer.tables_dir",
     ),
-    "span": ("SubgraphExampleGen.span", f"{INFERENCE_EXAMPLE_GEN}.span"),
+    "span": ("SubgraphExampleGen.span", f"{INFERENCE_EXAMPLE_GEN}.span", "GraphIndexer.span"),
     "tables_version": (
         "SubgraphExampleGen.tables_fingerprint",
         "GraphTransform.tables_fingerprint",
         f"{INFERENCE_EXAMPLE_GEN}.tables_fingerprint",
+        "GraphIndexer.tables_fingerprint",
     ),
     "push_destination": ("GraphPusher.push_destination", "LatestBlessedModelResolver.push_destination"),
     "num_epochs": ("GraphTrainer.num_epochs",),
@@ -73,6 +77,8 @@ def component_ids(config: PipelineConfig) -> tuple[str, ...]:
         ids.append(INFERENCE_EXAMPLE_GEN)
     if config.graph_bulk_inferrer is not None:
         ids.append("GraphBulkInferrer")
+    if config.graph_layerwise_inferrer is not None:
+        ids += ["GraphIndexer", "GraphLayerwiseInferrer"]
     return tuple(ids)
 
 
@@ -200,6 +206,25 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
             options=config.graph_bulk_inferrer.of_component,
             runtime_parameters=opened.pop("GraphBulkInferrer", None),
         )
+    indexer = layerwise_inferrer = None
+    if config.graph_indexer is not None and config.graph_layerwise_inferrer is not None:
+        indexer = GraphIndexer(
+            tables_dir=config.tables_pattern or config.tables_dir,
+            span=str(config.span),
+            same_span_as=example_gen.outputs["examples"],
+            options=config.graph_indexer,
+            tables_fingerprint=config.tables_fingerprint,
+            runtime_parameters=opened.pop("GraphIndexer", None),
+        )
+        indexer.add_upstream_node(evaluator)
+        layerwise_inferrer = GraphLayerwiseInferrer(
+            graph_index=indexer.outputs["graph_index"],
+            model=trainer.outputs["model"],
+            blessing=evaluator.outputs["blessing"],
+            infra_blessing=skew_validator.outputs["infra_blessing"],
+            options=config.graph_layerwise_inferrer,
+            runtime_parameters=opened.pop("GraphLayerwiseInferrer", None),
+        )
     return [
         example_gen,
         *([resolver] if resolver else []),
@@ -214,6 +239,7 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         pusher,
         *([asked_gen] if asked_gen else []),
         *([inferrer] if inferrer else []),
+        *([indexer, layerwise_inferrer] if indexer and layerwise_inferrer else []),
     ]
 
 
@@ -258,7 +284,7 @@ def _open_targets(config: PipelineConfig) -> dict[str, list[tuple[str, str]]]:
     A name of the form "GraphTrainer.num_epochs" gives a parameter called `graph_trainer_num_epochs`.
     """
     present = component_ids(config)
-    reads_tables = {"SubgraphExampleGen", INFERENCE_EXAMPLE_GEN} | (
+    reads_tables = {"SubgraphExampleGen", INFERENCE_EXAMPLE_GEN, "GraphIndexer"} | (
         {"GraphTransform"} if config.graph_transform.analyze == "tables" else set()
     )
     found: dict[str, list[tuple[str, str]]] = {}

@@ -1,10 +1,14 @@
-"""What the pushed model is asked about in bulk, at the end of a pipeline: every node, or a table of ids."""
+"""What the pushed model is asked about in bulk, at the end of a pipeline: every node, or a table of ids.
+
+Every node can also be asked about layer by layer.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 
-from tfx_gnn.components import GraphBulkInferrerOptions, SubgraphExampleGenOptions
+from tfx_gnn.components import GraphBulkInferrerOptions, GraphTrainerOptions, SubgraphExampleGenOptions
+from tfx_gnn.components.graph_layerwise_inferrer.plan_rules import check_subgraphs_share_a_graph
 from tfx_gnn.sampling.plan.inference_plan import plan_for_inference
 
 INFERENCE_EXAMPLE_GEN = "InferenceExampleGen"
@@ -67,3 +71,29 @@ def options_of_inference_example_gen(
         raise ValueError(f"{error} This is an option of graph_bulk_inferrer.") from error
     # What is asked about is in the newest span, whatever the model was trained on.
     return dataclasses.replace(options, plan=plan, num_shards=asked.num_shards or options.num_shards, num_spans=1)
+
+
+def check_layerwise_inference(examples: SubgraphExampleGenOptions, trainer: GraphTrainerOptions) -> None:
+    """Checks, before anything is trained, that the model of a pipeline can be asked layer by layer.
+
+    Args:
+        examples: what the model is trained on.
+        trainer: how it is trained and exported.
+
+    Raises:
+        ValueError: if the export holds no layers, or answers could not be those from subgraphs.
+    """
+    if examples.plan is None:
+        raise ValueError(
+            "`graph_layerwise_inferrer` must be left out for graph-level examples, whose graphs are many; got it "
+            "without a plan. Use `graph_bulk_inferrer`."
+        )
+    if not trainer.export.layerwise_inference:
+        raise ValueError(
+            "`graph_trainer.export.layerwise_inference` must be true with `graph_layerwise_inferrer`, which asks the "
+            "model layer by layer; got false. Set it, or leave `graph_layerwise_inferrer` out."
+        )
+    try:
+        check_subgraphs_share_a_graph(examples.plan)
+    except ValueError as error:
+        raise ValueError(f"{error} In a pipeline, that is `graph_bulk_inferrer`.") from error

@@ -218,7 +218,9 @@ def _add_defaults(spec: dict[str, Any], values: Mapping[str, Any], root: str) ->
 def _run_only_if_blessed(spec: dict[str, Any]) -> None:
     """Makes the service skip what needs a blessed model, instead of starting a container that refuses the model."""
     tasks = spec["root"]["dag"]["tasks"]
-    for task in (tasks[name] for name in ("GraphPusher", "GraphBulkInferrer") if name in tasks):
+    for task in (
+        tasks[name] for name in ("GraphPusher", "GraphBulkInferrer", "GraphLayerwiseInferrer") if name in tasks
+    ):
         verdicts = [name for name in ("blessing", "infra_blessing") if name in task["inputs"]["artifacts"]]
         # A float, because services store every number as one, and CEL does not compare it with an integer.
         conditions = [f"inputs.artifacts['{name}'].artifacts[0].metadata['blessed'] == 1.0" for name in verdicts]
@@ -228,7 +230,8 @@ def _run_only_if_blessed(spec: dict[str, Any]) -> None:
 def _resolve_in_every_run(spec: dict[str, Any], *, finds_span: bool) -> None:
     """Keeps what a run has to find out of the cache: the service does not see that a version or a span was added."""
     tasks = spec["root"]["dag"]["tasks"]
-    for name in ("LatestBlessedModelResolver", *(["SubgraphExampleGen", INFERENCE_EXAMPLE_GEN] if finds_span else [])):
+    readers = ("SubgraphExampleGen", INFERENCE_EXAMPLE_GEN, "GraphIndexer") if finds_span else ()
+    for name in ("LatestBlessedModelResolver", *readers):
         if name in tasks:
             tasks[name]["cachingOptions"] = {}
 

@@ -13,6 +13,8 @@ from typing import Any
 from tfx_gnn.components import (
     GraphEvaluatorOptions,
     GraphExampleValidatorOptions,
+    GraphIndexerOptions,
+    GraphLayerwiseInferrerOptions,
     GraphPusherOptions,
     GraphSchemaGenOptions,
     GraphSkewValidatorOptions,
@@ -30,7 +32,11 @@ from tfx_gnn.io.package_paths import resolve_package_path
 from tfx_gnn.models import tasks
 from tfx_gnn.tables.spans import check_num_spans, find_window
 from tfx_gnn.training.options import NO_WARM_START
-from tfx_gnn_pipelines.bulk_inference import BulkInferenceOptions, options_of_inference_example_gen
+from tfx_gnn_pipelines.bulk_inference import (
+    BulkInferenceOptions,
+    check_layerwise_inference,
+    options_of_inference_example_gen,
+)
 from tfx_gnn_pipelines.option_changes import changed, merged, read_options
 from tfx_gnn_pipelines.ready_features import features_of_task
 from tfx_gnn_pipelines.task import PipelineTask
@@ -40,6 +46,7 @@ _TUNER, _TRAINER = "graph_tuner", "trainer"
 _OPTIONAL: dict[str, type] = {
     "latest_blessed_model_resolver": LatestBlessedModelResolverOptions,
     "graph_bulk_inferrer": BulkInferenceOptions,
+    "graph_layerwise_inferrer": GraphLayerwiseInferrerOptions,
 }
 """Steps that a pipeline has only if their options are given, and whose options do not start from another step's."""
 _URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
@@ -75,6 +82,8 @@ class PipelineConfig:
             `push_destination`, so that GraphEvaluator compares the new model with it; None: no comparison.
         graph_bulk_inferrer: options of GraphBulkInferrer, which then writes what a blessed model answers to every node,
             or to a table of ids; None: no answers.
+        graph_layerwise_inferrer: options of GraphLayerwiseInferrer, which then writes what a blessed model answers to
+            every node, layer by layer, from the index that GraphIndexer builds of the tables; None: no such answers.
         enable_cache: whether a component may reuse the outputs of an identical execution.
         beam_args: command-line arguments of every Beam pipeline; empty: Beam runs inside
             the component's process, which is fastest on small data.
@@ -101,6 +110,7 @@ class PipelineConfig:
     graph_tuner: GraphTunerOptions | None = None
     latest_blessed_model_resolver: LatestBlessedModelResolverOptions | None = None
     graph_bulk_inferrer: BulkInferenceOptions | None = None
+    graph_layerwise_inferrer: GraphLayerwiseInferrerOptions | None = None
     enable_cache: bool = True
     beam_args: tuple[str, ...] = ()
     runtime_parameters: tuple[str, ...] = ()
@@ -119,14 +129,10 @@ class PipelineConfig:
         check_num_spans(self.tables_pattern or self.tables_dir, self.subgraph_example_gen.num_spans)
         if self.graph_bulk_inferrer is not None:
             options_of_inference_example_gen(self.subgraph_example_gen, self.graph_bulk_inferrer)
-            table = self.graph_bulk_inferrer.bigquery_table
-            # A pipeline that is compiled without a root gets one from the service.
-            if table and self.root and not self.root.startswith("gs://"):
-                raise ValueError(
-                    f"`root` must be on Cloud Storage for graph_bulk_inferrer.bigquery_table {table!r}; got "
-                    f"{self.root!r}. BigQuery loads files from there alone: give another `--root`, or run without a "
-                    "table: `--set \"graph_bulk_inferrer.bigquery_table=''\"`."
-                )
+            self._check_bigquery("graph_bulk_inferrer", self.graph_bulk_inferrer.bigquery_table)
+        if self.graph_layerwise_inferrer is not None:
+            check_layerwise_inference(self.subgraph_example_gen, self.graph_trainer)
+            self._check_bigquery("graph_layerwise_inferrer", self.graph_layerwise_inferrer.bigquery_table)
 
     @property
     def inference_example_gen(self) -> SubgraphExampleGenOptions | None:
@@ -134,6 +140,22 @@ class PipelineConfig:
         if self.graph_bulk_inferrer is None:
             return None
         return options_of_inference_example_gen(self.subgraph_example_gen, self.graph_bulk_inferrer)
+
+    @property
+    def graph_indexer(self) -> GraphIndexerOptions | None:
+        """Options of GraphIndexer, which indexes what the model is trained on; None if the pipeline has none."""
+        if self.graph_layerwise_inferrer is None:
+            return None
+        return GraphIndexerOptions(rules=self.subgraph_example_gen.rules, access=self.subgraph_example_gen.access)
+
+    def _check_bigquery(self, step: str, table: str) -> None:
+        # A pipeline that is compiled without a root gets one from the service.
+        if table and self.root and not self.root.startswith("gs://"):
+            raise ValueError(
+                f"`root` must be on Cloud Storage for {step}.bigquery_table {table!r}; got {self.root!r}. BigQuery "
+                "loads files from there alone: give another `--root`, or run without a table: "
+                f"`--set \"{step}.bigquery_table=''\"`."
+            )
 
     def find_tables_folders(self) -> tuple[str, ...]:
         """Finds the folders of tables that the model is trained on now: several of a window, the newest last."""

@@ -84,6 +84,7 @@ def portable_tables(config: PipelineConfig, resources: Resources) -> PipelineCon
     """
     readers = ["SubgraphExampleGen", *(["GraphTransform"] if config.graph_transform.analyze == "tables" else [])]
     readers += [INFERENCE_EXAMPLE_GEN] if config.inference_example_gen is not None else []
+    readers += ["GraphIndexer"] if config.graph_indexer is not None else []
     if all(is_on_volume(config.tables_dir, resources, reader) for reader in readers):
         if not config.tables_fingerprint:
             raise ValueError(
@@ -129,6 +130,8 @@ def _fingerprint(config: PipelineConfig) -> str:
         files.append(list_table_files(tables_dir, access=config.graph_transform.access))
     if config.inference_example_gen is not None:
         files.append(list_input_files(tables_dir, config.inference_example_gen))
+    if config.graph_indexer is not None:
+        files.append(list_table_files(tables_dir, access=config.graph_indexer.access))
     return parameters.fingerprint_tables(*files)
 
 

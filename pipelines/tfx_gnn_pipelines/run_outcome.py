@@ -130,9 +130,10 @@ def read_outcome(config: PipelineConfig, runs: Sequence[ComponentRun]) -> RunOut
 
 
 def _answers(outputs: Mapping[str, Mapping[str, ArtifactRecord]]) -> dict[str, str]:
-    """The folder of answers in bulk, if the pipeline has them and the model was asked."""
-    found = outputs.get("GraphBulkInferrer")
-    return {"answers": found["inference"].uri} if found and found["inference"].properties.get("blessed") else {}
+    """The folders of answers in bulk that the pipeline has, if the model was asked."""
+    inferrers = {"answers": "GraphBulkInferrer", "layerwise": "GraphLayerwiseInferrer"}
+    found = {name: outputs[step]["inference"] for name, step in inferrers.items() if step in outputs}
+    return {name: record.uri for name, record in found.items() if record.properties.get("blessed")}
 
 
 def _search(outputs: Mapping[str, Mapping[str, ArtifactRecord]]) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from tfx_gnn.cli import app
-from tfx_gnn.components import GraphEvaluatorOptions
+from tfx_gnn.components import GraphEvaluatorOptions, GraphLayerwiseInferrerOptions
 from tfx_gnn.models import NodeClassification
 from tfx_gnn.sampling import GraphLevelExamples, SplitPlan
 from tfx_gnn_pipelines.bulk_inference import BulkInferenceOptions
@@ -125,6 +125,21 @@ def test_table_of_ids_to_ask_about_is_looked_at(config):
     assert (finding.step, finding.severity) == ("GraphBulkInferrer", "error")
     assert "must name a file that exists" in finding.message
     assert "'absent.csv'" in finding.message
+
+
+@pytest.mark.parametrize(("neighborhoods", "num_warnings"), [("as_trained", 1), ("full", 0)])
+def test_fan_outs_that_may_cut_whole_neighborhoods_are_named(config, neighborhoods, num_warnings):
+    export = dataclasses.replace(config.graph_trainer.export, layerwise_inference=True)
+    trainer = dataclasses.replace(config.graph_trainer, export=export)
+    asked = GraphLayerwiseInferrerOptions(neighborhoods=neighborhoods)
+    config = dataclasses.replace(config, graph_trainer=trainer, graph_layerwise_inferrer=asked)
+
+    found = check_names(config).findings
+
+    assert [(finding.step, finding.severity) for finding in found] == [
+        ("GraphLayerwiseInferrer", "warning")
+    ] * num_warnings
+    assert all("`neighborhoods` must be 'full' if a node has more edges" in finding.message for finding in found)
 
 
 def test_passed_pipeline_is_remembered_until_something_changes(config):

@@ -12,7 +12,7 @@ from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 import tfx_gnn
-from tfx_gnn.components import LatestBlessedModelResolverOptions
+from tfx_gnn.components import GraphLayerwiseInferrerOptions, LatestBlessedModelResolverOptions
 from tfx_gnn.components.parameters import tables_contents
 from tfx_gnn.io import options_json
 from tfx_gnn.models import tasks
@@ -288,6 +288,30 @@ def test_answers_in_bulk_are_only_of_a_blessed_model_and_read_the_tables_of_the_
     assert same_span == {"producerTask": "SubgraphExampleGen", "outputArtifactKey": "examples"}
     assert asked["inputs"]["parameters"]["tables_dir"] == {"componentInputParameter": "tables_dir"}
     assert asked["inputs"]["parameters"]["tables_fingerprint"] == {"componentInputParameter": "tables_version"}
+
+
+@pytest.mark.parametrize("service", Service)
+def test_answers_layer_by_layer_are_only_of_a_blessed_model_and_index_the_tables_of_the_run(remote_config, service):
+    trainer = remote_config.graph_trainer
+    export = dataclasses.replace(trainer.export, layerwise_inference=True)
+    config = dataclasses.replace(
+        remote_config,
+        graph_trainer=dataclasses.replace(trainer, export=export),
+        graph_layerwise_inferrer=GraphLayerwiseInferrerOptions(),
+        runtime_parameters=("GraphLayerwiseInferrer.batch_edges",),
+    )
+
+    job = compile_pipeline(config, service=service, image="registry/image:tag")
+
+    tasks_of_spec = job["pipelineSpec"]["root"]["dag"]["tasks"]
+    indexer, inferrer = tasks_of_spec["GraphIndexer"], tasks_of_spec["GraphLayerwiseInferrer"]
+    assert inferrer["triggerPolicy"] == tasks_of_spec["GraphPusher"]["triggerPolicy"]
+    index = inferrer["inputs"]["artifacts"]["graph_index"]["taskOutputArtifact"]
+    assert index == {"producerTask": "GraphIndexer", "outputArtifactKey": "graph_index"}
+    assert indexer["dependentTasks"] == ["GraphEvaluator", "SubgraphExampleGen"]
+    for name, opened in (("tables_dir", "tables_dir"), ("span", "span"), ("tables_fingerprint", "tables_version")):
+        assert indexer["inputs"]["parameters"][name] == {"componentInputParameter": opened}
+    assert job["runtimeConfig"]["parameterValues"]["graph_layerwise_inferrer_batch_edges"] == 500_000
 
 
 def test_remote_data_is_not_read_to_compile(remote_config):

@@ -435,6 +435,51 @@ def test_answers_in_bulk_are_of_every_node_and_only_by_a_blessed_model(task, tmp
     assert inferrer.exec_properties["outputs"] == '["predictions", "embeddings"]'
 
 
+def test_answers_layer_by_layer_are_of_an_index_of_the_span_that_was_trained_on(task, tmp_path):
+    shutil.copytree(task.tables_dir, tmp_path / "data" / "1")
+    given = {"tables_dir": str(tmp_path / "data" / "{SPAN}")}
+    given |= {"subgraph_example_gen": {"rules": {"dangling_edges": "drop"}}}
+    given |= {"graph_trainer": {"export": {"layerwise_inference": True}}}
+
+    config = configured(task, given | {"graph_layerwise_inferrer": {"neighborhoods": "full"}}, tmp_path)
+
+    assert configured(task, given, tmp_path).graph_indexer is None
+    assert component_ids(config)[-3:] == ("GraphPusher", "GraphIndexer", "GraphLayerwiseInferrer")
+    components = {component.id: component for component in build_components(config)}
+    assert tuple(components) == component_ids(config)
+    indexer, inferrer = components["GraphIndexer"], components["GraphLayerwiseInferrer"]
+    assert {name: channel.producer_component_id for name, channel in indexer.inputs.items()} == {
+        "same_span_as": "SubgraphExampleGen"
+    }
+    sampled = components["SubgraphExampleGen"].exec_properties
+    for name in ("tables_dir", "span", "tables_fingerprint", "rules", "access"):
+        assert indexer.exec_properties[name] == sampled[name], name
+    assert components["GraphEvaluator"] in indexer.upstream_nodes
+    assert {name: channel.producer_component_id for name, channel in inferrer.inputs.items()} == {
+        "graph_index": "GraphIndexer",
+        "model": "GraphTrainer",
+        "blessing": "GraphEvaluator",
+        "infra_blessing": "GraphSkewValidator",
+    }
+    assert inferrer.exec_properties["neighborhoods"] == '"full"'
+
+
+def test_answers_layer_by_layer_are_refused_before_training_where_there_can_be_none(task, tmp_path):
+    layers = {"graph_trainer": {"export": {"layerwise_inference": True}}}
+
+    def configure(task, **given):
+        return configured(task, {**given, "graph_layerwise_inferrer": {}}, tmp_path)
+
+    with pytest.raises(ValueError, match=r"`graph_trainer.export.layerwise_inference` must be true .*got false"):
+        configure(task)
+    plan = SamplingPlan(seed_edge_set="cites", hops=(Hop(edge_set="cites", fan_out=2, inputs=("source",)),))
+    with pytest.raises(ValueError, match=r"`seed_edge_set` must be left out .*that is `graph_bulk_inferrer`"):
+        configure(dataclasses.replace(task, plan=plan), **layers)
+    graphs = GraphLevelExamples(splits=SplitPlan())
+    with pytest.raises(ValueError, match=r"`graph_layerwise_inferrer` must be left out for graph-level examples"):
+        configure(dataclasses.replace(task, plan=None, graph_level_examples=graphs), **layers)
+
+
 def test_answers_in_bulk_of_pairs_need_a_table(task, tmp_path):
     plan = SamplingPlan(seed_edge_set="cites", hops=(Hop(edge_set="cites", fan_out=2, inputs=("source",)),))
     links = dataclasses.replace(task, plan=plan)

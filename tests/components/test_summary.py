@@ -125,14 +125,20 @@ def test_metrics_stand_beside_those_of_the_majority_class(summarize, version_dir
 
 @pytest.mark.parametrize("blessed", [1, 0])
 def test_answers_of_a_blessed_model_have_a_place(summarize, version_dir, blessed):
-    answers = ArtifactRecord(uri="runs/answers", properties={"blessed": blessed})
-    inferrer = ComponentRun(
-        component="GraphBulkInferrer", state="complete", seconds=1.0, outputs={"inference": answers}
-    )
+    inferrers = [
+        ComponentRun(
+            component=name,
+            state="complete",
+            seconds=1.0,
+            outputs={"inference": ArtifactRecord(uri=f"runs/{name}", properties={"blessed": blessed})},
+        )
+        for name in ("GraphBulkInferrer", "GraphLayerwiseInferrer")
+    ]
 
-    _, lines = summarize({"pushed_destination": str(version_dir)}, more=[inferrer])
+    _, lines = summarize({"pushed_destination": str(version_dir)}, more=inferrers)
 
-    assert ("answers       runs/answers" in lines) is bool(blessed)
+    expected = ["answers       runs/GraphBulkInferrer", "layerwise     runs/GraphLayerwiseInferrer"]
+    assert [line for line in lines if "Inferrer" in line and "runs/" in line] == (expected if blessed else [])
 
 
 def test_each_task_has_a_table(summarize, version_dir):

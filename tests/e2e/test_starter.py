@@ -5,6 +5,7 @@ It is compiled and run as services do in tests/stores and tests/containers.
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -14,6 +15,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,7 +70,9 @@ def project(tmp_path_factory, python):
 
 @pytest.fixture(scope="module")
 def pipeline(project, python):
-    done = type_command([python, "-m", "tfx_gnn.cli", "run", "--epochs", "12"], project)
+    layers = ("graph_trainer.export.layerwise_inference=true", "graph_layerwise_inferrer={neighborhoods: full}")
+    options = ["--epochs", "12", *(word for assignment in layers for word in ("--set", assignment))]
+    done = type_command([python, "-m", "tfx_gnn.cli", "run", *options], project)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
 
@@ -96,6 +100,18 @@ def test_pushed_model_names_the_interests_of_users(pipeline, project):
     assert len(predictions) == 3
     assert {prediction["id"][0] for prediction in predictions} == {"u"}
     assert {prediction["label"] for prediction in predictions} <= {"cooking", "gardening", "music", "running"}
+
+
+def test_every_user_is_answered_layer_by_layer(pipeline, project):
+    (folder,) = (project / "runs" / "web_shop" / "artifacts" / "GraphLayerwiseInferrer" / "inference").iterdir()
+    found = json.loads((folder / "inference.json").read_text())
+    rows = pq.read_table(folder / "Split-all" / "predictions-00000-of-00001.parquet").to_pylist()
+
+    assert (found["blessed"], found["num_rows"], found["num_verified"]) == (True, {"all": 400}, 16)
+    assert found["largest_difference"] < 1e-4
+    with open(project / "web_shop" / "data" / "users.csv") as file:
+        assert [row["id"] for row in rows] == sorted(user["user_id"] for user in csv.DictReader(file))
+    assert {row["label"] for row in rows} == {"cooking", "gardening", "music", "running"}
 
 
 def test_program_of_the_tutorial_asks_the_model_with_tensorflow_alone(pipeline, project, python_of_document):

@@ -51,6 +51,7 @@ def test_the_steps_are_the_nine_of_the_flow_and_those_that_a_pipeline_may_have()
         "graph_evaluator",
         "graph_example_validator",
         "graph_indexer",
+        "graph_layerwise_inferrer",
         "graph_pusher",
         "graph_schema_gen",
         "graph_skew_validator",

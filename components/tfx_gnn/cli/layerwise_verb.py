@@ -6,13 +6,13 @@ from typing import Annotated
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.option_flags import flags_of_options
-from tfx_gnn.components.graph_bulk_inferrer.options import LayerwiseInferenceOptions
+from tfx_gnn.components.graph_layerwise_inferrer.options import GraphLayerwiseInferrerOptions
 
 
-@flags_of_options(LayerwiseInferenceOptions, names={"outputs": "--output"})
+@flags_of_options(GraphLayerwiseInferrerOptions, names={"outputs": "--output"})
 def infer_layerwise(
     *,
-    graph_index_dir: Annotated[str, arguments.folder("The graph: an output of `index`, on a local disk.")],
+    graph_index_dir: Annotated[str, arguments.folder("The graph: an output of `index`.")],
     model_dir: Annotated[
         str,
         arguments.folder(
@@ -23,14 +23,14 @@ def infer_layerwise(
     inference_dir: Annotated[str, arguments.folder("Where to write the tables and `inference.json`.")],
     blessing_dir: arguments.AskedBlessing = "",
     infra_blessing_dir: arguments.InfraBlessing = "",
-    options: LayerwiseInferenceOptions,
+    options: GraphLayerwiseInferrerOptions,
 ) -> None:
     """Write what a model answers to every node of a graph index, computing the state of each node once a layer.
 
     The answers are those of `sample --every-node` and `infer`; what would make them differ is refused. An interrupted
     run goes on where it stopped. Exits with 1 if a blessing is withheld.
     """
-    from tfx_gnn.components.graph_bulk_inferrer.layerwise.inference import infer_layerwise as infer
+    from tfx_gnn.components.graph_layerwise_inferrer.stage import infer_layerwise as infer
 
     found = infer(
         graph_index_dir=graph_index_dir,

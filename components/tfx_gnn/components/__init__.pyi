@@ -6,10 +6,7 @@ from tfx_gnn.components.artifacts import SizeConstraintsArtifact as SizeConstrai
 from tfx_gnn.components.artifacts import SkewReportArtifact as SkewReportArtifact
 from tfx_gnn.components.graph_bulk_inferrer.bulk_inference import BulkInference as BulkInference
 from tfx_gnn.components.graph_bulk_inferrer.component import GraphBulkInferrer as GraphBulkInferrer
-from tfx_gnn.components.graph_bulk_inferrer.layerwise.inference import LayerwiseInference as LayerwiseInference
-from tfx_gnn.components.graph_bulk_inferrer.layerwise.inference import infer_layerwise as infer_layerwise
 from tfx_gnn.components.graph_bulk_inferrer.options import GraphBulkInferrerOptions as GraphBulkInferrerOptions
-from tfx_gnn.components.graph_bulk_inferrer.options import LayerwiseInferenceOptions as LayerwiseInferenceOptions
 from tfx_gnn.components.graph_bulk_inferrer.stage import infer_in_bulk as infer_in_bulk
 from tfx_gnn.components.graph_evaluator.component import GraphEvaluator as GraphEvaluator
 from tfx_gnn.components.graph_evaluator.evaluation_report import GraphEvaluation as GraphEvaluation
@@ -30,6 +27,12 @@ from tfx_gnn.components.graph_example_validator.stage import validate_graph_exam
 from tfx_gnn.components.graph_indexer.component import GraphIndexer as GraphIndexer
 from tfx_gnn.components.graph_indexer.options import GraphIndexerOptions as GraphIndexerOptions
 from tfx_gnn.components.graph_indexer.stage import build_graph_index as build_graph_index
+from tfx_gnn.components.graph_layerwise_inferrer.component import GraphLayerwiseInferrer as GraphLayerwiseInferrer
+from tfx_gnn.components.graph_layerwise_inferrer.options import (
+    GraphLayerwiseInferrerOptions as GraphLayerwiseInferrerOptions,
+)
+from tfx_gnn.components.graph_layerwise_inferrer.stage import LayerwiseInference as LayerwiseInference
+from tfx_gnn.components.graph_layerwise_inferrer.stage import infer_layerwise as infer_layerwise
 from tfx_gnn.components.graph_pusher.component import GraphPusher as GraphPusher
 from tfx_gnn.components.graph_pusher.options import GraphPusherOptions as GraphPusherOptions
 from tfx_gnn.components.graph_pusher.stage import PushedVersion as PushedVersion

@@ -237,8 +237,8 @@ class ExportOptions:
             features that carried a prediction, at the price of a model and its gradient for each of twice this number;
             16 are usually enough. 0: no such signature. Not for batching "ego".
         layerwise_inference: whether the export also holds the layers of the network one by one, as `tfx-gnn
-            infer-layerwise` needs them. For tasks about nodes, and networks in which a node's next state depends on its
-            own state and its edges alone.
+            infer-layerwise` and GraphLayerwiseInferrer need them. For tasks about nodes, and networks in which a node's
+            next state depends on its own state and its edges alone.
         embedding_normalization: "l2" scales the vectors of signature `embeddings` to length 1, so that inner products
             are cosines; "none" leaves them as the network makes them. Predictions do not change.
         allow_unsafe_operations: whether to export a model even if it contains operations that abort a

@@ -77,6 +77,7 @@ def check_examples(config: PipelineConfig, folder: str, found: FindingsCollector
         _check_rows(config, found)
     examples_schema = _check_names(options, schema, found)
     _check_asked(config, schema, found)
+    _check_whole_neighborhoods(config, found)
     _check_split_names(config, found)
     if examples_schema is None:
         return None
@@ -111,6 +112,7 @@ def check_heads(config: PipelineConfig, found: FindingsCollector) -> None:
                 next(read_unit(layout, list_units(layout)[0], _DROPPING), None)
     _check_names(options, schema, found)
     _check_asked(config, schema, found)
+    _check_whole_neighborhoods(config, found)
     _check_split_names(config, found)
 
 
@@ -198,6 +200,22 @@ def _check_asked(config: PipelineConfig, schema: GraphSchema, found: FindingsCol
         layout = seed_table_layout(config.tables_dir, options.plan, schema, access=options.access)
         if not is_uri(config.tables_dir):
             next(read_unit(layout, list_units(layout)[0], _DROPPING), None)
+
+
+def _check_whole_neighborhoods(config: PipelineConfig, found: FindingsCollector) -> None:
+    """Warns of fan-outs that GraphLayerwiseInferrer refuses if a node of the graph has more edges."""
+    plan, options = config.subgraph_example_gen.plan, config.graph_layerwise_inferrer
+    if plan is None or options is None or options.neighborhoods == "full":
+        return
+    cut = [hop for hop in plan.hops if not hop.takes_all]
+    if cut:
+        found.add(
+            "GraphLayerwiseInferrer",
+            "`neighborhoods` must be 'full' if a node has more edges than a hop takes; got "
+            f"{options.neighborhoods!r}, and {cut[0].fan_out} edges in hop {cut[0].name!r}. Set it if such nodes are "
+            "possible: they are an error, which is found after the training.",
+            severity="warning",
+        )
 
 
 def _check_split_names(config: PipelineConfig, found: FindingsCollector) -> None:

@@ -46,6 +46,8 @@ def steps_without_plan(config: PipelineConfig) -> tuple[str, ...]:
     options = {
         INFERENCE_EXAMPLE_GEN: config.inference_example_gen,
         "GraphBulkInferrer": config.graph_bulk_inferrer,
+        "GraphIndexer": config.graph_indexer,
+        "GraphLayerwiseInferrer": config.graph_layerwise_inferrer,
     }
     return tuple(name for name, given in options.items() if given is not None)
 

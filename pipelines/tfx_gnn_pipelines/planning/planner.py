@@ -415,4 +415,8 @@ def _notes(
             "GraphBulkInferrer is not planned: an example takes about as long as in GraphEvaluator, and as in "
             "SubgraphExampleGen to be sampled."
         )
+    if config.graph_layerwise_inferrer is not None:
+        notes.append(
+            "GraphIndexer and GraphLayerwiseInferrer are not planned: they work on the whole graph, not on examples."
+        )
     return notes

@@ -1,7 +1,4 @@
 from tfx_gnn.components.graph_bulk_inferrer.bulk_inference import BulkInference as BulkInference
 from tfx_gnn.components.graph_bulk_inferrer.component import GraphBulkInferrer as GraphBulkInferrer
-from tfx_gnn.components.graph_bulk_inferrer.layerwise.inference import LayerwiseInference as LayerwiseInference
-from tfx_gnn.components.graph_bulk_inferrer.layerwise.inference import infer_layerwise as infer_layerwise
 from tfx_gnn.components.graph_bulk_inferrer.options import GraphBulkInferrerOptions as GraphBulkInferrerOptions
-from tfx_gnn.components.graph_bulk_inferrer.options import LayerwiseInferenceOptions as LayerwiseInferenceOptions
 from tfx_gnn.components.graph_bulk_inferrer.stage import infer_in_bulk as infer_in_bulk

@@ -24,6 +24,9 @@ class BigQueryLoad:
 
     A load job changes a table at its end, as a whole: readers see the rows of before or those of after, and a job that
     is repeated leaves the same rows. Source: https://cloud.google.com/bigquery/docs/loading-data-cloud-storage-parquet
+
+    Attributes:
+        tables: by split, the table that gets its rows.
     """
 
     def __init__(self, table: str, splits: set[str], inference_dir: str) -> None:
@@ -50,20 +53,17 @@ class BigQueryLoad:
                 f"`bigquery_table` must hold {SPLIT_FIELD} if there are several splits; got {table!r} for "
                 f"{sorted(splits)}. Add it, or name one split in `splits`."
             )
-        self._tables = {split: table.replace(SPLIT_FIELD, split) for split in sorted(splits)}
+        self.tables = {split: table.replace(SPLIT_FIELD, split) for split in sorted(splits)}
         self._client = _client(table)
         dataset = table.rpartition(".")[0]
         self._call(functools.partial(self._client.get_dataset, dataset))
 
-    def load(self, folder: str, num_rows: Mapping[str, int]) -> dict[str, str]:
+    def load(self, folder: str, num_rows: Mapping[str, int]) -> None:
         """Loads the files of each split.
 
         Args:
             folder: the folder with the tables by split, on Cloud Storage.
             num_rows: by split, the rows in the files.
-
-        Returns:
-            By split, the table that has its rows.
 
         Raises:
             ValueError: if a split has no rows, or BigQuery refuses the files or takes another number of rows.
@@ -80,7 +80,7 @@ class BigQueryLoad:
             # "task/score", of a model of several tasks, becomes "task_score".
             column_name_character_map="V2",
         )
-        for split, table in self._tables.items():
+        for split, table in self.tables.items():
             if not num_rows.get(split):
                 raise ValueError(
                     f"`bigquery_table` must get rows; got none for split {split!r}, and {table!r} stays as it is. Look "
@@ -94,7 +94,6 @@ class BigQueryLoad:
                     f"`bigquery_table` must have the rows of the files; got {job.output_rows} of {num_rows[split]} in "
                     f"{table!r} by job {job.job_id!r}. Something else writes files into {folder!r}: run it again."
                 )
-        return dict(self._tables)
 
     def _call(self, request: Callable[[], Any]) -> Any:
         from google.api_core import exceptions
@@ -104,7 +103,7 @@ class BigQueryLoad:
         except exceptions.ClientError as error:
             raise ValueError(
                 f"`bigquery_table` must be a table that can be written with these credentials; got the answer "
-                f"{error.message!r} for {sorted(self._tables.values())}. Create the dataset, or grant "
+                f"{error.message!r} for {sorted(self.tables.values())}. Create the dataset, or grant "
                 "`bigquery.dataEditor` on it and `bigquery.jobUser` on the project."
             ) from error
         except exceptions.GoogleAPICallError as error:

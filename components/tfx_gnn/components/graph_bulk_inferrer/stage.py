@@ -100,7 +100,8 @@ def infer_in_bulk(
         found = _summed(counts, model_fingerprint)
         _check_refused(found, counts, options)
         if load is not None:
-            found = dataclasses.replace(found, bigquery_tables=load.load(folder, found.num_rows))
+            load.load(folder, found.num_rows)
+            found = dataclasses.replace(found, bigquery_tables=load.tables)
         write_bulk_inference(found, folder)
         if has_locks(folder):
             # Before the log is removed: a run that is killed meanwhile resumes from the log.

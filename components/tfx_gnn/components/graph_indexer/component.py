@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from tfx.dsl.components.base import base_component, executor_spec
 from tfx.orchestration.data_types import RuntimeParameter
-from tfx.types import system_executions
+from tfx.types import standard_artifacts, system_executions
+from tfx.types.channel import BaseChannel
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
 from tfx_gnn.components import parameters
@@ -23,7 +24,7 @@ class GraphIndexerSpec(ComponentSpec):
         "tables_dir": ExecutionParameter(type=str),
         **parameters.execution_parameters(GraphIndexerOptions, parameters.TABLES_FINGERPRINT, parameters.SPAN),
     }
-    INPUTS: Mapping[str, ChannelParameter] = {}
+    INPUTS = {"same_span_as": ChannelParameter(type=standard_artifacts.Examples, optional=True)}
     OUTPUTS = {"graph_index": ChannelParameter(type=GraphIndexArtifact)}
     TYPE_ANNOTATION = system_executions.Process
 
@@ -33,6 +34,7 @@ class GraphIndexer(base_component.BaseComponent):
 
     | kind | name | type | meaning |
     |---|---|---|---|
+    | input | same_span_as | Examples | optional: examples whose span is read, if `tables_dir` is a pattern |
     | output | graph_index | tfx_gnn.GraphIndexArtifact | ids, features and edges by node, to be mapped into memory |
     | parameter | tables_dir | str | folder with `graph_schema.pbtxt` and its tables, or a pattern such as data/{SPAN} |
     | parameter | rules | JSON | what to do with rows that break a rule |
@@ -48,6 +50,8 @@ class GraphIndexer(base_component.BaseComponent):
             "data/{DATE}", the executor looks for the span when it runs.
         options: what to do with bad rows, and which columns to add.
         span: number or date of the span to read, if `tables_dir` is a pattern; empty for the newest.
+        same_span_as: examples whose span and version of the tables are read, if `tables_dir` is a pattern: a newer span
+            may have arrived since they were made.
         tables_fingerprint: text that changes whenever the tables change. If it is empty, the tables are
             hashed, so they must be readable when the pipeline is built, and the executor refuses others.
         runtime_parameters: name of `tables_dir` or of a scalar option to the
@@ -66,6 +70,7 @@ class GraphIndexer(base_component.BaseComponent):
         tables_dir: str,
         options: GraphIndexerOptions,
         span: str = "",
+        same_span_as: BaseChannel | None = None,
         tables_fingerprint: str = "",
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
@@ -76,6 +81,7 @@ class GraphIndexer(base_component.BaseComponent):
                 runtime_parameters,
                 tables_dir=tables_dir,
                 span=span,
+                same_span_as=same_span_as,
                 tables_fingerprint=tables_fingerprint
                 or parameters.fingerprint_tables(
                     list_table_files(parameters.tables_folder_now(tables_dir, span), access=options.access),

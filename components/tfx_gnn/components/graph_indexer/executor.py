@@ -7,7 +7,7 @@ from typing import Any
 from tfx.dsl.components.base import base_executor
 from tfx.types import artifact, artifact_utils
 
-from tfx_gnn.components import parameters
+from tfx_gnn.components import artifacts, parameters
 from tfx_gnn.components.graph_indexer import stage
 from tfx_gnn.components.graph_indexer.options import GraphIndexerOptions
 
@@ -27,5 +27,6 @@ class Executor(base_executor.BaseExecutor):
             graph_index_dir=artifact_utils.get_single_uri(output_dict["graph_index"]),
             tables_contents=parameters.tables_contents(exec_properties),
             span=exec_properties["span"],
+            same_span_as=artifacts.optional_uri(input_dict.get("same_span_as")),
             options=parameters.from_exec_properties(GraphIndexerOptions, exec_properties),
         )

@@ -11,11 +11,12 @@ from tfx_gnn.io.atomic_folder import atomic_folder
 from tfx_gnn.io.disk_sync import sync_tree
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.io.whole_files import copy_files
+from tfx_gnn.records.example_gen_report import find_same_span
 from tfx_gnn.sampling.index.build import write_graph_index
 from tfx_gnn.tables.graph_tables import list_table_files, read_tables_schema
 from tfx_gnn.tables.row_rules import DEAD_LETTERS_DIR, TableReport, write_dead_letters
 from tfx_gnn.tables.schema_layouts import layouts_of
-from tfx_gnn.tables.spans import find_span
+from tfx_gnn.tables.spans import find_span, has_span
 from tfx_gnn.tables.stable_tables import StableTables
 
 
@@ -26,6 +27,7 @@ def build_graph_index(
     options: GraphIndexerOptions,
     tables_contents: str = "",
     span: str = "",
+    same_span_as: str = "",
 ) -> Mapping[str, TableReport]:
     """Builds an index of a whole graph: ids, features, and edges by node in both directions.
 
@@ -40,17 +42,22 @@ def build_graph_index(
         options: what to do with bad rows, which columns to add, and which files may be read.
         tables_contents: the `fingerprint_files` that the files of the tables must have; any if it is empty.
         span: number or date of the span to read, if `tables_dir` is a pattern; empty for the newest.
+        same_span_as: folder of examples, of whose newest span the tables are read, if `tables_dir` is a pattern; empty
+            for none.
 
     Returns:
         Counts of the rows read, used and dropped, by label of the table.
 
     Raises:
-        ValueError: if there is no such span, the tables break a rule, or a file of theirs changes before all are read;
-            nothing is written then.
+        ValueError: if there is no such span, it is not that of `same_span_as`, the tables break a rule, or a file of
+            theirs changes before all are read; nothing is written then.
         FileExistsError: if `graph_index_dir` already holds files.
     """
     access = options.access
-    tables_dir = find_span(tables_dir, span).folder
+    if has_span(tables_dir) and same_span_as:
+        tables_dir = find_same_span(tables_dir, same_span_as, span).folder
+    else:
+        tables_dir = find_span(tables_dir, span).folder
     tables = StableTables(lambda: list_table_files(tables_dir, access=access), contents=tables_contents)
     schema = read_tables_schema(tables_dir, access=access)
     with atomic_folder(graph_index_dir, name="graph_index_dir") as folder, tempfile.TemporaryDirectory() as local:

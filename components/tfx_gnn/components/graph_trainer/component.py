@@ -93,7 +93,7 @@ class GraphTrainer(base_component.BaseComponent):
     | parameter | checkpoint_dir | str | folder of checkpoints from which a retry resumes |
     | parameter | raw_tensor_signature | JSON | whether the model also has a signature that takes plain tensors |
     | parameter | explanation_steps | int | points of each integral of signature `explanations`; 0: no such signature |
-    | parameter | layerwise_inference | JSON | whether the export holds the layers one by one, for `infer-layerwise` |
+    | parameter | layerwise_inference | JSON | whether the export holds the layers one by one, to infer layer by layer |
     | parameter | embedding_normalization | str | "l2": embeddings have length 1; "none": as the network makes them |
     | parameter | allow_unsafe_operations | JSON | whether to export operations that abort a multi-threaded server |
     | parameter | verify_tpu | str | "auto", "always" or "never": whether to check first that the model runs on TPUs |

@@ -7,19 +7,23 @@ import functools
 import json
 import os
 import shutil
+import tempfile
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import tensorflow as tf
 from typer.testing import CliRunner
 
 from tfx_gnn.cli import app
-from tfx_gnn.components.graph_bulk_inferrer.layerwise import inference
-from tfx_gnn.components.graph_bulk_inferrer.layerwise import states as layer_states
-from tfx_gnn.components.graph_bulk_inferrer.layerwise.inference import infer_layerwise
-from tfx_gnn.components.graph_bulk_inferrer.options import GraphBulkInferrerOptions, LayerwiseInferenceOptions
+from tfx_gnn.components.graph_bulk_inferrer.options import GraphBulkInferrerOptions
 from tfx_gnn.components.graph_bulk_inferrer.stage import infer_in_bulk
+from tfx_gnn.components.graph_layerwise_inferrer import stage
+from tfx_gnn.components.graph_layerwise_inferrer import states as layer_states
+from tfx_gnn.components.graph_layerwise_inferrer.options import GraphLayerwiseInferrerOptions
+from tfx_gnn.components.graph_layerwise_inferrer.stage import infer_layerwise
 from tfx_gnn.io.fingerprint import fingerprint_folders
+from tfx_gnn.io.whole_files import copy_files
 from tfx_gnn.records.examples_folder import write_split_shard
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler
 from tfx_gnn.sampling.plan.hop import SEED
@@ -44,7 +48,7 @@ def model_dir(shop_graph, shop_index, shop_transform_dir, tmp_path_factory):
 def _loads_once():
     """Loads each model once, however often it is asked."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(inference, "ServingModel", functools.cache(ServingModel))
+        patched.setattr(stage, "ServingModel", functools.cache(ServingModel))
         yield
 
 
@@ -69,7 +73,7 @@ def infer(shop_index, model_dir, folder, **options):
         graph_index_dir=shop_index.index_dir,
         model_dir=model_dir,
         inference_dir=str(folder),
-        options=LayerwiseInferenceOptions(**options),
+        options=GraphLayerwiseInferrerOptions(**options),
     )
 
 
@@ -133,8 +137,8 @@ def test_a_run_that_was_stopped_goes_on_after_its_finished_states(shop_index, mo
 
 
 def test_files_have_a_bounded_number_of_rows(shop_index, model_dir, tmp_path, monkeypatch):
-    monkeypatch.setattr(inference, "_ROWS_OF_FILE", 10)
-    monkeypatch.setattr(inference, "MAX_BATCH_NODES", 4)
+    monkeypatch.setattr(stage, "_ROWS_OF_FILE", 10)
+    monkeypatch.setattr(stage, "MAX_BATCH_NODES", 4)
     monkeypatch.setattr(layer_states, "MAX_BATCH_NODES", 4)
 
     infer(shop_index, model_dir, tmp_path / "found", file_format="csv", num_verified=0)
@@ -208,13 +212,61 @@ def test_models_that_cannot_be_asked_so_are_refused(shop_index, with_plan, toy_m
 
 def test_options_are_checked():
     with pytest.raises(ValueError, match="`outputs` must name what to write"):
-        LayerwiseInferenceOptions(outputs=())
+        GraphLayerwiseInferrerOptions(outputs=())
     with pytest.raises(ValueError, match="`batch_edges` must be at least 1; got 0"):
-        LayerwiseInferenceOptions(batch_edges=0)
+        GraphLayerwiseInferrerOptions(batch_edges=0)
     with pytest.raises(ValueError, match="`num_verified` must be at least 0; got -1"):
-        LayerwiseInferenceOptions(num_verified=-1)
+        GraphLayerwiseInferrerOptions(num_verified=-1)
+    with pytest.raises(ValueError, match="`file_format` must be 'parquet' for `bigquery_table`; got 'csv'"):
+        GraphLayerwiseInferrerOptions(bigquery_table="shop.answers", file_format="csv")
 
 
-def test_states_need_a_local_disk(shop_index, model_dir):
-    with pytest.raises(ValueError, match="`inference_dir` must be on a local disk to infer layer by layer"):
-        infer(shop_index, model_dir, "gs://bucket/found")
+def test_tables_are_loaded_into_bigquery_from_the_store_that_they_are_copied_to(
+    shop_index, model_dir, tmp_path, monkeypatch
+):
+    loads = []
+
+    class Load:
+        """In place of the client of the service."""
+
+        def __init__(self, table, splits, inference_dir):
+            self.tables = dict.fromkeys(splits, table)
+
+        def load(self, folder, num_rows):
+            loads.append((sorted(tf.io.gfile.listdir(f"{folder}/Split-all")), num_rows))
+
+    monkeypatch.setattr(stage, "BigQueryLoad", Load)
+    found = infer_layerwise(
+        graph_index_dir=shop_index.index_dir,
+        model_dir=model_dir,
+        inference_dir=f"ram://{tmp_path.name}-{os.getpid()}/found",
+        options=GraphLayerwiseInferrerOptions(bigquery_table="shop.answers"),
+    )
+
+    assert found.bigquery_tables == {"all": "shop.answers"}
+    assert loads == [(["predictions-00000-of-00001.parquet"], found.num_rows)]
+
+
+def test_index_and_tables_may_be_on_an_object_store(shop_index, model_dir, tmp_path, monkeypatch):
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    store = f"ram://{tmp_path.name}-{os.getpid()}"
+    copy_files(shop_index.index_dir, f"{store}/index")
+
+    def infer_there(index, name):
+        return infer_layerwise(graph_index_dir=f"{store}/{index}", model_dir=model_dir, inference_dir=f"{store}/{name}")
+
+    assert infer_there("index", "found") == infer(shop_index, model_dir, tmp_path / "expected")
+    copy_files(f"{store}/found", str(tmp_path / "found"))
+    assert fingerprint_folders([str(tmp_path / "found")]) == fingerprint_folders([str(tmp_path / "expected")])
+    assert sorted(name.strip("/") for name in tf.io.gfile.listdir(store)) == ["found", "index"]
+
+    with pytest.raises(ValueError, match=r"`graph_index_dir` must be a graph index; got 'ram://.*/absent'"):
+        infer_there("absent", "other")
+    largest = max(shop_index.mapped.records, key=lambda name: os.path.getsize(f"{shop_index.index_dir}/{name}"))
+    tf.io.gfile.remove(f"{store}/index/{largest}")
+    with tf.io.gfile.GFile(f"{store}/index/{largest}", "wb") as file:
+        file.write(b"\0" * os.path.getsize(f"{shop_index.index_dir}/{largest}"))
+    with pytest.raises(ValueError, match=r"must have the checksum .* The graph index is damaged"):
+        infer_there("index", "other")
+    assert os.listdir(tmp_path / "scratch") == []

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.components.graph_bulk_inferrer.layerwise.rules import check_subgraphs_are_whole
-from tfx_gnn.components.graph_bulk_inferrer.layerwise.states import LayerStates
+from tfx_gnn.components.graph_layerwise_inferrer.rules import check_subgraphs_are_whole
+from tfx_gnn.components.graph_layerwise_inferrer.states import LayerStates
 from tfx_gnn.graph.codec.example_parsing import parse_and_merge
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler, plan_of_ids

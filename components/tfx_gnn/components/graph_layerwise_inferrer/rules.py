@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 
+from tfx_gnn.components.graph_layerwise_inferrer.plan_rules import REMEDY, check_subgraphs_share_a_graph
 from tfx_gnn.sampling.index.graph_index import IndexedGraph
 from tfx_gnn.sampling.plan.hop import SEED, Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
@@ -13,16 +14,6 @@ from tfx_gnn.serving.layerwise_model import LayerPlan, ReadRelation
 
 DIRECTIONS = ("forward", "backward")
 """Direction of the hop to the senders, by the end of the edges that receives."""
-
-_REMEDY = "Infer from subgraphs: `tfx-gnn sample --every-node`, then `tfx-gnn infer`."
-
-
-def with_full_neighborhoods(plan: SamplingPlan) -> SamplingPlan:
-    """Changes a plan so that all its hops take all edges; leaves a plan of trees, which need a fan-out, as it is."""
-    if plan.is_ego:
-        return plan
-    hops = (dataclasses.replace(hop, strategy="full", fan_out=0, weight_feature="") for hop in plan.hops)
-    return dataclasses.replace(plan, hops=tuple(hops))
 
 
 def check_subgraphs_are_whole(plan: SamplingPlan, layers: LayerPlan, graph: IndexedGraph) -> None:
@@ -36,16 +27,7 @@ def check_subgraphs_are_whole(plan: SamplingPlan, layers: LayerPlan, graph: Inde
     Raises:
         ValueError: if the plan leaves out something that the layers of a whole graph read, or adds something.
     """
-    for field, reason in (
-        ("seed_edge_set", "pairs of nodes have labels and hide edges of their own"),
-        ("temporal", "the edges that are visible depend on the seed"),
-        ("is_ego", "trees of neighbors are no graph"),
-    ):
-        if getattr(plan, field):
-            raise ValueError(
-                f"`{field}` must be left out of a plan to infer layer by layer, because {reason}; got "
-                f"{getattr(plan, field)!r} in the plan of the model. {_REMEDY}"
-            )
+    check_subgraphs_share_a_graph(plan)
     _check_edges_come_once(plan, layers)
     _check_from(SEED, layers.seed_set, len(layers.layers), plan=plan, layers=layers, graph=graph)
 
@@ -57,7 +39,7 @@ def _check_edges_come_once(plan: SamplingPlan, layers: LayerPlan) -> None:
         if hop.draws_with_replacement and hop.edge_set in read:
             raise ValueError(
                 f"`hops` must take each edge once to infer layer by layer; got strategy {hop.strategy!r} in hop "
-                f"{hop.name!r} of the plan of the model, which the network reads along {hop.edge_set!r}. {_REMEDY} Or "
+                f"{hop.name!r} of the plan of the model, which the network reads along {hop.edge_set!r}. {REMEDY} Or "
                 "ask for the answers of whole neighborhoods, which differ from those: `--neighborhoods full`."
             )
 
@@ -85,7 +67,7 @@ def _whole_hop(start: str, relation: ReadRelation, plan: SamplingPlan, graph: In
         known = [(hop.name, hop.edge_set, hop.direction) for hop in plan.hops if start in hop.inputs]
         raise ValueError(
             f"`hops` must follow {relation.edge_set!r} {direction} from {start!r}, as the network does, to infer layer "
-            f"by layer; got {known} from there in the plan of the model. {_REMEDY} Or train with as many layers as the "
+            f"by layer; got {known} from there in the plan of the model. {REMEDY} Or train with as many layers as the "
             "plan has hops, or with `receiver_tags` for one direction."
         )
     for hop in hops:
@@ -95,7 +77,7 @@ def _whole_hop(start: str, relation: ReadRelation, plan: SamplingPlan, graph: In
     raise ValueError(
         f"`hops` must take all edges to infer layer by layer; got strategy {hop.strategy!r} with `fan_out` "
         f"{hop.fan_out} in hop {hop.name!r} of the plan of the model, and a node with {_largest_degree(hop, graph)} "
-        f"edges. {_REMEDY} Or ask for the answers of whole neighborhoods, which differ from those: `--neighborhoods "
+        f"edges. {REMEDY} Or ask for the answers of whole neighborhoods, which differ from those: `--neighborhoods "
         "full`."
     )
 

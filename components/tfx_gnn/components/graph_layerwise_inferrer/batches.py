@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tfx_gnn.components.graph_bulk_inferrer.layerwise.rules import DIRECTIONS
+from tfx_gnn.components.graph_layerwise_inferrer.rules import DIRECTIONS
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.tags import reverse_tag
 from tfx_gnn.sampling.index.graph_index import EdgesByRow, IndexedGraph

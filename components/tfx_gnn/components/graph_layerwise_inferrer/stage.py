@@ -1,13 +1,15 @@
-"""Asks a model about all nodes of a graph, layer by layer: each state is computed once, not in each subgraph.
+"""GraphLayerwiseInferrer: asks a model about all nodes of a graph, and computes each state once, not in each subgraph.
 
 It runs in one process, on a machine that holds the graph index and the states on local disks.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +18,14 @@ import tensorflow as tf
 
 import tfx_gnn
 from tfx_gnn.components.graph_bulk_inferrer.answer_columns import answer_columns, count_nonfinite
+from tfx_gnn.components.graph_bulk_inferrer.bigquery_load import BigQueryLoad
 from tfx_gnn.components.graph_bulk_inferrer.bulk_inference import BulkInference, write_bulk_inference
-from tfx_gnn.components.graph_bulk_inferrer.layerwise.batches import MAX_BATCH_NODES
-from tfx_gnn.components.graph_bulk_inferrer.layerwise.rules import check_subgraphs_are_whole, with_full_neighborhoods
-from tfx_gnn.components.graph_bulk_inferrer.layerwise.states import STATES_DIR, LayerStates
-from tfx_gnn.components.graph_bulk_inferrer.options import LayerwiseInferenceOptions
 from tfx_gnn.components.graph_bulk_inferrer.table_writers import SUFFIXES, whole_table
+from tfx_gnn.components.graph_layerwise_inferrer.batches import MAX_BATCH_NODES
+from tfx_gnn.components.graph_layerwise_inferrer.options import GraphLayerwiseInferrerOptions
+from tfx_gnn.components.graph_layerwise_inferrer.plan_rules import with_full_neighborhoods
+from tfx_gnn.components.graph_layerwise_inferrer.rules import check_subgraphs_are_whole
+from tfx_gnn.components.graph_layerwise_inferrer.states import STATES_DIR, LayerStates
 from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.io import options_json
 from tfx_gnn.io.atomic_folder import atomic_folder, resumable_folder
@@ -29,16 +33,18 @@ from tfx_gnn.io.disk_sync import sync_tree
 from tfx_gnn.io.fingerprint import fingerprint_text
 from tfx_gnn.io.finished_shards import FinishedShards
 from tfx_gnn.io.process_lock import has_locks
+from tfx_gnn.io.whole_files import copy_files
 from tfx_gnn.records import blessing
 from tfx_gnn.records.examples_folder import split_dir
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler, plan_of_ids
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
-from tfx_gnn.sampling.index.graph_index import open_graph_index
+from tfx_gnn.sampling.index.files import MANIFEST_FILE
+from tfx_gnn.sampling.index.graph_index import GraphIndex, open_graph_index
 from tfx_gnn.sampling.plan.hop import SEED
 from tfx_gnn.sampling.plan.inference_plan import ALL_SPLIT
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan, read_recorded_plan
 from tfx_gnn.serving import model_interface
-from tfx_gnn.serving.layerwise_model import LayerwiseModel, read_layer_plan
+from tfx_gnn.serving.layerwise_model import LayerPlan, LayerwiseModel, read_layer_plan
 from tfx_gnn.serving.model_fingerprint import fingerprint_model
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.schema_differences import schema_differences
@@ -70,21 +76,23 @@ def infer_layerwise(
     inference_dir: str,
     blessing_dir: str = "",
     infra_blessing_dir: str = "",
-    options: LayerwiseInferenceOptions | None = None,
+    options: GraphLayerwiseInferrerOptions | None = None,
 ) -> LayerwiseInference:
     """Writes what a model answers to every node of its plan's seed node set, in the order of their ids.
 
     The tables have the columns that `infer_in_bulk` writes for the examples of all nodes, in files of 1,048,576 rows.
     Answers are the same, up to rounding: a plan, a graph or a network for which they are not is refused.
 
-    An interrupted run is resumed after the last node set of the last layer that is complete.
+    An interrupted run is resumed after the last node set of the last layer that is complete. An index on an object
+    store is copied to a temporary folder and compared with its checksums; tables for an object store are made in
+    another one, with all states, and then copied, so an interrupted run starts anew there.
 
     Args:
-        graph_index_dir: the graph, on a local disk.
+        graph_index_dir: the graph.
         model_dir: a trained model, a SavedModel, or a push destination, whose newest version answers. It must have been
             trained with `layerwise_inference`, on examples that a plan sampled around nodes.
-        inference_dir: folder to create on a local disk, with `Split-all` and `inference.json`. Until it is complete,
-            a hidden folder beside it holds the states of all nodes after all layers.
+        inference_dir: folder to create, with `Split-all` and `inference.json`. On a local disk, a hidden folder beside
+            it holds the states of all nodes after all layers until it is complete.
         blessing_dir: as for `infer_in_bulk`.
         infra_blessing_dir: as for `infer_in_bulk`.
         options: what to infer, and how to write it.
@@ -99,12 +107,7 @@ def infer_layerwise(
         BlockingIOError: if another process is doing the same work.
         tf.errors.InvalidArgumentError: if a transformed feature is not finite.
     """
-    options = options or LayerwiseInferenceOptions()
-    if not has_locks(inference_dir):
-        raise ValueError(
-            f"`inference_dir` must be on a local disk to infer layer by layer, which maps states into memory; got "
-            f"{inference_dir!r}. Write to a local folder and copy it, or infer from subgraphs on Beam."
-        )
+    options = options or GraphLayerwiseInferrerOptions()
     saved_model_dir = resolve_saved_model(model_dir)
     model_fingerprint = fingerprint_model(saved_model_dir)
     reasons = blessing.model_objections(
@@ -115,9 +118,83 @@ def infer_layerwise(
         with atomic_folder(inference_dir, name="inference_dir") as folder:
             write_bulk_inference(refused, folder)
         return refused
+    # Before an index is copied.
+    load = BigQueryLoad(options.bigquery_table, {ALL_SPLIT}, inference_dir) if options.bigquery_table else None
     layers = read_layer_plan(saved_model_dir)
-    graph = open_graph_index(graph_index_dir)
     recorded = _recorded_plan(saved_model_dir, full=options.neighborhoods == "full")
+    with _on_local_disk(graph_index_dir) as graph, _by_way_of_local_disk(inference_dir) as (place, store):
+        encoder = _encoder(graph, layers, recorded, graph_index_dir=graph_index_dir, saved_model_dir=saved_model_dir)
+        model = ServingModel(saved_model_dir)
+        layerwise = LayerwiseModel(model.loaded, layers)
+        models = [model]
+        if "embeddings" in options.outputs:
+            _check_embeddings(model, saved_model_dir, options)
+            models.append(model.with_signature(model_interface.EMBEDDINGS_SIGNATURE))
+        # What was compared, and in which batches, changes no answer by more than rounding.
+        answers = dataclasses.replace(options, batch_edges=1, num_verified=0, bigquery_table="")
+        parts = [tfx_gnn.__version__, options_json.to_json(answers), model_fingerprint, graph.fingerprint]
+        with resumable_folder(place, fingerprint=fingerprint_text("\n".join(parts)), name="inference_dir") as folder:
+            states = LayerStates(layerwise, graph, encoder, folder=folder, batch_edges=options.batch_edges).compute()
+            largest = _verify(layerwise, states, models, RecordSampler(graph, recorded), options.num_verified)
+            writing = _Writing(layerwise, states, graph.node_tables[layers.seed_set].ids, options, folder)
+            writing.write()
+            found = LayerwiseInference(
+                num_examples={ALL_SPLIT: writing.num_rows},
+                num_refused={ALL_SPLIT: 0},
+                num_without_pairs={ALL_SPLIT: 0},
+                num_rows={ALL_SPLIT: writing.num_rows},
+                num_nonfinite=writing.num_nonfinite,
+                columns=writing.columns,
+                model_fingerprint=model_fingerprint,
+                num_verified=min(options.num_verified, writing.num_rows),
+                largest_difference=largest,
+                bigquery_tables=load.tables if load else {},
+            )
+            write_bulk_inference(found, folder)
+            # Before the states are removed: a run that is killed meanwhile resumes from them.
+            sync_tree(folder)
+            tf.io.gfile.rmtree(os.path.join(folder, STATES_DIR))
+            FinishedShards(folder).remove()
+        if store:
+            copy_files(place, store)
+            if load is not None:
+                load.load(store, found.num_rows)
+    return found
+
+
+@contextlib.contextmanager
+def _on_local_disk(graph_index_dir: str) -> Iterator[GraphIndex]:
+    """Opens a graph index, after a copy to a temporary folder if it is on an object store, whose files have no maps."""
+    if has_locks(graph_index_dir):
+        yield open_graph_index(graph_index_dir)
+        return
+    if not tf.io.gfile.exists(os.path.join(graph_index_dir, MANIFEST_FILE)):
+        raise ValueError(
+            f"`graph_index_dir` must be a graph index; got {graph_index_dir!r}, which has no {MANIFEST_FILE}. Build it "
+            "by `tfx-gnn index`, or correct the path."
+        )
+    with tempfile.TemporaryDirectory(prefix="graph-index-") as local:
+        copy_files(graph_index_dir, local)
+        yield open_graph_index(local, verify=True)
+
+
+@contextlib.contextmanager
+def _by_way_of_local_disk(inference_dir: str) -> Iterator[tuple[str, str]]:
+    """Yields where to create the folder, and the folder on an object store to copy it into from there, or ""."""
+    if has_locks(inference_dir):
+        yield inference_dir, ""
+        return
+    with (
+        atomic_folder(inference_dir, name="inference_dir") as folder,
+        tempfile.TemporaryDirectory(prefix="inference-") as local,
+    ):
+        yield os.path.join(local, "inference"), folder
+
+
+def _encoder(
+    graph: GraphIndex, layers: LayerPlan, recorded: RecordedPlan, *, graph_index_dir: str, saved_model_dir: str
+) -> SubgraphExampleEncoder:
+    """Returns what writes the model's examples of the graph, after the checks of the plan and the graph."""
     plan = plan_of_ids(recorded.plan, graph.schema)
     check_subgraphs_are_whole(plan, layers, graph)
     encoder = SubgraphExampleEncoder(graph, plan)
@@ -127,39 +204,7 @@ def infer_layerwise(
             f"`graph_index_dir` must hold the graph that the model was trained on; got {graph_index_dir!r}, where "
             f"{problem}, for the model in {saved_model_dir!r}. Build the index from the same columns."
         )
-    model = ServingModel(saved_model_dir)
-    layerwise = LayerwiseModel(model.loaded, layers)
-    models = [model]
-    if "embeddings" in options.outputs:
-        _check_embeddings(model, saved_model_dir, options)
-        models.append(model.with_signature(model_interface.EMBEDDINGS_SIGNATURE))
-    # What was compared, and in which batches, changes no answer by more than rounding.
-    answers = dataclasses.replace(options, batch_edges=1, num_verified=0)
-    parts = [tfx_gnn.__version__, options_json.to_json(answers), model_fingerprint, graph.fingerprint]
-    with resumable_folder(
-        inference_dir, fingerprint=fingerprint_text("\n".join(parts)), name="inference_dir"
-    ) as folder:
-        states = LayerStates(layerwise, graph, encoder, folder=folder, batch_edges=options.batch_edges).compute()
-        largest = _verify(layerwise, states, models, RecordSampler(graph, recorded), options.num_verified)
-        writing = _Writing(layerwise, states, graph.node_tables[layers.seed_set].ids, options, folder)
-        writing.write()
-        found = LayerwiseInference(
-            num_examples={ALL_SPLIT: writing.num_rows},
-            num_refused={ALL_SPLIT: 0},
-            num_without_pairs={ALL_SPLIT: 0},
-            num_rows={ALL_SPLIT: writing.num_rows},
-            num_nonfinite=writing.num_nonfinite,
-            columns=writing.columns,
-            model_fingerprint=model_fingerprint,
-            num_verified=min(options.num_verified, writing.num_rows),
-            largest_difference=largest,
-        )
-        write_bulk_inference(found, folder)
-        # Before the states are removed: a run that is killed meanwhile resumes from them.
-        sync_tree(folder)
-        tf.io.gfile.rmtree(os.path.join(folder, STATES_DIR))
-        FinishedShards(folder).remove()
-    return found
+    return encoder
 
 
 def _recorded_plan(saved_model_dir: str, *, full: bool) -> RecordedPlan:
@@ -172,7 +217,7 @@ def _recorded_plan(saved_model_dir: str, *, full: bool) -> RecordedPlan:
     return dataclasses.replace(recorded, plan=with_full_neighborhoods(recorded.plan)) if full else recorded
 
 
-def _check_embeddings(model: ServingModel, saved_model_dir: str, options: LayerwiseInferenceOptions) -> None:
+def _check_embeddings(model: ServingModel, saved_model_dir: str, options: GraphLayerwiseInferrerOptions) -> None:
     if model_interface.EMBEDDINGS_SIGNATURE not in model.example_signatures:
         raise ValueError(
             f"`outputs` must leave out 'embeddings' for a model without that signature; got {list(options.outputs)} "
@@ -224,7 +269,7 @@ class _Writing:
         model: LayerwiseModel,
         states: Sequence[npt.NDArray[np.float32]],
         ids: pa.Array,
-        options: LayerwiseInferenceOptions,
+        options: GraphLayerwiseInferrerOptions,
         folder: str,
     ) -> None:
         self._model, self._states, self._ids, self._options = model, states, ids, options

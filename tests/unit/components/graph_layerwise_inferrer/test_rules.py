@@ -6,7 +6,8 @@ import dataclasses
 
 import pytest
 
-from tfx_gnn.components.graph_bulk_inferrer.layerwise.rules import check_subgraphs_are_whole, with_full_neighborhoods
+from tfx_gnn.components.graph_layerwise_inferrer.plan_rules import with_full_neighborhoods
+from tfx_gnn.components.graph_layerwise_inferrer.rules import check_subgraphs_are_whole
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan, Temporal
 from tfx_gnn.serving.layerwise_model import LayerPlan, ReadRelation

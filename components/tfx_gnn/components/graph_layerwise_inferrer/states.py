@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfx_gnn.components.graph_bulk_inferrer.layerwise.batches import MAX_BATCH_NODES, LayerBatches
-from tfx_gnn.components.graph_bulk_inferrer.layerwise.part_records import PartRecords
+from tfx_gnn.components.graph_layerwise_inferrer.batches import MAX_BATCH_NODES, LayerBatches
+from tfx_gnn.components.graph_layerwise_inferrer.part_records import PartRecords
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.io.disk_sync import sync_path
 from tfx_gnn.io.fingerprint import fingerprint_files

@@ -1,0 +1,6 @@
+from tfx_gnn.components.graph_layerwise_inferrer.component import GraphLayerwiseInferrer as GraphLayerwiseInferrer
+from tfx_gnn.components.graph_layerwise_inferrer.options import (
+    GraphLayerwiseInferrerOptions as GraphLayerwiseInferrerOptions,
+)
+from tfx_gnn.components.graph_layerwise_inferrer.stage import LayerwiseInference as LayerwiseInference
+from tfx_gnn.components.graph_layerwise_inferrer.stage import infer_layerwise as infer_layerwise

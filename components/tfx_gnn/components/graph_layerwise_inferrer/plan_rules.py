@@ -1,0 +1,39 @@
+"""Which plans can be asked about layer by layer at all, whatever the network and the graph are."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tfx_gnn.sampling.plan.plan import SamplingPlan
+
+REMEDY = "Infer from subgraphs: `tfx-gnn sample --every-node`, then `tfx-gnn infer`."
+"""What to do where a rule is broken."""
+
+
+def with_full_neighborhoods(plan: SamplingPlan) -> SamplingPlan:
+    """Changes a plan so that all its hops take all edges; leaves a plan of trees, which need a fan-out, as it is."""
+    if plan.is_ego:
+        return plan
+    hops = (dataclasses.replace(hop, strategy="full", fan_out=0, weight_feature="") for hop in plan.hops)
+    return dataclasses.replace(plan, hops=tuple(hops))
+
+
+def check_subgraphs_share_a_graph(plan: SamplingPlan) -> None:
+    """Refuses a plan in which edges are visible to one seed and hidden from another.
+
+    Args:
+        plan: the plan.
+
+    Raises:
+        ValueError: if the plan is one of links or of trees, or follows edges by time.
+    """
+    for field, reason in (
+        ("seed_edge_set", "pairs of nodes have labels and hide edges of their own"),
+        ("temporal", "the edges that are visible depend on the seed"),
+        ("is_ego", "trees of neighbors are no graph"),
+    ):
+        if getattr(plan, field):
+            raise ValueError(
+                f"`{field}` must be left out of a plan to infer layer by layer, because {reason}; got "
+                f"{getattr(plan, field)!r} in the plan of the model. {REMEDY}"
+            )
