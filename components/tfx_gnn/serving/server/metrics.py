@@ -45,6 +45,9 @@ class ServerMetrics:
         self.embeddings_created = Gauge(
             "embeddings_created_seconds", "When the stored embeddings were made, in seconds since 1970.", **add
         )
+        self.embeddings_stale = Gauge(
+            "embeddings_stale", "1 while stored embeddings are refused: too old, of another model, or none.", **add
+        )
         self.current_version = Gauge("model_version", "Version that answers requests that name none.", **add)
         self.versions = Gauge("model_versions", "Number of versions that are served.", **add)
         self.swaps = Counter("model_swaps", "Times that another version became the current one.", **add)

@@ -50,6 +50,7 @@ _SUMMARIES = {
     "/v1/models/{model}": "States of versions, in TensorFlow Serving's form",
     "/v1/graph": "The graph whose ids are asked, and how much was added to it",
     "/v1/graph:add": "Adds nodes and edges, which are on disk and seen by the next request once it is answered",
+    "/v1/embeddings": "The stored embeddings, how old they are, and whether they answer",
     "/metrics": "Metrics in Prometheus' form",
     "/openapi.json": "This description",
     "/docs": "This description as a page",

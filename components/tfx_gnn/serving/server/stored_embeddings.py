@@ -48,6 +48,11 @@ class _Stored:
     vectors: npt.NDArray[np.float32]
     order: npt.NDArray[np.int64]
 
+    @property
+    def age_seconds(self) -> float:
+        """Time since they were begun; negative if that is ahead of this machine's clock."""
+        return (dt.datetime.now(dt.timezone.utc) - self.created_at).total_seconds()
+
     def row_of(self, value: Any, place: str) -> int:
         """Finds the row of an id in a request."""
         wanted = read_id(value, is_integer=self.ids.dtype.kind != "U", place=place, owner="the embeddings")
@@ -103,7 +108,7 @@ class StoredEmbeddings:
         stored, bound = self._stored, self._options.max_embedding_age_seconds
         if stored is None:
             raise _unavailable(f"The server must have embeddings; got none in {self._path!r}. Embed the examples.")
-        age = (dt.datetime.now(dt.timezone.utc) - stored.created_at).total_seconds()
+        age = stored.age_seconds
         if age > bound:
             raise _unavailable(
                 f"Stored embeddings must be at most {bound:g} s old; got some of {stored.manifest.created_at}, "
@@ -122,6 +127,24 @@ class StoredEmbeddings:
             f"Stored embeddings must be of one of the versions {[one.version for one in versions]}, which are served; "
             f"got those of model {stored.manifest.model_fingerprint[:12]}. Embed the examples with the newest version."
         )
+
+    def describe(self, versions: Sequence[ServedVersion]) -> dict[str, Any]:
+        """Says which embeddings these are, how old, and whether they answer; if not, why."""
+        stored, found = self._stored, {}
+        if stored is not None:
+            found = {
+                "count": len(stored.ids),
+                "dimension": stored.manifest.dimension,
+                "output": stored.manifest.output,
+                "model_fingerprint": stored.manifest.model_fingerprint,
+                "created_at": stored.manifest.created_at,
+                "age_seconds": round(stored.age_seconds),
+            }
+        try:
+            self.check(versions)
+        except Refusal as refusal:
+            return {"ready": False, "reason": refusal.message, **found}
+        return {"ready": True, **found}
 
     def embed(self, body: bytes, versions: Sequence[ServedVersion]) -> dict[str, Any]:
         """Answers `:embed`."""

@@ -71,7 +71,9 @@ def test_embeddings_are_those_of_the_ids_with_their_version_and_time(server):
         "created_at": NOW.isoformat(),
     }
     assert reply.headers["x-model-version"] == "3"
-    assert server.ask("GET", "/v2/health/ready").json == {"ready": True}
+    described = server.ask("GET", "/v1/embeddings").json
+    assert (described["ready"], described["count"], described["created_at"]) == (True, 4, NOW.isoformat())
+    assert 0 <= described["age_seconds"] < 3600
 
 
 def test_nearest_nodes_have_the_largest_inner_products_and_equal_ones_keep_their_order(server):
@@ -115,10 +117,9 @@ def test_bad_requests_are_refused(server, path, body, status, message):
 
 
 def test_server_without_embeddings_says_so(toy_server):
-    reply = toy_server.ask("POST", EMBED, {"ids": ["a"]})
-
-    assert reply.status == 404
-    assert "Start it with `--embeddings-dir`" in reply.json["error"]
+    for reply in (toy_server.ask("POST", EMBED, {"ids": ["a"]}), toy_server.ask("GET", "/v1/embeddings")):
+        assert reply.status == 404
+        assert "Start it with `--embeddings-dir`" in reply.json["error"]
 
 
 def test_newest_folder_answers_until_it_is_too_old_or_of_another_model(serve, model, tmp_path):
@@ -128,8 +129,13 @@ def test_newest_folder_answers_until_it_is_too_old_or_of_another_model(serve, mo
 
         def state():
             client.server.refresh()
-            ready, reply = client.ask("GET", "/v2/health/ready"), client.ask("POST", EMBED, {"ids": ["a"]})
-            return ready.status, reply.status, reply.json.get("error", "")
+            reply, described = client.ask("POST", EMBED, {"ids": ["a"]}), client.ask("GET", "/v1/embeddings").json
+            is_stale = client.server.metrics.registry.get_sample_value("tfx_gnn_embeddings_stale")
+            assert (described["ready"], described.get("reason", "")) == (not is_stale, reply.json.get("error", ""))
+            # The model answers.
+            assert client.ask("GET", "/v2/health/ready").json == {"ready": True}
+            assert client.ask("GET", "/v2/models/toy/ready").status == 200
+            return is_stale, reply.status, reply.json.get("error", "")
 
         none = state()
         write(f"{place}/1", fingerprint)
@@ -146,8 +152,8 @@ def test_newest_folder_answers_until_it_is_too_old_or_of_another_model(serve, mo
             shutil.rmtree(f"{place}/{number}")
         back = state()
 
-    assert none[:2] == old[:2] == of_another[:2] == of_tomorrow[:2] == (503, 503)
-    assert first == back == (200, 200, "")
+    assert none[:2] == old[:2] == of_another[:2] == of_tomorrow[:2] == (1, 503)
+    assert first == back == (0, 200, "")
     assert second == [[1.0, 0.0]]
     assert "The server must have embeddings; got none" in none[2]
     assert "of one of the versions [3], which are served; got those of model 000000000000" in of_another[2]
