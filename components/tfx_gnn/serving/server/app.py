@@ -33,6 +33,7 @@ from tfx_gnn.serving.server.model_versions import ModelVersions
 from tfx_gnn.serving.server.openapi import openapi_document, openapi_page
 from tfx_gnn.serving.server.options import ServerOptions
 from tfx_gnn.serving.server.refusals import Refusal, malformed
+from tfx_gnn.serving.server.retrieval import retrieve
 from tfx_gnn.serving.server.served_graph import ServedGraph
 from tfx_gnn.serving.server.served_version import Outputs, ServedVersion
 from tfx_gnn.serving.server.stored_embeddings import StoredEmbeddings
@@ -161,7 +162,8 @@ class ModelServer:
         return await self._predicted(request, tensorflow_serving.read_predict_request)
 
     async def _rank(self, request: Request) -> Response:
-        return await self._predicted(request, candidates.read_rank_request)
+        version = self._version(request)
+        return await self._within_limits(request, lambda body: self._ranked(body, version))
 
     async def _embed(self, request: Request) -> Response:
         return await self._stored(request, StoredEmbeddings.embed)
@@ -242,6 +244,23 @@ class ModelServer:
         size = sum(values.nbytes for values in outputs.values())
         content, headers = await self._run(write, in_thread=size > _MANY_EXAMPLES_BYTES)
         return Response(content, headers={**headers, "x-model-version": str(version.version)})
+
+    async def _ranked(self, body: bytes, version: ServedVersion) -> Response:
+        """Answers a request for the best links, after its candidates are retrieved if it has none."""
+        asked = await self._run(
+            lambda: candidates.read_rank_request(body, self._options.max_examples),
+            in_thread=len(body) > _MANY_EXAMPLES_BYTES,
+        )
+        if asked.candidates is None:
+            asked = await retrieve(
+                asked,
+                self.embeddings,
+                version,
+                self.versions.served,
+                ask=self._batcher.ask,
+                run=lambda function: self._run(function, in_thread=True),
+            )
+        return await self._answer(body, lambda _: asked, version)
 
     async def _add_rows(self, body: bytes, graph: ServedGraph) -> Response:
         def read() -> GraphRows:

@@ -176,6 +176,35 @@ class SeedInput:
             )
         return seeds
 
+    def read_source(self, source: Any) -> AskedSeed:
+        """Reads a source as the pair of it and the first target of the graph, for an embedding of it."""
+        targets = self._graph.snapshot.node_tables[self._sets[ROOT_TARGET]]
+        if not targets.num_nodes:
+            raise Refusal(404, "unknown_id", "The graph must have targets; got none. Add some.")
+        (seed,) = self.read_candidates(source, targets.ids.slice(0, 1).to_pylist())
+        return seed
+
+    @property
+    def ends_are_of_one_set(self) -> bool:
+        """Whether sources and targets are of one node set."""
+        return self._sets[ROOT_SOURCE] == self._sets[ROOT_TARGET]
+
+    def are_targets(self, ids: Sequence[str | int]) -> list[bool]:
+        """Returns which ids are those of targets in the graph.
+
+        Raises:
+            Refusal: if they are of another type than the ids of targets.
+        """
+        dtype, name = self._types[ROOT_TARGET], self._sets[ROOT_TARGET]
+        if pa.types.is_integer(dtype) != all(isinstance(one, int) for one in ids):
+            raise malformed(
+                f"`candidates` must be a list of ids unless the stored embeddings are those of {name!r}, with ids of "
+                f"type {dtype}; got {shown(ids[0])}. List them, or embed examples of this graph."
+            )
+        rows = self._graph.snapshot.find_nodes(name, pa.array(ids, dtype))
+        found: list[bool] = (rows >= 0).tolist()
+        return found
+
     def sample(self, seeds: Sequence[AskedSeed]) -> list[bytes | UnknownNodes | Refusal]:
         """Samples the example around each seed, or says why there is none."""
         start = time.perf_counter()

@@ -39,7 +39,7 @@ _CLOCK_SECONDS = 60.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Stored:
+class StoredVectors:
     """Embeddings of one folder, with the rows of ids in order."""
 
     manifest: EmbeddingManifest
@@ -69,6 +69,28 @@ class _Stored:
             )
         return row
 
+    def nearest(
+        self, vector: npt.NDArray[np.float32], count: int, *, without: int, place: str
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+        """Returns the rows with the largest inner products, except one if it is not -1, and these."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = self.vectors @ vector
+        if not np.isfinite(scores).all():
+            raise malformed(
+                f"`{place}` must have finite inner products with all stored embeddings; got one beyond float32. Scale "
+                "the vector down."
+            )
+        if without >= 0:
+            scores[without] = -np.inf
+        best = _largest(scores, min(count, len(scores) - (without >= 0)))
+        return best, scores[best]
+
+    def ids_of_nearest(self, vector: npt.NDArray[np.float32], count: int) -> list[str | int]:
+        """Returns the ids with the largest inner products with the embedding of a source."""
+        best, _ = self.nearest(vector, count, without=-1, place="source")
+        found: list[str | int] = self.ids[best].tolist()
+        return found
+
 
 class StoredEmbeddings:
     """The newest embeddings of a folder, which are followed by `refresh`.
@@ -79,7 +101,7 @@ class StoredEmbeddings:
     def __init__(self, path: str, options: ServerOptions, metrics: ServerMetrics) -> None:
         """Takes a folder of embeddings, or one of numbered ones."""
         self._path, self._options, self._metrics = path, options, metrics
-        self._stored: _Stored | None = None
+        self._stored: StoredVectors | None = None
         self._identity: object = None
 
     def refresh(self, versions: Sequence[ServedVersion]) -> None:
@@ -99,7 +121,7 @@ class StoredEmbeddings:
         self._metrics.embeddings_created.set(self._stored.created_at.timestamp())
         _LOG.warning("%d embeddings of `%s` answer from now on.", len(self._stored.ids), folder)
 
-    def check(self, versions: Sequence[ServedVersion]) -> tuple[_Stored, ServedVersion]:
+    def check(self, versions: Sequence[ServedVersion]) -> tuple[StoredVectors, ServedVersion]:
         """Returns the embeddings and the version that made them.
 
         Raises:
@@ -157,7 +179,7 @@ class StoredEmbeddings:
                 "embeddings you want, in several requests if there are more."
             )
         rows = [stored.row_of(value, f"ids[{number}]") for number, value in enumerate(ids)]
-        return {"embeddings": plain_rows(stored.vectors[rows]), **_origin(stored, version)}
+        return {"embeddings": plain_rows(stored.vectors[rows]), **origin_of(stored, version)}
 
     def nearest(self, body: bytes, versions: Sequence[ServedVersion]) -> dict[str, Any]:
         """Answers `:nearest`: the ids with the largest inner products; a node is not near itself."""
@@ -174,25 +196,15 @@ class StoredEmbeddings:
             )
         own = stored.row_of(content["id"], "id") if "id" in content else -1
         asked = stored.vectors[own] if own >= 0 else _vector(content["embedding"], stored.manifest.dimension)
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = stored.vectors @ asked
-        if not np.isfinite(scores).all():
-            raise malformed(
-                f"`{'embedding' if own < 0 else 'id'}` must have finite inner products with all stored embeddings; got "
-                "one beyond float32. Scale the vector down."
-            )
-        if own >= 0:
-            scores[own] = -np.inf
-        count = min(count, len(scores) - (own >= 0))
-        best = _largest(scores, count)
+        best, scores = stored.nearest(asked, count, without=own, place="embedding" if own < 0 else "id")
         found = [
             {"id": node_id, "score": score}
-            for node_id, score in zip(stored.ids[best].tolist(), plain_rows(scores[best]), strict=True)
+            for node_id, score in zip(stored.ids[best].tolist(), plain_rows(scores), strict=True)
         ]
-        return {"nearest": found, **_origin(stored, version)}
+        return {"nearest": found, **origin_of(stored, version)}
 
 
-def _read_stored(folder: str) -> _Stored:
+def _read_stored(folder: str) -> StoredVectors:
     found = read_embeddings(folder)
     if not np.isfinite(found.vectors).all():
         row = int(np.flatnonzero(~np.isfinite(found.vectors).all(axis=1))[0])
@@ -207,7 +219,7 @@ def _read_stored(folder: str) -> _Stored:
             f"`{folder}` must hold one embedding for each id; got two for {found.ids[order][repeated[0]].item()!r}. "
             "Embed the examples again."
         )
-    return _Stored(
+    return StoredVectors(
         manifest=found.manifest,
         created_at=dt.datetime.fromisoformat(found.manifest.created_at),
         ids=found.ids,
@@ -239,7 +251,8 @@ def _vector(value: Any, dimension: int) -> npt.NDArray[np.float32]:
     return np.asarray(value, np.float32)
 
 
-def _origin(stored: _Stored, version: ServedVersion) -> dict[str, Any]:
+def origin_of(stored: StoredVectors, version: ServedVersion) -> dict[str, Any]:
+    """Says of an answer which embeddings it is from."""
     return {
         "output": stored.manifest.output,
         "model_version": str(version.version),
