@@ -46,12 +46,14 @@ class AskedSeed:
         places: by root, where the id is in the request, for messages.
         place: where the whole is in the request.
         rows: nodes and edges that the graph lacks, for this seed alone; None for the graph as it is.
+        may_have_rows: whether the request could bring some.
     """
 
     ids: Mapping[str, str | int]
     places: Mapping[str, str]
     place: str
     rows: GraphRows | None = None
+    may_have_rows: bool = True
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -172,6 +174,7 @@ class SeedInput:
                     ids={ROOT_SOURCE: source_id, ROOT_TARGET: target_id},
                     places={ROOT_SOURCE: "source", ROOT_TARGET: place},
                     place=place,
+                    may_have_rows=False,
                 )
             )
         return seeds
@@ -259,12 +262,14 @@ class SeedInput:
         ids = {seed.places[root]: (seed.ids[root], root) for seed, missing in unknown for root in missing.roots}
         place, (first, root) = next(iter(ids.items()))
         shown_ids = [given for given, _ in list(ids.values())[:_NUM_SHOWN]]
+        may_have_rows = all(seed.may_have_rows for seed, _ in unknown)
+        remedy = "send the new node in `nodes` and its edges in `edges`" if may_have_rows else "add it by /v1/graph:add"
         others = f", one of {len(ids)} unknown ids: {shown(shown_ids)}" if len(ids) > 1 else ""
         return Refusal(
             404,
             "unknown_id",
             f"`{place}` must be the id of a node of {self._sets[root]!r} in the graph; got {shown(first)}{others}. "
-            "Correct it, or send the new node in `nodes` and its edges in `edges`.",
+            f"Correct it, or {remedy}.",
         )
 
     def warmup_items(self) -> list[Item]:
