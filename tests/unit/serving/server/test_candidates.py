@@ -175,7 +175,11 @@ def test_server_without_embeddings_retrieves_nothing(items_server):
         ({"source": "x", "candidates": ["y"] * 5}, 400, "1 to 4 examples; got 5"),
         ({"source": 7, "candidates": ["y"]}, 400, "`source` must be a text or .*got 7"),
         ({"source": "x", "candidates": ["y", None]}, 400, r"`candidates\[1\]` must be a text or .*got None"),
-        ({"source": "q", "candidates": ["y", "z"]}, 404, r"`source` must be the id of a node of 'item' .*got 'q'\. Correct it, or add"),
+        (
+            {"source": "q", "candidates": ["y", "z"]},
+            404,
+            r"`source` must be the id of a node of 'item' .*got 'q'\. Correct it, or add",
+        ),
         ({"source": "x", "candidates": ["y", "q", "p"]}, 404, r"`candidates\[1\]` must be .*'q', one of 2 unknown ids"),
     ],
 )
