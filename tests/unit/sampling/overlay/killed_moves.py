@@ -56,6 +56,8 @@ def move_at_opening(folder: str, path: str, number: int) -> None:
 
 def main(folder: str) -> None:
     """Forks one process for each change; nothing may have started threads before."""
+    # First, all files of the next index are flushed, and their folder.
+    num_flushes = len(os.listdir(os.path.join(folder, "2"))) + 1
     for move in (move_while_open, move_at_opening):
         number, status = -1, signal.SIGKILL
         while status:
@@ -65,7 +67,7 @@ def main(folder: str) -> None:
             shutil.copy(os.path.join(folder, "overlay.log"), path)
             child = os.fork()
             if child == 0:
-                move(folder, path, number)
+                move(folder, path, num_flushes + number)
                 os._exit(0)
             status = os.waitpid(child, 0)[1]
             if status not in (0, signal.SIGKILL):
