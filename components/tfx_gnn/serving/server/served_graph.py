@@ -18,7 +18,7 @@ from tfx_gnn.serving.server.graph_rows import GraphRows, refusal_of_rows
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.options import ServerOptions
 from tfx_gnn.serving.server.refusals import Refusal
-from tfx_gnn.serving.server.watched_folder import folders_newest_first
+from tfx_gnn.serving.server.watched_folder import WatchedFolder
 
 _LOG = logging.getLogger(__name__)
 
@@ -55,9 +55,9 @@ class ServedGraph:
         self.snapshot: GraphSnapshot = snapshot_of_index(index)
         self.max_new_rows, self._max_added_rows = options.max_new_rows, options.max_added_rows
         self._overlay, self._metrics = overlay, metrics
-        self._followed = followed
-        self._identity: object = None
-        self._passed_over: dict[str, str] = {}
+        self._followed = (
+            WatchedFolder(followed, MANIFEST_FILE, what="graph index", metrics=metrics) if followed else None
+        )
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "overlay")
         self._waiting: list[_Addition] = []
         self._written: list[_Addition] = []
@@ -105,23 +105,9 @@ class ServedGraph:
         Args:
             checks: each raises ValueError if the graph does not answer the requests that this one does.
         """
-        if not self._followed:
-            return
-        passed_over = {}
-        try:
-            folders = folders_newest_first(self._followed, MANIFEST_FILE)
-        except Exception as error:  # noqa: BLE001 - whatever the file system raises, the graph stays.
-            folders, passed_over = [], {self._followed: str(error)}
-        for folder, identity in folders:
-            try:
-                if identity != self._identity:
-                    self._take(folder, checks)
-            except Exception as error:  # noqa: BLE001 - whatever a damaged index raises, the graph stays.
-                passed_over[folder] = str(error)
-            else:
-                self._identity = identity
-                break
-        self._note(passed_over)
+        if self._followed is not None:
+            passed_over = self._followed.take_newest(lambda folder: self._take(folder, checks))
+            self._metrics.graphs_passed_over.set(passed_over)
 
     def _take(self, folder: str, checks: Sequence[Callable[[GraphSnapshot], None]]) -> None:
         index = open_graph_index(folder)
@@ -139,15 +125,6 @@ class ServedGraph:
             self._thread.submit(self._publish, self._overlay).result()
         self._metrics.graph_swaps.inc()
         _LOG.warning("The graph index `%s` answers from now on.", folder)
-
-    def _note(self, passed_over: dict[str, str]) -> None:
-        """Counts the indexes that are newer but cannot be served, and says once why."""
-        self._metrics.watch_failures.inc(len(passed_over))
-        self._metrics.graphs_passed_over.set(len(passed_over))
-        for folder, reason in passed_over.items():
-            if self._passed_over.get(folder) != reason:
-                _LOG.error("`%s` holds no index that can be served next; nothing changes: %s", folder, reason)
-        self._passed_over = passed_over
 
     def describe(self) -> dict[str, Any]:
         """Says which graph this is, how many nodes and edges it has, and how many of them were added."""

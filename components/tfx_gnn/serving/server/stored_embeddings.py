@@ -29,7 +29,7 @@ from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.options import ServerOptions
 from tfx_gnn.serving.server.refusals import Refusal, malformed, shown
 from tfx_gnn.serving.server.served_version import ServedVersion
-from tfx_gnn.serving.server.watched_folder import newest_folder
+from tfx_gnn.serving.server.watched_folder import WatchedFolder
 
 _LOG = logging.getLogger(__name__)
 _NUM_NEAREST = 10
@@ -101,25 +101,24 @@ class StoredEmbeddings:
     def __init__(self, path: str, options: ServerOptions, metrics: ServerMetrics) -> None:
         """Takes a folder of embeddings, or one of numbered ones."""
         self._path, self._options, self._metrics = path, options, metrics
+        self._folder = WatchedFolder(path, MANIFEST_FILE, what="embeddings", metrics=metrics)
         self._stored: StoredVectors | None = None
-        self._identity: object = None
 
     def refresh(self, versions: Sequence[ServedVersion]) -> None:
-        """Reads the folder if it is another one; blocks meanwhile. What cannot be read changes nothing."""
+        """Reads the newest folder that can be read, if it is another one; blocks meanwhile."""
         try:
             for version in versions:
                 _ = version.fingerprint  # Now: the folder may be removed while the version is served.
-            folder, identity = newest_folder(self._path, MANIFEST_FILE)
-            if identity == self._identity:
-                return
-            self._stored = _read_stored(folder)
-        except Exception as error:  # noqa: BLE001 - whatever a damaged folder raises, the server goes on.
+        except Exception as error:  # noqa: BLE001 - whatever the file system raises, the server goes on.
             self._metrics.watch_failures.inc()
-            _LOG.error("The embeddings in `%s` cannot be read; nothing changes: %s", self._path, error)
+            _LOG.error("The embeddings in `%s` cannot be compared with a version: %s", self._path, error)
             return
-        self._identity = identity
-        self._metrics.embeddings_created.set(self._stored.created_at.timestamp())
-        _LOG.warning("%d embeddings of `%s` answer from now on.", len(self._stored.ids), folder)
+        self._folder.take_newest(self._take)
+
+    def _take(self, folder: str) -> None:
+        self._stored = stored = _read_stored(folder)
+        self._metrics.embeddings_created.set(stored.created_at.timestamp())
+        _LOG.warning("%d embeddings of `%s` answer from now on.", len(stored.ids), folder)
 
     def check(self, versions: Sequence[ServedVersion]) -> tuple[StoredVectors, ServedVersion]:
         """Returns the embeddings and the version that made them.

@@ -250,5 +250,5 @@ def test_folder_that_is_gone_changes_nothing(items_index, tmp_path, caplog):
 
     assert graph.snapshot.index is items_index
     assert metrics.registry.get_sample_value("tfx_gnn_model_watch_failures_total") == 1
-    assert "holds no index that can be served next; nothing changes" in caplog.text
+    assert "holds no graph index that can be served, and is passed over" in caplog.text
     graph.close()

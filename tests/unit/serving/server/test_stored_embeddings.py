@@ -163,6 +163,9 @@ def test_damaged_folder_leaves_the_embeddings_before(model, write_stored, tmp_pa
 
     assert message in caplog.text
     assert stored.embed(b'{"ids": ["d"]}', of_model)["embeddings"] == [[3.0, 0.0]]
+    started_again = StoredEmbeddings(str(tmp_path), ServerOptions(), ServerMetrics())
+    started_again.refresh(of_model)
+    assert started_again.embed(b'{"ids": ["d"]}', of_model)["embeddings"] == [[3.0, 0.0]]
 
 
 def test_integer_ids_are_asked_as_numbers(model, write_stored, tmp_path):
