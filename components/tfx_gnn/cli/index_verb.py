@@ -36,7 +36,10 @@ def index(
     ] = "",
     overlay: Annotated[
         str,
-        typer.Option(metavar="FILE", help="Nodes and edges that `serve --overlay` added to the earlier index."),
+        typer.Option(
+            metavar="FILE",
+            help="Nodes and edges that `serve --overlay` added to the earlier index; the server may run on.",
+        ),
     ] = "",
     span: arguments.Span = "",
     verify: Annotated[
@@ -83,13 +86,13 @@ def index(
 
 def _build_next(base_index_dir: str, overlay: str, graph_index_dir: str) -> Mapping[str, TableReport]:
     from tfx_gnn.sampling.index.graph_index import open_graph_index
-    from tfx_gnn.sampling.overlay.graph_overlay import open_graph_overlay
+    from tfx_gnn.sampling.overlay.graph_overlay import read_graph_overlay
     from tfx_gnn.sampling.overlay.next_index import write_next_index
 
     if not os.path.exists(overlay):
         raise FileNotFoundError(f"`--overlay` must be a file; got {overlay!r}, which is not there. Correct the path.")
-    with open_graph_overlay(open_graph_index(base_index_dir), overlay) as opened:
-        return write_next_index(opened.snapshot(), graph_index_dir).reports
+    snapshot, position = read_graph_overlay(open_graph_index(base_index_dir), overlay)
+    return write_next_index(snapshot, graph_index_dir, overlay=position).reports
 
 
 def _show(reports: Mapping[str, TableReport]) -> None:

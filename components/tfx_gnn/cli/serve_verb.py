@@ -31,8 +31,8 @@ def serve(
         str,
         typer.Option(
             metavar="FILE",
-            help="File of nodes and edges on top of the graph index, begun if there is none. With it, whoever reaches "
-            "the server may add to the graph.",
+            help="File of nodes and edges on top of the graph index, begun if there is none; it moves to the next "
+            "index that is built from it. With it, whoever reaches the server may add to the graph.",
         ),
     ] = "",
     embeddings_dir: Annotated[

@@ -10,6 +10,7 @@ from tfx_gnn.sampling.index.graph_index import GraphIndex as GraphIndex
 from tfx_gnn.sampling.index.graph_index import open_graph_index as open_graph_index
 from tfx_gnn.sampling.overlay.graph_overlay import GraphOverlay as GraphOverlay
 from tfx_gnn.sampling.overlay.graph_overlay import open_graph_overlay as open_graph_overlay
+from tfx_gnn.sampling.overlay.graph_overlay import read_graph_overlay as read_graph_overlay
 from tfx_gnn.sampling.overlay.graph_snapshot import GraphSnapshot as GraphSnapshot
 from tfx_gnn.sampling.overlay.next_index import write_next_index as write_next_index
 from tfx_gnn.sampling.plan.edge_ranks import rank_edges as rank_edges

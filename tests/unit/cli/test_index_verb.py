@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from tfx_gnn.cli.app import app
 from tfx_gnn.sampling.index.graph_index import open_graph_index
 from tfx_gnn.sampling.overlay.graph_overlay import open_graph_overlay
+from tfx_gnn.sampling.overlay.overlay_position import check_overlay_fits
 
 
 def _run(*args):
@@ -79,12 +80,12 @@ def test_a_changed_byte_is_found_when_an_index_is_verified(index_dir, tmp_path):
 def test_the_next_index_is_built_from_one_and_its_overlay(index_dir, tmp_path):
     path = str(tmp_path / "overlay.log")
     new = {"#id": ["eve"], "age": [9], "color": ["red"], "#column.part": ["train"]}
-    with open_graph_overlay(open_graph_index(index_dir), path) as overlay:
-        overlay.add(nodes={"user": new})
     options = ["--graph-index-dir", str(tmp_path / "next"), "--base-index-dir", index_dir]
 
     absent = _run(*options, "--overlay", f"{path}.absent")
-    shown = _run(*options, "--overlay", path)
+    with open_graph_overlay(open_graph_index(index_dir), path) as overlay:  # By a server, which runs on.
+        overlay.add(nodes={"user": new})
+        shown = _run(*options, "--overlay", path)
     swapped = _run("--graph-index-dir", str(tmp_path / "x"), "--base-index-dir", path, "--overlay", index_dir)
     foreign = _run(*options, "--overlay", os.path.join(index_dir, "graph_schema.pbtxt"))
 
@@ -94,7 +95,9 @@ def test_the_next_index_is_built_from_one_and_its_overlay(index_dir, tmp_path):
     assert "`--overlay` must be a file" in absent.stderr
     assert not os.path.exists(f"{path}.absent")
     assert ["nodes/user", "5", "5"] in _cells(shown)
-    assert open_graph_index(str(tmp_path / "next"), verify=True).node_tables["user"].num_nodes == 5
+    following = open_graph_index(str(tmp_path / "next"), verify=True)
+    assert following.node_tables["user"].num_nodes == 5
+    check_overlay_fits(following, path)
 
 
 @pytest.mark.parametrize(

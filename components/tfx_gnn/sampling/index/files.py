@@ -59,6 +59,7 @@ _SHAPE: dict[str, Shape] = {
     "edge_sets": {"*": {**_TABLE_SHAPE, "has_gaps": bool, "edge_time": str, "duplicate_edges": str}},
     "context": (_TABLE_SHAPE,),
     "files": {"*": {"dtype": str, "length": int, "sha256": str}},
+    "overlay?": {"fingerprint": str, "num_entries": int, "num_bytes": int, "sha256": str},
 }
 
 
@@ -86,6 +87,23 @@ class TableEntry:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class OverlayPosition:
+    """A position in the log of an overlay: an index that was built from it contains the rows before.
+
+    Attributes:
+        fingerprint: of the index to which the log belongs.
+        num_entries: entries before the position, the header not among them.
+        num_bytes: the position in the file.
+        sha256: of the bytes before, as hexadecimal digits, so that another log is not taken for this one.
+    """
+
+    fingerprint: str
+    num_entries: int
+    num_bytes: int
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class IndexManifest:
     """What a graph index consists of.
 
@@ -94,12 +112,14 @@ class IndexManifest:
         edge_sets: by name.
         context: the context table; None if there is none.
         files: by name in the folder; all files except the manifest.
+        overlay: which rows of an overlay it contains; None if it was built from tables.
     """
 
     node_sets: Mapping[str, TableEntry]
     edge_sets: Mapping[str, TableEntry]
     context: TableEntry | None
     files: Mapping[str, FileRecord]
+    overlay: OverlayPosition | None = None
 
     @property
     def reports(self) -> dict[str, TableReport]:
@@ -148,6 +168,8 @@ def write_manifest(folder: str, manifest: IndexManifest) -> None:
         "context": None if manifest.context is None else _entry_json(manifest.context),
         "files": {name: dataclasses.asdict(record) for name, record in manifest.files.items()},
     }
+    if manifest.overlay is not None:
+        content["overlay"] = dataclasses.asdict(manifest.overlay)
     with open(os.path.join(folder, MANIFEST_FILE), "w", encoding="utf-8") as file:
         json.dump(content, file, indent=1)
         file.write("\n")
@@ -182,6 +204,7 @@ def read_manifest(index_dir: str) -> IndexManifest:
         edge_sets={name: _entry(found, path) for name, found in content["edge_sets"].items()},
         context=None if content["context"] is None else _entry(content["context"], path),
         files={name: FileRecord(**found) for name, found in content["files"].items()},
+        overlay=OverlayPosition(**content["overlay"]) if "overlay" in content else None,
     )
     if manifest.fingerprint != content["fingerprint"]:
         raise ValueError(

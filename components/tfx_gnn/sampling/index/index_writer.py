@@ -17,7 +17,7 @@ from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.sampling.index import files
 from tfx_gnn.sampling.index.column_files import ColumnWriter, FileRecord, MappedFiles, ValuesWriter, record_file
 from tfx_gnn.sampling.index.external_sort import CHUNK, row_dtype, write_adjacency
-from tfx_gnn.sampling.index.files import IndexManifest, TableEntry
+from tfx_gnn.sampling.index.files import IndexManifest, OverlayPosition, TableEntry
 from tfx_gnn.sampling.index.node_lookup import sort_codes
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY
@@ -125,12 +125,15 @@ class IndexWriter:
         node_sets: Mapping[str, TableEntry],
         edge_sets: Mapping[str, TableEntry],
         context: TableEntry | None,
+        overlay: OverlayPosition | None = None,
     ) -> IndexManifest:
         """Writes the schema, and at last the manifest."""
         shutil.rmtree(self.scratch)
         graph_schema.write_schema(schema, os.path.join(self.folder, GRAPH_SCHEMA_FILE))
         self.files.update(record_file(self.folder, GRAPH_SCHEMA_FILE))
-        manifest = IndexManifest(node_sets=node_sets, edge_sets=edge_sets, context=context, files=self.files)
+        manifest = IndexManifest(
+            node_sets=node_sets, edge_sets=edge_sets, context=context, files=self.files, overlay=overlay
+        )
         files.write_manifest(self.folder, manifest)
         return manifest
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import json
@@ -15,15 +14,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tfx_gnn.io.disk_sync import sync_path
+from tfx_gnn.io.disk_sync import sync_path, sync_tree
 from tfx_gnn.io.process_lock import has_locks, process_lock
+from tfx_gnn.sampling.index.files import OverlayPosition
 from tfx_gnn.sampling.index.graph_index import GraphIndex
 from tfx_gnn.sampling.overlay.added_rows import Batch, Rows, check_rows, join_batches
 from tfx_gnn.sampling.overlay.graph_snapshot import GraphSnapshot, snapshot_of_index
-from tfx_gnn.sampling.overlay.overlay_log import OverlayLog
+from tfx_gnn.sampling.overlay.overlay_log import LogReader, OverlayLog
+from tfx_gnn.sampling.overlay.overlay_position import (
+    header_of,
+    is_log_of,
+    kept_path,
+    position_of_end,
+    start_of_missing,
+)
 from tfx_gnn.tables.table_layout import ID_FEATURE
-
-_FORMAT_VERSION = 1
 
 
 class GraphOverlay:
@@ -121,37 +126,39 @@ class GraphOverlay:
                 self._pending = []
             return self._snapshot
 
-    def move_to(self, index: GraphIndex, path: str, *, num_batches: int) -> None:
-        """Begins the overlay of the next index with what was added after the snapshot that it was built from.
+    def move_to(self, index: GraphIndex) -> None:
+        """Goes over to the next index, with the rows that it lacks.
 
-        This overlay takes no more rows; its file stays as it is. The next overlay appears whole or not at all. Open it
-        by `open_graph_overlay`.
+        They are written to a log of that index, which takes the name of this one; this one stays beside it, with the
+        first digits of its index's fingerprint after its name. A kill leaves one or the other under the name.
 
         Args:
-            index: the next index, see `write_next_index`.
-            path: file of the next overlay, which must not exist.
-            num_batches: `GraphSnapshot.num_batches` of the snapshot.
+            index: the next index: one that was built from this overlay, see `read_graph_overlay`; any one if no rows
+                were ever added.
 
         Raises:
-            FileExistsError: if the file exists.
-            ValueError: if the index does not hold what the snapshot held.
+            ValueError: if the index lacks rows that were added, and does not say which. Nothing changes then.
+            OSError: if the log cannot be written. Nothing changes then, unless the folder cannot be flushed: then no
+                more rows are taken, since a power failure could lose them.
         """
-        if os.path.lexists(path):
-            raise FileExistsError(f"`path` must not exist; got {path!r}. Choose another file, or remove this one.")
-        folder, name = os.path.split(os.path.abspath(path))
-        partial = os.path.join(folder, f".{name}.writing")
+        sync_tree(index.index_dir)
         with self._writing:
             self._check_is_open()
-            entries = [json.loads(content) for content in self._log.entries()]
-            _check_holds(index, self.index, entries[:num_batches], num_batches)
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(partial)  # A killed process may have left it.
-            with open_graph_overlay(index, partial) as following:
-                if entries[num_batches:]:
-                    following.add(*_joined(entries[num_batches:]))
-            os.rename(partial, path)
-            sync_path(folder)
+            if index.fingerprint == self.index.fingerprint:
+                return
+            following = _begin_next(self._log, index)
             self._is_open = False
+            try:
+                sync_path(os.path.dirname(self._log.path))
+            except OSError:
+                following.close()
+                raise
+            before = self._log
+            with self._changing:
+                self.index, self._snapshot = index, following.snapshot()
+                self._log, self._added, self._pending = following._log, following._added, []  # noqa: SLF001 - its own class
+            before.close()
+            self._is_open = True
 
     def close(self) -> None:
         """Closes the file; snapshots can be used further."""
@@ -162,8 +169,8 @@ class GraphOverlay:
     def _check_is_open(self) -> None:
         if not self._is_open:
             raise ValueError(
-                "`overlay` must be open; got one that was closed or moved to the next index. Open it again, or the "
-                "next one."
+                "`overlay` must be open; got one that was closed, if only because its folder could not be flushed to "
+                "disk. Open it again."
             )
 
     def _check(self, nodes: Rows, edges: Rows) -> Batch:
@@ -196,14 +203,6 @@ class GraphOverlay:
             self._pending.extend(batches)
 
     def _replay(self) -> None:
-        found, expected = json.loads(self._log.header), _header(self.index)
-        if found != expected:
-            raise ValueError(
-                f"`path` must be an overlay of the graph index {self.index.fingerprint[:12]} in format "
-                f"{_FORMAT_VERSION}; got {self._log.path!r}, one of {str(found.get('fingerprint'))[:12]} in format "
-                f"{found.get('format_version')}. Open it with its own index, by the version of the library that wrote "
-                "it."
-            )
         entries = [json.loads(content) for content in self._log.entries()]
         if entries:
             # All at once: one by one, finding the ends of edges would take most of the time.
@@ -211,30 +210,6 @@ class GraphOverlay:
             batch = dataclasses.replace(self._check(nodes, edges), num_batches=len(entries))
             self._note_ids(batch)
             self._publish([batch])
-
-
-def _header(index: GraphIndex) -> dict[str, Any]:
-    return {"format_version": _FORMAT_VERSION, "fingerprint": index.fingerprint}
-
-
-def _check_holds(index: GraphIndex, before: GraphIndex, entries: Sequence[Mapping[str, Any]], num_batches: int) -> None:
-    """Refuses an index that is not the one before with the rows of entries."""
-    added: collections.Counter[tuple[str, str]] = collections.Counter()
-    for entry in entries:
-        for kind in ("nodes", "edges"):
-            added.update({(kind, name): len(next(iter(columns.values()))) for name, columns in entry[kind].items()})
-    for kind, old, new in (
-        ("nodes", before.manifest.node_sets, index.manifest.node_sets),
-        ("edges", before.manifest.edge_sets, index.manifest.edge_sets),
-    ):
-        for name, table in old.items():
-            wanted, found = table.num_rows + added[kind, name], new[name].num_rows if name in new else 0
-            if found != wanted or len(entries) != num_batches:
-                raise ValueError(
-                    f"`index` must be the next index of a snapshot with {num_batches} batches and {wanted} rows of "
-                    f"'{kind}/{name}'; got {found} rows in {index.index_dir!r} and {len(entries)} batches in the "
-                    "overlay. Give the index that `write_next_index` built of the snapshot, and its `num_batches`."
-                )
 
 
 def _joined(entries: Sequence[Mapping[str, Any]]) -> tuple[dict[str, dict[str, list[Any]]], ...]:
@@ -260,6 +235,9 @@ def _to_bytes(batch: Batch) -> bytes:
 def open_graph_overlay(index: GraphIndex, path: str) -> Iterator[GraphOverlay]:
     """Opens the overlay of a graph index, or begins one.
 
+    The overlay of an earlier index moves to this one if this one contains a beginning of it: see
+    `GraphOverlay.move_to`.
+
     Args:
         index: the index.
         path: file of the overlay, on a local disk. An unfinished entry at its end is cut off, and counted in
@@ -269,15 +247,15 @@ def open_graph_overlay(index: GraphIndex, path: str) -> Iterator[GraphOverlay]:
         The overlay, until the block ends.
 
     Raises:
-        ValueError: if it is no local file, is no overlay, is damaged, or is the overlay of another index. It stays as
-            it is.
+        ValueError: if it is no local file, is no overlay, is damaged, or is the overlay of an index whose rows this
+            one lacks. It stays as it is.
         BlockingIOError: if another process has the overlay open.
     """
     _check_is_file(path)
     with _lock(path):
-        log = OverlayLog(path, json.dumps(_header(index)).encode())
+        log = OverlayLog(os.path.realpath(path), header_of(index))
         try:
-            overlay = GraphOverlay(index, log)
+            overlay = GraphOverlay(index, log) if is_log_of(log, index) else _moved(log, index)
         except BaseException:
             log.close()
             raise
@@ -285,6 +263,79 @@ def open_graph_overlay(index: GraphIndex, path: str) -> Iterator[GraphOverlay]:
             yield overlay
         finally:
             overlay.close()
+
+
+def _moved(log: OverlayLog, index: GraphIndex) -> GraphOverlay:
+    """Moves a log that was just opened to another index, and closes it."""
+    sync_tree(index.index_dir)
+    overlay = _begin_next(log, index)
+    overlay.num_cut = log.num_cut
+    log.close()
+    sync_path(os.path.dirname(log.path))
+    return overlay
+
+
+def _begin_next(log: LogReader, index: GraphIndex) -> GraphOverlay:
+    """Gives the name of a log to one of the next index with the rows that it lacks, and keeps the log beside it.
+
+    The folder is not yet flushed. After an error, all is as before.
+    """
+    start = start_of_missing(log, index)
+    folder, name = os.path.split(log.path)
+    partial = os.path.join(folder, f".{name}.writing")
+    _remove_if_there(partial)  # A killed process may have left it.
+    with contextlib.ExitStack() as undo:
+        undo.callback(_remove_if_there, partial)
+        log.write_rest(partial, header_of(index), start)
+        following = OverlayLog(partial, header_of(index))
+        undo.callback(following.close)
+        overlay = GraphOverlay(index, following)
+        if log.num_entries:
+            _keep(log)
+        os.replace(partial, log.path)
+        following.path = log.path
+        undo.pop_all()
+    return overlay
+
+
+def _keep(log: LogReader) -> None:
+    """Gives a log a second name, by which it stays when another one takes its own."""
+    kept = kept_path(log)
+    if os.path.exists(kept) and os.path.samefile(kept, log.path):
+        return  # A process was killed right after.
+    try:
+        os.link(log.path, kept)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"`path` must be an overlay that can be kept as {kept!r} when it moves to the next index; got the error "
+            f"{error.strerror!r}. Move that file away if there is one; otherwise use a file system with hard links.",
+        ) from error
+
+
+def _remove_if_there(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path)
+
+
+def read_graph_overlay(index: GraphIndex, path: str) -> tuple[GraphSnapshot, OverlayPosition]:
+    """Reads what an overlay has, while another process may have it open and add more.
+
+    Args:
+        index: the index to which the overlay belongs.
+        path: file of the overlay.
+
+    Returns:
+        The graph with all rows that were added so far, and their end in the file, both for `write_next_index`.
+
+    Raises:
+        ValueError: if the file is no overlay, is damaged, or is the overlay of another index.
+    """
+    _check_is_file(path)
+    with contextlib.closing(LogReader(path)) as log:
+        start = start_of_missing(log, index)
+        snapshot = snapshot_of_index(index).with_rows(*_joined([json.loads(content) for content in log.entries(start)]))
+        return snapshot, position_of_end(log)
 
 
 def _check_is_file(path: str) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tfx_gnn.io.atomic_folder import atomic_folder
 from tfx_gnn.sampling.index import files
 from tfx_gnn.sampling.index.external_sort import find_repeated_edges, row_dtype
-from tfx_gnn.sampling.index.files import IndexManifest, TableEntry
+from tfx_gnn.sampling.index.files import IndexManifest, OverlayPosition, TableEntry
 from tfx_gnn.sampling.index.index_writer import IndexWriter, positions_in_chunks
 from tfx_gnn.sampling.overlay.added_rows import first_added_row
 from tfx_gnn.sampling.overlay.graph_snapshot import GraphSnapshot
@@ -21,7 +21,9 @@ from tfx_gnn.tables.table_layout import EXTRA_PREFIX, ID_FEATURE, SOURCE_KEY, TA
 _Integers = npt.NDArray[np.int64]
 
 
-def write_next_index(snapshot: GraphSnapshot, graph_index_dir: str) -> IndexManifest:
+def write_next_index(
+    snapshot: GraphSnapshot, graph_index_dir: str, *, overlay: OverlayPosition | None = None
+) -> IndexManifest:
     """Builds the next index from a snapshot: that of the tables with the added rows at their ends, byte for byte.
 
     It reads the index once and takes memory as building from tables does. Others may use and extend the overlay
@@ -30,6 +32,8 @@ def write_next_index(snapshot: GraphSnapshot, graph_index_dir: str) -> IndexMani
     Args:
         snapshot: the index and what was added to it.
         graph_index_dir: folder to create, on a local disk; it appears whole or not at all.
+        overlay: up to where in the log the snapshot has the rows of an overlay, see `read_graph_overlay`. Without it,
+            no overlay moves to the index.
 
     Returns:
         The manifest.
@@ -48,7 +52,9 @@ def write_next_index(snapshot: GraphSnapshot, graph_index_dir: str) -> IndexMani
                 columns = table.extra_columns if key.startswith(EXTRA_PREFIX) else table.features
                 column = columns[key.removeprefix(EXTRA_PREFIX)]
                 writer.write_column(files.context_file(key), column, positions_in_chunks(table.num_rows))
-        return writer.finish(snapshot.schema, node_sets=node_sets, edge_sets=edge_sets, context=old.context)
+        return writer.finish(
+            snapshot.schema, node_sets=node_sets, edge_sets=edge_sets, context=old.context, overlay=overlay
+        )
 
 
 def _write_nodes(writer: IndexWriter, snapshot: GraphSnapshot, name: str, old: TableEntry) -> TableEntry:

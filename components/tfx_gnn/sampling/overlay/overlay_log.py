@@ -7,6 +7,7 @@ Only the last entry may be unfinished: each is on disk before the next one begin
 
 from __future__ import annotations
 
+import hashlib
 import os
 import struct
 import zlib
@@ -18,15 +19,107 @@ _HEAD = struct.Struct("<QIQ")
 _NUMBERS = struct.Struct("<QI")
 _MARK = b"tfx-gnn overlay"
 _NUM_SHOWN = 16
+_CHUNK = 2**20
 
 
-class OverlayLog:
-    """A log that is open for appending, by one process.
+class LogReader:
+    """The whole entries that a log has when it is opened; another process may append more meanwhile.
 
     Attributes:
         path: the file.
-        header: content of the first entry.
-        num_bytes: size of the whole entries.
+        header: content of the first entry; empty if a kill left none.
+        num_bytes: size of the whole entries, the header included.
+        num_entries: number of whole entries behind the header.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Opens a log that exists.
+
+        Raises:
+            ValueError: if an entry in the middle is damaged.
+        """
+        self.path = path
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._read()
+        except BaseException:
+            self.close()
+            raise
+
+    def _read(self) -> None:
+        size = self._size()
+        found = self._entry_at(0, size)
+        self.header, self.num_bytes, self.num_entries = found or b"", 0, 0
+        if found is None:
+            return
+        self.num_bytes = self.first = _HEAD.size + len(found)
+        while (content := self._entry_at(self.num_bytes, size)) is not None:
+            self.num_bytes += _HEAD.size + len(content)
+            self.num_entries += 1
+        self._check_is_unfinished(self.num_bytes, size)
+
+    def entries(self, start: int | None = None) -> Iterator[bytes]:
+        """Yields the contents of all whole entries behind the header, or from a position on, in their order."""
+        start = self.first if start is None else start
+        while start < self.num_bytes:
+            content = self._entry_at(start, self.num_bytes)
+            assert content is not None  # All were whole when the log was opened, or were appended since.
+            yield content
+            start += _HEAD.size + len(content)
+
+    def digest(self, num_bytes: int) -> str:
+        """Returns the SHA-256 of the first bytes of the file, as hexadecimal digits."""
+        found = hashlib.sha256()
+        for start in range(0, num_bytes, _CHUNK):
+            found.update(os.pread(self._descriptor, min(_CHUNK, num_bytes - start), start))
+        return found.hexdigest()
+
+    def write_rest(self, path: str, header: bytes, start: int) -> None:
+        """Writes another log, which must not exist, with another header and the entries from a position on."""
+        with open(path, "xb") as file:
+            file.write(_to_entry(header))
+            file.writelines(_to_entry(content) for content in self.entries(start))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def close(self) -> None:
+        """Closes the file."""
+        os.close(self._descriptor)
+
+    def _size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def _entry_at(self, start: int, size: int) -> bytes | None:
+        """Returns the content of an entry; None if there is no whole one in so many bytes of the file."""
+        head = os.pread(self._descriptor, _HEAD.size, start)
+        if len(head) < _HEAD.size:
+            return None
+        length, checksum, check = _HEAD.unpack(head)
+        start += _HEAD.size
+        if check != _check(length, checksum) or start + length > size:
+            return None
+        content = os.pread(self._descriptor, length, start)
+        return content if zlib.crc32(content) == checksum else None
+
+    def _check_is_unfinished(self, start: int, size: int) -> None:
+        """Refuses damage: what follows the whole entries must be what a kill or a power failure left of one."""
+        head = os.pread(self._descriptor, _HEAD.size, start)
+        if len(head) < _HEAD.size:
+            return
+        length, checksum, check = _HEAD.unpack(head)
+        is_last = check == _check(length, checksum) and start + _HEAD.size + length >= size
+        # A file may have grown before its bytes were written.
+        if not is_last and any(os.pread(self._descriptor, max(size - start, 0), start)):
+            raise ValueError(
+                f"`path` must hold whole entries but for the last one; got {self.path!r}, with damage at byte {start} "
+                f"of {size}. Restore a copy of the file: entries after that place may be lost."
+            )
+
+
+class OverlayLog(LogReader):
+    """A log that is open for appending, by one process.
+
+    Attributes:
         num_cut: bytes of an unfinished entry that were cut off when the log was opened.
     """
 
@@ -52,28 +145,16 @@ class OverlayLog:
             raise
 
     def _open(self, header: bytes) -> None:
-        size = self._size()
-        found = self._entry_at(0)
-        if found is None:
+        self._read()
+        self.num_cut = self._size() - self.num_bytes
+        if not self.num_bytes:
             self._check_is_unfinished_header(_to_entry(header))
-            self.header, self.num_bytes, self.num_cut = header, 0, size
             os.ftruncate(self._descriptor, 0)
             self.append(header)
-            return
-        self.header = found
-        self.num_bytes = sum(_HEAD.size + len(content) for content in (found, *self.entries()))
-        self.num_cut = size - self.num_bytes
-        if self.num_cut:
-            self._check_is_unfinished(self.num_bytes)
+            self.header, self.first, self.num_entries = header, self.num_bytes, 0
+        elif self.num_cut:
             os.ftruncate(self._descriptor, self.num_bytes)
             os.fsync(self._descriptor)
-
-    def entries(self) -> Iterator[bytes]:
-        """Yields the contents of all whole entries behind the header, in the order in which they were appended."""
-        start = _HEAD.size + len(self.header)
-        while (content := self._entry_at(start)) is not None:
-            yield content
-            start += _HEAD.size + len(content)
 
     def append(self, content: bytes) -> None:
         """Appends an entry; once this returns, it is on disk.
@@ -94,25 +175,7 @@ class OverlayLog:
                 raise OSError(error.errno, error.strerror, self.path) from error
             raise
         self.num_bytes += len(entry)
-
-    def close(self) -> None:
-        """Closes the file."""
-        os.close(self._descriptor)
-
-    def _size(self) -> int:
-        return os.fstat(self._descriptor).st_size
-
-    def _entry_at(self, start: int) -> bytes | None:
-        """Returns the content of an entry; None if there is no whole one."""
-        head = os.pread(self._descriptor, _HEAD.size, start)
-        if len(head) < _HEAD.size:
-            return None
-        length, checksum, check = _HEAD.unpack(head)
-        start += _HEAD.size
-        if check != _check(length, checksum) or start + length > self._size():
-            return None
-        content = os.pread(self._descriptor, length, start)
-        return content if zlib.crc32(content) == checksum else None
+        self.num_entries += 1
 
     def _check_is_unfinished_header(self, entry: bytes) -> None:
         """Refuses a file that is not what a kill or a power failure left of a new log."""
@@ -124,21 +187,6 @@ class OverlayLog:
                 f"`path` must be an overlay of a graph index, which begins with its header; got {self.path!r}, whose "
                 f"{size} bytes begin with {begin[:_NUM_SHOWN]!r}. Name another file, or one that does not exist yet; "
                 "if this was an overlay, restore a copy of it."
-            )
-
-    def _check_is_unfinished(self, start: int) -> None:
-        """Refuses damage: what follows the whole entries must be what a kill or a power failure left of one."""
-        size = self._size()
-        head = os.pread(self._descriptor, _HEAD.size, start)
-        if len(head) < _HEAD.size:
-            return
-        length, checksum, check = _HEAD.unpack(head)
-        is_last = check == _check(length, checksum) and start + _HEAD.size + length >= size
-        # A file may have grown before its bytes were written.
-        if not is_last and any(os.pread(self._descriptor, size - start, start)):
-            raise ValueError(
-                f"`path` must hold whole entries but for the last one; got {self.path!r}, with damage at byte {start} "
-                f"of {size}. Restore a copy of the file: entries after that place may be lost."
             )
 
 

@@ -33,6 +33,7 @@ from tfx_gnn.serving.server.model_versions import ModelVersions
 from tfx_gnn.serving.server.openapi import openapi_document, openapi_page
 from tfx_gnn.serving.server.options import ServerOptions
 from tfx_gnn.serving.server.refusals import Refusal, malformed
+from tfx_gnn.serving.server.retrieval import retrieve
 from tfx_gnn.serving.server.served_graph import ServedGraph
 from tfx_gnn.serving.server.served_version import Outputs, ServedVersion
 from tfx_gnn.serving.server.stored_embeddings import StoredEmbeddings
@@ -93,6 +94,12 @@ class ModelServer:
         )
         self.versions = ModelVersions(model_dir, options.num_versions, self.metrics, graph=self.graph)
         self.embeddings = StoredEmbeddings(embeddings_dir, options, self.metrics) if embeddings_dir else None
+        if self.embeddings is not None:
+            embeddings = self.embeddings
+            # When it is read: they grow old without a change.
+            self.metrics.embeddings_stale.set_function(
+                lambda: float(not embeddings.describe(self.versions.served)["ready"])
+            )
         self.is_draining = False
         self._admission = Admission(options, self.metrics)
         self._batcher = Batcher(options, self.metrics)
@@ -116,6 +123,7 @@ class ModelServer:
             *(Route(f"{v1}{path}", self._status, methods=get) for path in ("", one)),
             Route("/v1/graph", self._graph_metadata, methods=get),
             Route("/v1/graph:add", self._add, methods=post),
+            Route("/v1/embeddings", self._embeddings_metadata, methods=get),
             Route("/metrics", self._metrics, methods=get),
             Route("/openapi.json", self._openapi, methods=get),
             Route("/docs", self._docs, methods=get),
@@ -154,7 +162,8 @@ class ModelServer:
         return await self._predicted(request, tensorflow_serving.read_predict_request)
 
     async def _rank(self, request: Request) -> Response:
-        return await self._predicted(request, candidates.read_rank_request)
+        version = self._version(request)
+        return await self._within_limits(request, lambda body: self._ranked(body, version))
 
     async def _embed(self, request: Request) -> Response:
         return await self._stored(request, StoredEmbeddings.embed)
@@ -167,14 +176,7 @@ class ModelServer:
     ) -> Response:
         """Answers from stored embeddings."""
         self._version(request)
-        embeddings = self.embeddings
-        if embeddings is None:
-            raise Refusal(
-                404,
-                "no_embeddings",
-                "The server must have stored embeddings; got one that was started without. Start it with "
-                "`--embeddings-dir`, or ask the model by `signature_name` 'embeddings'.",
-            )
+        embeddings = self._found_embeddings()
 
         async def answer(body: bytes) -> Response:
             found = await self._run(lambda: ask(embeddings, body, self.versions.served), in_thread=True)
@@ -243,6 +245,23 @@ class ModelServer:
         content, headers = await self._run(write, in_thread=size > _MANY_EXAMPLES_BYTES)
         return Response(content, headers={**headers, "x-model-version": str(version.version)})
 
+    async def _ranked(self, body: bytes, version: ServedVersion) -> Response:
+        """Answers a request for the best links, after its candidates are retrieved if it has none."""
+        asked = await self._run(
+            lambda: candidates.read_rank_request(body, self._options.max_examples),
+            in_thread=len(body) > _MANY_EXAMPLES_BYTES,
+        )
+        if asked.candidates is None:
+            asked = await retrieve(
+                asked,
+                self.embeddings,
+                version,
+                self.versions.served,
+                ask=self._batcher.ask,
+                run=lambda function: self._run(function, in_thread=True),
+            )
+        return await self._answer(body, lambda _: asked, version)
+
     async def _add_rows(self, body: bytes, graph: ServedGraph) -> Response:
         def read() -> GraphRows:
             content = read_object(body)
@@ -281,6 +300,16 @@ class ModelServer:
             )
         return self.graph
 
+    def _found_embeddings(self) -> StoredEmbeddings:
+        if self.embeddings is None:
+            raise Refusal(
+                404,
+                "no_embeddings",
+                "The server must have stored embeddings; got one that was started without. Start it with "
+                "`--embeddings-dir`, or ask the model by `signature_name` 'embeddings'.",
+            )
+        return self.embeddings
+
     async def _server_metadata(self, request: Request) -> Response:
         extensions = ["binary_tensor_data"]
         return JSONResponse({"name": "tfx-gnn", "version": tfx_gnn.__version__, "extensions": extensions})
@@ -289,14 +318,9 @@ class ModelServer:
         return JSONResponse({"live": True})
 
     async def _ready(self, request: Request) -> Response:
+        # Stored embeddings that are refused do not count: the model answers.
         is_ready = bool(self.versions.served) and not self.is_draining
-        content: dict[str, Any] = {"ready": is_ready}
-        if is_ready and self.embeddings is not None:
-            try:
-                self.embeddings.check(self.versions.served)
-            except Refusal as refusal:
-                content = {"ready": False, "reason": refusal.message}
-        return JSONResponse(content, status_code=200 if content["ready"] else 503)
+        return JSONResponse({"ready": is_ready}, status_code=200 if is_ready else 503)
 
     async def _model_ready(self, request: Request) -> Response:
         version = self._version(request)
@@ -319,6 +343,9 @@ class ModelServer:
 
     async def _graph_metadata(self, request: Request) -> Response:
         return JSONResponse(self._found_graph().describe())
+
+    async def _embeddings_metadata(self, request: Request) -> Response:
+        return JSONResponse(self._found_embeddings().describe(self.versions.served))
 
     async def _metrics(self, request: Request) -> Response:
         text, content_type = self.metrics.text()

@@ -6,24 +6,27 @@ is answered by
 
     {"source": "u1", "best": [{"target": "i8", "score": 2.25}, {"target": "i3", "score": -0.5}]}
 
-Each candidate is asked as the pair of `source` and itself is, so the scores are the same.
+Each candidate is asked as the pair of `source` and itself is, so the scores are the same. Without candidates, those
+with the nearest stored embeddings are ranked: see `tfx_gnn.serving.server.retrieval`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tfx_gnn.serving import model_interface
-from tfx_gnn.serving.server.ids_input import Item
+from tfx_gnn.serving.server.ids_input import Item, SeedInput
 from tfx_gnn.serving.server.inference import check_num_examples
 from tfx_gnn.serving.server.json_values import plain_rows, read_object, write_json
 from tfx_gnn.serving.server.refusals import malformed, shown
 from tfx_gnn.serving.server.served_version import Outputs, ServedVersion
 
-_FIELDS = ("source", "candidates", "k", "task")
+_FIELDS = ("source", "candidates", "retrieve", "k", "task")
+_NUM_RETRIEVED, _NUM_BEST = 100, 10
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,31 +35,31 @@ class RankRequest:
 
     Attributes:
         source: id of the node.
-        candidates: ids of nodes at the other end.
+        candidates: ids of nodes at the other end; None if they are to be retrieved.
         num_best: how many are wanted.
         task: name of the task in a model of several; else empty.
+        num_retrieved: how many candidates are to be retrieved.
+        retrieved: what the answer says of candidates that were retrieved; None if the request lists them.
     """
 
     source: Any
-    candidates: list[Any]
+    candidates: list[Any] | None
     num_best: int
     task: str
+    num_retrieved: int = 0
+    retrieved: Mapping[str, Any] | None = None
     signature_name: str = ""
 
     def items(self, version: ServedVersion, max_examples: int) -> list[Item]:
         """Reads the pairs; refuses models that do not score pairs of ids."""
+        assert self.candidates is not None
         check_num_examples(len(self.candidates), max_examples)
-        name = self._scores
-        if version.seeds is None or not version.seeds.are_pairs or name not in version.signature("").output_specs:
-            raise malformed(
-                f"The model must predict links, with the output {name!r}, on a server with a graph index; got version "
-                f"{version.version} with the outputs {sorted(version.signature('').output_specs)}. Ask for predictions."
-            )
-        return list(version.seeds.read_candidates(self.source, self.candidates))
+        return list(check_ranks(version, self.task).read_candidates(self.source, self.candidates))
 
     def response(self, outputs: Outputs, model_name: str, version: int) -> tuple[bytes, dict[str, str]]:
         """Writes the best candidates, and among equal ones the earlier."""
-        scores = outputs[self._scores][:, 0]
+        assert self.candidates is not None
+        scores = outputs[_scores_of(self.task)][:, 0]
         best = np.argsort(-scores, kind="stable")[: self.num_best]
         rows = zip(best.tolist(), plain_rows(scores[best]), strict=True)
         found = [{"target": self.candidates[number], "score": score} for number, score in rows]
@@ -71,32 +74,53 @@ class RankRequest:
             content[model_interface.UNSEEN_SOURCE_ID_OUTPUT] = bool(
                 outputs[model_interface.UNSEEN_SOURCE_ID_OUTPUT][0, 0]
             )
+        if self.retrieved is not None:
+            content["retrieved"] = self.retrieved
         return write_json(content), {"content-type": "application/json"}
 
-    @property
-    def _scores(self) -> str:
-        """Name of the output with the scores."""
-        return f"{self.task}/{model_interface.SCORES_OUTPUT}" if self.task else model_interface.SCORES_OUTPUT
+
+def _scores_of(task: str) -> str:
+    """Names the output with the scores."""
+    return f"{task}/{model_interface.SCORES_OUTPUT}" if task else model_interface.SCORES_OUTPUT
 
 
-def read_rank_request(body: bytes) -> RankRequest:
+def check_ranks(version: ServedVersion, task: str) -> SeedInput:
+    """Returns what samples pairs for a version; refuses models that do not score pairs of ids."""
+    name = _scores_of(task)
+    if version.seeds is None or not version.seeds.are_pairs or name not in version.signature("").output_specs:
+        raise malformed(
+            f"The model must predict links, with the output {name!r}, on a server with a graph index; got version "
+            f"{version.version} with the outputs {sorted(version.signature('').output_specs)}. Ask for predictions."
+        )
+    return version.seeds
+
+
+def read_rank_request(body: bytes, max_examples: int) -> RankRequest:
     """Reads the body of `:rank`.
 
     Raises:
         Refusal: if it does not have the form.
     """
     content = read_object(body)
-    if not {"source", "candidates"} <= set(content) <= set(_FIELDS):
+    if "source" not in content or not set(content) <= set(_FIELDS) or {"candidates", "retrieve"} <= set(content):
         raise malformed(
-            f"The body must have 'source' and 'candidates', and may have 'k' and 'task'; got {sorted(content)[:10]}. "
-            'Write {"source": ..., "candidates": [...]}.'
+            "The body must have 'source', and may have 'candidates' or 'retrieve', 'k' and 'task'; got "
+            f'{sorted(content)[:10]}. Write {{"source": ..., "candidates": [...]}}.'
         )
-    candidates, task = content["candidates"], content.get("task", "")
-    if not isinstance(candidates, list):
+    candidates, task = content.get("candidates"), content.get("task", "")
+    if "candidates" in content and not isinstance(candidates, list):
         raise malformed(f"`candidates` must be a list of ids; got {shown(candidates)}. Make it a list.")
-    num_best = content.get("k", max(len(candidates), 1))
+    num_retrieved = content.get("retrieve", min(_NUM_RETRIEVED, max_examples))
+    if type(num_retrieved) is not int or not 1 <= num_retrieved <= max_examples:
+        raise malformed(
+            f"`retrieve` must be an integer in [1, {max_examples}]; got {shown(num_retrieved)}. Say how many stored "
+            "embeddings are ranked."
+        )
+    num_best = content.get("k", _NUM_BEST if candidates is None else max(len(candidates), 1))
     if type(num_best) is not int or num_best < 1:
         raise malformed(f"`k` must be a positive integer; got {shown(num_best)}. Say how many are wanted.")
     if not isinstance(task, str):
         raise malformed(f"`task` must be a text; got {shown(task)}. Name a task, in a model of several.")
-    return RankRequest(source=content["source"], candidates=candidates, num_best=num_best, task=task)
+    return RankRequest(
+        source=content["source"], candidates=candidates, num_best=num_best, task=task, num_retrieved=num_retrieved
+    )

@@ -46,12 +46,14 @@ class AskedSeed:
         places: by root, where the id is in the request, for messages.
         place: where the whole is in the request.
         rows: nodes and edges that the graph lacks, for this seed alone; None for the graph as it is.
+        may_have_rows: whether the request could bring some.
     """
 
     ids: Mapping[str, str | int]
     places: Mapping[str, str]
     place: str
     rows: GraphRows | None = None
+    may_have_rows: bool = True
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -172,9 +174,39 @@ class SeedInput:
                     ids={ROOT_SOURCE: source_id, ROOT_TARGET: target_id},
                     places={ROOT_SOURCE: "source", ROOT_TARGET: place},
                     place=place,
+                    may_have_rows=False,
                 )
             )
         return seeds
+
+    def read_source(self, source: Any) -> AskedSeed:
+        """Reads a source as the pair of it and the first target of the graph, for an embedding of it."""
+        targets = self._graph.snapshot.node_tables[self._sets[ROOT_TARGET]]
+        if not targets.num_nodes:
+            raise Refusal(404, "unknown_id", "The graph must have targets; got none. Add some.")
+        (seed,) = self.read_candidates(source, targets.ids.slice(0, 1).to_pylist())
+        return seed
+
+    @property
+    def ends_are_of_one_set(self) -> bool:
+        """Whether sources and targets are of one node set."""
+        return self._sets[ROOT_SOURCE] == self._sets[ROOT_TARGET]
+
+    def are_targets(self, ids: Sequence[str | int]) -> list[bool]:
+        """Returns which ids are those of targets in the graph.
+
+        Raises:
+            Refusal: if they are of another type than the ids of targets.
+        """
+        dtype, name = self._types[ROOT_TARGET], self._sets[ROOT_TARGET]
+        if pa.types.is_integer(dtype) != all(isinstance(one, int) for one in ids):
+            raise malformed(
+                f"`candidates` must be a list of ids unless the stored embeddings are those of {name!r}, with ids of "
+                f"type {dtype}; got {shown(ids[0])}. List them, or embed examples of this graph."
+            )
+        rows = self._graph.snapshot.find_nodes(name, pa.array(ids, dtype))
+        found: list[bool] = (rows >= 0).tolist()
+        return found
 
     def sample(self, seeds: Sequence[AskedSeed]) -> list[bytes | UnknownNodes | Refusal]:
         """Samples the example around each seed, or says why there is none."""
@@ -230,12 +262,14 @@ class SeedInput:
         ids = {seed.places[root]: (seed.ids[root], root) for seed, missing in unknown for root in missing.roots}
         place, (first, root) = next(iter(ids.items()))
         shown_ids = [given for given, _ in list(ids.values())[:_NUM_SHOWN]]
+        may_have_rows = all(seed.may_have_rows for seed, _ in unknown)
+        remedy = "send the new node in `nodes` and its edges in `edges`" if may_have_rows else "add it by /v1/graph:add"
         others = f", one of {len(ids)} unknown ids: {shown(shown_ids)}" if len(ids) > 1 else ""
         return Refusal(
             404,
             "unknown_id",
             f"`{place}` must be the id of a node of {self._sets[root]!r} in the graph; got {shown(first)}{others}. "
-            "Correct it, or send the new node in `nodes` and its edges in `edges`.",
+            f"Correct it, or {remedy}.",
         )
 
     def warmup_items(self) -> list[Item]:

@@ -34,6 +34,9 @@ class ServerMetrics:
             "sampling_seconds", "Time to sample the subgraphs of a call of the model.", buckets=_LATENCIES, **add
         )
         self.graph_swaps = Counter("graph_swaps", "Times that another graph index took over.", **add)
+        self.graphs_passed_over = Gauge(
+            "graph_indexes_passed_over", "Newer graph indexes that cannot be served; see the log.", **add
+        )
         self.overlay_rows = Gauge("overlay_rows", "Nodes and edges on top of the graph index.", ["kind"], **add)
         self.overlay_bytes = Gauge("overlay_bytes", "Size of the overlay, the log with these nodes and edges.", **add)
         self.overlay_writes = Histogram(
@@ -41,6 +44,9 @@ class ServerMetrics:
         )
         self.embeddings_created = Gauge(
             "embeddings_created_seconds", "When the stored embeddings were made, in seconds since 1970.", **add
+        )
+        self.embeddings_stale = Gauge(
+            "embeddings_stale", "1 while stored embeddings are refused: too old, of another model, or none.", **add
         )
         self.current_version = Gauge("model_version", "Version that answers requests that name none.", **add)
         self.versions = Gauge("model_versions", "Number of versions that are served.", **add)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
 
 from tfx_gnn.serving.server.examples_input import IDS, INPUTS
 from tfx_gnn.serving.server.ids_input import Item
@@ -231,8 +232,15 @@ def metadata_of(version: ServedVersion, model_name: str, versions: Sequence[int]
             {
                 "name": name,
                 "datatype": _DATATYPES[spec.dtype.name],
-                "shape": [-1 if size is None else size for size in spec.shape.as_list()],
+                "shape": _shape_of(spec),
             }
             for name, spec in outputs.items()
         ],
     }
+
+
+def _shape_of(spec: tf.TensorSpec) -> list[int]:
+    """Returns the shape of an output; the protocol has no form for an unknown rank, but examples come first."""
+    if spec.shape.rank is None:
+        return [-1]
+    return [-1 if size is None else size for size in spec.shape.as_list()]

@@ -43,13 +43,14 @@ _SUMMARIES = {
     "/v2/models/{model}/ready": "Whether a version of the model is served",
     "/v2/models/{model}/infer": "Predictions, in the Open Inference Protocol",
     "/v1/models/{model}:predict": "Predictions, in TensorFlow Serving's protocol",
-    "/v1/models/{model}:rank": "The best of some candidate links of a node",
+    "/v1/models/{model}:rank": "The best of some candidate links of a node, or of all with stored embeddings",
     "/v1/models/{model}:embed": "Stored embeddings by id, without calling the model",
     "/v1/models/{model}:nearest": "The nodes whose stored embeddings have the largest inner products with one",
     "/v1/models/{model}/metadata": "Signatures of the model, in TensorFlow Serving's form",
     "/v1/models/{model}": "States of versions, in TensorFlow Serving's form",
     "/v1/graph": "The graph whose ids are asked, and how much was added to it",
     "/v1/graph:add": "Adds nodes and edges, which are on disk and seen by the next request once it is answered",
+    "/v1/embeddings": "The stored embeddings, how old they are, and whether they answer",
     "/metrics": "Metrics in Prometheus' form",
     "/openapi.json": "This description",
     "/docs": "This description as a page",
@@ -154,11 +155,16 @@ _ADD_SCHEMA = {
 }
 _RANK_SCHEMA = {
     "type": "object",
-    "required": ["source", "candidates"],
+    "required": ["source"],
     "properties": {
         "source": {"description": "Id of a node."},
         "candidates": {"type": "array", "description": "Ids of nodes that it may be linked to."},
-        "k": {"type": "integer", "minimum": 1, "description": "How many are wanted; all by default."},
+        "retrieve": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "Without `candidates`, how many of the nearest stored embeddings are; 100 by default.",
+        },
+        "k": {"type": "integer", "minimum": 1, "description": "How many are wanted; all by default, 10 of retrieved."},
         "task": {"type": "string", "description": "Name of the task, in a model of several."},
     },
 }
@@ -178,7 +184,13 @@ _NEAREST_SCHEMA = {
 _BODIES: dict[str, tuple[str, dict[str, Any]]] = {
     "/infer": ("Infer", _INFER_BODIES),
     ":predict": ("Predict", _PREDICT_BODIES),
-    ":rank": ("Rank", {"candidates": {"source": "u1", "candidates": ["i3", "i8", "i9"], "k": 2}}),
+    ":rank": (
+        "Rank",
+        {
+            "candidates": {"source": "u1", "candidates": ["i3", "i8", "i9"], "k": 2},
+            "all nodes": {"source": "u1", "retrieve": 100, "k": 2},
+        },
+    ),
     ":embed": ("Embed", {"ids": {"ids": ["u1", "u2"]}}),
     ":nearest": ("Nearest", {"of a node": {"id": "u1", "k": 2}, "of a vector": {"embedding": [0.5, -1.25], "k": 2}}),
     ":add": ("Add", {"rows": _ROWS}),

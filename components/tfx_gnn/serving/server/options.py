@@ -46,8 +46,8 @@ class ServerOptions:
             request brings, at least 1.
         max_added_rows: largest number of nodes and edges on top of the graph index, at least 1. They are kept in
             memory, and the time of a write grows with them.
-        max_embedding_age_seconds: largest age of stored embeddings, in seconds; above 0. Older ones are refused, and
-            the server is not ready.
+        max_embedding_age_seconds: largest age of stored embeddings, in seconds; above 0. Older ones are refused; the
+            model still answers.
         timeout_seconds: longest time from a request's head to its response, in seconds; above 0. A head must arrive in
             this time, too.
         drain_seconds: time from SIGTERM until no new connection is accepted, in seconds, at least 0. In this time the

@@ -20,10 +20,11 @@ import uvicorn
 from tfx_gnn.sampling.index.files import MANIFEST_FILE
 from tfx_gnn.sampling.index.graph_index import GraphIndex, open_graph_index
 from tfx_gnn.sampling.overlay.graph_overlay import GraphOverlay, open_graph_overlay
+from tfx_gnn.sampling.overlay.overlay_position import check_overlay_fits
 from tfx_gnn.serving.server.app import ModelServer
 from tfx_gnn.serving.server.connections import BoundedConnection
 from tfx_gnn.serving.server.options import ServerOptions
-from tfx_gnn.serving.server.watched_folder import newest_folder
+from tfx_gnn.serving.server.watched_folder import folders_newest_first
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,8 +47,8 @@ def serve_model(
         model_dir: push destination, whose new versions take over when they appear; or a single model.
         options: how to serve it.
         graph_index_dir: graph index whose ids the model is asked by; its versions must have been trained on examples
-            that were sampled from this graph. Or a folder of numbered ones: without an overlay, the newest takes over
-            when it appears. Empty: the model is asked by examples and graphs alone.
+            that were sampled from this graph. Or a folder of numbered ones, the newest of which takes over when it
+            appears; with an overlay, if it was built from it. Empty: the model is asked by examples and graphs alone.
         overlay: file of nodes and edges on top of the index, on a local disk; it is begun if there is none. With it,
             whoever reaches the server may add to the graph.
         embeddings_dir: stored embeddings of one of its versions, the output of `write_embeddings` or a folder of
@@ -56,7 +57,7 @@ def serve_model(
 
     Raises:
         FileNotFoundError: if there is no model that loads.
-        ValueError: if there is no graph index, or the overlay is damaged or is that of another index.
+        ValueError: if there is no whole graph index, or the overlay is damaged or is that of another index.
         BlockingIOError: if another process has the overlay open.
         OSError: if the address is not free.
     """
@@ -64,7 +65,7 @@ def serve_model(
         raise ValueError(
             f"`overlay` must come with `graph_index_dir`, which it adds to; got {overlay!r} alone. Name the index, too."
         )
-    index = open_graph_index(_index_folder(graph_index_dir)) if graph_index_dir else None
+    index = newest_index(graph_index_dir, overlay) if graph_index_dir else None
     with _open_overlay(index, overlay) as opened:
         server = ModelServer(
             model_dir,
@@ -77,12 +78,37 @@ def serve_model(
         _serve(server, model_dir, options, started)
 
 
-def _index_folder(path: str) -> str:
-    """Finds the newest of numbered folders; for a folder without any, `open_graph_index` says what is wrong."""
+def newest_index(path: str, overlay: str = "") -> GraphIndex:
+    """Opens the newest graph index that is whole, and that has the rows of an overlay, or whose overlay it is.
+
+    Args:
+        path: a graph index, or a folder of numbered ones.
+        overlay: file of an overlay, which need not exist.
+
+    Returns:
+        The index. `ServedGraph.refresh` logs and counts what was passed over.
+
+    Raises:
+        ValueError: if there is none; it says for each folder why not.
+    """
     try:
-        return newest_folder(path, MANIFEST_FILE)[0]
+        folders = [folder for folder, _ in folders_newest_first(path, MANIFEST_FILE)]
     except FileNotFoundError:
-        return path
+        return open_graph_index(path)  # It says what is wrong.
+    reasons = []
+    for folder in folders:
+        try:
+            index = open_graph_index(folder)
+            index.mapped.map_all()
+            check_overlay_fits(index, overlay)
+        except Exception as error:  # noqa: BLE001 - whatever a damaged index raises, an older one may be whole.
+            reasons.append(f"{folder}: {error}")
+        else:
+            return index
+    raise ValueError(
+        "`graph_index_dir` must hold a graph index that is whole and has the rows of the overlay, if one is named; got "
+        f"none in {path!r}. Copy or build one. {' '.join(reasons)}"
+    )
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from tfx_gnn.serving.server.graph_rows import GraphRows, refusal_of_rows
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.options import ServerOptions
 from tfx_gnn.serving.server.refusals import Refusal
-from tfx_gnn.serving.server.watched_folder import newest_folder
+from tfx_gnn.serving.server.watched_folder import WatchedFolder
 
 _LOG = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class _Addition:
 
 
 class ServedGraph:
-    """A graph index, to which rows can be added if it has an overlay; without one, the next index takes its place.
+    """A graph index, to which rows can be added if it has an overlay; the next index takes its place.
 
     One thread writes. While it does, further additions wait, and then share a write.
 
@@ -50,16 +50,14 @@ class ServedGraph:
         overlay: GraphOverlay | None = None,
         followed: str = "",
     ) -> None:
-        """Takes an index, and the overlay of this index if rows may be added.
-
-        Without an overlay, `refresh` looks for the next index in the folder `followed`, if one is given.
-        """
+        """Takes an index, the overlay of this index if rows may be added, and the folder where the next one appears."""
         index.mapped.map_all()
         self.snapshot: GraphSnapshot = snapshot_of_index(index)
         self.max_new_rows, self._max_added_rows = options.max_new_rows, options.max_added_rows
         self._overlay, self._metrics = overlay, metrics
-        self._followed = "" if overlay is not None else followed
-        self._identity: object = None
+        self._followed = (
+            WatchedFolder(followed, MANIFEST_FILE, what="graph index", metrics=metrics) if followed else None
+        )
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "overlay")
         self._waiting: list[_Addition] = []
         self._written: list[_Addition] = []
@@ -99,36 +97,34 @@ class ServedGraph:
             raise refusal_of_rows(problem, "")
 
     def refresh(self, checks: Sequence[Callable[[GraphSnapshot], None]]) -> None:
-        """Takes the newest index of the folder, if it is another one; blocks meanwhile.
+        """Takes the newest index of the folder that can be served, if it is another one; blocks meanwhile.
 
-        Requests that are being sampled finish on the graph that they began with. An index that cannot be read, or that
-        is refused, changes nothing.
+        Requests that are being sampled finish on the graph that they began with. What cannot be read, is refused, or
+        lacks rows of the overlay is passed over.
 
         Args:
             checks: each raises ValueError if the graph does not answer the requests that this one does.
         """
-        if not self._followed:
+        if self._followed is not None:
+            passed_over = self._followed.take_newest(lambda folder: self._take(folder, checks))
+            self._metrics.graphs_passed_over.set(passed_over)
+
+    def _take(self, folder: str, checks: Sequence[Callable[[GraphSnapshot], None]]) -> None:
+        index = open_graph_index(folder)
+        if index.fingerprint == self.snapshot.index.fingerprint:
             return
-        try:
-            folder, identity = newest_folder(self._followed, MANIFEST_FILE)
-            if identity == self._identity:
-                return
-            index = open_graph_index(folder)
-            is_other = index.fingerprint != self.snapshot.index.fingerprint
-            snapshot = snapshot_of_index(index) if is_other else self.snapshot
-            if is_other:
-                index.mapped.map_all()
-            for check in checks if is_other else ():
-                check(snapshot)
-        except Exception as error:  # noqa: BLE001 - whatever a damaged index raises, the graph stays.
-            self._metrics.watch_failures.inc()
-            _LOG.error("`%s` holds no index that can be served next; nothing changes: %s", self._followed, error)
-            return
-        self._identity = identity
-        if is_other:
+        index.mapped.map_all()
+        snapshot = snapshot_of_index(index)
+        for check in checks:
+            check(snapshot)
+        if self._overlay is None:
             self.snapshot = snapshot
-            self._metrics.graph_swaps.inc()
-            _LOG.warning("The graph index `%s` answers from now on.", folder)
+        else:
+            self._overlay.move_to(index)
+            # In the thread that writes, so that no older snapshot takes the place of this one.
+            self._thread.submit(self._publish, self._overlay).result()
+        self._metrics.graph_swaps.inc()
+        _LOG.warning("The graph index `%s` answers from now on.", folder)
 
     def describe(self) -> dict[str, Any]:
         """Says which graph this is, how many nodes and edges it has, and how many of them were added."""

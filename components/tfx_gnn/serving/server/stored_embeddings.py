@@ -29,7 +29,7 @@ from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.options import ServerOptions
 from tfx_gnn.serving.server.refusals import Refusal, malformed, shown
 from tfx_gnn.serving.server.served_version import ServedVersion
-from tfx_gnn.serving.server.watched_folder import newest_folder
+from tfx_gnn.serving.server.watched_folder import WatchedFolder
 
 _LOG = logging.getLogger(__name__)
 _NUM_NEAREST = 10
@@ -39,7 +39,7 @@ _CLOCK_SECONDS = 60.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Stored:
+class StoredVectors:
     """Embeddings of one folder, with the rows of ids in order."""
 
     manifest: EmbeddingManifest
@@ -47,6 +47,11 @@ class _Stored:
     ids: npt.NDArray[Any]
     vectors: npt.NDArray[np.float32]
     order: npt.NDArray[np.int64]
+
+    @property
+    def age_seconds(self) -> float:
+        """Time since they were begun; negative if that is ahead of this machine's clock."""
+        return (dt.datetime.now(dt.timezone.utc) - self.created_at).total_seconds()
 
     def row_of(self, value: Any, place: str) -> int:
         """Finds the row of an id in a request."""
@@ -64,6 +69,28 @@ class _Stored:
             )
         return row
 
+    def nearest(
+        self, vector: npt.NDArray[np.float32], count: int, *, without: int, place: str
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+        """Returns the rows with the largest inner products, except one if it is not -1, and these."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = self.vectors @ vector
+        if not np.isfinite(scores).all():
+            raise malformed(
+                f"`{place}` must have finite inner products with all stored embeddings; got one beyond float32. Scale "
+                "the vector down."
+            )
+        if without >= 0:
+            scores[without] = -np.inf
+        best = _largest(scores, min(count, len(scores) - (without >= 0)))
+        return best, scores[best]
+
+    def ids_of_nearest(self, vector: npt.NDArray[np.float32], count: int) -> list[str | int]:
+        """Returns the ids with the largest inner products with the embedding of a source."""
+        best, _ = self.nearest(vector, count, without=-1, place="source")
+        found: list[str | int] = self.ids[best].tolist()
+        return found
+
 
 class StoredEmbeddings:
     """The newest embeddings of a folder, which are followed by `refresh`.
@@ -74,27 +101,26 @@ class StoredEmbeddings:
     def __init__(self, path: str, options: ServerOptions, metrics: ServerMetrics) -> None:
         """Takes a folder of embeddings, or one of numbered ones."""
         self._path, self._options, self._metrics = path, options, metrics
-        self._stored: _Stored | None = None
-        self._identity: object = None
+        self._folder = WatchedFolder(path, MANIFEST_FILE, what="embeddings", metrics=metrics)
+        self._stored: StoredVectors | None = None
 
     def refresh(self, versions: Sequence[ServedVersion]) -> None:
-        """Reads the folder if it is another one; blocks meanwhile. What cannot be read changes nothing."""
+        """Reads the newest folder that can be read, if it is another one; blocks meanwhile."""
         try:
             for version in versions:
                 _ = version.fingerprint  # Now: the folder may be removed while the version is served.
-            folder, identity = newest_folder(self._path, MANIFEST_FILE)
-            if identity == self._identity:
-                return
-            self._stored = _read_stored(folder)
-        except Exception as error:  # noqa: BLE001 - whatever a damaged folder raises, the server goes on.
+        except Exception as error:  # noqa: BLE001 - whatever the file system raises, the server goes on.
             self._metrics.watch_failures.inc()
-            _LOG.error("The embeddings in `%s` cannot be read; nothing changes: %s", self._path, error)
+            _LOG.error("The embeddings in `%s` cannot be compared with a version: %s", self._path, error)
             return
-        self._identity = identity
-        self._metrics.embeddings_created.set(self._stored.created_at.timestamp())
-        _LOG.warning("%d embeddings of `%s` answer from now on.", len(self._stored.ids), folder)
+        self._folder.take_newest(self._take)
 
-    def check(self, versions: Sequence[ServedVersion]) -> tuple[_Stored, ServedVersion]:
+    def _take(self, folder: str) -> None:
+        self._stored = stored = _read_stored(folder)
+        self._metrics.embeddings_created.set(stored.created_at.timestamp())
+        _LOG.warning("%d embeddings of `%s` answer from now on.", len(stored.ids), folder)
+
+    def check(self, versions: Sequence[ServedVersion]) -> tuple[StoredVectors, ServedVersion]:
         """Returns the embeddings and the version that made them.
 
         Raises:
@@ -103,7 +129,7 @@ class StoredEmbeddings:
         stored, bound = self._stored, self._options.max_embedding_age_seconds
         if stored is None:
             raise _unavailable(f"The server must have embeddings; got none in {self._path!r}. Embed the examples.")
-        age = (dt.datetime.now(dt.timezone.utc) - stored.created_at).total_seconds()
+        age = stored.age_seconds
         if age > bound:
             raise _unavailable(
                 f"Stored embeddings must be at most {bound:g} s old; got some of {stored.manifest.created_at}, "
@@ -123,6 +149,24 @@ class StoredEmbeddings:
             f"got those of model {stored.manifest.model_fingerprint[:12]}. Embed the examples with the newest version."
         )
 
+    def describe(self, versions: Sequence[ServedVersion]) -> dict[str, Any]:
+        """Says which embeddings these are, how old, and whether they answer; if not, why."""
+        stored, found = self._stored, {}
+        if stored is not None:
+            found = {
+                "count": len(stored.ids),
+                "dimension": stored.manifest.dimension,
+                "output": stored.manifest.output,
+                "model_fingerprint": stored.manifest.model_fingerprint,
+                "created_at": stored.manifest.created_at,
+                "age_seconds": round(stored.age_seconds),
+            }
+        try:
+            self.check(versions)
+        except Refusal as refusal:
+            return {"ready": False, "reason": refusal.message, **found}
+        return {"ready": True, **found}
+
     def embed(self, body: bytes, versions: Sequence[ServedVersion]) -> dict[str, Any]:
         """Answers `:embed`."""
         stored, version = self.check(versions)
@@ -134,7 +178,7 @@ class StoredEmbeddings:
                 "embeddings you want, in several requests if there are more."
             )
         rows = [stored.row_of(value, f"ids[{number}]") for number, value in enumerate(ids)]
-        return {"embeddings": plain_rows(stored.vectors[rows]), **_origin(stored, version)}
+        return {"embeddings": plain_rows(stored.vectors[rows]), **origin_of(stored, version)}
 
     def nearest(self, body: bytes, versions: Sequence[ServedVersion]) -> dict[str, Any]:
         """Answers `:nearest`: the ids with the largest inner products; a node is not near itself."""
@@ -151,25 +195,15 @@ class StoredEmbeddings:
             )
         own = stored.row_of(content["id"], "id") if "id" in content else -1
         asked = stored.vectors[own] if own >= 0 else _vector(content["embedding"], stored.manifest.dimension)
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = stored.vectors @ asked
-        if not np.isfinite(scores).all():
-            raise malformed(
-                f"`{'embedding' if own < 0 else 'id'}` must have finite inner products with all stored embeddings; got "
-                "one beyond float32. Scale the vector down."
-            )
-        if own >= 0:
-            scores[own] = -np.inf
-        count = min(count, len(scores) - (own >= 0))
-        best = _largest(scores, count)
+        best, scores = stored.nearest(asked, count, without=own, place="embedding" if own < 0 else "id")
         found = [
             {"id": node_id, "score": score}
-            for node_id, score in zip(stored.ids[best].tolist(), plain_rows(scores[best]), strict=True)
+            for node_id, score in zip(stored.ids[best].tolist(), plain_rows(scores), strict=True)
         ]
-        return {"nearest": found, **_origin(stored, version)}
+        return {"nearest": found, **origin_of(stored, version)}
 
 
-def _read_stored(folder: str) -> _Stored:
+def _read_stored(folder: str) -> StoredVectors:
     found = read_embeddings(folder)
     if not np.isfinite(found.vectors).all():
         row = int(np.flatnonzero(~np.isfinite(found.vectors).all(axis=1))[0])
@@ -184,7 +218,7 @@ def _read_stored(folder: str) -> _Stored:
             f"`{folder}` must hold one embedding for each id; got two for {found.ids[order][repeated[0]].item()!r}. "
             "Embed the examples again."
         )
-    return _Stored(
+    return StoredVectors(
         manifest=found.manifest,
         created_at=dt.datetime.fromisoformat(found.manifest.created_at),
         ids=found.ids,
@@ -216,7 +250,8 @@ def _vector(value: Any, dimension: int) -> npt.NDArray[np.float32]:
     return np.asarray(value, np.float32)
 
 
-def _origin(stored: _Stored, version: ServedVersion) -> dict[str, Any]:
+def origin_of(stored: StoredVectors, version: ServedVersion) -> dict[str, Any]:
+    """Says of an answer which embeddings it is from."""
     return {
         "output": stored.manifest.output,
         "model_version": str(version.version),

@@ -15,10 +15,11 @@ from tfx_gnn.sampling.examples.seed_selection import make_seeds
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.index.graph_index import open_graph_index
 from tfx_gnn.sampling.overlay.added_rows import NodeExistsError
-from tfx_gnn.sampling.overlay.graph_overlay import open_graph_overlay
+from tfx_gnn.sampling.overlay.graph_overlay import open_graph_overlay, read_graph_overlay
 from tfx_gnn.sampling.overlay.graph_snapshot import snapshot_of_index
 from tfx_gnn.sampling.overlay.next_index import write_next_index
 from tfx_gnn.sampling.overlay.overlay_log import OverlayLog
+from tfx_gnn.sampling.overlay.overlay_position import check_overlay_fits
 from tfx_gnn.sampling.plan.edge_ranks import rank_edges
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
@@ -155,39 +156,111 @@ def test_the_next_index_is_that_of_the_tables_byte_for_byte(whole_dir, whole, sn
     assert found[0] == found[1]
 
 
+def _records(graph, ids):
+    return SubgraphExampleEncoder(graph, PLAN).encode(InMemorySampler(graph, PLAN, sampling_seed=5).sample_ids(ids))
+
+
 def test_the_overlay_moves_to_the_next_index_with_what_was_added_meanwhile(
     batches, index, whole, tmp_path, monkeypatch
 ):
-    with open_graph_overlay(index, str(tmp_path / "first.log")) as overlay:
+    path, ids = str(tmp_path / "overlay.log"), whole.node_tables["a"].ids
+    with open_graph_overlay(index, path) as overlay:
         for nodes, edges in batches[:2]:
             overlay.add(nodes=nodes, edges=edges)
-        snapshot = overlay.snapshot()
-        for nodes, edges in batches[2:]:
+        snapshot, position = read_graph_overlay(index, path)
+        for nodes, edges in batches[2:-1]:
             overlay.add(nodes=nodes, edges=edges)
-        write_next_index(snapshot, str(tmp_path / "next"))
+        write_next_index(snapshot, str(tmp_path / "next"), overlay=position)
         following = open_graph_index(str(tmp_path / "next"))
-
-        with pytest.raises(FileExistsError, match="`path` must not exist"):
-            overlay.move_to(following, str(tmp_path / "first.log"), num_batches=0)
-        for other, count in ((index, snapshot.num_batches), (following, 1), (following, 10**6), (following, -1)):
-            with pytest.raises(ValueError, match=f"`index` must be the next index of a snapshot with {count} batches"):
-                overlay.move_to(other, str(tmp_path / "next.log"), num_batches=count)
         with monkeypatch.context() as patch:
-            patch.setattr(OverlayLog, "append", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+            patch.setattr(OverlayLog, "write_rest", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
             with pytest.raises(OSError, match="No space left"):
-                overlay.move_to(following, str(tmp_path / "next.log"), num_batches=snapshot.num_batches)
-        assert not (tmp_path / "next.log").exists()
-        overlay.move_to(following, str(tmp_path / "next.log"), num_batches=snapshot.num_batches)
+                overlay.move_to(following)
+        before, log = overlay.snapshot(), Path(path).read_bytes()
 
-        with pytest.raises(ValueError, match="must be open; got one that was closed or moved"):
-            overlay.add(nodes={"b.c/d": {"#id": [5]}})
-    ids = whole.node_tables["a"].ids
-    with open_graph_overlay(following, str(tmp_path / "next.log")) as overlay:
-        found = [
-            SubgraphExampleEncoder(graph, PLAN).encode(InMemorySampler(graph, PLAN, sampling_seed=5).sample_ids(ids))
-            for graph in (whole, overlay.snapshot())
-        ]
-    assert found[0] == found[1]
+        overlay.move_to(following)
+        overlay.move_to(following)
+
+        moved = overlay.snapshot()
+        assert (overlay.index, moved.index, moved.num_batches) == (following, following, len(batches) - 3)
+        known = ids.filter(pa.array(before.find_nodes("a", ids) >= 0))
+        assert _records(moved, known) == _records(before, known)
+        assert (tmp_path / f"overlay.log.{index.fingerprint[:12]}").read_bytes() == log
+        overlay.add(*batches[-1])
+    with open_graph_overlay(following, path) as overlay:
+        assert _records(overlay.snapshot(), ids) == _records(whole, ids)
+        again, position = read_graph_overlay(following, path)
+        assert position.num_entries == len(batches) - 2
+    last = write_next_index(again, str(tmp_path / "last"), overlay=position)
+    with open_graph_overlay(open_graph_index(str(tmp_path / "last")), path) as overlay:
+        assert (overlay.snapshot().num_batches, overlay.index.manifest) == (0, last)
+        assert _records(overlay.snapshot(), ids) == _records(whole, ids)
+
+
+def test_an_overlay_moves_to_no_index_that_lacks_its_rows(index, build, whole_dir, graph_dir, tmp_path):
+    build(whole_dir, tmp_path / "tables")
+    from_tables, logs = open_graph_index(str(tmp_path / "tables")), [tmp_path / "a.log", tmp_path / "b.log"]
+    for number, log in enumerate(logs):
+        with open_graph_overlay(index, str(log)) as overlay:
+            overlay.add(nodes={"b.c/d": {"#id": [number + 1]}})
+    snapshot, position = read_graph_overlay(index, str(logs[0]))
+    write_next_index(snapshot, str(tmp_path / "next"), overlay=position)
+    write_next_index(snapshot, str(tmp_path / "unsaid"))
+    following, unsaid = (open_graph_index(str(tmp_path / name)) for name in ("next", "unsaid"))
+    content = logs[1].read_bytes()
+
+    with open_graph_overlay(index, str(logs[1])) as overlay:
+        for other, how in ((from_tables, "from tables"), (unsaid, "from tables"), (following, "from an overlay of")):
+            with pytest.raises(ValueError, match=f"was built {how}.*: rows that were added would be lost"):
+                overlay.move_to(other)
+        overlay.add(nodes={"b.c/d": {"#id": [3]}})
+    assert logs[1].read_bytes().startswith(content)
+    with open_graph_overlay(following, str(logs[0])):
+        pass
+    for other in (index, from_tables):  # All rows are in the next index now, and are no fewer for that.
+        with pytest.raises(ValueError, match="rows that were added would be lost"):
+            check_overlay_fits(other, str(logs[0]))
+    with open_graph_overlay(index, str(tmp_path / "empty.log")) as overlay:
+        overlay.move_to(from_tables)
+        assert overlay.index is from_tables
+    assert sorted(os.listdir(tmp_path)) == [
+        *("a.log", f"a.log.{index.fingerprint[:12]}", "b.log", "empty.log", "next", "tables", "unsaid")
+    ]
+
+
+def test_an_overlay_that_cannot_be_kept_does_not_move(index, tmp_path):
+    path = tmp_path / "overlay.log"
+    with open_graph_overlay(index, str(path)) as overlay:
+        overlay.add(nodes={"b.c/d": {"#id": [1]}})
+        snapshot, position = read_graph_overlay(index, str(path))
+        write_next_index(snapshot, str(tmp_path / "next"), overlay=position)
+        (tmp_path / f"overlay.log.{index.fingerprint[:12]}").write_text("of somebody else")
+
+        with pytest.raises(OSError, match=r"must be an overlay that can be kept as .* Move that file away"):
+            overlay.move_to(open_graph_index(str(tmp_path / "next")))
+
+        overlay.add(nodes={"b.c/d": {"#id": [2]}})
+        assert overlay.index is index
+    assert read_graph_overlay(index, str(path))[1].num_entries == 2
+
+
+def test_rows_are_not_taken_while_a_power_failure_could_lose_them(index, tmp_path, monkeypatch):
+    path = str(tmp_path / "overlay.log")
+    with open_graph_overlay(index, path) as overlay:
+        overlay.add(nodes={"b.c/d": {"#id": [1]}})
+        snapshot, position = read_graph_overlay(index, path)
+        write_next_index(snapshot, str(tmp_path / "next"), overlay=position)
+
+        def fail(folder):
+            raise OSError(5, "Input/output error", folder)
+
+        monkeypatch.setattr("tfx_gnn.sampling.overlay.graph_overlay.sync_path", fail)
+        with pytest.raises(OSError, match="Input/output error"):
+            overlay.move_to(open_graph_index(str(tmp_path / "next")))
+
+        with pytest.raises(ValueError, match="must be open; got one that was closed"):
+            overlay.add(nodes={"b.c/d": {"#id": [2]}})
+        assert overlay.snapshot().find_nodes("b.c/d", pa.array([1])).tolist() != [-1]
 
 
 def test_a_request_may_bring_rows_that_are_not_kept(index):

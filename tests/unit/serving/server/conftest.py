@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import datetime as dt
 import http.client
 import json
 import os
 import queue
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import uvloop
 
@@ -54,6 +56,8 @@ edge_sets { key: "on" value { source: "item" target: "shelf" metadata { filename
     "on.csv": "source,target\nw,7\nx,7\n",
 }
 ITEM_PLAN = SamplingPlan(seed_node_set="item", hops=(Hop(edge_set="near", fan_out=2),))
+VECTORS = {"b": [1.0, 0.0], "a": [0.0, 2.0], "d": [3.0, 0.0], "c": [1.0, 0.0]}
+"""Embeddings that are stored if a test gives no others."""
 TOY_TASK = {"format_version": 1, "task": {}, "label_keys": [], "roots": ["seed"], "tensor_inputs": {}}
 
 
@@ -206,3 +210,37 @@ def items_server(items_model_dir: str, items_index: GraphIndex) -> Iterator[Clie
     """A server of one version that may be asked by ids: tests only ask it."""
     with _serve(items_model_dir, index=items_index, max_delay_ms=0.0, max_new_rows=4) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def write_stored() -> Callable[..., None]:
+    """Writes a folder of stored embeddings as `write_embeddings` does; it appears whole."""
+
+    def write(
+        folder: str,
+        fingerprint: str,
+        created_at: dt.datetime | None = None,
+        ids: Sequence[str | int] = tuple(VECTORS),
+        vectors: Sequence[Sequence[float]] = tuple(VECTORS.values()),
+        **changes: Any,
+    ) -> None:
+        partial = f"{folder}.writing"
+        os.makedirs(partial)
+        np.save(f"{partial}/ids.npy", np.asarray(ids))
+        np.save(f"{partial}/embeddings.npy", np.asarray(vectors, np.float32))
+        manifest = {
+            "format_version": 1,
+            "model_fingerprint": fingerprint,
+            "output": "embedding",
+            "dimension": 2,
+            "normalization": "none",
+            "num_embeddings": len(vectors),
+            "num_repeated": 0,
+            "file_format": "npy",
+            "created_at": (created_at or dt.datetime.now(dt.timezone.utc)).isoformat(),
+        }
+        with open(f"{partial}/manifest.json", "w") as file:
+            json.dump(manifest | changes, file)
+        os.rename(partial, folder)
+
+    return write

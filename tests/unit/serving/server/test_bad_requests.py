@@ -50,6 +50,7 @@ POSTS = {
     "a number": (PREDICT, {"instances": [7]}, 400, r"`instances\[0\]` must be .*got 7"),
     "null": (PREDICT, {"instances": [None]}, 400, r"`instances\[0\]` must be .*None"),
     "what is not base64": (PREDICT, {"instances": [{"b64": "?*"}]}, 400, r"`instances\[0\]\.b64` must be base64"),
+    "base64 of padding alone": (PREDICT, {"instances": [{"b64": "="}]}, 400, r"got '=' \(1 characters, no multiple"),
     "base64 that is no text": (PREDICT, {"instances": [{"b64": 1}]}, 400, r"`instances\[0\]` must be a text or"),
     "garbage": (PREDICT, {"instances": [{"b64": GARBAGE}]}, 400, "`examples` must hold graph tf.Examples"),
     "an empty example": (PREDICT, {"instances": [{"b64": NO_X}]}, 400, "."),

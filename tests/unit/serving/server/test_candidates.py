@@ -1,7 +1,9 @@
 """The best of some candidate links of a node."""
 
+import datetime as dt
 import json
 import os
+import shutil
 
 import pytest
 import tensorflow as tf
@@ -12,6 +14,7 @@ from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
 
+NOW = dt.datetime.now(dt.timezone.utc)
 RANK, PREDICT = "/v1/models/toy:rank", "/v1/models/toy:predict"
 PLAN = RecordedPlan(
     plan=SamplingPlan(seed_edge_set="near", hops=(Hop(edge_set="near", fan_out=1, inputs=("source",)),)),
@@ -33,19 +36,42 @@ class _SumOfX(tf.Module):
             "unseen_target_id": scores > -0.25,  # that with y
         }
 
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    def embed(self, examples):
+        scores = self.serve(examples)["scores"]
+        ends = tf.stack([scores, tf.ones_like(scores)], axis=2)
+        return {"source_embedding": ends, "target_embedding": ends}
+
 
 @pytest.fixture(scope="module")
 def links_server(serve, items_index, tmp_path_factory):
     """A server of a model that scores pairs of items."""
     folder = str(tmp_path_factory.mktemp("links"))
     module = _SumOfX()
-    tf.saved_model.save(module, f"{folder}/1", signatures={"serving_default": module.serve})
+    tf.saved_model.save(module, f"{folder}/1", signatures={"serving_default": module.serve, "embeddings": module.embed})
     extra = f"{folder}/1/assets.extra"
     os.makedirs(extra)
     PLAN.write(f"{extra}/sampling_plan.json")
     write_schema(RecordSampler(items_index, PLAN).schema, f"{extra}/graph_schema.pbtxt")
-    with serve(folder, index=items_index, max_delay_ms=0.0, max_examples=4) as client:
+    with serve(
+        folder, index=items_index, embeddings_dir=f"{folder}/embeddings", max_delay_ms=0.0, max_examples=4
+    ) as client:
+        client.embeddings_dir = f"{folder}/embeddings"
         yield client
+
+
+@pytest.fixture
+def store(links_server, write_stored):
+    """Lets the server answer from other stored embeddings, and returns it."""
+
+    def make(**changes):
+        shutil.rmtree(links_server.embeddings_dir, ignore_errors=True)
+        fingerprint = links_server.server.versions.served[0].fingerprint
+        write_stored(links_server.embeddings_dir, fingerprint, **{"output": "target_embedding", **changes})
+        links_server.server.refresh()
+        return links_server
+
+    return make
 
 
 def test_best_candidates_are_those_of_the_pairs_with_the_highest_scores(links_server):
@@ -74,11 +100,71 @@ def test_best_candidates_are_those_of_the_pairs_with_the_highest_scores(links_se
     assert [one["target"] for one in twice.json["best"]] == ["y", "z", "z"]
 
 
+def test_without_candidates_the_nearest_stored_embeddings_are_ranked(links_server, store):
+    # The source is embedded with w, the first item, as (-0.5, 1), so the inner products are 9, 5, 3, 2 and 1.
+    store(ids=("v", "x", "w", "y", "z"), vectors=[[0, 9], [0, 5], [0, 3], [2, 3], [-2, 0]], created_at=NOW)
+
+    reply = links_server.ask("POST", RANK, {"source": "x", "retrieve": 3, "k": 1})
+    every = links_server.ask("POST", RANK, {"source": "x"})
+
+    assert reply.status == 200, reply.body
+    assert reply.json["best"] == [{"target": "y", "score": 0.0, "unseen_target_id": True}]
+    retrieved = reply.json["retrieved"]
+    assert 0 <= retrieved.pop("age_seconds") < 3600
+    assert retrieved == {
+        "count": 2,  # The graph lacks v, and x is no candidate of its own.
+        "num_unknown": 1,
+        "output": "target_embedding",
+        "model_version": "1",
+        "created_at": NOW.isoformat(),
+    }
+    assert [one["target"] for one in every.json["best"]] == ["y", "w", "z"]
+    assert links_server.ask("POST", RANK, {"source": "x", "candidates": ["y"]}).json.get("retrieved") is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "body", "status", "message"),
+    [
+        ({}, {"source": "q"}, 404, "`source` must be the id of a node of 'item' .*got 'q'"),
+        ({}, {"source": 7}, 400, "`source` must be a text"),
+        ({}, {"source": "x", "retrieve": 0}, 400, r"`retrieve` must be an integer in \[1, 4\]; got 0"),
+        ({}, {"source": "x", "retrieve": 5}, 400, r"`retrieve` must be an integer in \[1, 4\]; got 5"),
+        ({}, {"source": "x", "retrieve": True}, 400, "`retrieve` must be an integer"),
+        ({}, {"source": "x", "retrieve": 1, "candidates": ["y"]}, 400, "may have 'candidates' or 'retrieve'"),
+        ({"created_at": NOW - dt.timedelta(days=3)}, {"source": "x"}, 503, "must be at most 86400 s old; got some of"),
+        ({"output": "source_embedding"}, {"source": "x"}, 400, "are 'target_embedding', .*got 'source_embedding'"),
+        (
+            {"output": "likes/target_embedding"},
+            {"source": "x"},
+            400,
+            "got 'likes/target_embedding'. List them, or embed",
+        ),
+        ({"ids": ("p", "q", "r", "s")}, {"source": "x"}, 404, "got none of the 4 nearest ones"),
+        ({"ids": (1, 2, 3, 4)}, {"source": "x"}, 400, "are those of 'item', with ids of type large_string; got"),
+        ({"dimension": 1, "vectors": [[1]] * 4}, {"source": "x"}, 400, "in 2 numbers and targets in 1"),
+    ],
+)
+def test_retrieval_is_refused(store, changes, body, status, message):
+    reply = store(**changes).ask("POST", RANK, body)
+
+    assert reply.status == status
+    with pytest.raises(ValueError, match=message):
+        raise ValueError(reply.json["error"])
+
+
+def test_server_without_embeddings_retrieves_nothing(items_server):
+    reply = items_server.ask("POST", RANK, {"source": "x", "retrieve": 3})
+
+    assert reply.status == 404
+    assert "start the server with `--embeddings-dir`, the output of `tfx-gnn embed" in reply.json["error"]
+
+
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
-        ({"source": "x"}, 400, "must have 'source' and 'candidates'"),
-        ({"source": "x", "candidates": ["y"], "top": 1}, 400, "may have 'k' and 'task'; got .*'top'"),
+        ({"candidates": ["x"]}, 400, "must have 'source'"),
+        ({"source": "x", "candidates": None}, 400, "`candidates` must be a list of ids; got None"),
+        ({"source": "x", "candidates": ["y"], "top": 1}, 400, "may have .*'k' and 'task'; got .*'top'"),
         ({"source": "x", "candidates": "y"}, 400, "`candidates` must be a list of ids; got 'y'"),
         ({"source": "x", "candidates": ["y"], "k": 0}, 400, "`k` must be a positive integer; got 0"),
         ({"source": "x", "candidates": ["y"], "k": True}, 400, "`k` must be a positive integer; got True"),
@@ -89,7 +175,11 @@ def test_best_candidates_are_those_of_the_pairs_with_the_highest_scores(links_se
         ({"source": "x", "candidates": ["y"] * 5}, 400, "1 to 4 examples; got 5"),
         ({"source": 7, "candidates": ["y"]}, 400, "`source` must be a text or .*got 7"),
         ({"source": "x", "candidates": ["y", None]}, 400, r"`candidates\[1\]` must be a text or .*got None"),
-        ({"source": "q", "candidates": ["y", "z"]}, 404, r"`source` must be the id of a node of 'item' .*got 'q'\."),
+        (
+            {"source": "q", "candidates": ["y", "z"]},
+            404,
+            r"`source` must be the id of a node of 'item' .*got 'q'\. Correct it, or add",
+        ),
         ({"source": "x", "candidates": ["y", "q", "p"]}, 404, r"`candidates\[1\]` must be .*'q', one of 2 unknown ids"),
     ],
 )

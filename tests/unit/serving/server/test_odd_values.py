@@ -28,6 +28,7 @@ REQUESTS = [
     (f"{V1}:predict", {"instances": [GRAPH]}),
     (f"{V1}:predict", {"inputs": {"ids": ["w"]}}),
     (f"{V1}:rank", {"source": "w", "candidates": ["x"], "k": 1, "task": ""}),
+    (f"{V1}:rank", {"source": "w", "retrieve": 3}),
     (f"{V1}:embed", {"ids": ["a"]}),
     (f"{V1}:nearest", {"id": "a", "k": 1}),
     (f"{V1}:nearest", {"embedding": [1.0, 2.0]}),

@@ -4,9 +4,13 @@ import base64
 import json
 import struct
 import threading
+import types
 
 import numpy as np
 import pytest
+import tensorflow as tf
+
+from tfx_gnn.serving.server import open_inference
 
 PREDICT, INFER = "/v1/models/toy:predict", "/v2/models/toy/infer"
 GRAPH = {"node_sets": {"item": {"x": [1.5, 0.0]}}, "readout": {"seed": 0}}
@@ -153,6 +157,18 @@ def test_model_describes_itself(toy_server):
     assert signatures["signature_def"]["serving_default"]["outputs"]["logits"]["tensor_shape"]["dim"] == [
         {"size": "-1", "name": ""},
         {"size": "2", "name": ""},
+    ]
+
+
+def test_output_of_unknown_rank_is_described():
+    specs = {"any": tf.TensorSpec(None, tf.float32), "table": tf.TensorSpec([None, 2], tf.int64)}
+    version = types.SimpleNamespace(signature=lambda _: types.SimpleNamespace(output_specs=specs), seeds=None)
+
+    found = open_inference.metadata_of(version, "foreign", [1])
+
+    assert found["outputs"] == [
+        {"name": "any", "datatype": "FP32", "shape": [-1]},
+        {"name": "table", "datatype": "INT64", "shape": [-1, 2]},
     ]
 
 

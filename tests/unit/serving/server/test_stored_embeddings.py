@@ -1,16 +1,13 @@
 """Stored embeddings: what they answer, and when they are refused."""
 
-import dataclasses
 import datetime as dt
 import json
-import os
 import shutil
 import types
 
 import numpy as np
 import pytest
 
-from tfx_gnn.serving.embedding_files import EmbeddingManifest
 from tfx_gnn.serving.model_fingerprint import fingerprint_model
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.options import ServerOptions
@@ -18,29 +15,7 @@ from tfx_gnn.serving.server.refusals import Refusal
 from tfx_gnn.serving.server.stored_embeddings import StoredEmbeddings
 
 EMBED, NEAREST = "/v1/models/toy:embed", "/v1/models/toy:nearest"
-VECTORS = {"b": [1.0, 0.0], "a": [0.0, 2.0], "d": [3.0, 0.0], "c": [1.0, 0.0]}
 NOW = dt.datetime.now(dt.timezone.utc)
-
-
-def write(folder, fingerprint, created_at=NOW, ids=tuple(VECTORS), vectors=None):
-    """Writes a folder as `write_embeddings` does; it appears whole."""
-    partial = f"{folder}.writing"
-    os.makedirs(partial)
-    np.save(f"{partial}/ids.npy", np.asarray(ids))
-    np.save(f"{partial}/embeddings.npy", np.asarray(vectors or list(VECTORS.values()), np.float32))
-    manifest = EmbeddingManifest(
-        model_fingerprint=fingerprint,
-        output="embedding",
-        dimension=2,
-        normalization="none",
-        num_embeddings=4,
-        num_repeated=0,
-        file_format="npy",
-        created_at=created_at.isoformat(),
-    )
-    with open(f"{partial}/manifest.json", "w") as file:
-        json.dump({"format_version": 1, **dataclasses.asdict(manifest)}, file)
-    os.rename(partial, folder)
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +26,11 @@ def model(make_version, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def server(serve, model, tmp_path_factory):
+def server(serve, model, write_stored, tmp_path_factory):
     """A server with embeddings of its version: tests only ask it."""
     folder, fingerprint = model
     embeddings = str(tmp_path_factory.mktemp("stored") / "embeddings")
-    write(embeddings, fingerprint)
+    write_stored(embeddings, fingerprint, NOW)
     with serve(folder, embeddings_dir=embeddings, max_examples=4) as client:
         yield client
 
@@ -71,7 +46,9 @@ def test_embeddings_are_those_of_the_ids_with_their_version_and_time(server):
         "created_at": NOW.isoformat(),
     }
     assert reply.headers["x-model-version"] == "3"
-    assert server.ask("GET", "/v2/health/ready").json == {"ready": True}
+    described = server.ask("GET", "/v1/embeddings").json
+    assert (described["ready"], described["count"], described["created_at"]) == (True, 4, NOW.isoformat())
+    assert 0 <= described["age_seconds"] < 3600
 
 
 def test_nearest_nodes_have_the_largest_inner_products_and_equal_ones_keep_their_order(server):
@@ -115,39 +92,43 @@ def test_bad_requests_are_refused(server, path, body, status, message):
 
 
 def test_server_without_embeddings_says_so(toy_server):
-    reply = toy_server.ask("POST", EMBED, {"ids": ["a"]})
+    for reply in (toy_server.ask("POST", EMBED, {"ids": ["a"]}), toy_server.ask("GET", "/v1/embeddings")):
+        assert reply.status == 404
+        assert "Start it with `--embeddings-dir`" in reply.json["error"]
 
-    assert reply.status == 404
-    assert "Start it with `--embeddings-dir`" in reply.json["error"]
 
-
-def test_newest_folder_answers_until_it_is_too_old_or_of_another_model(serve, model, tmp_path):
+def test_newest_folder_answers_until_it_is_too_old_or_of_another_model(serve, model, write_stored, tmp_path):
     folder, fingerprint = model
     place = str(tmp_path)
     with serve(folder, embeddings_dir=place, max_embedding_age_seconds=3600) as client:
 
         def state():
             client.server.refresh()
-            ready, reply = client.ask("GET", "/v2/health/ready"), client.ask("POST", EMBED, {"ids": ["a"]})
-            return ready.status, reply.status, reply.json.get("error", "")
+            reply, described = client.ask("POST", EMBED, {"ids": ["a"]}), client.ask("GET", "/v1/embeddings").json
+            is_stale = client.server.metrics.registry.get_sample_value("tfx_gnn_embeddings_stale")
+            assert (described["ready"], described.get("reason", "")) == (not is_stale, reply.json.get("error", ""))
+            # The model answers.
+            assert client.ask("GET", "/v2/health/ready").json == {"ready": True}
+            assert client.ask("GET", "/v2/models/toy/ready").status == 200
+            return is_stale, reply.status, reply.json.get("error", "")
 
         none = state()
-        write(f"{place}/1", fingerprint)
+        write_stored(f"{place}/1", fingerprint)
         first = state()
-        write(f"{place}/2", fingerprint, ids=("a", "x", "y", "z"))
+        write_stored(f"{place}/2", fingerprint, ids=("a", "x", "y", "z"))
         second = client.server.refresh() or client.ask("POST", EMBED, {"ids": ["a"]}).json["embeddings"]
-        write(f"{place}/3", "0" * 64)
+        write_stored(f"{place}/3", "0" * 64)
         of_another = state()
-        write(f"{place}/4", fingerprint, NOW - dt.timedelta(hours=2))
+        write_stored(f"{place}/4", fingerprint, NOW - dt.timedelta(hours=2))
         old = state()
-        write(f"{place}/5", fingerprint, NOW + dt.timedelta(hours=2))
+        write_stored(f"{place}/5", fingerprint, NOW + dt.timedelta(hours=2))
         of_tomorrow = state()
         for number in (3, 4, 5):
             shutil.rmtree(f"{place}/{number}")
         back = state()
 
-    assert none[:2] == old[:2] == of_another[:2] == of_tomorrow[:2] == (503, 503)
-    assert first == back == (200, 200, "")
+    assert none[:2] == old[:2] == of_another[:2] == of_tomorrow[:2] == (1, 503)
+    assert first == back == (0, 200, "")
     assert second == [[1.0, 0.0]]
     assert "The server must have embeddings; got none" in none[2]
     assert "of one of the versions [3], which are served; got those of model 000000000000" in of_another[2]
@@ -157,7 +138,7 @@ def test_newest_folder_answers_until_it_is_too_old_or_of_another_model(serve, mo
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    "damage",
     [
         (
             {"vectors": [[1, 0], [np.nan, 2], [3, 0], [1, 0]]},
@@ -170,24 +151,28 @@ def test_newest_folder_answers_until_it_is_too_old_or_of_another_model(serve, mo
         ({"created_at": NOW.replace(tzinfo=None)}, "`created_at` must be a time with its offset from UTC"),
     ],
 )
-def test_damaged_folder_leaves_the_embeddings_before(model, tmp_path, caplog, change, message):
+def test_damaged_folder_leaves_the_embeddings_before(model, write_stored, tmp_path, caplog, damage):
+    change, message = damage
     _, fingerprint = model
     stored = StoredEmbeddings(str(tmp_path), ServerOptions(), ServerMetrics())
     of_model = [types.SimpleNamespace(fingerprint=fingerprint, version=3)]
-    write(f"{tmp_path}/1", fingerprint)
+    write_stored(f"{tmp_path}/1", fingerprint)
     stored.refresh(of_model)
-    write(f"{tmp_path}/2", fingerprint, **change)
+    write_stored(f"{tmp_path}/2", fingerprint, **change)
     stored.refresh(of_model)
 
     assert message in caplog.text
     assert stored.embed(b'{"ids": ["d"]}', of_model)["embeddings"] == [[3.0, 0.0]]
+    started_again = StoredEmbeddings(str(tmp_path), ServerOptions(), ServerMetrics())
+    started_again.refresh(of_model)
+    assert started_again.embed(b'{"ids": ["d"]}', of_model)["embeddings"] == [[3.0, 0.0]]
 
 
-def test_integer_ids_are_asked_as_numbers(model, tmp_path):
+def test_integer_ids_are_asked_as_numbers(model, write_stored, tmp_path):
     _, fingerprint = model
     stored = StoredEmbeddings(str(tmp_path), ServerOptions(), ServerMetrics())
     of_model = [types.SimpleNamespace(fingerprint=fingerprint, version=3)]
-    write(f"{tmp_path}/1", fingerprint, ids=[2**53 + 1, -1, 7, 2**53])
+    write_stored(f"{tmp_path}/1", fingerprint, ids=[2**53 + 1, -1, 7, 2**53])
     stored.refresh(of_model)
 
     assert stored.embed(json.dumps({"ids": [2**53, -1]}).encode(), of_model)["embeddings"] == [[1.0, 0.0], [0.0, 2.0]]
