@@ -25,6 +25,7 @@ _COLUMNS = "Columns of the tables"
 @flags_of_options(
     GraphIndexerOptions, into="columns", only=("extra_columns", "edge_times"), as_values=True, panel=_COLUMNS
 )
+@flags_of_options(GraphIndexerOptions, into="running", only=("execution",), as_values=True)
 @flags_of_options(RowRules, into="rules", panel=_ROWS)
 @flags_of_options(TableAccess, into="access", panel=arguments.TABLES_PANEL)
 def index(
@@ -43,8 +44,10 @@ def index(
         bool, typer.Option("--verify", help="Build nothing; read an index that exists and compare its checksums.")
     ] = False,
     columns: dict[str, Any],
+    running: dict[str, Any],
     rules: RowRules,
     access: TableAccess,
+    beam_args: arguments.BeamArgs = None,
 ) -> None:
     """Build an index of the whole graph, from which subgraphs are sampled without reading the tables again."""
     given = {"--tables-dir": tables_dir, "--base-index-dir": base_index_dir, "--verify": verify}
@@ -76,8 +79,14 @@ def index(
     from tfx_gnn.components.graph_indexer.stage import build_graph_index
 
     arguments.check_row_rules(rules)
-    options = GraphIndexerOptions(rules=rules, access=access, **columns)
-    _show(build_graph_index(tables_dir=tables_dir, span=span, graph_index_dir=graph_index_dir, options=options))
+    reports = build_graph_index(
+        tables_dir=tables_dir,
+        span=span,
+        graph_index_dir=graph_index_dir,
+        options=GraphIndexerOptions(rules=rules, access=access, **columns, **running),
+        beam_args=tuple(beam_args or ()),
+    )
+    _show(reports)
     arguments.say_written(graph_index=graph_index_dir)
 
 
