@@ -20,7 +20,7 @@ from tfx_gnn.sampling.index.files import TableEntry
 from tfx_gnn.sampling.index.index_writer import IndexWriter
 from tfx_gnn.tables.row_rules import RowRules, TableReport
 from tfx_gnn.tables.schema_layouts import TableLayouts
-from tfx_gnn.tables.table_files import list_units
+from tfx_gnn.tables.table_files import TableUnit, list_units
 from tfx_gnn.tables.table_layout import SOURCE_KEY, TARGET_KEY
 
 _STEPS = (
@@ -70,10 +70,12 @@ def write_graph_index_on_beam(
         ValueError: if a table breaks a rule, as in `read_tables`.
     """
     check_tables_of_index(layouts, edge_times or {})
+    state, units = _begin(layouts)
     job = BuildJob(
         folder=folder,
         scratch=os.path.join(folder, "scratch"),
         layouts=layouts.all,
+        units=units,
         ends={
             name: {SOURCE_KEY: schema.edge_sets[name].source, TARGET_KEY: schema.edge_sets[name].target}
             for name in layouts.edge_sets
@@ -85,7 +87,7 @@ def write_graph_index_on_beam(
     tf.io.gfile.makedirs(job.scratch)
     state_file = os.path.join(job.scratch, "state")
     with make_pipeline() as pipeline:
-        add_steps(pipeline, job, _begin(job), _STEPS, state_file)
+        add_steps(pipeline, job, state, _STEPS, state_file)
     state = read_state(state_file)
     if state.error:
         raise ValueError(state.error)
@@ -105,17 +107,18 @@ def write_graph_index_on_beam(
     return BuiltIndex(manifest=manifest, problems=problems)
 
 
-def _begin(job: BuildJob) -> BuildState:
+def _begin(layouts: TableLayouts) -> tuple[BuildState, tuple[tuple[TableUnit, ...], ...]]:
     """Lists the units of the tables, up to one that cannot be read."""
-    state = BuildState()
-    for position, layout in enumerate(job.layouts):
+    state, units = BuildState(), list[tuple[TableUnit, ...]]()
+    for position, layout in enumerate(layouts.all):
         try:
-            report = TableReport(table=layout.label, rows_read=0, rows_used=0)
-            state.tables.append(TableState(position=position, units=list_units(layout), report=report))
+            units.append(list_units(layout))
         except ValueError as error:
             state.refuse(position, error)
             break
-    return state
+        report = TableReport(table=layout.label, rows_read=0, rows_used=0)
+        state.tables.append(TableState(position=position, report=report))
+    return state, tuple(units)
 
 
 def _entry(job: BuildJob, table: TableState) -> TableEntry:

@@ -18,7 +18,6 @@ from tfx_gnn.sampling.index.external_sort import adjacency_order, find_repeats
 from tfx_gnn.sampling.index.files import DIRECTIONS
 from tfx_gnn.sampling.random_choice import edge_hash
 from tfx_gnn.tables.row_rules import DUPLICATE_EDGE, RowProblem, check_used_edges, duplicate_edge_problem, refusal
-from tfx_gnn.tables.table_files import TableUnit
 from tfx_gnn.tables.table_format import table_format
 from tfx_gnn.tables.table_layout import SOURCE_KEY, TARGET_KEY
 
@@ -72,7 +71,6 @@ class _DropTask:
     position: int
     number: int
     group: RowGroup
-    unit: TableUnit
     unit_start: int
     num_parts: int
     is_one_set: bool
@@ -102,7 +100,6 @@ class DropRepeats(Step):
                 position=table.position,
                 number=number,
                 group=group,
-                unit=table.units[group.unit],
                 unit_start=int(table.unit_starts[group.unit]),
                 num_parts=num_pair_parts(job, table),
                 is_one_set=names[SOURCE_KEY] == names[TARGET_KEY],
@@ -150,13 +147,13 @@ class DropRepeats(Step):
         keys = [SOURCE_KEY, TARGET_KEY, *([time] if time else [])]
         given = exchange.join_batches(exchange.read_batches(task.group.path, keys))
         values = given.take(shown.column(POSITION))
-        reader = table_format(layout)
+        reader, unit = table_format(layout), job.units[task.position][task.group.unit]
         in_unit = (exchange.numbers(shown, ROW) - task.unit_start).tolist()
-        numbers = reader.locate(task.unit.path, task.unit.part, in_unit)
+        numbers = reader.locate(unit.path, unit.part, in_unit)
         columns = [values.column(key).to_pylist() for key in keys]
         return [
             duplicate_edge_problem(
-                table=layout.label, file=task.unit.path, row=number, row_word=reader.row_word, value=value
+                table=layout.label, file=unit.path, row=number, row_word=reader.row_word, value=value
             )
             for number, value in zip(numbers, zip(*columns, strict=True), strict=True)
         ]

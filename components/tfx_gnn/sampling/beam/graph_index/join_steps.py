@@ -18,7 +18,7 @@ from tfx_gnn.sampling.index.files import DIRECTIONS
 from tfx_gnn.sampling.index.node_lookup import make_lookup
 from tfx_gnn.sampling.random_choice import edge_hash, mix
 from tfx_gnn.tables.row_rules import RowProblem, refusal
-from tfx_gnn.tables.table_files import TableUnit, no_records
+from tfx_gnn.tables.table_files import no_records
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY
 
 POSITION, PAIR, TIME = "#table/position", "#table/pair", "#table/time"
@@ -85,7 +85,6 @@ class _GroupTask:
     position: int
     number: int
     group: RowGroup
-    unit: TableUnit
     unit_start: int
     num_parts: int
     num_targets: int
@@ -125,7 +124,6 @@ class JoinEnds(Step):
                 position=table.position,
                 number=number,
                 group=group,
-                unit=table.units[group.unit],
                 unit_start=int(table.unit_starts[group.unit]),
                 num_parts=num_pair_parts(job, table),
                 num_targets=max(ends[TARGET_KEY].num_rows, 1),
@@ -156,7 +154,7 @@ class JoinEnds(Step):
         )
         chosen = np.random.default_rng(task.number).choice(len(rows), job.sample_size(len(rows)), replace=False)
         return _JoinedEdges(
-            unit=task.unit.index,
+            unit=task.group.unit,
             dangling=dangling,
             problem_files=exchange.write_problems(job.path("dangling", task.position, task.number), problems),
             samples={
@@ -201,7 +199,7 @@ class JoinEnds(Step):
                 node_set = job.ends[layout.name][key]
                 of_key = describe_dangling(
                     layout,
-                    task.unit,
+                    job.units[task.position][task.group.unit],
                     key,
                     rows=exchange.numbers(edges, ROW)[shown],
                     ids=edges.column(key).take(pa.array(shown)),

@@ -47,7 +47,7 @@ class ReadRows(Step):
 
     def tasks(self, job: BuildJob, state: BuildState, table: TableState) -> Iterator[tuple[int, TableUnit]]:
         """Yields the units."""
-        for unit in table.units:
+        for unit in job.units[table.position]:
             yield table.position, unit
 
     def run(self, job: BuildJob, task: tuple[int, TableUnit]) -> _ReadUnit:
@@ -206,7 +206,6 @@ class _NodesTask:
     part: int
     num_parts: int
     num_groups: int
-    units: tuple[TableUnit, ...]
     unit_starts: _Integers
 
 
@@ -234,7 +233,6 @@ class SortNodes(Step):
                 part=part,
                 num_parts=table.num_parts,
                 num_groups=len(table.groups),
-                units=table.units,
                 unit_starts=table.unit_starts,
             )
 
@@ -251,7 +249,7 @@ class SortNodes(Step):
             layout=layout,
             columns={key: rows.column(key) for key in layout.columns},
             rows=exchange.numbers(rows, ROW),
-            units=task.units,
+            units=job.units[task.position],
             unit_starts=task.unit_starts,
             report=TableReport(table=layout.label, rows_read=rows.num_rows, rows_used=rows.num_rows),
             problems=(),

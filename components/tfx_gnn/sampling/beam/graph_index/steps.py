@@ -31,6 +31,7 @@ class BuildJob:
         folder: where to write the files of the index.
         scratch: folder in it for temporary files.
         layouts: the tables: node sets, edge sets, context.
+        units: the units of each table, up to the first one that cannot be read.
         ends: by name of the edge set, the node sets at its ends by key.
         rules: what to do with rows that break a rule.
         edge_times: see `read_tables`.
@@ -42,6 +43,7 @@ class BuildJob:
     folder: str
     scratch: str
     layouts: tuple[TableLayout, ...]
+    units: tuple[tuple[TableUnit, ...], ...]
     ends: Mapping[str, Mapping[str, str]]
     rules: RowRules
     edge_times: Mapping[str, str]
@@ -93,7 +95,6 @@ class TableState:
 
     Attributes:
         position: of its layout.
-        units: units in the order of their rows.
         report: counts of its rows so far.
         unit_starts: row of the table at which each unit begins, and the number of rows.
         groups: the rows that can be used by themselves.
@@ -108,7 +109,6 @@ class TableState:
     """
 
     position: int
-    units: tuple[TableUnit, ...]
     report: TableReport
     unit_starts: npt.NDArray[np.int64] = dataclasses.field(default_factory=lambda: np.zeros(1, np.int64))
     groups: list[RowGroup] = dataclasses.field(default_factory=list)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tensorflow as tf
 
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.sampling import random_choice
@@ -90,15 +91,17 @@ def tables_dir(tmp_path_factory) -> str:
     return str(folder)
 
 
-def _build(write, tables_dir: str, folder: Path, **options) -> dict[str, bytes]:
+def _build(write, tables_dir: str, folder: Path | str, **options) -> dict[str, bytes]:
     """Returns the contents of all files of an index and of its dead letters."""
-    folder.mkdir()
+    folder = str(folder)
+    tf.io.gfile.makedirs(folder)
     schema = read_tables_schema(tables_dir)
     extra_columns = {"a": ("name",)} if "a" in schema.node_sets else {}
     layouts = layouts_of(schema, tables_dir, extra_columns=extra_columns)
-    built = write(str(folder), schema, layouts, **options)
-    write_dead_letters(str(folder / "dead_letters"), built.problems)
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    built = write(folder, schema, layouts, **options)
+    write_dead_letters(f"{folder}/dead_letters", built.problems)
+    paths = [f"{place}/{name}" for place, _, names in tf.io.gfile.walk(folder) for name in names]
+    return {path.removeprefix(folder): tf.io.gfile.GFile(path, "rb").read() for path in paths}
 
 
 def _on_beam(*args: str, **sizes: int):
@@ -120,20 +123,25 @@ def expected(tables_dir, tmp_path_factory) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    "write",
+    ("write", "is_local"),
     [
-        _on_beam(),
-        _on_beam(**SMALL),
-        _on_beam("--direct_running_mode=multi_threading", "--direct_num_workers=2", group_rows=80, part_rows=330),
+        (_on_beam(), False),
+        (_on_beam(**SMALL), True),
+        (
+            _on_beam("--direct_running_mode=multi_threading", "--direct_num_workers=2", group_rows=80, part_rows=330),
+            True,
+        ),
     ],
-    ids=["one part", "many parts", "two workers"],
+    ids=["one part in an object store", "many parts", "two workers"],
 )
-def test_files_and_dead_letters_are_those_of_a_build_in_memory(write, tables_dir, expected, tmp_path):
-    found = _build(write, tables_dir, tmp_path / "index", rules=DROP, edge_times={"aa": "t"})
+def test_files_and_dead_letters_are_those_of_a_build_in_memory(write, is_local, tables_dir, expected, tmp_path):
+    folder = tmp_path / "index" if is_local else f"ram://{tmp_path.name}/index"
+
+    found = _build(write, tables_dir, folder, rules=DROP, edge_times={"aa": "t"})
 
     assert found.keys() == expected.keys()
     assert [name for name, content in found.items() if content != expected[name]] == []
-    assert {"dead_letters/nodes.a.jsonl", "dead_letters/edges.aa.jsonl", "dead_letters/edges.ab.jsonl"} <= found.keys()
+    assert {f"/dead_letters/{name}.jsonl" for name in ("nodes.a", "edges.aa", "edges.ab")} <= found.keys()
 
 
 def test_repeated_edges_are_kept_and_counted_as_in_memory(tables_dir, tmp_path):
