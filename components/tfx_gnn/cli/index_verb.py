@@ -66,6 +66,16 @@ def index(
         raise ValueError(
             f"`--span` must be given with --tables-dir, and only then; got {span!r} with {chosen[0]}. Leave it out."
         )
+    is_on_beam = running["execution"] == "beam"
+    if is_on_beam and not tables_dir:
+        raise ValueError(
+            f"`--execution` must be given with --tables-dir, and only then; got 'beam' with {chosen[0]}. Leave it out."
+        )
+    if beam_args and not is_on_beam:
+        raise ValueError(
+            f"`--beam-arg` must be given with --execution beam, and only then; got {beam_args}. Add the one, or leave "
+            "the other out."
+        )
     if verify:
         from tfx_gnn.sampling.index.graph_index import open_graph_index
 

@@ -126,6 +126,8 @@ def test_the_next_index_is_built_from_one_and_its_overlay(index_dir, tmp_path):
         (["--verify", "--span", "7"], "`--span` must be given with --tables-dir, and only then; got '7' with --verify"),
         (["--base-index-dir", "y"], "`--overlay` must be given with --base-index-dir, and only then"),
         (["--tables-dir", "x", "--overlay", "y"], "`--overlay` must be given with --base-index-dir, and only then"),
+        (["--verify", "--execution", "beam"], "`--execution` must be given with --tables-dir, and only then"),
+        (["--tables-dir", "x", "--beam-arg=--y=1"], "`--beam-arg` must be given with --execution beam, and only then"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options, message):
