@@ -96,7 +96,7 @@ def _build(write, tables_dir: str, folder: Path | str, **options) -> dict[str, b
     folder = str(folder)
     tf.io.gfile.makedirs(folder)
     schema = read_tables_schema(tables_dir)
-    extra_columns = {"a": ("name",)} if "a" in schema.node_sets else {}
+    extra_columns = {"a": ("name",)} if "b.c/d" in schema.node_sets else {}
     layouts = layouts_of(schema, tables_dir, extra_columns=extra_columns)
     built = write(folder, schema, layouts, **options)
     write_dead_letters(f"{folder}/dead_letters", built.problems)
@@ -231,3 +231,16 @@ def test_two_texts_with_one_hash_are_refused_as_in_memory(tables_dir, tmp_path, 
 
     assert found == _error(write_graph_index, tables_dir, tmp_path / "memory", DROP)
     assert "with the same 64-bit hash" in found
+
+
+def test_tables_in_bigquery_are_refused_by_both_builds(tmp_path):
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    (folder / "graph_schema.pbtxt").write_text(
+        'node_sets { key: "a" value { metadata { bigquery { table_spec { dataset: "d" table: "t" } } } } }'
+    )
+
+    found = _error(_on_beam(), str(folder), tmp_path / "beam", DROP)
+
+    assert found == _error(write_graph_index, str(folder), tmp_path / "memory", DROP)
+    assert "got `metadata.bigquery` for nodes/a. Export the table" in found
