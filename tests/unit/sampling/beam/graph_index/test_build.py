@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 from pathlib import Path
@@ -115,41 +116,25 @@ def _error(write, tables_dir: str, folder: Path, rules: RowRules) -> str:
     return str(caught.value)
 
 
-@pytest.fixture(scope="module")
-def expected(tables_dir, tmp_path_factory) -> dict[str, bytes]:
-    """The index that is built in memory, with dropped rows of every rule."""
-    folder = tmp_path_factory.mktemp("memory") / "index"
-    return _build(write_graph_index, tables_dir, folder, rules=DROP, edge_times={"aa": "t"})
-
-
 @pytest.mark.parametrize(
-    ("write", "is_local"),
+    ("write", "is_local", "duplicate_edges"),
     [
-        (_on_beam(), False),
-        (_on_beam(**SMALL), True),
-        (
-            _on_beam("--direct_running_mode=multi_threading", "--direct_num_workers=2", group_rows=80, part_rows=330),
-            True,
-        ),
+        (_on_beam(), False, "keep_first"),
+        (_on_beam(**SMALL), True, "keep_first"),
+        (_on_beam("--direct_running_mode=multi_threading", "--direct_num_workers=2", **SMALL), True, "keep"),
     ],
     ids=["one part in an object store", "many parts", "two workers"],
 )
-def test_files_and_dead_letters_are_those_of_a_build_in_memory(write, is_local, tables_dir, expected, tmp_path):
-    folder = tmp_path / "index" if is_local else f"ram://{tmp_path.name}/index"
+def test_files_and_dead_letters_are_those_of_a_build_in_memory(write, is_local, duplicate_edges, tables_dir, tmp_path):
+    folder = tmp_path / "beam" if is_local else f"ram://{tmp_path.name}/index"
+    options = {"rules": dataclasses.replace(DROP, duplicate_edges=duplicate_edges), "edge_times": {"aa": "t"}}
 
-    found = _build(write, tables_dir, folder, rules=DROP, edge_times={"aa": "t"})
+    found = _build(write, tables_dir, folder, **options)
 
+    expected = _build(write_graph_index, tables_dir, tmp_path / "memory", **options)
     assert found.keys() == expected.keys()
     assert [name for name, content in found.items() if content != expected[name]] == []
     assert {f"/dead_letters/{name}.jsonl" for name in ("nodes.a", "edges.aa", "edges.ab")} <= found.keys()
-
-
-def test_repeated_edges_are_kept_and_counted_as_in_memory(tables_dir, tmp_path):
-    rules = RowRules(invalid_rows="drop", duplicate_nodes="keep_first", dangling_edges="drop")
-
-    found = _build(_on_beam(**SMALL), tables_dir, tmp_path / "beam", rules=rules)
-
-    assert found == _build(write_graph_index, tables_dir, tmp_path / "memory", rules=rules)
 
 
 SMALL_TABLES = {
@@ -198,7 +183,14 @@ BROKEN = {
         RowRules(dangling_edges="drop"),
         "users.csv` must hold at least one record",
     ),
-    "two rows of the context": ({"context.csv": "2025\n"}, RowRules(), "exactly one row.*got 2"),
+    "a file without units": (
+        {
+            "graph_schema.pbtxt": "=" + SMALL_TABLES["graph_schema.pbtxt"].replace("users.csv", "users.parquet"),
+            "users.parquet": "no table",
+        },
+        RowRules(),
+        "users.parquet` must be a whole Parquet file",
+    ),
     "a file that is no table": ({"items.csv": "=wrong\n"}, RowRules(), "`id` must be one column"),
 }
 
@@ -207,10 +199,10 @@ BROKEN = {
 def test_refused_tables_have_the_message_of_a_build_in_memory(changes, rules, message, tmp_path, monkeypatch):
     folder = tmp_path / "tables"
     folder.mkdir()
-    for name, text in SMALL_TABLES.items():
-        change = changes.get(name, "")
-        # A text after "=" replaces the table, another one is added to it.
-        (folder / name).write_text(change[1:] if change.startswith("=") else text + change)
+    for name in SMALL_TABLES.keys() | changes.keys():
+        text = SMALL_TABLES.get(name, "") + changes.get(name, "")
+        # What is before the last "=" is replaced.
+        (folder / name).write_text(text.rpartition("=")[2])
     monkeypatch.setattr(csv_table, "MAX_BLOCK_ROWS", 2)
 
     found = _error(_on_beam(group_rows=2, part_rows=3), str(folder), tmp_path / "beam", rules)
