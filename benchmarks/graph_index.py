@@ -3,6 +3,7 @@
     python benchmarks/graph_index.py                                      # 200,000 nodes, 1,000,000 edges
     python benchmarks/graph_index.py --nodes 2000000 --edges 10000000
     python benchmarks/graph_index.py --nodes 20000000 --edges 100000000 --without-tables
+    python benchmarks/graph_index.py --only-builds --workers 2            # in memory, and on Beam
 
 Every measurement is a process of its own. Sampling is ten and five edges around each seed, as tf.Examples.
 """
@@ -10,9 +11,11 @@ Every measurement is a process of its own. Sampling is ten and five edges around
 from __future__ import annotations
 
 import argparse
+import filecmp
 import hashlib
 import json
 import os
+import resource
 import statistics
 import sys
 import tempfile
@@ -80,15 +83,17 @@ def _write(path: str, pieces: Iterator[Mapping[str, np.ndarray[Any, Any]]]) -> N
             writer.write_table(pa.table(dict(piece)))
 
 
-def build(tables_dir: str, index_dir: str) -> dict[str, Any]:
-    """Builds the index."""
+def build(tables_dir: str, index_dir: str, *beam_args: str) -> dict[str, Any]:
+    """Builds the index, on Beam if there are arguments for it."""
     from tfx_gnn.components.graph_indexer.options import GraphIndexerOptions
     from tfx_gnn.components.graph_indexer.stage import build_graph_index
     from tfx_gnn.sampling import open_graph_index
 
+    options = GraphIndexerOptions(execution="beam" if beam_args else "in_memory")
     before, started, cpu = _peak(), time.perf_counter(), time.process_time()
-    build_graph_index(tables_dir=tables_dir, graph_index_dir=index_dir, options=GraphIndexerOptions())
+    build_graph_index(tables_dir=tables_dir, graph_index_dir=index_dir, options=options, beam_args=beam_args)
     result = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
+    workers = resource.getrusage(resource.RUSAGE_CHILDREN)
     index = open_graph_index(index_dir)
     sizes = {name: record.num_bytes for name, record in index.manifest.files.items()}
     edges = sum(size for name, size in sizes.items() if name.startswith("edges.") and not name.endswith("offsets"))
@@ -97,6 +102,8 @@ def build(tables_dir: str, index_dir: str) -> dict[str, Any]:
         "bytes_an_edge_and_direction": edges / 2 / index.edge_tables["e"].num_edges,
         "peak": _peak(),
         "imports_peak": before,
+        "workers_cpu_seconds": workers.ru_utime + workers.ru_stime,
+        "largest_worker": 1024 * workers.ru_maxrss,
     }
 
 
@@ -194,6 +201,26 @@ def _peak() -> int:
 RUNS: Mapping[str, Callable[..., dict[str, Any]]] = {"make": make, "build": build, "sample": sample, "add": add}
 
 
+def compare_builds(num_nodes: int, num_edges: int, num_workers: int) -> None:
+    """Prints the figures of a build in memory and of one on Beam."""
+    with tempfile.TemporaryDirectory() as folder:
+        tables_dir, index_dir, of_beam = f"{folder}/tables", f"{folder}/index", f"{folder}/of_beam"
+        run_process("graph_index.py", "make", tables_dir, num_nodes, num_edges)
+        local = run_process("graph_index.py", "build", tables_dir, index_dir)
+        workers = ("--direct_running_mode=multi_processing", f"--direct_num_workers={num_workers}")
+        beam = run_process("graph_index.py", "build", tables_dir, of_beam, *workers)
+        names = sorted(os.listdir(index_dir))
+        same = filecmp.cmpfiles(index_dir, of_beam, names, shallow=False)[0] == names == sorted(os.listdir(of_beam))
+        sys.stdout.write(
+            f"{num_nodes:,} nodes, {num_edges:,} edges: in memory {local['seconds']:.1f} s, "
+            f"{local['cpu_seconds']:.1f} s of CPU, peak {local['peak'] / 1e6:,.0f} MB; on Beam, {num_workers} workers: "
+            f"{beam['seconds']:.1f} s, "
+            f"{beam['cpu_seconds'] + beam['workers_cpu_seconds']:.1f} s of CPU, largest worker "
+            f"{beam['largest_worker'] / 1e6:,.0f} MB, main process {beam['peak'] / 1e6:,.0f} MB (all with what imports "
+            f"take, {local['imports_peak'] / 1e6:,.0f} MB); {len(names)} {'equal' if same else 'OTHER'} files\n"
+        )
+
+
 def main(num_nodes: int, num_edges: int, num_seeds: int, *, has_tables: bool) -> None:
     """Prints the figures of a whole round."""
     with tempfile.TemporaryDirectory() as folder:
@@ -247,5 +274,10 @@ if __name__ == "__main__":
         parser.add_argument("--edges", type=int, default=1_000_000)
         parser.add_argument("--seeds", type=int, default=14_000)
         parser.add_argument("--without-tables", action="store_true")
+        parser.add_argument("--only-builds", action="store_true")
+        parser.add_argument("--workers", type=int, default=2)
         options = parser.parse_args()
+        if options.only_builds:
+            compare_builds(options.nodes, options.edges, options.workers)
+            sys.exit()
         main(options.nodes, options.edges, options.seeds, has_tables=not options.without_tables)

@@ -146,7 +146,8 @@ class PipelineConfig:
         """Options of GraphIndexer, which indexes what the model is trained on; None if the pipeline has none."""
         if self.graph_layerwise_inferrer is None:
             return None
-        return GraphIndexerOptions(rules=self.subgraph_example_gen.rules, access=self.subgraph_example_gen.access)
+        sampled = self.subgraph_example_gen
+        return GraphIndexerOptions(rules=sampled.rules, access=sampled.access, execution=sampled.execution)
 
     def _check_bigquery(self, step: str, table: str) -> None:
         # A pipeline that is compiled without a root gets one from the service.

@@ -42,12 +42,14 @@ def test_options_of_the_component_reach_the_index(tables_dir, tmp_path):
         rules=RowRules(duplicate_edges="keep_first"),
         extra_columns={"user": ("part",)},
         edge_times={"knows": "since"},
+        execution="beam",
     )
     component = GraphIndexer(tables_dir=str(tables_dir), options=options)
     artifact = GraphIndexArtifact()
     artifact.uri = str(tmp_path / "index")
 
-    Executor().Do({}, {"graph_index": [artifact]}, component.exec_properties)
+    executor = Executor(Executor.Context(beam_pipeline_args=["--direct_num_workers=1"]))
+    executor.Do({}, {"graph_index": [artifact]}, component.exec_properties)
 
     index = open_graph_index(artifact.uri)
     assert index.node_tables["user"].ids.to_pylist() == ["ann", "bob"]

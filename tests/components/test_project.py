@@ -438,7 +438,7 @@ def test_answers_in_bulk_are_of_every_node_and_only_by_a_blessed_model(task, tmp
 def test_answers_layer_by_layer_are_of_an_index_of_the_span_that_was_trained_on(task, tmp_path):
     shutil.copytree(task.tables_dir, tmp_path / "data" / "1")
     given = {"tables_dir": str(tmp_path / "data" / "{SPAN}")}
-    given |= {"subgraph_example_gen": {"rules": {"dangling_edges": "drop"}}}
+    given |= {"subgraph_example_gen": {"rules": {"dangling_edges": "drop"}, "execution": "beam"}}
     given |= {"graph_trainer": {"export": {"layerwise_inference": True}}}
 
     config = configured(task, given | {"graph_layerwise_inferrer": {"neighborhoods": "full"}}, tmp_path)
@@ -447,6 +447,7 @@ def test_answers_layer_by_layer_are_of_an_index_of_the_span_that_was_trained_on(
     assert component_ids(config)[-3:] == ("GraphPusher", "GraphIndexer", "GraphLayerwiseInferrer")
     components = {component.id: component for component in build_components(config)}
     assert tuple(components) == component_ids(config)
+    assert components["GraphIndexer"].exec_properties["execution"] == '"beam"'
     indexer, inferrer = components["GraphIndexer"], components["GraphLayerwiseInferrer"]
     assert {name: channel.producer_component_id for name, channel in indexer.inputs.items()} == {
         "same_span_as": "SubgraphExampleGen"

@@ -25,6 +25,7 @@ _COLUMNS = "Columns of the tables"
 @flags_of_options(
     GraphIndexerOptions, into="columns", only=("extra_columns", "edge_times"), as_values=True, panel=_COLUMNS
 )
+@flags_of_options(GraphIndexerOptions, into="running", only=("execution",), as_values=True)
 @flags_of_options(RowRules, into="rules", panel=_ROWS)
 @flags_of_options(TableAccess, into="access", panel=arguments.TABLES_PANEL)
 def index(
@@ -46,8 +47,10 @@ def index(
         bool, typer.Option("--verify", help="Build nothing; read an index that exists and compare its checksums.")
     ] = False,
     columns: dict[str, Any],
+    running: dict[str, Any],
     rules: RowRules,
     access: TableAccess,
+    beam_args: arguments.BeamArgs = None,
 ) -> None:
     """Build an index of the whole graph, from which subgraphs are sampled without reading the tables again."""
     given = {"--tables-dir": tables_dir, "--base-index-dir": base_index_dir, "--verify": verify}
@@ -66,6 +69,16 @@ def index(
         raise ValueError(
             f"`--span` must be given with --tables-dir, and only then; got {span!r} with {chosen[0]}. Leave it out."
         )
+    is_on_beam = running["execution"] == "beam"
+    if is_on_beam and not tables_dir:
+        raise ValueError(
+            f"`--execution` must be given with --tables-dir, and only then; got 'beam' with {chosen[0]}. Leave it out."
+        )
+    if beam_args and not is_on_beam:
+        raise ValueError(
+            f"`--beam-arg` must be given with --execution beam, and only then; got {beam_args}. Add the one, or leave "
+            "the other out."
+        )
     if verify:
         from tfx_gnn.sampling.index.graph_index import open_graph_index
 
@@ -79,8 +92,14 @@ def index(
     from tfx_gnn.components.graph_indexer.stage import build_graph_index
 
     arguments.check_row_rules(rules)
-    options = GraphIndexerOptions(rules=rules, access=access, **columns)
-    _show(build_graph_index(tables_dir=tables_dir, span=span, graph_index_dir=graph_index_dir, options=options))
+    reports = build_graph_index(
+        tables_dir=tables_dir,
+        span=span,
+        graph_index_dir=graph_index_dir,
+        options=GraphIndexerOptions(rules=rules, access=access, **columns, **running),
+        beam_args=tuple(beam_args or ()),
+    )
+    _show(reports)
     arguments.say_written(graph_index=graph_index_dir)
 
 

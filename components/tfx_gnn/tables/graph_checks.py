@@ -18,7 +18,7 @@ from tfx_gnn.tables.row_rules import (
     RowProblem,
     RowRules,
     TableReport,
-    check_dropped_share,
+    check_used_edges,
     dangling_edge_problem,
     duplicate_edge_problem,
     duplicate_node_problem,
@@ -139,12 +139,7 @@ def check_edges(
     sources, targets = found[SOURCE_KEY][positions], found[TARGET_KEY][positions]
     is_one_set = ends[SOURCE_KEY][0] == ends[TARGET_KEY][0]
     report = problems.report(duplicate_edges=num_again, self_loops=int((sources == targets).sum()) if is_one_set else 0)
-    check_dropped_share(report, rules)
-    if report.rows_read and not len(positions):
-        raise ValueError(
-            f"`{table.layout.label}` must have at least one usable edge; got none, after {report.rows_read} were "
-            f"dropped: {dict(report.dropped)}. The first: {problems.all[0].message}"
-        )
+    check_used_edges(report, rules, problems.all[0].message if problems.all else "")
     return CheckedEdges(positions=positions, sources=sources, targets=targets, report=report, problems=problems.all)
 
 

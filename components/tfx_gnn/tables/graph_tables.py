@@ -25,7 +25,7 @@ from tfx_gnn.tables.schema_layouts import (
     try_layouts,
 )
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_files import Table, no_records, read_table
+from tfx_gnn.tables.table_files import no_records, read_table
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX, ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableLayout
 
 _NO_ROWS = np.zeros(0, np.int64)
@@ -344,7 +344,7 @@ class _Reader:
     def read_context(self, layout: TableLayout) -> ContextTable:
         table = read_table(layout, self._rules)
         features, extra_columns = split_columns(table.columns)
-        check_context_rows(layout, table)
+        check_context_rows(layout, table.num_rows)
         self._gather(table.report, table.problems)
         return ContextTable(
             path=layout.declared_as, features=features, extra_columns=extra_columns, num_rows=table.num_rows
@@ -355,10 +355,10 @@ class _Reader:
         self.problems += problems
 
 
-def check_context_rows(layout: TableLayout, table: Table) -> None:
+def check_context_rows(layout: TableLayout, num_rows: int) -> None:
     """Refuses a context table that has not exactly one row, unless columns were requested that tell graphs apart."""
-    if table.num_rows != 1 and not any(key.startswith(EXTRA_PREFIX) for key in table.columns):
-        raise _not_one_row(layout, table.num_rows)
+    if num_rows != 1 and not any(key.startswith(EXTRA_PREFIX) for key in layout.columns):
+        raise _not_one_row(layout, num_rows)
 
 
 def _not_one_row(layout: TableLayout, num_rows: int) -> ValueError:

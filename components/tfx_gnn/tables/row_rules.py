@@ -187,6 +187,16 @@ def check_dropped_share(report: TableReport, rules: RowRules) -> None:
         )
 
 
+def check_used_edges(report: TableReport, rules: RowRules, first_problem: str) -> None:
+    """Refuses an edge table of which too many rows, or all, were dropped; `first_problem` is a message."""
+    check_dropped_share(report, rules)
+    if report.rows_read and not report.rows_used:
+        raise ValueError(
+            f"`{report.table}` must have at least one usable edge; got none, after {report.rows_read} were "
+            f"dropped: {dict(report.dropped)}. The first: {first_problem}"
+        )
+
+
 def refusal(problem: RowProblem, count: int) -> ValueError:
     """Returns the error for `count` rows that break a rule; `problem` is the first."""
     return ValueError(problem.message if count == 1 else f"{problem.message} It is one of {count} such rows.")

@@ -220,26 +220,40 @@ class TableScan:
                 yield block, block.rows + start
 
     def report(self) -> TableReport:
-        """Counts the rows, after the last block.
-
-        It is an error if more rows were dropped than the rules allow, or all of them.
-        """
-        num_read = int(self._unit_sizes.sum())
-        if not num_read and self._layout.kind not in ("node", "edge"):
-            raise no_records(self._layout)
-        report = TableReport(
-            table=self._layout.label,
-            rows_read=num_read,
-            rows_used=self._num_used,
-            dropped=dict(collections.Counter(problem.rule for problem in self.problems)),
+        """Counts the rows, after the last block; see `count_scanned`."""
+        return count_scanned(
+            self._layout,
+            self._rules,
+            num_read=int(self._unit_sizes.sum()),
+            num_used=self._num_used,
+            dropped=collections.Counter(problem.rule for problem in self.problems),
+            first_problem=self.problems[0].message if self.problems else "",
         )
-        check_dropped_share(report, self._rules)
-        if report.rows_read and not self._num_used:
-            raise ValueError(
-                f"`{self._layout.label}` must have at least one usable row; got none, after {report.rows_read} were "
-                f"dropped: {dict(report.dropped)}. The first: {self.problems[0].message}"
-            )
-        return report
+
+
+def count_scanned(
+    layout: TableLayout,
+    rules: RowRules,
+    *,
+    num_read: int,
+    num_used: int,
+    dropped: Mapping[str, int],
+    first_problem: str,
+) -> TableReport:
+    """Returns the counts of a table whose rows were checked by themselves; `first_problem` is a message.
+
+    It is an error if more rows were dropped than the rules allow, or all of them.
+    """
+    if not num_read and layout.kind not in ("node", "edge"):
+        raise no_records(layout)
+    report = TableReport(table=layout.label, rows_read=num_read, rows_used=num_used, dropped=dict(dropped))
+    check_dropped_share(report, rules)
+    if report.rows_read and not num_used:
+        raise ValueError(
+            f"`{layout.label}` must have at least one usable row; got none, after {report.rows_read} were "
+            f"dropped: {dict(report.dropped)}. The first: {first_problem}"
+        )
+    return report
 
 
 def read_table(layout: TableLayout, rules: RowRules | None = None) -> Table:

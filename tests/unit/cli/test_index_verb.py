@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -45,6 +46,25 @@ def test_an_index_is_built_and_verified_and_knows_how_it_was_built(index_dir):
     assert shown.exit_code == 0, shown.output
     assert ["edges/buys", "6", "5"] in _cells(shown)
     assert "All files have the sizes and checksums of the manifest." in shown.stdout
+
+
+def test_an_index_that_is_built_on_beam_is_the_same(index_dir, shop_dir, tmp_path):
+    options = ["--extra-columns", '{"user": ["part"]}', "--edge-time", "buys=count", "--duplicate-edges", "keep_first"]
+
+    shown = _run(
+        "--tables-dir", shop_dir, "--graph-index-dir", str(tmp_path / "of_beam"),
+        "--execution", "beam", "--beam-arg=--direct_num_workers=1", *options,
+    )  # fmt: skip
+
+    assert shown.exit_code == 0, shown.output
+    found = _contents(tmp_path / "of_beam")
+    assert found == _contents(index_dir)
+    assert "dead_letters/edges.buys.jsonl" in found
+
+
+def _contents(folder):
+    paths = [path for path in Path(folder).rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 def test_an_index_is_of_the_newest_span_or_of_the_one_that_is_named(shop_dir, tmp_path):
@@ -109,6 +129,8 @@ def test_the_next_index_is_built_from_one_and_its_overlay(index_dir, tmp_path):
         (["--verify", "--span", "7"], "`--span` must be given with --tables-dir, and only then; got '7' with --verify"),
         (["--base-index-dir", "y"], "`--overlay` must be given with --base-index-dir, and only then"),
         (["--tables-dir", "x", "--overlay", "y"], "`--overlay` must be given with --base-index-dir, and only then"),
+        (["--verify", "--execution", "beam"], "`--execution` must be given with --tables-dir, and only then"),
+        (["--tables-dir", "x", "--beam-arg=--y=1"], "`--beam-arg` must be given with --execution beam, and only then"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options, message):

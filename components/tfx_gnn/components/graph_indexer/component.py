@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tfx.dsl.components.base import base_component, executor_spec
+from tfx.dsl.components.base import base_beam_component, executor_spec
 from tfx.orchestration.data_types import RuntimeParameter
 from tfx.types import standard_artifacts, system_executions
 from tfx.types.channel import BaseChannel
@@ -29,7 +29,7 @@ class GraphIndexerSpec(ComponentSpec):
     TYPE_ANNOTATION = system_executions.Process
 
 
-class GraphIndexer(base_component.BaseComponent):
+class GraphIndexer(base_beam_component.BaseBeamComponent):
     """Builds an index of a whole graph from tables, from which subgraphs are sampled without reading the tables again.
 
     | kind | name | type | meaning |
@@ -41,6 +41,7 @@ class GraphIndexer(base_component.BaseComponent):
     | parameter | extra_columns | JSON | columns to put into the index as text, by set or table |
     | parameter | edge_times | JSON | integer feature that tells repeated edges apart, by edge set |
     | parameter | access | JSON | alternative file name of the tables' schema, and which files may be read |
+    | parameter | execution | JSON | "in_memory" or "beam" |
     | parameter | tables_fingerprint | str | hash of the tables |
     | parameter | span | str | number or date of the span, if `tables_dir` is a pattern; empty for the newest |
     | parameter | library_version | str | version of this library |
@@ -48,7 +49,7 @@ class GraphIndexer(base_component.BaseComponent):
     Args:
         tables_dir: folder of the tables; any path or URI that TensorFlow reads. In a pattern such as "data/{SPAN}" or
             "data/{DATE}", the executor looks for the span when it runs.
-        options: what to do with bad rows, and which columns to add.
+        options: what to do with bad rows, which columns to add, and where to build.
         span: number or date of the span to read, if `tables_dir` is a pattern; empty for the newest.
         same_span_as: examples whose span and version of the tables are read, if `tables_dir` is a pattern: a newer span
             may have arrived since they were made.
@@ -62,7 +63,7 @@ class GraphIndexer(base_component.BaseComponent):
     """
 
     SPEC_CLASS = GraphIndexerSpec
-    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(executor.Executor)
+    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(executor.Executor)
 
     def __init__(
         self,

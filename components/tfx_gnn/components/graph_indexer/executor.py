@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfx.dsl.components.base import base_executor
+from tfx.dsl.components.base import base_beam_executor
 from tfx.types import artifact, artifact_utils
 
 from tfx_gnn.components import artifacts, parameters
@@ -12,7 +12,7 @@ from tfx_gnn.components.graph_indexer import stage
 from tfx_gnn.components.graph_indexer.options import GraphIndexerOptions
 
 
-class Executor(base_executor.BaseExecutor):
+class Executor(base_beam_executor.BaseBeamExecutor):
     """Runs `build_graph_index` on the tables."""
 
     def Do(
@@ -29,4 +29,5 @@ class Executor(base_executor.BaseExecutor):
             span=exec_properties["span"],
             same_span_as=artifacts.optional_uri(input_dict.get("same_span_as")),
             options=parameters.from_exec_properties(GraphIndexerOptions, exec_properties),
+            beam_args=[str(arg) for arg in self._beam_pipeline_args],
         )

@@ -26,18 +26,19 @@ from tfx_gnn.tables.row_rules import (
     RowProblem,
     RowRules,
     TableReport,
-    check_dropped_share,
+    check_used_edges,
     dangling_edge_problem,
     duplicate_edge_problem,
     refusal,
 )
 from tfx_gnn.tables.schema_layouts import TableLayouts
-from tfx_gnn.tables.table_files import Table, TableBlock, TableScan, no_records, read_table
+from tfx_gnn.tables.table_files import Table, TableBlock, TableScan, TableUnit, no_records, read_table
 from tfx_gnn.tables.table_format import table_format
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableLayout
 
 _ROWS = "rows"
-_DANGLING = {SOURCE_KEY: DANGLING_SOURCE, TARGET_KEY: DANGLING_TARGET}
+DANGLING = {SOURCE_KEY: DANGLING_SOURCE, TARGET_KEY: DANGLING_TARGET}
+"""The rule that an edge breaks whose end by a key is no node, in the order in which ends are checked."""
 
 _Integers = npt.NDArray[np.int64]
 
@@ -82,13 +83,24 @@ def write_graph_index(
     Raises:
         ValueError: if a table breaks a rule, as in `read_tables`.
     """
-    check_edge_times(layouts, edge_times or {})
+    check_tables_of_index(layouts, edge_times or {})
     builder = _Builder(folder, schema, rules or RowRules(), edge_times or {})
     node_sets = {name: builder.write_nodes(layout) for name, layout in layouts.node_sets.items()}
     edge_sets = {name: builder.write_edges(layout) for name, layout in layouts.edge_sets.items()}
     context = None if layouts.context is None else builder.write_context(layouts.context)
     manifest = builder.writer.finish(schema, node_sets=node_sets, edge_sets=edge_sets, context=context)
     return BuiltIndex(manifest=manifest, problems=tuple(builder.problems))
+
+
+def check_tables_of_index(layouts: TableLayouts, edge_times: Mapping[str, str]) -> None:
+    """Refuses tables that no index can be built from, and times of edges as in `check_edge_times`."""
+    for layout in layouts.all:
+        if layout.bigquery is not None:
+            raise ValueError(
+                f"`metadata.filename` must name the files of a table for a graph index; got `metadata.bigquery` for "
+                f"{layout.label}. Export the table (EXPORT DATA, as Parquet) and name its files."
+            )
+    check_edge_times(layouts, edge_times)
 
 
 class _Builder:
@@ -162,7 +174,7 @@ class _Builder:
 
     def write_context(self, layout: TableLayout) -> TableEntry:
         table = read_table(layout, self._rules)
-        check_context_rows(layout, table)
+        check_context_rows(layout, table.num_rows)
         self.problems += table.problems
         for key, column in table.columns.items():
             self.writer.write_column(files.context_file(key), column, positions_in_chunks(table.num_rows))
@@ -224,12 +236,7 @@ class _Builder:
             duplicate_edges=num_again,
             self_loops=_count_equal(sources, targets, dropped) if is_one_set else 0,
         )
-        check_dropped_share(report, self._rules)
-        if report.rows_read and not num_used:
-            raise ValueError(
-                f"`{layout.label}` must have at least one usable edge; got none, after {report.rows_read} were "
-                f"dropped: {dict(report.dropped)}. The first: {edges.problems[0].message}"
-            )
+        check_used_edges(report, self._rules, edges.problems[0].message if edges.problems else "")
         return dropped, report
 
     def _ends(self, sets: Mapping[str, str]) -> dict[str, _End]:
@@ -316,11 +323,11 @@ class _SpooledEdges:
         for block, rows in scan.blocks():
             found = {key: end.lookup.find(block.columns[key]) for key, end in ends.items()}
             is_used = np.ones(len(rows), np.bool_)
-            for key, rule in _DANGLING.items():
+            for key in DANGLING:
                 dangling = np.flatnonzero((found[key] < 0) & is_used)
                 is_used[dangling] = False
                 if len(dangling):
-                    self._note_dangling(key, rule, block, dangling, ends[key])
+                    self._note_dangling(key, block, dangling, ends[key])
             columns = {key: block.columns[key] for key in types}
             if not is_used.all():
                 columns = {key: column.filter(pa.array(is_used)) for key, column in columns.items()}
@@ -328,34 +335,27 @@ class _SpooledEdges:
                 rows = rows[is_used]
             spool.append(columns, found | {_ROWS: rows})
         self.scanned = scan.report()
-        for key in _DANGLING:
+        for key in DANGLING:
             if key in self._refused:
                 raise refusal(*self._refused[key])
         self.problems = [*scan.problems, *self._dangling]
         self.columns, self.values = spool.finish()
 
-    def _note_dangling(self, key: str, rule: str, block: TableBlock, dangling: _Integers, end: _End) -> None:
-        reader, unit = table_format(self._layout), self._scan.units[block.unit]
+    def _note_dangling(self, key: str, block: TableBlock, dangling: _Integers, end: _End) -> None:
         if self._refuses and key in self._refused:
             problem, count = self._refused[key]
             self._refused[key] = problem, count + len(dangling)
             return
         shown = dangling[:1] if self._refuses else dangling
-        numbers = reader.locate(unit.path, unit.part, block.rows[shown].tolist())
-        problems = [
-            dangling_edge_problem(
-                table=self._layout.label,
-                file=unit.path,
-                row=number,
-                row_word=reader.row_word,
-                rule=rule,
-                column=self._layout.columns[key].name,
-                node_set=end.node_set,
-                node_file=end.path,
-                value=block.columns[key][position].as_py(),
-            )
-            for position, number in zip(shown.tolist(), numbers, strict=True)
-        ]
+        problems = describe_dangling(
+            self._layout,
+            self._scan.units[block.unit],
+            key,
+            rows=block.rows[shown],
+            ids=block.columns[key].take(pa.array(shown)),
+            node_set=end.node_set,
+            node_file=end.path,
+        )
         if self._refuses:
             self._refused[key] = problems[0], len(dangling)
         else:
@@ -385,6 +385,34 @@ class _SpooledEdges:
             if refuse:
                 raise refusal(problem, len(again))
             self.problems.append(problem)
+
+
+def describe_dangling(
+    layout: TableLayout,
+    unit: TableUnit,
+    key: str,
+    *,
+    rows: _Integers,
+    ids: pa.Array,
+    node_set: str,
+    node_file: str,
+) -> list[RowProblem]:
+    """Describes edges, at ascending rows of a unit, whose ends by a key have these ids, which no node has."""
+    reader = table_format(layout)
+    return [
+        dangling_edge_problem(
+            table=layout.label,
+            file=unit.path,
+            row=number,
+            row_word=reader.row_word,
+            rule=DANGLING[key],
+            column=layout.columns[key].name,
+            node_set=node_set,
+            node_file=node_file,
+            value=node_id,
+        )
+        for number, node_id in zip(reader.locate(unit.path, unit.part, rows.tolist()), ids.to_pylist(), strict=True)
+    ]
 
 
 def _count_equal(sources: npt.NDArray[Any], targets: npt.NDArray[Any], dropped: _Integers) -> int:

@@ -113,7 +113,7 @@ def write_adjacency(
     neighbors = ValuesWriter(folder, f"{name}.neighbors", end_dtype)
     of_rows = ValuesWriter(folder, f"{name}.rows", edge_dtype)
     for records in buckets.take():
-        order = _adjacency_order(records["start"].astype(np.uint64), edge_hash(records["row"].astype(np.int64)))
+        order = adjacency_order(records["start"].astype(np.uint64), edge_hash(records["row"].astype(np.int64)))
         neighbors.append(records["end"][order])
         of_rows.append(records["row"][order])
     return files | neighbors.finish() | of_rows.finish()
@@ -124,11 +124,11 @@ def _bucket_of(places: _Integers, num_places: int) -> _Integers:
     return places // size
 
 
-def _adjacency_order(starts: npt.NDArray[np.uint64], hashes: npt.NDArray[np.uint64]) -> _Integers:
-    """Sorts by (start, hash), by one number that has the start in its upper bits wherever these decide it."""
+def adjacency_order(starts: npt.NDArray[np.uint64], hashes: npt.NDArray[np.uint64]) -> _Integers:
+    """Sorts edges by (start, hash), by one number that has the start in its upper bits wherever these decide it."""
     if not len(starts):
         return np.zeros(0, np.int64)
-    starts -= starts.min()
+    starts = starts - starts.min()
     bits = int(starts.max()).bit_length()
     keys = (starts << np.uint64(_CODE_BITS - bits)) | (hashes >> np.uint64(bits)) if bits else hashes
     order = np.argsort(keys)
@@ -165,13 +165,20 @@ def find_repeated_edges(
         numbers = (mix(columns["pair"].astype(np.uint64)) % np.uint64(num_buckets)).astype(np.int64)
         buckets.add(numbers, **columns)
     for records in buckets.take():
-        # Records of a bucket are in the order of their positions, which stable sorting keeps.
-        if times is None:
-            order = np.argsort(records["pair"], kind="stable")
-            pairs = records["pair"][order]
-            is_same = pairs[1:] == pairs[:-1]
-        else:
-            order = np.lexsort((records["time"], records["pair"]))
-            pairs, ordered = records["pair"][order], records["time"][order]
-            is_same = (pairs[1:] == pairs[:-1]) & (ordered[1:] == ordered[:-1])
-        yield records["position"][order[1:][is_same]].astype(np.int64)
+        # Records of a bucket are in the order of their positions.
+        again = find_repeats(records["pair"], None if times is None else records["time"])
+        yield records["position"][again].astype(np.int64)
+
+
+def find_repeats(pairs: npt.NDArray[np.int64], times: npt.NDArray[np.int64] | None) -> _Integers:
+    """Returns the positions, in any order, of those that have the pair (and time) of an earlier one."""
+    # Stable sorting keeps the order of equal ones.
+    if times is None:
+        order = np.argsort(pairs, kind="stable")
+        in_order = pairs[order]
+        is_same = in_order[1:] == in_order[:-1]
+    else:
+        order = np.lexsort((times, pairs))
+        in_order, ordered = pairs[order], times[order]
+        is_same = (in_order[1:] == in_order[:-1]) & (ordered[1:] == ordered[:-1])
+    return order[1:][is_same]

@@ -23,7 +23,8 @@ from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY
 
 _SCRATCH = "scratch"
-_END_FILES = {SOURCE_KEY: "sources", TARGET_KEY: "targets"}
+END_FILES = {SOURCE_KEY: "sources", TARGET_KEY: "targets"}
+"""Last part of the names of the files with the rows of the nodes at each end of edges, by key."""
 
 _Integers = npt.NDArray[np.int64]
 
@@ -78,7 +79,7 @@ class IndexWriter:
 
     def write_ends(self, name: str, key: str, dtype: npt.DTypeLike, pieces: Iterable[npt.NDArray[Any]]) -> None:
         """Writes the rows of the nodes at one end, "#source" or "#target", of an edge set."""
-        self.write_values(files.edges_file(name, _END_FILES[key]), dtype, pieces)
+        self.write_values(files.edges_file(name, END_FILES[key]), dtype, pieces)
 
     def write_rows(self, name: str, pieces: Iterable[npt.NDArray[Any]]) -> None:
         """Writes the rows of edges in their table as written, of an edge set with gaps."""
@@ -87,7 +88,7 @@ class IndexWriter:
     def ends_of(self, name: str) -> dict[str, npt.NDArray[Any]]:
         """Returns the rows of the nodes at both ends of an edge set, by key."""
         mapped = self.mapped()
-        return {key: mapped.values(files.edges_file(name, part)) for key, part in _END_FILES.items()}
+        return {key: mapped.values(files.edges_file(name, part)) for key, part in END_FILES.items()}
 
     def write_edges_by_node(self, name: str, num_nodes: Mapping[str, int], *, has_gaps: bool) -> None:
         """Writes the edges of a set by node, in both directions, once their ends are written.

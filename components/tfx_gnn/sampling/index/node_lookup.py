@@ -72,11 +72,16 @@ def sort_codes(ids: pa.Array, codes: npt.NDArray[np.uint64], place: str) -> _Row
     again = np.flatnonzero(in_order[1:] == in_order[:-1])
     if len(again):
         one, other = (ids[int(rows[again[0] + step])].as_py() for step in (0, 1))
-        raise ValueError(
-            f"`{place}` must have ids with hashes of their own; got {one!r} and {other!r} with the same 64-bit hash. "
-            "Rename one of these nodes."
-        )
+        raise same_hash(place, one, other)
     return rows
+
+
+def same_hash(place: str, one: str, other: str) -> ValueError:
+    """Returns the error for two texts of a node set that cannot be told apart by their hashes."""
+    return ValueError(
+        f"`{place}` must have ids with hashes of their own; got {one!r} and {other!r} with the same 64-bit hash. "
+        "Rename one of these nodes."
+    )
 
 
 def make_lookup(ids: pa.Array, codes: npt.NDArray[np.uint64], place: str) -> NodeLookup:
