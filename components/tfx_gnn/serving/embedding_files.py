@@ -245,7 +245,7 @@ def _embedded(model: ServingModel, batch: list[bytes], output: str) -> tuple[lis
     """Returns ids and vectors, [rows, dimension], without the padding of candidates."""
     records = tf.constant(batch, tf.string)
     answers = model(records)  # refuses bad records with a good message
-    outputs = model.signatures[model_interface.EMBEDDINGS_SIGNATURE](**{model_interface.EXAMPLES_INPUT: records})
+    outputs = model.with_signature(model_interface.EMBEDDINGS_SIGNATURE)(records)
     vectors = outputs[output].numpy()
     ids = outputs.get(_ID_OF_OUTPUT[output.rpartition("/")[2]])
     if ids is None:

@@ -22,6 +22,7 @@ import tensorflow as tf
 from tfx_gnn.graph.graph_constants import CONTEXT, EDGES, NODES
 from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.example_edges import ExampleGraph
+from tfx_gnn.serving.full_precision import FULL_PRECISION
 from tfx_gnn.serving.model_interface import read_served_task
 from tfx_gnn.serving.occlusion import occlusion_weights
 from tfx_gnn.serving.prediction import ServingModel, as_text, batches_of
@@ -199,12 +200,12 @@ class Explainer:
     def _by_gradients(self, batch: list[bytes], position: int) -> Iterator[Explanation]:
         assert self._explain_batch is not None
         self._model(tf.constant(batch, tf.string))  # refuses bad records with a good message
-        answers = self._explain_batch(
-            **{
-                model_interface.EXAMPLES_INPUT: tf.constant(batch, tf.string),
-                model_interface.TARGET_INPUT: tf.fill([len(batch)], tf.constant(position, tf.int64)),
-            }
-        )
+        inputs = {
+            model_interface.EXAMPLES_INPUT: tf.constant(batch, tf.string),
+            model_interface.TARGET_INPUT: tf.fill([len(batch)], tf.constant(position, tf.int64)),
+        }
+        with FULL_PRECISION:
+            answers = self._explain_batch(**inputs)
         outputs = {name: value.numpy() for name, value in answers.items()}
         for row, record in enumerate(batch):
             example = tf.train.Example.FromString(record)

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from tfx_gnn.io import options_json
 from tfx_gnn.io.text_files import read_json
+from tfx_gnn.serving.full_precision import FULL_PRECISION
 
 LAYERS_FILE = "assets.extra/layers.json"
 """File next to `saved_model.pb` that describes the functions of the layers: a `LayerPlan`; absent without these."""
@@ -115,7 +116,8 @@ class LayerwiseModel:
         Raises:
             tf.errors.InvalidArgumentError: if a transformed number is not finite.
         """
-        found: dict[str, tf.Tensor] = self._loaded.layer_functions["encoder"](tf.constant([example]))
+        with FULL_PRECISION:
+            found: dict[str, tf.Tensor] = self._loaded.layer_functions["encoder"](tf.constant([example]))
         return found
 
     def update(self, layer: int, node_set: str, inputs: Mapping[str, Any]) -> npt.NDArray[np.float32]:
@@ -132,7 +134,8 @@ class LayerwiseModel:
             float32 array, shape [num_targets, units].
         """
         tensors = {key: tf.convert_to_tensor(value) for key, value in inputs.items()}
-        new = self._loaded.layer_functions[f"{layer}/{node_set}"](tensors)
+        with FULL_PRECISION:
+            new = self._loaded.layer_functions[f"{layer}/{node_set}"](tensors)
         states: npt.NDArray[np.float32] = tf.cast(new, tf.float32).numpy()
         return states
 
@@ -145,5 +148,6 @@ class LayerwiseModel:
         Returns:
             Arrays by output name, as signatures `serving_default` and `embeddings` return them, without ids.
         """
-        outputs = self._loaded.layer_functions["head"]([tf.constant(one) for one in states])
+        with FULL_PRECISION:
+            outputs = self._loaded.layer_functions["head"]([tf.constant(one) for one in states])
         return {name: value.numpy() for name, value in sorted(outputs.items())}

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from tfx_gnn.io.text_files import check_regular_file
 from tfx_gnn.serving import model_interface
+from tfx_gnn.serving.full_precision import FULL_PRECISION
 from tfx_gnn.serving.refusal_messages import NOT_AN_EXAMPLE, explain_refusal, parsed_keys, plain_message
 
 _Outputs = Mapping[str, npt.NDArray[Any]]
@@ -183,7 +184,8 @@ class ServingModel:
                 the model's schema; the message names the feature and the record.
         """
         try:
-            outputs: dict[str, tf.Tensor] = self._call(**{model_interface.EXAMPLES_INPUT: serialized})
+            with FULL_PRECISION:
+                outputs: dict[str, tf.Tensor] = self._call(**{model_interface.EXAMPLES_INPUT: serialized})
         except (UnicodeDecodeError, tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
             raise self.explain(error, [bytes(record) for record in serialized.numpy()]) from error
         return outputs
@@ -201,7 +203,9 @@ class ServingModel:
             tf.errors.OpError: if the model refuses a record, or fails.
             UnicodeDecodeError: if TensorFlow's message quotes a record that Python cannot decode.
         """
-        outputs = self._call(**{model_interface.EXAMPLES_INPUT: tf.constant(records, tf.string, shape=[len(records)])})
+        serialized = tf.constant(records, tf.string, shape=[len(records)])
+        with FULL_PRECISION:
+            outputs = self._call(**{model_interface.EXAMPLES_INPUT: serialized})
         return {name: value.numpy() for name, value in sorted(outputs.items())}
 
     def explain(self, error: Any, records: Sequence[bytes]) -> tf.errors.OpError:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfx_gnn.serving import model_interface
+from tfx_gnn.serving.full_precision import FULL_PRECISION
 from tfx_gnn.serving.request_records import FAILED, REFUSED, DomainAnswer, DomainRequest, answer_kind
 
 Answer = Callable[[Sequence[bytes]], dict[str, npt.NDArray[Any]]]
@@ -30,13 +31,11 @@ def operations_as_written() -> Iterator[None]:
     to ten bits by default, which enlarges differences in the order of summation a thousandfold.
     """
     fuses = tf.config.optimizer.get_experimental_options().get("remapping", True)
-    rounds = tf.config.experimental.tensor_float_32_execution_enabled()
     tf.config.optimizer.set_experimental_options({"remapping": False})
-    tf.config.experimental.enable_tensor_float_32_execution(enabled=False)
     try:
-        yield
+        with FULL_PRECISION:
+            yield
     finally:
-        tf.config.experimental.enable_tensor_float_32_execution(enabled=rounds)
         tf.config.optimizer.set_experimental_options({"remapping": fuses})
 
 
