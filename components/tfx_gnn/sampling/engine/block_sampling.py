@@ -318,7 +318,7 @@ class BlockSampling:
         self._count(hop, answer, inputs)
 
     def _count(self, hop: Hop, answer: FoundEdges, inputs: NodePairs) -> None:
-        cut = np.flatnonzero(answer.num_eligible > hop.fan_out) if hop.fan_out else np.zeros(0, np.int64)
+        cut = (answer.num_eligible > hop.fan_out).nonzero()[0] if hop.fan_out else np.zeros(0, np.int64)
         self._counts[hop.name] = HopCounts(
             num_inputs=len(inputs),
             num_truncated=len(cut),
