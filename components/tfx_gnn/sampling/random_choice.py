@@ -109,14 +109,17 @@ def edge_hash(edge_rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
 
 
 def choice_keys(
-    sampling_seed: int, hop_name: str, subgraph_keys: npt.NDArray[np.uint64], node_codes: npt.NDArray[np.uint64]
+    hop_keys: np.uint64 | npt.NDArray[np.uint64],
+    subgraph_keys: npt.NDArray[np.uint64],
+    node_codes: npt.NDArray[np.uint64],
 ) -> npt.NDArray[np.uint64]:
-    """Makes one choice key per pair of subgraph key (see `Seeds`) and node code (see `hash_ids`)."""
-    return mix(mix(_hop_key(sampling_seed, hop_name) ^ subgraph_keys) ^ node_codes)
+    """Makes one choice key per hop (see `hop_key`), subgraph key (see `Seeds`) and node code (see `hash_ids`)."""
+    return mix(mix(hop_keys ^ subgraph_keys) ^ node_codes)
 
 
 @functools.lru_cache(maxsize=1024)
-def _hop_key(sampling_seed: int, hop_name: str) -> np.uint64:
+def hop_key(sampling_seed: int, hop_name: str) -> np.uint64:
+    """Makes the key of a hop in the choices of a run."""
     run = mix(np.array([sampling_seed], np.uint64))
     return np.uint64(mix(run ^ np.uint64(hash_name(hop_name)))[0])
 

@@ -18,6 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfx_gnn.sampling.index.graph_index import RowColumn
+
 # Wire types of protobuf for fields 1, 2 and 3, each holding bytes.
 _FIELD_1, _FIELD_2, _FIELD_3 = b"\x0a", b"\x12", b"\x1a"
 # tf.train.Feature's fields.
@@ -198,7 +200,7 @@ class _UnencodedColumn:
     def __init__(self, column: pa.Array) -> None:
         self._column = column
         # An index has plain numbers in Arrow's layout, of which NumPy takes a few in a tenth of the time.
-        self._numbers = _numbers_in_place(column) if isinstance(column, pa.Array) else None
+        self._numbers = column if isinstance(column, RowColumn) else _numbers_in_place(column)
 
     def take(self, rows: _Rows) -> _Values:
         """Returns the values of some rows, in that order."""
@@ -209,6 +211,8 @@ class _UnencodedColumn:
 
 def _numbers_in_place(column: pa.Array) -> npt.NDArray[Any] | None:
     """Returns the numbers of an array without a copy, shape [num_rows] or [num_rows, size]; None for other values."""
+    if not isinstance(column, pa.Array):
+        return None
     is_fixed = pa.types.is_fixed_size_list(column.type)
     items = column.flatten() if is_fixed else column
     if not (pa.types.is_integer(items.type) or pa.types.is_floating(items.type)):
