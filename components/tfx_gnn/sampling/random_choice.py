@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-_STEP = 0x9E3779B97F4A7C15  # 2**64 / golden ratio, the increment of SplitMix64
-_MASK = 2**64 - 1
+_STEP = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio, the increment of SplitMix64
+_SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
+_FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _SQRT_HALF = 0.7071067811865476
 _LOG_2 = 0.6931471805599453
 _LAST_TERM = 23
@@ -29,10 +30,13 @@ def mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
     It is one-to-one, and every input bit changes about half of the output bits.
     """
-    mixed = values + np.uint64(_STEP)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+    mixed = values + _STEP
+    mixed ^= mixed >> _SHIFTS[0]
+    mixed *= _FACTORS[0]
+    mixed ^= mixed >> _SHIFTS[1]
+    mixed *= _FACTORS[1]
+    mixed ^= mixed >> _SHIFTS[2]
+    return mixed
 
 
 def hash_ids(ids: pa.Array) -> npt.NDArray[np.uint64]:
@@ -105,14 +109,17 @@ def edge_hash(edge_rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
 
 
 def choice_keys(
-    sampling_seed: int, hop_name: str, subgraph_keys: npt.NDArray[np.uint64], node_codes: npt.NDArray[np.uint64]
+    hop_keys: np.uint64 | npt.NDArray[np.uint64],
+    subgraph_keys: npt.NDArray[np.uint64],
+    node_codes: npt.NDArray[np.uint64],
 ) -> npt.NDArray[np.uint64]:
-    """Makes one choice key per pair of subgraph key (see `Seeds`) and node code (see `hash_ids`)."""
-    return mix(mix(_hop_key(sampling_seed, hop_name) ^ subgraph_keys) ^ node_codes)
+    """Makes one choice key per hop (see `hop_key`), subgraph key (see `Seeds`) and node code (see `hash_ids`)."""
+    return mix(mix(hop_keys ^ subgraph_keys) ^ node_codes)
 
 
 @functools.lru_cache(maxsize=1024)
-def _hop_key(sampling_seed: int, hop_name: str) -> np.uint64:
+def hop_key(sampling_seed: int, hop_name: str) -> np.uint64:
+    """Makes the key of a hop in the choices of a run."""
     run = mix(np.array([sampling_seed], np.uint64))
     return np.uint64(mix(run ^ np.uint64(hash_name(hop_name)))[0])
 
@@ -126,13 +133,17 @@ def choose_positions(
     at once. `counts` are at least `fan_out`. The cost does not depend on them, so a hub
     costs no more than any other node.
     """
-    chosen = np.empty((keys.shape[0], fan_out), np.int64)
-    for step in range(fan_out):
-        last = counts - fan_out + step
-        draw = _draw(keys, step, last + 1)
-        taken = (chosen[:, :step] == draw[:, np.newaxis]).any(axis=1)
-        chosen[:, step] = np.where(taken, last, draw)
-    chosen.sort(axis=1)
+    last = counts[:, np.newaxis] - fan_out + np.arange(fan_out)
+    draws = _draws(keys, fan_out, last + 1)
+    chosen = np.sort(draws, axis=1)
+    # Most rows draw different positions; in the others, a repeated draw is replaced by the last position of its step.
+    again = (chosen[:, 1:] == chosen[:, :-1]).any(axis=1).nonzero()[0]
+    if len(again):
+        repeated, last = draws[again], last[again]
+        for step in range(1, fan_out):
+            taken = (repeated[:, :step] == repeated[:, step : step + 1]).any(axis=1)
+            repeated[taken, step] = last[taken, step]
+        chosen[again] = np.sort(repeated, axis=1)
     return chosen
 
 
@@ -140,7 +151,7 @@ def draw_positions(
     keys: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64], num_draws: int
 ) -> npt.NDArray[np.int64]:
     """Draws `num_draws` independent positions out of each row's `counts`, in the order of the draws."""
-    return np.stack([_draw(keys, step, counts) for step in range(num_draws)], axis=1)
+    return _draws(keys, num_draws, counts[:, np.newaxis])
 
 
 def uniform_scores(
@@ -151,7 +162,7 @@ def uniform_scores(
     The edges with the smallest numbers are a uniform choice, however the edges are
     divided among workers. `keys` holds the key of each candidate's choice.
     """
-    bits = mix((keys + np.uint64((draw + 1) * _STEP & _MASK)) ^ edge_hashes)
+    bits = mix((keys + _steps(draw + 1)[-1]) ^ edge_hashes)
     return ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
@@ -220,6 +231,13 @@ def find_smallest(
     return found
 
 
-def _draw(keys: npt.NDArray[np.uint64], step: int, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _draws(keys: npt.NDArray[np.uint64], num_draws: int, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Draws positions, shape [num_keys, num_draws], each below its count, of this shape or [num_keys, 1]."""
     # The remainder favours small values by less than counts / 2**64.
-    return (mix(keys + np.uint64((step + 1) * _STEP & _MASK)) % counts.astype(np.uint64)).astype(np.int64)
+    return (mix(keys[:, np.newaxis] + _steps(num_draws)) % counts.astype(np.uint64)).view(np.int64)
+
+
+@functools.lru_cache(maxsize=1024)
+def _steps(num_draws: int) -> npt.NDArray[np.uint64]:
+    """Returns what is added to a key for each of its draws."""
+    return np.arange(1, num_draws + 1, dtype=np.uint64) * _STEP

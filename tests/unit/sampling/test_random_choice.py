@@ -80,7 +80,9 @@ def test_exponential_scores_are_logarithms_in_proportion_to_weights():
 
 def test_a_key_depends_on_every_part():
     def key(seed=1, hop="h", subgraph=2, node=3):
-        return random_choice.choice_keys(seed, hop, np.array([subgraph], np.uint64), np.array([node], np.uint64))[0]
+        return random_choice.choice_keys(
+            random_choice.hop_key(seed, hop), np.array([subgraph], np.uint64), np.array([node], np.uint64)
+        )[0]
 
     keys = {key(), key(seed=2), key(hop="g"), key(subgraph=3), key(node=2), key(subgraph=3, node=2)}
 

@@ -29,7 +29,7 @@ from tfx_gnn.graphlearn.queries.execution import Execution
 from tfx_gnn.graphlearn.queries.plan_of_query import plan_of_steps
 from tfx_gnn.graphlearn.queries.query_step import Step
 from tfx_gnn.sampling.plan.plan import SamplingPlan
-from tfx_gnn.sampling.random_choice import choice_keys, mix
+from tfx_gnn.sampling.random_choice import choice_keys, hop_key, mix
 
 if TYPE_CHECKING:
     from tfx_gnn.graphlearn.queries.graph_store import GraphStore
@@ -228,7 +228,7 @@ class Query:
         none = np.zeros(1, np.uint64)
 
         def keys_of(name: str, codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-            return choice_keys(self.store.sampling_seed, f"{name}/{root.path}/{epoch}", none, codes)
+            return choice_keys(hop_key(self.store.sampling_seed, f"{name}/{root.path}/{epoch}"), none, codes)
 
         if root.order == "random":
             if not len(self._source):

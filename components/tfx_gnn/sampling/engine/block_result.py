@@ -114,9 +114,9 @@ class NodeNumbers:
 
 def union(parts: Sequence[NodePairs], num_nodes: int) -> NodePairs:
     """Collects every pair once, sorted by subgraph, then node."""
-    if not parts:
+    packed = [part.packed(num_nodes) for part in parts if len(part)]
+    if not packed:
         return NodePairs.none()
-    packed = [part.packed(num_nodes) for part in parts]
     keys = sorted_unique(packed[0] if len(packed) == 1 else np.concatenate(packed))
     subgraphs = keys // num_nodes
     return NodePairs(subgraphs, keys - subgraphs * num_nodes)
@@ -125,9 +125,15 @@ def union(parts: Sequence[NodePairs], num_nodes: int) -> NodePairs:
 def sorted_unique(values: _Integers) -> _Integers:
     """Sorts integers and removes duplicates."""
     in_order = np.sort(values)
-    first = np.ones(len(in_order), np.bool_)
+    return in_order[_is_first(in_order)]
+
+
+def _is_first(in_order: _Integers) -> npt.NDArray[np.bool_]:
+    """Returns which values differ from the one before."""
+    first = np.empty(len(in_order), np.bool_)
+    first[:1] = True
     np.not_equal(in_order[1:], in_order[:-1], out=first[1:])
-    return in_order[first]
+    return first
 
 
 def is_among(values: _Integers, in_order: _Integers) -> npt.NDArray[np.bool_]:
@@ -160,6 +166,7 @@ class BlockEdges:
     @classmethod
     def union(cls, parts: Sequence[BlockEdges]) -> BlockEdges:
         """Collects every edge once, sorted by subgraph, edge row, copy."""
+        parts = [part for part in parts if len(part.rows)]
         if not parts:
             none = np.zeros(0, np.int64)
             return cls(subgraphs=none, rows=none, copies=None, sources=none, targets=none)
@@ -276,11 +283,8 @@ def _sorted_firsts(subgraphs: _Integers, rows: _Integers, copies: _Integers | No
         keys = subgraphs * num_rows + rows
         if copies is not None:
             keys = keys * num_copies + copies
-        order = np.argsort(keys)
-        in_order = keys[order]
-        is_first = np.ones(len(order), np.bool_)
-        np.not_equal(in_order[1:], in_order[:-1], out=is_first[1:])
-        return order[is_first]
+        order = keys.argsort()
+        return order[_is_first(keys[order])]
     columns = [subgraphs, rows] if copies is None else [subgraphs, rows, copies]
     order = np.lexsort(columns[::-1])
     is_first = np.ones(len(order), np.bool_)
@@ -363,16 +367,17 @@ class _OrderedNodes:
         self._num_nodes = num_nodes
         self._keys = nodes.packed(num_nodes)
         splits = _splits(nodes.subgraphs, num_subgraphs)
+        begins = splits[nodes.subgraphs]
         # For each node, sorted by row, its position in the subgraph.
-        self._positions = np.arange(len(nodes)) - np.repeat(splits[:-1], np.diff(splits))
+        self._positions = np.arange(len(nodes)) - begins
         if roots:
             self._put_first(nodes, roots, splits)
         rows = np.empty(len(nodes), np.int64)
-        rows[self._positions + np.repeat(splits[:-1], np.diff(splits))] = nodes.nodes
+        rows[self._positions + begins] = nodes.nodes
         self.sampled = SampledNodes(rows=rows, splits=splits)
 
     def positions_of(self, pairs: NodePairs) -> _Integers:
-        return self._positions[np.searchsorted(self._keys, pairs.packed(self._num_nodes))]
+        return self._positions[self._keys.searchsorted(pairs.packed(self._num_nodes))]
 
     def _put_first(self, nodes: NodePairs, roots: list[NodePairs], splits: _Integers) -> None:
         subgraphs = np.concatenate([pairs.subgraphs for pairs in roots])
@@ -383,13 +388,13 @@ class _OrderedNodes:
         firsts.sort()  # each root once, in the order of readouts
         distinct = NodePairs(all_roots.subgraphs[firsts], all_roots.nodes[firsts])
         root_splits = _splits(distinct.subgraphs, len(splits) - 1)
-        where = np.searchsorted(self._keys, distinct.packed(self._num_nodes))
+        where = self._keys.searchsorted(distinct.packed(self._num_nodes))
         is_root = np.zeros(len(nodes), np.bool_)
         is_root[where] = True
         # Other nodes move back by the number of roots of their subgraph that come after them.
-        roots_so_far: _Integers = np.cumsum(is_root) - np.repeat(root_splits[:-1], np.diff(splits))
-        self._positions += np.repeat(np.diff(root_splits), np.diff(splits)) - roots_so_far
-        self._positions[where] = np.arange(len(firsts)) - np.repeat(root_splits[:-1], np.diff(root_splits))
+        roots_so_far = is_root.cumsum() - root_splits[nodes.subgraphs]
+        self._positions += np.diff(root_splits)[nodes.subgraphs] - roots_so_far
+        self._positions[where] = np.arange(len(firsts)) - root_splits[distinct.subgraphs]
 
 
 def _seed_rows(result: BlockResult, seeds: Seeds, tables: GraphTables, plan: SamplingPlan) -> _Integers:
@@ -427,4 +432,4 @@ def _largest(truncated: TruncatedNodes, ids: pa.Array) -> tuple[TruncatedHub, ..
 
 
 def _splits(subgraphs: _Integers, num_subgraphs: int) -> _Integers:
-    return np.searchsorted(subgraphs, np.arange(num_subgraphs + 1)).astype(np.int64)
+    return subgraphs.searchsorted(np.arange(num_subgraphs + 1)).astype(np.int64, copy=False)

@@ -9,7 +9,7 @@ where the answers come from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -191,9 +191,11 @@ class BlockSampling:
             raise RuntimeError(f"`accept` must answer {sorted(self._asked)} before more requests are made. Call it.")
         if self._round == len(self._rounds):
             return []
-        requests = [self._ask(hop) for hop in self._rounds[self._round]]
+        hops = self._rounds[self._round]
+        self._asked = {hop.name: self._inputs(hop) for hop in hops}
+        keys = self._keys([hop for hop in hops if hop.strategy not in ("full", "top_k")])
         self._round += 1
-        return requests
+        return [self._ask(hop, self._asked[hop.name], keys.get(hop.name)) for hop in hops]
 
     def accept(self, answers: Iterable[FoundEdges]) -> None:
         """Adds the edges of a round: one answer to each batch of the last requests, in any order."""
@@ -236,35 +238,50 @@ class BlockSampling:
             },
         )
 
-    def _ask(self, hop: Hop) -> EdgeRequests:
+    def _inputs(self, hop: Hop) -> NodePairs:
+        start_set, _ = self._hop_ends[hop.name]
+        found = self._nodes[start_set] if hop.name in self._induced else [self._found[name] for name in hop.inputs]
+        return found[0] if len(found) == 1 else union(found, self._numbers[start_set].size)
+
+    def _ask(self, hop: Hop, inputs: NodePairs, keys: npt.NDArray[np.uint64] | None) -> EdgeRequests:
         start_set, end_set = self._hop_ends[hop.name]
         numbers = self._numbers[start_set]
-        is_induced = hop.name in self._induced
-        found = self._nodes[start_set] if is_induced else [self._found[name] for name in hop.inputs]
-        inputs = found[0] if len(found) == 1 else union(found, numbers.size)
-        self._asked[hop.name] = inputs
         limits, ranks = self._seeds.time_limits, self._seeds.rank_limits
         splits, excluded = self._exclusions(hop, inputs, numbers)
         return EdgeRequests(
             hop=hop.name,
             subgraphs=inputs.subgraphs,
             nodes=numbers.handles(inputs.nodes),
-            keys=self._keys(hop, start_set, inputs),
+            keys=np.zeros(len(inputs), np.uint64) if keys is None else keys,
             time_limits=limits[inputs.subgraphs] if limits is not None and hop.edge_set in self._timed else None,
             rank_limits=ranks[inputs.subgraphs] if ranks is not None and hop.edge_set in self._ranked else None,
             excluded_splits=splits,
             excluded_neighbors=excluded,
-            allowed=self._sampled_nodes(end_set) if is_induced else None,
+            allowed=self._sampled_nodes(end_set) if hop.name in self._induced else None,
         )
 
-    def _keys(self, hop: Hop, start_set: str, inputs: NodePairs) -> npt.NDArray[np.uint64]:
-        if hop.strategy in ("full", "top_k"):
-            return np.zeros(len(inputs), np.uint64)  # the choice is not random
+    def _keys(self, hops: Sequence[Hop]) -> dict[str, npt.NDArray[np.uint64]]:
+        """Makes the keys of the random choices of hops, all in one pass, by hop."""
+        if not hops:
+            return {}
+        inputs = [self._asked[hop.name] for hop in hops]
+        ends = np.cumsum([len(pairs) for pairs in inputs])
+        hop_keys = np.array([random_choice.hop_key(self._sampling_seed, hop.name) for hop in hops])
+        keys = random_choice.choice_keys(
+            hop_keys.repeat(np.diff(ends, prepend=0)),
+            self._seeds.keys[np.concatenate([pairs.subgraphs for pairs in inputs])],
+            np.concatenate([self._codes_of(hop) for hop in hops]),
+        )
+        return {
+            hop.name: keys[end - len(pairs) : end] for hop, pairs, end in zip(hops, inputs, ends.tolist(), strict=True)
+        }
+
+    def _codes_of(self, hop: Hop) -> npt.NDArray[np.uint64]:
+        start_set, _ = self._hop_ends[hop.name]
+        nodes = self._asked[hop.name].nodes
         if self._codes is None:
-            codes = self._numbers[start_set].handles(inputs.nodes).view(np.uint64)
-        else:
-            codes = self._codes[start_set][inputs.nodes]
-        return random_choice.choice_keys(self._sampling_seed, hop.name, self._seeds.keys[inputs.subgraphs], codes)
+            return self._numbers[start_set].handles(nodes).view(np.uint64)
+        return self._codes[start_set][nodes]
 
     def _sampled_nodes(self, node_set: str) -> AllowedNodes:
         pairs = union(self._nodes[node_set], self._numbers[node_set].size)
@@ -318,13 +335,15 @@ class BlockSampling:
         self._count(hop, answer, inputs)
 
     def _count(self, hop: Hop, answer: FoundEdges, inputs: NodePairs) -> None:
-        cut = np.flatnonzero(answer.num_eligible > hop.fan_out) if hop.fan_out else np.zeros(0, np.int64)
+        cut = (answer.num_eligible > hop.fan_out).nonzero()[0] if hop.fan_out else np.zeros(0, np.int64)
+        num_candidates = int(answer.num_candidates.sum())
+        are_all_eligible = answer.num_eligible is answer.num_candidates
         self._counts[hop.name] = HopCounts(
             num_inputs=len(inputs),
             num_truncated=len(cut),
             num_edges=answer.num_edges,
-            num_candidates=int(answer.num_candidates.sum()),
-            num_eligible=int(answer.num_eligible.sum()),
+            num_candidates=num_candidates,
+            num_eligible=num_candidates if are_all_eligible else int(answer.num_eligible.sum()),
         )
         if len(cut):
             nodes, first, times = np.unique(inputs.nodes[cut], return_index=True, return_counts=True)

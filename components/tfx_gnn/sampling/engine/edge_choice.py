@@ -166,8 +166,8 @@ class FoundEdges:
 
 def expand_ranges(starts: _Integers, counts: _Integers) -> _Integers:
     """Concatenates ranges: starts [5, 2] and counts [2, 3] give [5, 6, 2, 3, 4]."""
-    firsts = starts - (np.cumsum(counts) - counts)
-    return np.repeat(firsts, counts) + np.arange(int(counts.sum()))
+    ends = counts.cumsum()
+    return (starts - (ends - counts)).repeat(counts) + np.arange(int(ends[-1]) if len(ends) else 0)
 
 
 def visits_all_edges(hop: Hop, requests: EdgeRequests) -> npt.NDArray[np.bool_]:
@@ -191,12 +191,14 @@ def positions_of_requests(
         draws = np.tile(np.arange(hop.fan_out, dtype=np.int16), len(drawn))
         return np.repeat(drawn, hop.fan_out), positions.ravel(), draws
     taken = np.minimum(degrees, hop.fan_out)
-    positions = expand_ranges(np.zeros(len(taken), np.int64), taken)
-    truncated = np.flatnonzero(degrees > hop.fan_out)
+    which = np.arange(len(taken)).repeat(taken)
+    begins = taken.cumsum() - taken
+    positions = np.arange(len(which)) - begins[which]
+    (truncated,) = (degrees > hop.fan_out).nonzero()
     if len(truncated):
-        where = (np.cumsum(taken) - taken)[truncated, np.newaxis] + np.arange(hop.fan_out)
+        where = begins[truncated, np.newaxis] + np.arange(hop.fan_out)
         positions[where] = choose_positions(keys[truncated], degrees[truncated], hop.fan_out)
-    return np.repeat(np.arange(len(taken)), taken), positions, np.zeros(len(positions), np.int16)
+    return which, positions, np.zeros(len(positions), np.int16)
 
 
 def find_edges(
@@ -216,23 +218,26 @@ def find_edges(
     Edges found by position come before edges found by score. Within each kind the requests ascend; with replacement,
     they ascend within each draw.
     """
-    counts = np.where(local_nodes < 0, 0, adjacency.offsets[local_nodes + 1] - adjacency.offsets[local_nodes])
-    firsts = adjacency.offsets[np.maximum(local_nodes, 0)]
+    firsts = adjacency.offsets[local_nodes]
+    # For -1, these are the first offset and the last one.
+    counts = np.maximum(adjacency.offsets[local_nodes + 1] - firsts, 0)
     visiting = visits_all_edges(hop, requests)
-    eligible = counts.copy()
+    (visited,) = visiting.nonzero()
+    eligible = counts
     parts: list[_Chosen] = []
-    if not visiting.any() or not visiting.all():
+    if not len(visited) or len(visited) < len(visiting):
         if keeps_scores and len(visiting):
             raise ValueError(
                 "`keeps_scores` must be False for requests that draw positions; got True in hop "
                 f"{hop.name!r}. Send them to the edges at the drawn positions."
             )
-        drawing = np.flatnonzero(~visiting)
+        (drawing,) = (~visiting).nonzero()
         which, positions, draws = positions_of_requests(hop, requests.keys[drawing], counts[drawing])
-        parts.append(_Chosen(drawing[which], firsts[drawing][which] + positions, draws, np.zeros(len(which))))
-    if visiting.any():
-        visited = np.flatnonzero(visiting)
+        asked = drawing[which]
+        parts.append(_Chosen(asked, firsts[asked] + positions, draws, np.zeros(len(asked))))
+    if len(visited):
         search = _Search(hop, adjacency, requests, inclusive=inclusive)
+        eligible = counts.copy()
         chosen, eligible[visited] = search.find(visited, firsts[visited], counts[visited])
         parts.append(chosen)
     chosen = parts[0] if len(parts) == 1 else _Chosen.join(parts)

@@ -10,19 +10,26 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfx_gnn.sampling.index.graph_index import RowColumn
+
 # Wire types of protobuf for fields 1, 2 and 3, each holding bytes.
 _FIELD_1, _FIELD_2, _FIELD_3 = b"\x0a", b"\x12", b"\x1a"
 # tf.train.Feature's fields.
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = _FIELD_1, _FIELD_2, _FIELD_3
 
-_ONE_BYTE = 128  # smaller integers are encoded as themselves
+_ONE_BYTE = np.uint64(128)  # smaller integers are encoded as themselves
+_CONTINUED, _SEVEN_BITS = np.uint64(0x80), np.uint64(7)
+_VARINT_BOUNDS = np.uint64(1) << np.arange(7, 64, 7, dtype=np.uint64)  # integers from these on take one byte more
+_FLOAT_BYTES = 4
+_FEW = 256  # values
 _MAX_KEYS = 1024
 _MAX_HEADERS = 1 << 14
 
@@ -47,40 +54,30 @@ class RecordEncoder:
         `columns` has, by key of the records, arrays without nulls: booleans, numbers, large_string, large_binary, or
         (large or fixed-size) lists of these.
         """
-        self._columns: dict[str, _EncodedColumn | _UnencodedColumn] = {}
-        self._sizes: dict[str, _Sizes] = {}
-        for key, column in columns.items():
-            if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-                self._sizes[key] = _Sizes(column, ahead=ahead)
-            self._columns[key] = _encode_column(column) if ahead else _UnencodedColumn(column)
-        self._integers = _EncodedIntegers()
+        self._encoded = {key: _EncodedColumn(_values_of(column)) for key, column in columns.items()} if ahead else {}
+        self._unencoded = {} if ahead else {key: _UnencodedColumn(column) for key, column in columns.items()}
 
     def encode(self, num_records: int, columns: Mapping[str, Slices], integers: Mapping[str, Slices]) -> list[bytes]:
         """Returns one serialized tf.Example per record, each with all the keys of both mappings.
 
-        `columns` has rows of the encoded columns; `integers` has values of further keys, at least -1.
+        `columns` has rows of the encoded columns; `integers` has values of further keys.
         """
-        entries: dict[str, Iterator[bytes]] = {}
+        lists: dict[str, _Lists] = {}
+        values = {key: (_numbers(numbers), splits) for key, (numbers, splits) in integers.items()}
         for key, (rows, splits) in columns.items():
-            column = self._columns[key]
-            entries[key] = self._entries(key, column.kind, column.take(rows), splits)
-            if key in self._sizes:
-                sizes = self._integers.take(self._sizes[key].take(rows))
-                entries[f"{key}.d1"] = self._entries(f"{key}.d1", _INT64_LIST, sizes, splits)
-        for key, (values, splits) in integers.items():
-            entries[key] = self._entries(key, _INT64_LIST, self._integers.take(values), splits)
-        in_key_order = [entries[key] for key in sorted(entries)]
+            if key in self._encoded:
+                column = self._encoded[key]
+                lists[key], sizes = column.take(rows, splits), column.sizes_of(rows)
+            else:
+                taken = self._unencoded[key].take(rows)
+                values[key], sizes = (taken, splits), taken.sizes
+            if sizes is not None:
+                values[f"{key}.d1"] = _numbers(sizes), splits
+        lists.update(_encode_lists(values))
+        in_key_order = [lists[key].entries(key) for key in sorted(lists)]
         if not in_key_order:
             return [b""] * num_records
         return [_with_length(_FIELD_1, b"".join(parts)) for parts in zip(*in_key_order, strict=True)]
-
-    def _entries(self, key: str, kind: bytes, values: _EncodedValues, splits: _Rows) -> Iterator[bytes]:
-        """Yields `features { feature { key: ... value: ... } }` for one key, record after record."""
-        headers = _headers(key, kind)
-        data = values.data
-        bounds = values.offsets[splits].tolist()
-        for start, stop in itertools.pairwise(bounds):
-            yield headers[stop - start] + data[start:stop]
 
 
 class RecordSlices:
@@ -128,142 +125,183 @@ def _headers(key: str, kind: bytes) -> _HeaderCache:
     return _HeaderCache(key, kind)
 
 
-class _EncodedValues:
-    """Concatenated encoded values, and where each begins."""
+class _Lists:
+    """The encoded values of one key, and where the list of each record begins among them."""
 
-    def __init__(self, data: bytes, offsets: _Rows) -> None:
+    def __init__(self, kind: bytes, data: bytes, bounds: _Rows) -> None:
+        self._kind = kind
+        self._data = data
+        self._bounds = bounds
+
+    def entries(self, key: str) -> Iterator[bytes]:
+        """Yields `features { feature { key: ... value: ... } }`, record after record."""
+        headers = _headers(key, self._kind)
+        data = self._data
+        for start, stop in itertools.pairwise(self._bounds.tolist()):
+            yield headers[stop - start] + data[start:stop]
+
+
+class _Values:
+    """The values of rows that are not encoded yet, row after row.
+
+    Attributes:
+        kind: the field of tf.train.Feature that they belong to.
+        data: integers (int64, or uint64), float32 numbers or large_binary.
+        splits: where the values of each row begin, shape [num_rows + 1]; None if each row has one value.
+        sizes: numbers of values in lists of any size; None for other rows.
+    """
+
+    def __init__(
+        self,
+        kind: bytes,
+        data: npt.NDArray[Any] | pa.LargeBinaryArray,
+        splits: _Rows | None = None,
+        sizes: _Rows | None = None,
+    ) -> None:
+        self.kind = kind
         self.data = data
-        self.offsets = offsets
+        self.splits = splits
+        self.sizes = sizes
+
+    def bounds(self, rows: _Rows) -> _Rows:
+        """Returns where the values of rows begin."""
+        return rows if self.splits is None else self.splits[rows]
 
 
-class _Sizes:
-    """Numbers of values in the rows of a column of lists."""
+def _values_of(column: pa.Array) -> _Values:
+    """Reads the values of all rows of a column."""
+    dtype = column.type
+    if pa.types.is_large_string(dtype) or dtype == pa.large_binary():
+        return _Values(_BYTES_LIST, column.view(pa.large_binary()))
+    if pa.types.is_fixed_size_list(dtype):
+        items = _values_of(column.flatten())
+        return _Values(items.kind, items.data, np.arange(len(column) + 1) * dtype.list_size)
+    if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
+        items = _values_of(column.flatten())
+        sizes: _Rows = pc.list_value_length(column).to_numpy(zero_copy_only=False).astype(np.int64)
+        return _Values(items.kind, items.data, np.concatenate([[0], np.cumsum(sizes)]), sizes)
+    if pa.types.is_string(dtype):
+        return _Values(_BYTES_LIST, column.cast(pa.large_binary()))
+    return _numbers(column.to_numpy(zero_copy_only=False))
 
-    def __init__(self, column: pa.Array, *, ahead: bool) -> None:
-        self._sizes = _list_sizes(column) if ahead else None
-        self._column = column
 
-    def take(self, rows: _Rows) -> _Rows:
-        return _list_sizes(self._column.take(pa.array(rows))) if self._sizes is None else self._sizes[rows]
-
-
-def _list_sizes(column: pa.Array) -> _Rows:
-    sizes: _Rows = pc.list_value_length(column).to_numpy(zero_copy_only=False).astype(np.int64)
-    return sizes
+def _numbers(values: npt.NDArray[Any]) -> _Values:
+    """Reads integers, booleans or floats, shape [num_rows] or [num_rows, size]."""
+    splits = None if values.ndim == 1 else np.arange(len(values) + 1) * values.shape[1]
+    flat = values.reshape(-1)
+    if flat.dtype.kind == "f":
+        return _Values(_FLOAT_LIST, flat.astype("<f4"), splits)
+    return _Values(_INT64_LIST, flat if flat.dtype == np.uint64 else flat.astype(np.int64, copy=False), splits)
 
 
 class _UnencodedColumn:
     """Rows of a table column that are encoded when they are taken, for columns that are too large to encode."""
 
     def __init__(self, column: pa.Array) -> None:
-        self.kind = _encode_column(column.slice(0, 0)).kind
         self._column = column
+        # An index has plain numbers in Arrow's layout, of which NumPy takes a few in a tenth of the time.
+        self._numbers = column if isinstance(column, RowColumn) else _numbers_in_place(column)
 
-    def take(self, rows: _Rows) -> _EncodedValues:
-        """Returns the encoded values of some rows, in that order."""
-        return _encode_column(self._column.take(pa.array(rows))).all()
+    def take(self, rows: _Rows) -> _Values:
+        """Returns the values of some rows, in that order."""
+        if self._numbers is None:
+            return _values_of(self._column.take(pa.array(rows)))
+        return _numbers(self._numbers[rows])
+
+
+def _numbers_in_place(column: pa.Array) -> npt.NDArray[Any] | None:
+    """Returns the numbers of an array without a copy, shape [num_rows] or [num_rows, size]; None for other values."""
+    if not isinstance(column, pa.Array):
+        return None
+    is_fixed = pa.types.is_fixed_size_list(column.type)
+    items = column.flatten() if is_fixed else column
+    if not (pa.types.is_integer(items.type) or pa.types.is_floating(items.type)):
+        return None
+    numbers: npt.NDArray[Any] = items.to_numpy()
+    return numbers.reshape(len(column), column.type.list_size) if is_fixed else numbers
 
 
 class _EncodedColumn:
-    """Rows of a table column in their encoded form.
+    """Rows of a table column in their encoded form."""
 
-    `kind` is the field of tf.train.Feature that they belong to.
-    """
+    def __init__(self, values: _Values) -> None:
+        self._kind, self._sizes = values.kind, values.sizes
+        self._pieces: pa.LargeBinaryArray | npt.NDArray[np.float32]
+        num_values = len(values.data)
+        if values.kind != _FLOAT_LIST:
+            pieces = _encode(values.kind, [values.data])
+            self._pieces = pieces if values.splits is None else _joined(pieces, values.splits)
+        elif values.sizes is None:
+            num_rows = num_values if values.splits is None else len(values.splits) - 1
+            self._pieces = values.data.reshape(num_rows, num_values // max(num_rows, 1))
+        else:
+            data = pa.py_buffer(values.data.tobytes())
+            self._pieces = _large_binary(values.bounds(np.arange(len(values.sizes) + 1)) * _FLOAT_BYTES, data)
 
-    def __init__(self, kind: bytes, pieces: pa.LargeBinaryArray | npt.NDArray[np.float32]) -> None:
-        self.kind = kind
-        self._pieces = pieces
-
-    def take(self, rows: _Rows) -> _EncodedValues:
+    def take(self, rows: _Rows, splits: _Rows) -> _Lists:
         """Returns the encoded values of some rows, in that order."""
         if isinstance(self._pieces, np.ndarray):
-            num_bytes = self._pieces.itemsize * int(np.prod(self._pieces.shape[1:]))
-            return _EncodedValues(self._pieces[rows].tobytes(), np.arange(len(rows) + 1) * num_bytes)
-        taken = self._pieces.take(pa.array(rows))
-        return _EncodedValues(*_bytes_and_offsets(taken))
+            return _Lists(self._kind, self._pieces[rows].tobytes(), splits * self._pieces.shape[1] * _FLOAT_BYTES)
+        data, offsets = _bytes_and_offsets(self._pieces.take(pa.array(rows)))
+        return _Lists(self._kind, data, offsets[splits])
 
-    def all(self) -> _EncodedValues:
-        """Returns the encoded values of all rows."""
-        if isinstance(self._pieces, np.ndarray):
-            num_bytes = self._pieces.itemsize * int(np.prod(self._pieces.shape[1:]))
-            return _EncodedValues(self._pieces.tobytes(), np.arange(len(self._pieces) + 1) * num_bytes)
-        return _EncodedValues(*_bytes_and_offsets(self._pieces))
+    def sizes_of(self, rows: _Rows) -> _Rows | None:
+        """Returns the numbers of values in some rows; None unless they are lists of any size."""
+        return None if self._sizes is None else self._sizes[rows]
 
 
-class _EncodedIntegers:
-    """Small integers from -1 (sizes, positions, no position) in their encoded form; grows as needed."""
-
-    def __init__(self) -> None:
-        # Both at once, because several threads may use an encoder.
-        self._known = (1024, _encode_column(pa.array(np.arange(-1, 1024))))
-
-    def take(self, values: _Rows) -> _EncodedValues:
-        """Returns the encoded values, in that order."""
-        largest = int(values.max(initial=0))
-        if largest < _ONE_BYTE and values.min(initial=0) >= 0:
-            return _EncodedValues(values.astype(np.uint8).tobytes(), np.arange(len(values) + 1))
-        num_known, column = self._known
-        if largest >= num_known:
-            column = _encode_column(pa.array(np.arange(-1, 2 * largest)))
-            self._known = (2 * largest, column)
-        return column.take(values + 1)
-
-
-def _encode_column(column: pa.Array) -> _EncodedColumn:
-    if pa.types.is_fixed_size_list(column.type):
-        size = column.type.list_size
-        values = column.flatten()
-        if pa.types.is_floating(values.type):
-            return _EncodedColumn(_FLOAT_LIST, _floats(values).reshape(len(column), size))
-        kind, pieces = _encode_values(values)
-        return _EncodedColumn(kind, _joined(pieces, np.arange(len(column) + 1) * size))
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-        values = column.flatten()
-        sizes = pc.list_value_length(column).to_numpy(zero_copy_only=False)
-        splits = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        if pa.types.is_floating(values.type):
-            data = pa.py_buffer(_floats(values).tobytes())
-            return _EncodedColumn(_FLOAT_LIST, _large_binary(splits * np.dtype(np.float32).itemsize, data))
-        kind, pieces = _encode_values(values)
-        return _EncodedColumn(kind, _joined(pieces, splits))
-    if pa.types.is_floating(column.type):
-        return _EncodedColumn(_FLOAT_LIST, _floats(column))
-    return _EncodedColumn(*_encode_values(column))
+def _encode_lists(values: Mapping[str, tuple[_Values, _Rows]]) -> dict[str, _Lists]:
+    """Encodes the values of rows, and where the rows of each record begin, by key."""
+    lists: dict[str, _Lists] = {}
+    # Where a key has few values, the time is that of the calls: such keys are encoded together.
+    groups: dict[tuple[bytes, str], list[str]] = {}
+    for key, (taken, _) in values.items():
+        groups.setdefault((taken.kind, "" if len(taken.data) <= _FEW else key), []).append(key)
+    for (kind, _), keys in groups.items():
+        if kind == _FLOAT_LIST:
+            for key in keys:
+                taken, splits = values[key]
+                lists[key] = _Lists(kind, taken.data.tobytes(), taken.bounds(splits) * _FLOAT_BYTES)
+            continue
+        data, offsets = _bytes_and_offsets(_encode(kind, [values[key][0].data for key in keys]))
+        first = 0
+        for key in keys:
+            taken, splits = values[key]
+            lists[key] = _Lists(kind, data, offsets[first + taken.bounds(splits)])
+            first += len(taken.data)
+    return lists
 
 
-def _encode_values(column: pa.Array) -> tuple[bytes, pa.LargeBinaryArray]:
-    if pa.types.is_large_string(column.type) or pa.types.is_string(column.type) or column.type == pa.large_binary():
-        texts = column.cast(pa.large_binary())
-        sizes = pc.binary_length(texts).to_numpy(zero_copy_only=False)
-        field = pa.scalar(_FIELD_1, pa.large_binary())
-        separator = pa.scalar(b"", pa.large_binary())
-        return _BYTES_LIST, pc.binary_join_element_wise(field, _varints(sizes.astype(np.uint64)), texts, separator)
-    values = column.to_numpy(zero_copy_only=False)
-    # Negative numbers take all 64 bits.
-    return _INT64_LIST, _varints(values if values.dtype == np.uint64 else values.astype(np.int64).view(np.uint64))
+def _encode(kind: bytes, parts: Sequence[Any]) -> pa.LargeBinaryArray:
+    """Encodes texts or integers one by one."""
+    if kind == _INT64_LIST:
+        # Negative numbers take all 64 bits.
+        return _varints(np.concatenate([part.view(np.uint64) for part in parts]))
+    texts = pa.concat_arrays(parts)
+    sizes = pc.binary_length(texts).to_numpy(zero_copy_only=False)
+    field = pa.scalar(_FIELD_1, pa.large_binary())
+    separator = pa.scalar(b"", pa.large_binary())
+    return pc.binary_join_element_wise(field, _varints(sizes.astype(np.uint64)), texts, separator)
 
 
 def _varints(values: npt.NDArray[np.uint64]) -> pa.LargeBinaryArray:
     """Encodes integers as `_varint` does: seven bits per byte, low bits first."""
-    if values.max(initial=0) < _ONE_BYTE:
+    longer = np.flatnonzero(values >= _ONE_BYTE)
+    if not len(longer):
         return _large_binary(np.arange(len(values) + 1), pa.py_buffer(values.astype(np.uint8).tobytes()))
     num_bytes = np.ones(len(values), np.int64)
-    bound = 7
-    while bound < 64 and (longer := values >> np.uint64(bound) > 0).any():
-        num_bytes += longer
-        bound += 7
+    num_bytes[longer] += np.searchsorted(_VARINT_BOUNDS, values[longer], side="right")
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(num_bytes)])
     data = np.empty(int(offsets[-1]), np.uint8)
-    for place in range(int(num_bytes.max(initial=0))):
-        some = np.flatnonzero(num_bytes > place) if place else slice(None)
-        low_bits = (values[some] >> np.uint64(7 * place)).astype(np.uint8) & np.uint8(0x7F)
-        is_continued = (num_bytes[some] > place + 1).astype(np.uint8) << np.uint8(7)
-        data[offsets[:-1][some] + place] = low_bits | is_continued
+    data[offsets[:-1]] = values
+    place, rest = offsets[longer], values[longer]
+    while len(rest):
+        data[place] = rest | _CONTINUED
+        rest, place = rest >> _SEVEN_BITS, place + 1
+        is_last = rest < _ONE_BYTE
+        data[place[is_last]] = rest[is_last]
+        rest, place = rest[~is_last], place[~is_last]
     return _large_binary(offsets, pa.py_buffer(data.tobytes()))
-
-
-def _floats(column: pa.Array) -> npt.NDArray[np.float32]:
-    return column.to_numpy(zero_copy_only=False).astype("<f4")
 
 
 def _joined(pieces: pa.LargeBinaryArray, splits: _Rows) -> pa.LargeBinaryArray:

@@ -65,15 +65,22 @@ class SubgraphExampleEncoder:
         self.schema: GraphSchema = make_subgraph_schema(tables.schema, plan)
         self._plan = plan
         columns: dict[str, pa.Array] = {}
-        for name in self._node_sets():
+        self._node_keys: dict[str, list[str]] = {}
+        for name in self.schema.node_sets:
+            if name.startswith("_"):
+                continue
             table = tables.node_tables[name]
-            for feature in self._table_features(name):
-                columns[f"nodes/{name}.{feature}"] = table.ids if feature == ID_FEATURE else table.features[feature]
+            features = {f"nodes/{name}.{feature}": feature for feature in self._table_features(name)}
+            self._node_keys[name] = list(features)
+            for key, feature in features.items():
+                columns[key] = table.ids if feature == ID_FEATURE else table.features[feature]
+        self._edge_keys: dict[str, list[str]] = {}
         for name in plan.edge_set_names:
             edges = tables.edge_tables[name]
-            for feature in self.schema.edge_sets[name].features:
-                column = edges.row_column if feature == ID_FEATURE else edges.features[feature]
-                columns[f"edges/{name}.{feature}"] = column
+            features = {f"edges/{name}.{feature}": feature for feature in self.schema.edge_sets[name].features}
+            self._edge_keys[name] = list(features)
+            for key, feature in features.items():
+                columns[key] = edges.row_column if feature == ID_FEATURE else edges.features[feature]
         for label in plan.label_features:
             columns[_readout_key(label)] = _label_column(label, tables, plan, seed_features or {})
         for name in plan.context_features:
@@ -86,20 +93,18 @@ class SubgraphExampleEncoder:
         if readouts is None:
             raise ValueError("`subgraphs` must have readouts; got none. Sample them by the plan.")
         slices = RecordSlices(subgraphs.num_subgraphs)
-        for name in self._node_sets():
+        for name, keys in self._node_keys.items():
             nodes = subgraphs.node_sets[name]
             slices.add_nodes(name, nodes.splits)
-            for feature in self._table_features(name):
-                slices.columns[f"nodes/{name}.{feature}"] = nodes.rows, nodes.splits
+            slices.columns.update(dict.fromkeys(keys, (nodes.rows, nodes.splits)))
             if self._plan.structure_labels:
                 labels = subgraphs.structure_labels[name]
                 key = f"nodes/{name}.{STRUCTURE_LABEL}"
                 slices.integers[key] = labels.reshape(-1), nodes.splits * (labels.shape[1] if labels.ndim > 1 else 1)
-        for name in self._plan.edge_set_names:
+        for name, keys in self._edge_keys.items():
             edges = subgraphs.edge_sets[name]
             slices.add_edges(name, edges.sources, edges.targets, edges.splits)
-            for feature in self.schema.edge_sets[name].features:
-                slices.columns[f"edges/{name}.{feature}"] = edges.rows, edges.splits
+            slices.columns.update(dict.fromkeys(keys, (edges.rows, edges.splits)))
         for name in self._plan.context_features:
             zeros = np.zeros(subgraphs.num_subgraphs, np.int64)
             slices.columns[f"context/{name}"] = zeros, slices.one_each
@@ -132,9 +137,6 @@ class SubgraphExampleEncoder:
         """Features of a node set that its table has; `check_plan` refuses tables with structure labels."""
         names = self.schema.node_sets[node_set].features
         return [name for name in names if not self._plan.structure_labels or name != STRUCTURE_LABEL]
-
-    def _node_sets(self) -> list[str]:
-        return [name for name in self.schema.node_sets if not name.startswith("_")]
 
 
 def _readout_key(feature: str) -> str:

@@ -216,20 +216,15 @@ class IndexedEdges(EdgesByRow):
 
 
 class RowColumn:
-    """The rows of edges as a column that is not in memory: what encoding uses of an Arrow array of them."""
+    """The rows of edges as a column that is not in memory: what encoding uses of an array of them."""
 
     def __init__(self, rows_of: Callable[[_Integers], _Integers]) -> None:
         """Takes what gives the rows of edges by their positions in the table."""
         self._rows_of = rows_of
-        self.type = pa.int64()
 
-    def take(self, positions: pa.Array) -> pa.Array:
+    def __getitem__(self, positions: _Integers) -> _Integers:
         """Returns the rows of edges at positions, in that order."""
-        return pa.array(self._rows_of(positions.to_numpy()))
-
-    def slice(self, offset: int, length: int) -> pa.Array:
-        """Returns the rows of a range."""
-        return self.take(pa.array(np.arange(offset, offset + length)))
+        return self._rows_of(positions)
 
 
 class _Columns(Mapping[str, pa.Array]):

@@ -348,7 +348,7 @@ class _SnapshotEdgeTable:
     def _rows_of(self, positions: _Integers) -> _Integers:
         number = positions - self._table.num_edges
         rows = self._first_row + number
-        rows[number < 0] = self._table.row_column.take(pa.array(positions[number < 0])).to_numpy()
+        rows[number < 0] = self._table.row_column[positions[number < 0]]
         return rows
 
     def _whole(self, direction: str, rows: _Integers) -> _Integers:

@@ -12,8 +12,9 @@ def _slices(*records):
 
 
 def _examples(columns, *records, integers=None):
-    encoder = RecordEncoder(columns)
-    written = encoder.encode(len(records), dict.fromkeys(columns, _slices(*records)), integers or {})
+    asked = len(records), dict.fromkeys(columns, _slices(*records)), integers or {}
+    written = RecordEncoder(columns).encode(*asked)
+    assert RecordEncoder(columns, ahead=False).encode(*asked) == written
     examples = [tf.train.Example.FromString(record) for record in written]
     # Nothing is written twice or longer than need be. Protobufs differ in which of "x" and "x.d1" comes first.
     assert [example.ByteSize() for example in examples] == [len(record) for record in written]
@@ -120,6 +121,20 @@ def test_a_column_without_rows_is_written_empty():
         "l.d1": "int64_list",
         "v": "float_list",
     }
+
+
+def test_many_values_beside_few_are_written():
+    columns = {"many": pa.array(np.arange(-1, 1000)), "few": pa.array(["a"] * 1001), "one": pa.array([2**40] * 1001)}
+    encoder = RecordEncoder(columns, ahead=False)
+
+    slices = {"many": _slices(range(1001), [0]), "few": _slices([3], [5, 6]), "one": _slices([], [1])}
+    written = encoder.encode(2, slices, {"n": (np.array([300, 2]), np.array([0, 1, 2]))})
+
+    first, second = (tf.train.Example.FromString(record).features.feature for record in written)
+    assert first["many"].int64_list.value == list(range(-1, 1000))
+    assert (second["many"].int64_list.value, second["one"].int64_list.value) == ([-1], [2**40])
+    assert (first["few"].bytes_list.value, second["few"].bytes_list.value) == ([b"a"], [b"a", b"a"])
+    assert (first["n"].int64_list.value, second["n"].int64_list.value) == ([300], [2])
 
 
 def test_records_without_keys_are_empty():
