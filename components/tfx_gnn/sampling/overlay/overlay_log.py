@@ -7,6 +7,7 @@ Only the last entry may be unfinished: each is on disk before the next one begin
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import struct
@@ -160,8 +161,11 @@ class OverlayLog(LogReader):
         """Appends an entry; once this returns, it is on disk.
 
         Raises:
-            OSError: if it could not be written; the log is then as before.
+            OSError: if it could not be written, or the file was removed or replaced, so that nobody would read it
+                again; the log is then as before.
         """
+        if not os.path.samestat(os.stat(self.path), os.fstat(self._descriptor)):
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), self.path)
         entry = _to_entry(content)
         try:
             written = 0

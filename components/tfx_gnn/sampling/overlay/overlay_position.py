@@ -81,8 +81,9 @@ def start_of_missing(log: LogReader, index: GraphIndex) -> int:
     raise ValueError(
         f"`path` must be an overlay of the graph index {index.fingerprint[:_NUM_DIGITS]}, or one whose rows that index "
         f"contains; got {log.path!r}, the overlay of index {header['fingerprint'][:_NUM_DIGITS]}, while "
-        f"{index.index_dir!r} was built {how}: rows that were added would be lost. Build the next index by `tfx-gnn "
-        "index --base-index-dir INDEX --overlay FILE`, or begin with another overlay."
+        f"{index.index_dir!r} was built {how}: rows that were added would be lost. Name the index of the "
+        "overlay, or one that was built from both by `tfx-gnn index --base-index-dir INDEX --overlay FILE`; or begin "
+        "with another overlay."
     )
 
 

@@ -199,7 +199,7 @@ class SeedInput:
             Refusal: if they are of another type than the ids of targets.
         """
         dtype, name = self._types[ROOT_TARGET], self._sets[ROOT_TARGET]
-        if pa.types.is_integer(dtype) != all(isinstance(one, int) for one in ids):
+        if any(isinstance(one, int) != pa.types.is_integer(dtype) for one in ids):
             raise malformed(
                 f"`candidates` must be a list of ids unless the stored embeddings are those of {name!r}, with ids of "
                 f"type {dtype}; got {shown(ids[0])}. List them, or embed examples of this graph."

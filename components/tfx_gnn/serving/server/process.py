@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, cast
 
+import tensorflow as tf
 import uvicorn
 
 from tfx_gnn.sampling.index.files import MANIFEST_FILE
@@ -23,8 +24,12 @@ from tfx_gnn.sampling.overlay.graph_overlay import GraphOverlay, open_graph_over
 from tfx_gnn.sampling.overlay.overlay_position import check_overlay_fits
 from tfx_gnn.serving.server.app import ModelServer
 from tfx_gnn.serving.server.connections import BoundedConnection
+from tfx_gnn.serving.server.ids_input import SeedInput
+from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.options import ServerOptions
+from tfx_gnn.serving.server.served_graph import ServedGraph
 from tfx_gnn.serving.server.watched_folder import folders_newest_first
+from tfx_gnn.serving.versions import complete_versions
 
 _LOG = logging.getLogger(__name__)
 
@@ -65,7 +70,7 @@ def serve_model(
         raise ValueError(
             f"`overlay` must come with `graph_index_dir`, which it adds to; got {overlay!r} alone. Name the index, too."
         )
-    index = newest_index(graph_index_dir, overlay) if graph_index_dir else None
+    index = newest_index(graph_index_dir, overlay, model_dir) if graph_index_dir else None
     with _open_overlay(index, overlay) as opened:
         server = ModelServer(
             model_dir,
@@ -78,12 +83,14 @@ def serve_model(
         _serve(server, model_dir, options, started)
 
 
-def newest_index(path: str, overlay: str = "") -> GraphIndex:
+def newest_index(path: str, overlay: str = "", model_dir: str = "") -> GraphIndex:
     """Opens the newest graph index that is whole, and that has the rows of an overlay, or whose overlay it is.
 
     Args:
         path: a graph index, or a folder of numbered ones.
         overlay: file of an overlay, which need not exist.
+        model_dir: push destination. An index by whose ids its newest version can be asked comes first; otherwise, one
+            by whose ids an older version can.
 
     Returns:
         The index. `ServedGraph.refresh` logs and counts what was passed over.
@@ -95,20 +102,38 @@ def newest_index(path: str, overlay: str = "") -> GraphIndex:
         folders = [folder for folder, _ in folders_newest_first(path, MANIFEST_FILE)]
     except FileNotFoundError:
         return open_graph_index(path)  # It says what is wrong.
-    reasons = []
-    for folder in folders:
-        try:
-            index = open_graph_index(folder)
-            index.mapped.map_all()
-            check_overlay_fits(index, overlay)
-        except Exception as error:  # noqa: BLE001 - whatever a damaged index raises, an older one may be whole.
-            reasons.append(f"{folder}: {error}")
-        else:
-            return index
+    reasons: list[str] = []
+    for saved_model_dir in (*_saved_models(model_dir), ""):
+        reasons.clear()
+        for folder in folders:
+            try:
+                index = open_graph_index(folder)
+                index.mapped.map_all()
+                check_overlay_fits(index, overlay)
+                if saved_model_dir:
+                    _check_ids_are_enough(index, saved_model_dir)
+            except Exception as error:  # noqa: BLE001 - whatever a damaged index raises, an older one may be whole.
+                reasons.append(f"{folder}: {error}")
+            else:
+                return index
     raise ValueError(
         "`graph_index_dir` must hold a graph index that is whole and has the rows of the overlay, if one is named; got "
         f"none in {path!r}. Copy or build one. {' '.join(reasons)}"
     )
+
+
+def _saved_models(model_dir: str) -> list[str]:
+    """Lists the versions of a model, the newest first; none if they cannot be listed, which `ModelVersions` reports."""
+    try:
+        return [folder for _, folder in sorted(complete_versions(model_dir).items(), reverse=True)] if model_dir else []
+    except (OSError, ValueError, tf.errors.OpError):
+        return []
+
+
+def _check_ids_are_enough(index: GraphIndex, saved_model_dir: str) -> None:
+    """Checks what `ServedGraph.refresh` checks of an index: that the model can be asked by its ids."""
+    graph = ServedGraph(index, ServerOptions(), ServerMetrics())
+    SeedInput(graph, saved_model_dir, ServerMetrics()).check(graph.snapshot)
 
 
 @contextlib.contextmanager

@@ -144,3 +144,19 @@ def test_an_entry_that_cannot_be_written_is_as_if_it_was_never_tried(path, monke
     log.append(b"kept")
     assert list(log.entries()) == [*CONTENTS, b"kept"]
     log.close()
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_nothing_is_appended_while_the_file_is_elsewhere(path, is_replaced):
+    log = _open(path)
+    elsewhere = path.rename(path.with_name("rotated"))
+    if is_replaced:
+        path.write_bytes(b"")
+
+    with pytest.raises(OSError, match=r"No such file|Stale file handle"):
+        log.append(b"lost")
+
+    elsewhere.replace(path)
+    log.append(b"kept")
+    assert list(log.entries()) == [*CONTENTS, b"kept"]
+    log.close()

@@ -140,6 +140,7 @@ def test_without_candidates_the_nearest_stored_embeddings_are_ranked(links_serve
             "got 'likes/target_embedding'. List them, or embed",
         ),
         ({"ids": ("p", "q", "r", "s")}, {"source": "x"}, 404, "got none of the 4 nearest ones"),
+        ({"ids": ("x",), "vectors": [[0, 1]]}, {"source": "x"}, 404, "got none of the 0 nearest ones"),
         ({"ids": (1, 2, 3, 4)}, {"source": "x"}, 400, "are those of 'item', with ids of type large_string; got"),
         ({"dimension": 1, "vectors": [[1]] * 4}, {"source": "x"}, 400, "in 2 numbers and targets in 1"),
     ],

@@ -242,6 +242,19 @@ def test_newest_index_that_is_half_copied_does_not_stop_a_start(build, tmp_path)
         newest_index(str(place))
 
 
+def test_newest_index_that_no_model_reads_does_not_stop_a_start(build, items_model_dir, make_version, tmp_path):
+    place = tmp_path / "index"
+    first = build(place / "1")
+    last = build(
+        place / "2", graph_schema=lambda text: text.replace('features { key: "x" value { dtype: DT_FLOAT } }', "")
+    )
+    make_version(str(tmp_path / "models"), 1)  # It cannot be asked by ids of any index.
+
+    assert newest_index(str(place), model_dir=items_model_dir).fingerprint == first.fingerprint
+    assert newest_index(str(place), model_dir=str(tmp_path / "models")).fingerprint == last.fingerprint
+    assert newest_index(str(place), model_dir=str(tmp_path / "none")).fingerprint == last.fingerprint
+
+
 def test_folder_that_is_gone_changes_nothing(items_index, tmp_path, caplog):
     metrics = ServerMetrics()
     graph = ServedGraph(items_index, ServerOptions(), metrics, followed=str(tmp_path / "gone"))
