@@ -66,7 +66,8 @@ class BigQueryLoad:
             num_rows: by split, the rows in the files.
 
         Raises:
-            ValueError: if a split has no rows, or BigQuery refuses the files or takes another number of rows.
+            ValueError: if a split has no rows, and then no table is changed; or if BigQuery refuses the files or takes
+                another number of rows.
             ConnectionError: if the service does not answer.
         """
         from google.cloud import bigquery
@@ -86,6 +87,7 @@ class BigQueryLoad:
                     f"`bigquery_table` must get rows; got none for split {split!r}, and {table!r} stays as it is. Look "
                     "at `inference.json` and `dead_letters`, or leave the split out."
                 )
+        for split, table in self.tables.items():
             files = os.path.join(split_dir(folder, split), f"*{SUFFIXES['parquet']}")
             job = self._call(functools.partial(self._client.load_table_from_uri, files, table, job_config=config))
             self._call(job.result)
@@ -97,18 +99,31 @@ class BigQueryLoad:
 
     def _call(self, request: Callable[[], Any]) -> Any:
         from google.api_core import exceptions
+        from google.auth.exceptions import GoogleAuthError, TransportError
 
+        tables = sorted(self.tables.values())
         try:
             return request()
-        except exceptions.ClientError as error:
+        except (exceptions.Unauthorized, exceptions.Forbidden, exceptions.NotFound) as error:
             raise ValueError(
                 f"`bigquery_table` must be a table that can be written with these credentials; got the answer "
-                f"{error.message!r} for {sorted(self.tables.values())}. Create the dataset, or grant "
-                "`bigquery.dataEditor` on it and `bigquery.jobUser` on the project."
+                f"{error.message!r} for {tables}. Create the dataset, or grant `bigquery.dataEditor` on it and "
+                "`bigquery.jobUser` on the project."
             ) from error
-        except exceptions.GoogleAPICallError as error:
-            raise ConnectionError(
-                f"BigQuery must answer; got {error.message!r}. Try again: nothing is lost."
+        except (exceptions.TooManyRequests, exceptions.ServerError, exceptions.RetryError) as error:
+            raise ConnectionError(f"BigQuery must answer; got {error.message!r} for {tables}. Try again.") from error
+        except exceptions.ClientError as error:
+            raise ValueError(
+                f"`bigquery_table` must be a table that takes the rows; got the answer {error.message!r} for {tables}. "
+                "Correct what it names, or choose another table."
+            ) from error
+        except (TransportError, OSError) as error:
+            # OSError: of requests, where the client does not try again.
+            raise ConnectionError(f"BigQuery must answer; got {str(error)!r} for {tables}. Try again.") from error
+        except GoogleAuthError as error:
+            raise ValueError(
+                f"`bigquery_table` must be a table whose credentials are valid; got {str(error)!r} for {tables}. Run "
+                "`gcloud auth application-default login`."
             ) from error
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from tfx_gnn.io.option_groups import check_choices
 
-_TABLE = re.compile(r"([a-z0-9.:-]+\.)?\w+\.[\w{}-]+")
+_TABLE = re.compile(r"([a-z0-9.:-]+\.)?\w+\.([\w-]|\{SPLIT\})+")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

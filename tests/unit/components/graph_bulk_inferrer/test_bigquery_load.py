@@ -14,8 +14,9 @@ from typing import Any
 import google.auth
 import pyarrow.parquet as pq
 import pytest
+from google.api_core import exceptions
 from google.auth.credentials import AnonymousCredentials
-from google.auth.exceptions import DefaultCredentialsError
+from google.auth.exceptions import DefaultCredentialsError, RefreshError, TransportError
 
 from tfx_gnn.components.graph_bulk_inferrer import bigquery_load
 from tfx_gnn.components.graph_bulk_inferrer.options import GraphBulkInferrerOptions
@@ -168,6 +169,52 @@ def test_a_dataset_that_is_not_there_is_refused_before_anything_is_inferred(serv
         infer("project.other.answers", splits=("all",))
 
 
+def test_a_split_without_rows_leaves_the_tables_of_all_splits_as_they_are(service):
+    load = bigquery_load.BigQueryLoad("shop.answers_{SPLIT}", {"all", "more"}, "answers")
+
+    with pytest.raises(ValueError, match=r"`bigquery_table` must get rows; got none for split 'more'"):
+        load.load("answers", {"all": 4, "more": 0})
+
+    assert service.jobs == {}
+
+
+@pytest.mark.parametrize(
+    ("refusal", "message"),
+    [
+        ({"reason": "invalid", "message": "Schema has no field x"}, r"that takes the rows; got .*no field x.*Correct"),
+        ({"reason": "notFound", "message": "Not found: Dataset"}, r"that can be written .*Create the dataset"),
+    ],
+)
+def test_a_failed_job_says_what_to_do(service, refusal, message):
+    load = bigquery_load.BigQueryLoad("shop.answers", {"all"}, "answers")
+    service.refusal = refusal
+
+    with pytest.raises(ValueError, match=message):
+        load.load("answers", {"all": 1})
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (exceptions.RetryError("Timeout of 600.0s exceeded", OSError()), ConnectionError, "must answer; got 'Timeout"),
+        (exceptions.TooManyRequests("Quota exceeded"), ConnectionError, "must answer; got 'Quota exceeded'.*Try again"),
+        (TransportError("No route to host"), ConnectionError, "must answer; got 'No route to host'"),
+        (OSError("Certificate expired"), ConnectionError, "must answer; got 'Certificate expired'"),
+        (RefreshError("Token has been revoked"), ValueError, "are valid; got 'Token has been revoked'.*login"),
+    ],
+)
+def test_a_service_that_cannot_be_asked_says_what_to_do(service, monkeypatch, error, kind, message):
+    load = bigquery_load.BigQueryLoad("shop.answers", {"all"}, "answers")
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(load._client, "load_table_from_uri", fail)
+
+    with pytest.raises(kind, match=message):
+        load.load("answers", {"all": 1})
+
+
 def test_several_splits_do_not_share_a_table(service, infer):
     with pytest.raises(ValueError, match=r"`bigquery_table` must hold {SPLIT} .*; got 'shop.answers' for \['all', 'm"):
         infer("shop.answers")
@@ -194,6 +241,7 @@ def test_missing_credentials_are_an_error_with_the_command_that_gives_them(infer
     [
         ({"bigquery_table": "answers"}, '`bigquery_table` must be "project.dataset.table"'),
         ({"bigquery_table": "shop.{SPLIT}.answers"}, "Only the table may hold"),
+        ({"bigquery_table": "shop.answers_{split}"}, "got 'shop.answers_{split}'"),
         ({"bigquery_table": "shop.a", "file_format": "csv"}, "`file_format` must be 'parquet' for `bigquery_table`"),
     ],
 )
