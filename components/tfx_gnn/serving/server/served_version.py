@@ -45,6 +45,11 @@ class ServedSignature:
         self._count_of_padded = {name: _count_for(name, counts) for name in padded} if counts else {}
         self.is_batched = self.name in _WITH_ONE_ROW_PER_EXAMPLE and (not padded or bool(counts))
 
+    def sample(self, items: Sequence[Item]) -> list[bytes] | Refusal:
+        """Samples the examples of one request, which `answer` would do for several together."""
+        (found,) = records_of([items], self._seeds)
+        return found
+
     def answer(self, requests: Sequence[Sequence[Item]]) -> list[Answer]:
         """Answers several requests by one call of the model, or by more if it refuses one of them.
 

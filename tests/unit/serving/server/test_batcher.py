@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tfx_gnn.serving.server.batcher import Batcher
+from tfx_gnn.serving.server.ids_input import AskedSeed
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.options import ServerOptions
 from tfx_gnn.serving.server.refusals import Refusal, malformed
@@ -21,6 +22,12 @@ class Signature:
         self.go_on = threading.Event()
         if not is_held:
             self.go_on.set()
+
+    def sample(self, items):
+        self.calls.append("sample")
+        self.go_on.wait(60)
+        ids = [item.ids["seed"] for item in items]
+        return malformed("unknown") if "nobody" in ids else [one.encode() for one in ids]
 
     def answer(self, requests):
         self.calls.append(requests)
@@ -73,6 +80,38 @@ def test_signatures_whose_requests_cannot_share_calls_get_one_each():
     gather(signature, [b"a"], [b"b"], max_delay_ms=60_000.0)
 
     assert sorted(signature.calls) == [[[b"a"]], [[b"b"]]]
+
+
+def seed(name):
+    return AskedSeed(ids={"seed": name}, places={"seed": "here"}, place="here")
+
+
+def test_idle_server_samples_while_a_request_waits_for_others():
+    signature = Signature()
+
+    answer, refused = (gather(signature, [seed(name)], max_delay_ms=20.0)[0] for name in ("ann", "nobody"))
+
+    assert answer == {"x": [b"ann"]}
+    assert isinstance(refused, Refusal)
+    assert signature.calls == ["sample", [[b"ann"]], "sample"]
+
+
+@pytest.mark.parametrize("name", ["ann", "nobody"])
+def test_requests_that_come_while_one_is_sampled_share_its_call_and_are_sampled_together(name):
+    signature, bob = Signature(is_held=True), seed("bob")
+
+    async def ask(batcher):
+        first = asyncio.ensure_future(batcher.ask(signature, [seed(name)]))
+        await asyncio.sleep(0)
+        second = asyncio.ensure_future(batcher.ask(signature, [bob]))
+        await asyncio.sleep(0)
+        signature.go_on.set()
+        return await asyncio.gather(first, second, return_exceptions=True)
+
+    first, second = run(ask, max_delay_ms=20.0)
+
+    assert second == {"x": [bob]}
+    assert signature.calls == ["sample", [[bob]] if isinstance(first, Refusal) else [[b"ann"], [bob]]]
 
 
 def test_requests_that_wait_for_a_thread_share_the_next_call():
