@@ -97,6 +97,26 @@ class ServedSignature:
         )
 
 
+class SampledExamples:
+    """The examples themselves that a version would be asked about, in place of its predictions.
+
+    Attributes:
+        is_batched: whether requests of several clients may share a call.
+    """
+
+    is_batched = True
+
+    def __init__(self, seeds: SeedInput | None) -> None:
+        self._seeds = seeds
+
+    def answer(self, requests: Sequence[Sequence[Item]]) -> list[Answer]:
+        """Returns the serialized examples of each request, sampled in one call, or why it is refused."""
+        return [
+            records if isinstance(records, Refusal) else {model_interface.EXAMPLES_INPUT: np.array(records, object)}
+            for records in records_of(requests, self._seeds)
+        ]
+
+
 def _last_part(name: str) -> str:
     return name.rpartition("/")[2]
 
@@ -118,6 +138,7 @@ class ServedVersion:
         version: its number.
         identity: changes when the version's files are replaced.
         signatures: those that take serialized examples, by name.
+        examples: what answers with the examples themselves.
         seeds: what samples examples around ids; None if it is asked by examples alone.
         graph_schema: schema of the graphs in requests; None if the model was exported without one.
         roots: what each prediction is about, as in `tfx_gnn.serving.model_interface.ServedTask`.
@@ -135,6 +156,7 @@ class ServedVersion:
             tf.errors.OpError: if files are missing or damaged, or a warm-up request is refused.
         """
         self.version, self.identity, self.seeds = version, identity, seeds
+        self.examples = SampledExamples(seeds)
         self._saved_model_dir = saved_model_dir
         model = ServingModel(saved_model_dir)
         self.graph: weakref.ref[object] = weakref.ref(model.signatures[model_interface.SERVING_SIGNATURE].graph)
