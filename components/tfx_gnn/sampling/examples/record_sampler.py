@@ -14,15 +14,12 @@ from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.index.graph_index import IndexedGraph
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED
-from tfx_gnn.sampling.plan.inference_plan import plan_for_inference
-from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets
+from tfx_gnn.sampling.plan.inference_plan import plan_of_ids
+from tfx_gnn.sampling.plan.plan import root_node_sets
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
 from tfx_gnn.sampling.plan.seed_splits import pair_keys
 
 _Rows = npt.NDArray[np.int64]
-
-_IDS_OF_REQUEST = "request"
-"""Stands for the table of seeds, which a request is."""
 
 
 class RecordSampler:
@@ -93,22 +90,6 @@ class RecordSampler:
             time_limits=None if self._times is None else _integers(self._times.take(pa.array(rows[SEED]))),
         )
         return self._encoder.encode(self._sampler.sample(seeds))
-
-
-def plan_of_ids(plan: SamplingPlan, schema: GraphSchema) -> SamplingPlan:
-    """Returns the plan that samples around the ids of a request.
-
-    Raises:
-        ValueError: if ids alone do not say what its examples hold.
-    """
-    ids = _IDS_OF_REQUEST if plan.is_link_plan or plan.seed_table else ""
-    found = plan_for_inference(plan, ids=ids, schema=schema)
-    if found.temporal is not None and found.seed_table is not None:
-        raise ValueError(
-            "`plan` must take the times of its seeds from a feature of their nodes, to be asked by ids alone; got "
-            f"{found.temporal.seed_time!r} of the table of seeds, or of the seed edges. Send examples or graphs."
-        )
-    return found
 
 
 def _integers(column: pa.Array) -> _Rows:

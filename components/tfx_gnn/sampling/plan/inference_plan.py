@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 ALL_SPLIT = "all"
 """The only split of such a plan."""
 
+_IDS_OF_REQUEST = "request"
+"""Stands for the table of seeds, which a request is."""
+
 
 def plan_for_inference(plan: SamplingPlan, *, ids: str = "", schema: GraphSchema | None = None) -> SamplingPlan:
     """Changes a training plan so that its seeds are what a model is asked about.
@@ -78,3 +81,23 @@ def plan_for_inference(plan: SamplingPlan, *, ids: str = "", schema: GraphSchema
         splits=splits,
         negatives=None,
     )
+
+
+def plan_of_ids(plan: SamplingPlan, schema: GraphSchema | None = None) -> SamplingPlan:
+    """Returns the plan that samples around the ids of a request.
+
+    Args:
+        plan: the plan of the examples that the model was trained on.
+        schema: as for `plan_for_inference`.
+
+    Raises:
+        ValueError: if ids alone do not say what its examples hold.
+    """
+    ids = _IDS_OF_REQUEST if plan.is_link_plan or plan.seed_table else ""
+    found = plan_for_inference(plan, ids=ids, schema=schema)
+    if found.temporal is not None and found.seed_table is not None:
+        raise ValueError(
+            "`plan` must take the times of its seeds from a feature of their nodes, to be asked by ids alone; got "
+            f"{found.temporal.seed_time!r} of the table of seeds, or of the seed edges. Send examples or graphs."
+        )
+    return found
