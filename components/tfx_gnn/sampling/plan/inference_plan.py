@@ -22,7 +22,8 @@ def plan_for_inference(plan: SamplingPlan, *, ids: str = "", schema: GraphSchema
     """Changes a training plan so that its seeds are what a model is asked about.
 
     A subgraph is that of the training plan for the same seed, but for its label, which is left out, and for nodes and
-    edges that an earlier split may not see: here every node and edge is visible.
+    edges that an earlier split may not see: here every node and edge is visible. Where the training plan hides nodes
+    from earlier splits, edges are chosen as if some could be hidden: else the last split's choices would be others.
 
     Args:
         plan: the plan of the examples that the model was trained on.
@@ -48,7 +49,7 @@ def plan_for_inference(plan: SamplingPlan, *, ids: str = "", schema: GraphSchema
             f"`ids` must name a table of the seeds to ask about, unless they are all nodes of a set; got none for "
             f"{plan.seed_set!r}. Give a table of pairs, or of the ids with what else the plan reads of its seeds."
         )
-    splits = SplitPlan(weights={ALL_SPLIT: 1})
+    splits = SplitPlan(weights={ALL_SPLIT: 1}, visibility=plan.splits.visibility)
     of_table = set(plan.seed_table_features) & set(plan.label_features)
     labels = set(plan.label_features) - of_table
     left_out = labels | (set() if plan.seed_table else {plan.splits.column})

@@ -30,7 +30,8 @@ LINKS = SamplingPlan(
 def test_every_node_is_a_seed_in_one_split_and_its_label_is_no_feature():
     plan = plan_for_inference(NODES)
 
-    assert plan.splits == SplitPlan(weights={ALL_SPLIT: 1})
+    # Edges are chosen as in the last split of the training, which sees all nodes, too.
+    assert plan.splits == SplitPlan(weights={ALL_SPLIT: 1}, visibility="inductive")
     assert plan.label_features == ()
     assert plan.excluded_features == {"user": ("age", "color"), "item": ("price",)}
     assert (plan.seed_node_set, plan.hops, plan.seed_table) == ("user", NODES.hops, None)
