@@ -22,8 +22,8 @@ def plan_for_inference(plan: SamplingPlan, *, ids: str = "", schema: GraphSchema
     """Changes a training plan so that its seeds are what a model is asked about.
 
     A subgraph is that of the training plan for the same seed, but for its label, which is left out, and for nodes and
-    edges that an earlier split may not see: here every node and edge is visible. Where the training plan hides nodes
-    from earlier splits, edges are chosen as if some could be hidden: else the last split's choices would be others.
+    edges that a split may not see: here every node and edge is visible. Where the training plan may hide some, edges
+    are chosen as if some could be hidden: otherwise, the choices among the visible ones would be others.
 
     Args:
         plan: the plan of the examples that the model was trained on.
@@ -72,7 +72,7 @@ def plan_for_inference(plan: SamplingPlan, *, ids: str = "", schema: GraphSchema
             filename=ids,
             features=kept,
             identity_features=tuple(name for name in identity if name in kept),
-            splits_edges=not plan.is_link_plan,
+            splits_edges=plan.seed_table is None or plan.seed_table.splits_edges,
         )
     return dataclasses.replace(
         plan,

@@ -39,6 +39,7 @@ edge_sets { key: "knows" value { source: "user" target: "user" metadata { filena
 FRIENDS = Hop(edge_set="knows", fan_out=2, inputs=("source",))
 PURCHASES = Hop(edge_set="buys", fan_out=2, inputs=("source",))
 BUYERS = Hop(edge_set="buys", fan_out=2, inputs=("target",), direction="backward", name="buyers")
+OTHER_BUYERS = Hop(edge_set="buys", fan_out=2, inputs=("buys",), direction="backward", name="others")
 ITEMS_OF_FRIENDS = (Hop(edge_set="knows", fan_out=2), Hop(edge_set="buys", fan_out=3, inputs=("seed", "knows")))
 NEGATIVES = Negatives(num_per_positive=2, own_subgraphs=True)
 SPLITS = SplitPlan(weights={"train": 2, "val": 1, "test": 1})
@@ -67,6 +68,7 @@ PLANS = {
     ),
     "links by other edges": (links(FRIENDS, splits=SPLITS, negatives=NEGATIVES), {"train", "val", "test"}),
     "links by themselves, in one split": (links(PURCHASES, BUYERS, splits=ONE_SPLIT), {"train"}),
+    "links by two hops over themselves, in one split": (links(PURCHASES, OTHER_BUYERS, splits=ONE_SPLIT), {"train"}),
     "links of a table": (
         links(PURCHASES, BUYERS, seed_table=SeedTable(filename="pairs.csv", splits_edges=False), splits=SPLITS),
         {"train", "val", "test"},
