@@ -316,11 +316,12 @@ def test_answers_layer_by_layer_are_only_of_a_blessed_model_and_index_the_tables
     assert job["runtimeConfig"]["parameterValues"]["graph_layerwise_inferrer_batch_edges"] == 500_000
 
 
-def test_index_for_the_skew_gate_waits_for_the_examples_alone(remote_config):
+@pytest.mark.parametrize("service", Service)
+def test_index_for_the_skew_gate_waits_for_the_examples_alone(remote_config, service):
     skew = dataclasses.replace(remote_config.graph_skew_validator, asks_server=True)
     config = dataclasses.replace(remote_config, graph_skew_validator=skew)
 
-    job = compile_pipeline(config, service=Service.KUBEFLOW, image="registry/image:tag")
+    job = compile_pipeline(config, service=service, image="registry/image:tag")
 
     tasks_of_spec = job["pipelineSpec"]["root"]["dag"]["tasks"]
     index = tasks_of_spec["GraphSkewValidator"]["inputs"]["artifacts"]["graph_index"]["taskOutputArtifact"]
