@@ -77,8 +77,12 @@ def component_ids(config: PipelineConfig) -> tuple[str, ...]:
         ids.append(INFERENCE_EXAMPLE_GEN)
     if config.graph_bulk_inferrer is not None:
         ids.append("GraphBulkInferrer")
+    if config.graph_skew_validator.asks_server:
+        ids.insert(ids.index("GraphSkewValidator"), "GraphIndexer")
+    elif config.graph_indexer is not None:
+        ids.append("GraphIndexer")
     if config.graph_layerwise_inferrer is not None:
-        ids += ["GraphIndexer", "GraphLayerwiseInferrer"]
+        ids.append("GraphLayerwiseInferrer")
     return tuple(ids)
 
 
@@ -165,11 +169,26 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         blessed_model=resolver.outputs["blessed_model"] if resolver else None,
         runtime_parameters=opened.pop("GraphEvaluator", None),
     )
+    indexer = None
+    if config.graph_indexer is not None:
+        indexer = GraphIndexer(
+            tables_dir=config.tables_pattern or config.tables_dir,
+            span=str(config.span),
+            same_span_as=example_gen.outputs["examples"],
+            options=config.graph_indexer,
+            tables_fingerprint=config.tables_fingerprint,
+            runtime_parameters=opened.pop("GraphIndexer", None),
+        )
+    asks_server = config.graph_skew_validator.asks_server
+    if indexer is not None and not asks_server:
+        # Nothing is indexed for a model that could not be trained.
+        indexer.add_upstream_node(evaluator)
     skew_validator = GraphSkewValidator(
         examples=example_gen.outputs["examples"],
         transformed_examples=transform.outputs["transformed_examples"],
         model=trainer.outputs["model"],
         model_run=trainer.outputs["model_run"],
+        graph_index=indexer.outputs["graph_index"] if indexer and asks_server else None,
         options=config.graph_skew_validator,
         runtime_parameters=opened.pop("GraphSkewValidator", None),
     )
@@ -206,17 +225,8 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
             options=config.graph_bulk_inferrer.of_component,
             runtime_parameters=opened.pop("GraphBulkInferrer", None),
         )
-    indexer = layerwise_inferrer = None
-    if config.graph_indexer is not None and config.graph_layerwise_inferrer is not None:
-        indexer = GraphIndexer(
-            tables_dir=config.tables_pattern or config.tables_dir,
-            span=str(config.span),
-            same_span_as=example_gen.outputs["examples"],
-            options=config.graph_indexer,
-            tables_fingerprint=config.tables_fingerprint,
-            runtime_parameters=opened.pop("GraphIndexer", None),
-        )
-        indexer.add_upstream_node(evaluator)
+    layerwise_inferrer = None
+    if indexer is not None and config.graph_layerwise_inferrer is not None:
         layerwise_inferrer = GraphLayerwiseInferrer(
             graph_index=indexer.outputs["graph_index"],
             model=trainer.outputs["model"],
@@ -235,11 +245,13 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         *([tuner] if tuner else []),
         trainer,
         evaluator,
+        *([indexer] if indexer and asks_server else []),
         skew_validator,
         pusher,
         *([asked_gen] if asked_gen else []),
         *([inferrer] if inferrer else []),
-        *([indexer, layerwise_inferrer] if indexer and layerwise_inferrer else []),
+        *([indexer] if indexer and not asks_server else []),
+        *([layerwise_inferrer] if layerwise_inferrer else []),
     ]
 
 

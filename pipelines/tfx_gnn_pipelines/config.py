@@ -27,9 +27,11 @@ from tfx_gnn.components import (
     expectations_of_graphs,
     expectations_of_plan,
 )
+from tfx_gnn.components.graph_skew_validator.plan_rules import objection_to_plan
 from tfx_gnn.io import options_json
 from tfx_gnn.io.package_paths import resolve_package_path
 from tfx_gnn.models import tasks
+from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.tables.spans import check_num_spans, find_window
 from tfx_gnn.training.options import NO_WARM_START
 from tfx_gnn_pipelines.bulk_inference import (
@@ -84,6 +86,7 @@ class PipelineConfig:
             or to a table of ids; None: no answers.
         graph_layerwise_inferrer: options of GraphLayerwiseInferrer, which then writes what a blessed model answers to
             every node, layer by layer, from the index that GraphIndexer builds of the tables; None: no such answers.
+            GraphSkewValidator uses the same index if `graph_skew_validator.asks_server` is set.
         enable_cache: whether a component may reuse the outputs of an identical execution.
         beam_args: command-line arguments of every Beam pipeline; empty: Beam runs inside
             the component's process, which is fastest on small data.
@@ -127,6 +130,8 @@ class PipelineConfig:
 
             read_beam_args(self.beam_args)
         check_num_spans(self.tables_pattern or self.tables_dir, self.subgraph_example_gen.num_spans)
+        if self.graph_skew_validator.asks_server:
+            _check_server_can_be_asked(self.subgraph_example_gen.plan)
         if self.graph_bulk_inferrer is not None:
             options_of_inference_example_gen(self.subgraph_example_gen, self.graph_bulk_inferrer)
             self._check_bigquery("graph_bulk_inferrer", self.graph_bulk_inferrer.bigquery_table)
@@ -144,10 +149,16 @@ class PipelineConfig:
     @property
     def graph_indexer(self) -> GraphIndexerOptions | None:
         """Options of GraphIndexer, which indexes what the model is trained on; None if the pipeline has none."""
-        if self.graph_layerwise_inferrer is None:
+        if self.graph_layerwise_inferrer is None and not self.graph_skew_validator.asks_server:
             return None
         sampled = self.subgraph_example_gen
-        return GraphIndexerOptions(rules=sampled.rules, access=sampled.access, execution=sampled.execution)
+        temporal = sampled.plan.temporal if sampled.plan else None
+        return GraphIndexerOptions(
+            rules=sampled.rules,
+            edge_times=temporal.edge_times if temporal else {},
+            access=sampled.access,
+            execution=sampled.execution,
+        )
 
     def _check_bigquery(self, step: str, table: str) -> None:
         # A pipeline that is compiled without a root gets one from the service.
@@ -273,6 +284,16 @@ def step_kinds() -> dict[str, type]:
     kinds = typing.get_type_hints(PipelineConfig)
     found = {name: next(iter(typing.get_args(kind)), kind) for name, kind in kinds.items()}
     return {name: kind for name, kind in found.items() if dataclasses.is_dataclass(kind) and isinstance(kind, type)}
+
+
+def _check_server_can_be_asked(plan: SamplingPlan | None) -> None:
+    """Refuses a plan none of whose examples GraphSkewValidator could compare, before anything is trained."""
+    objection = objection_to_plan(plan) if plan else "Graph-level examples have no seeds."
+    if objection:
+        raise ValueError(
+            "`graph_skew_validator.asks_server` must be false for a plan whose examples a server, which is asked by "
+            f"ids, does not sample; got true. {objection} Leave it out."
+        )
 
 
 def _with_step_options(config: PipelineConfig, given: Mapping[str, Any]) -> PipelineConfig:

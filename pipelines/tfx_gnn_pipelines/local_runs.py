@@ -11,6 +11,7 @@ from tfx.orchestration.beam.beam_dag_runner import BeamDagRunner
 from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 
 from tfx_gnn.io.process_lock import process_lock
+from tfx_gnn.serving.server.temporary_server import check_server_is_installed
 from tfx_gnn_pipelines.assembly import build_pipeline
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
 from tfx_gnn_pipelines.finished_run import fingerprint_run, forget_finished_run, remember_finished_run
@@ -32,6 +33,9 @@ def run_on_beam(config: PipelineConfig) -> RunOutcome:
 
 
 def _run(config: PipelineConfig, runner: LocalDagRunner | BeamDagRunner) -> RunOutcome:
+    if config.graph_skew_validator.asks_server:
+        # Not after the training.
+        check_server_is_installed("graph_skew_validator.asks_server")
     with locked_root(config), MemoryWatch() as memory:
         fingerprint = fingerprint_run(config)
         runner.run(build_pipeline(config, sqlite_metadata=True))

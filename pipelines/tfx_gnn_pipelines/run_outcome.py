@@ -93,6 +93,8 @@ def read_outcome(config: PipelineConfig, runs: Sequence[ComponentRun]) -> RunOut
     budgets_dir = outputs["SizeConstraintLearner"]["size_constraints"].uri
     skew_dir = outputs["GraphSkewValidator"]["skew"].uri
     skew = read_skew_report(skew_dir)
+    num_by_id = sum(skew.served_by_id.num_asked.values()) if skew.served_by_id else 0
+    by_id = f", {num_by_id} of them by id through a server" if num_by_id else ""
     search, search_report = _search(outputs)
     verdicts = {"": outputs["GraphEvaluator"]["blessing"].uri}
     verdicts[INFRA_PREFIX] = outputs["GraphSkewValidator"]["infra_blessing"].uri
@@ -122,7 +124,7 @@ def read_outcome(config: PipelineConfig, runs: Sequence[ComponentRun]) -> RunOut
         },
         logs_dir=os.path.join(outputs["GraphTrainer"]["model_run"].uri, "logs"),
         examples_dir=split_dir(outputs["SubgraphExampleGen"]["examples"].uri, config.graph_evaluator.split),
-        skew=f"largest difference {skew.largest_difference:g} in {skew.num_compared} examples",
+        skew=f"largest difference {skew.largest_difference:g} in {skew.num_compared} examples{by_id}",
         skew_file=os.path.join(skew_dir, SKEW_FILE),
         search=search,
         search_report=search_report,

@@ -136,6 +136,8 @@ def test_options_arrive_as_typed_constants(spec):
         "max_float_difference": 1e-6,
         "max_rounding_difference": 1e-4,
         "refuses_nonfinite_answers": "false",
+        "asks_server": "false",
+        "max_served_by_id": 64,
         "max_output_difference": 1e-4,
         "library_version": tfx_gnn.__version__,
     }
@@ -312,6 +314,20 @@ def test_answers_layer_by_layer_are_only_of_a_blessed_model_and_index_the_tables
     for name, opened in (("tables_dir", "tables_dir"), ("span", "span"), ("tables_fingerprint", "tables_version")):
         assert indexer["inputs"]["parameters"][name] == {"componentInputParameter": opened}
     assert job["runtimeConfig"]["parameterValues"]["graph_layerwise_inferrer_batch_edges"] == 500_000
+
+
+@pytest.mark.parametrize("service", Service)
+def test_index_for_the_skew_gate_waits_for_the_examples_alone(remote_config, service):
+    skew = dataclasses.replace(remote_config.graph_skew_validator, asks_server=True)
+    config = dataclasses.replace(remote_config, graph_skew_validator=skew)
+
+    job = compile_pipeline(config, service=service, image="registry/image:tag")
+
+    tasks_of_spec = job["pipelineSpec"]["root"]["dag"]["tasks"]
+    index = tasks_of_spec["GraphSkewValidator"]["inputs"]["artifacts"]["graph_index"]["taskOutputArtifact"]
+    assert index == {"producerTask": "GraphIndexer", "outputArtifactKey": "graph_index"}
+    assert tasks_of_spec["GraphIndexer"]["dependentTasks"] == ["SubgraphExampleGen"]
+    assert tasks_of_spec["GraphPusher"]["triggerPolicy"]
 
 
 def test_remote_data_is_not_read_to_compile(remote_config):

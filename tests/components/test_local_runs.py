@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from ml_metadata import metadata_store
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from tfx_gnn_pipelines.lineage import close_abandoned_executions, read_latest_run
-from tfx_gnn_pipelines.local_runs import locked_root
+from tfx_gnn_pipelines.local_runs import locked_root, run_locally
 
 
 @pytest.fixture
@@ -49,6 +50,16 @@ def test_second_run_on_the_same_root_is_refused(config):
 
     with locked_root(config), refused, locked_root(config):
         pass
+
+
+def test_server_that_the_skew_gate_would_lack_is_missed_before_the_run(config, monkeypatch, tmp_path):
+    skew = dataclasses.replace(config.graph_skew_validator, asks_server=True)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+
+    with pytest.raises(ModuleNotFoundError, match=r"`graph_skew_validator.asks_server` must .* 'tfx-gnn\[serve\]'"):
+        run_locally(dataclasses.replace(config, graph_skew_validator=skew))
+
+    assert not any(tmp_path.iterdir())
 
 
 def test_parameters_left_open_are_refused(config):

@@ -11,7 +11,7 @@ import pytest
 
 from tfx_gnn.io import options_json
 from tfx_gnn.models import GraphClassification, NodeClassification, NodeRegression
-from tfx_gnn.sampling import GraphLevelExamples, Hop, SamplingPlan, SplitPlan
+from tfx_gnn.sampling import GraphLevelExamples, Hop, SamplingPlan, SplitPlan, Temporal
 from tfx_gnn_pipelines.assembly import build_components, component_ids
 from tfx_gnn_pipelines.bulk_inference import BulkInferenceOptions
 from tfx_gnn_pipelines.config import step_names
@@ -463,6 +463,50 @@ def test_answers_layer_by_layer_are_of_an_index_of_the_span_that_was_trained_on(
         "infra_blessing": "GraphSkewValidator",
     }
     assert inferrer.exec_properties["neighborhoods"] == '"full"'
+
+
+def test_skew_gate_asks_a_server_with_the_one_index_of_the_pipeline(task, tmp_path):
+    asked = {"graph_skew_validator": {"asks_server": True, "max_served_by_id": 9}}
+    layers = {"graph_trainer": {"export": {"layerwise_inference": True}}, "graph_layerwise_inferrer": {}}
+
+    for given, inferrers in ((asked, ()), (asked | layers, ("GraphLayerwiseInferrer",))):
+        config = configured(task, given, tmp_path)
+
+        assert component_ids(config)[-3 - len(inferrers) :] == (
+            "GraphIndexer",
+            "GraphSkewValidator",
+            "GraphPusher",
+            *inferrers,
+        )
+        components = {component.id: component for component in build_components(config)}
+        assert tuple(components) == component_ids(config)
+        validator = components["GraphSkewValidator"]
+        assert validator.inputs["graph_index"].producer_component_id == "GraphIndexer"
+        assert validator.exec_properties["max_served_by_id"] == 9
+        # It waits for nothing but its input, the examples.
+        assert not components["GraphIndexer"].upstream_nodes
+        assert list(components["GraphIndexer"].inputs) == ["same_span_as"]
+
+
+def test_index_of_a_plan_with_times_tells_edges_apart_by_them(task, tmp_path):
+    temporal = Temporal(seed_time="year", edge_times={"cites": "year"})
+    dated = dataclasses.replace(task, plan=dataclasses.replace(task.plan, temporal=temporal))
+
+    config = configured(dated, {"graph_skew_validator": {"asks_server": True}}, tmp_path)
+
+    assert config.graph_indexer.edge_times == {"cites": "year"}
+
+
+def test_skew_gate_that_could_ask_nothing_is_refused_before_training(task, tmp_path):
+    def configure(task):
+        return configured(task, {"graph_skew_validator": {"asks_server": True}}, tmp_path)
+
+    plan = SamplingPlan(seed_edge_set="cites", hops=(Hop(edge_set="cites", fan_out=2, inputs=("source",)),))
+    with pytest.raises(ValueError, match=r"`graph_skew_validator.asks_server` must be false .* Each split hides edges"):
+        configure(dataclasses.replace(task, plan=plan))
+    graphs = GraphLevelExamples(splits=SplitPlan())
+    with pytest.raises(ValueError, match=r"`graph_skew_validator.asks_server` must be false .* have no seeds"):
+        configure(dataclasses.replace(task, plan=None, graph_level_examples=graphs))
 
 
 def test_answers_layer_by_layer_are_refused_before_training_where_there_can_be_none(task, tmp_path):

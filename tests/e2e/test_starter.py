@@ -70,8 +70,12 @@ def project(tmp_path_factory, python):
 
 @pytest.fixture(scope="module")
 def pipeline(project, python):
-    layers = ("graph_trainer.export.layerwise_inference=true", "graph_layerwise_inferrer={neighborhoods: full}")
-    options = ["--epochs", "12", *(word for assignment in layers for word in ("--set", assignment))]
+    assignments = (
+        "graph_trainer.export.layerwise_inference=true",
+        "graph_layerwise_inferrer={neighborhoods: full}",
+        "graph_skew_validator={asks_server: true, max_served_by_id: 16}",
+    )
+    options = ["--epochs", "12", *(word for assignment in assignments for word in ("--set", assignment))]
     done = type_command([python, "-m", "tfx_gnn.cli", "run", *options], project)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
@@ -100,6 +104,15 @@ def test_pushed_model_names_the_interests_of_users(pipeline, project):
     assert len(predictions) == 3
     assert {prediction["id"][0] for prediction in predictions} == {"u"}
     assert {prediction["label"] for prediction in predictions} <= {"cooking", "gardening", "music", "running"}
+
+
+def test_server_samples_and_answers_by_id_what_training_saw(pipeline, project):
+    (report,) = (project / "runs" / "web_shop" / "artifacts" / "GraphSkewValidator" / "skew").glob("*/skew.json")
+    found = json.loads(report.read_text())["served_by_id"]
+
+    assert (found["num_asked"], found["num_not_comparable"]) == ({"test": 6, "train": 5, "val": 5}, {})
+    assert (found["num_refused"], found["num_other_examples"]) == (0, 0)
+    assert {"logits", "label"} <= {output["key"] for output in found["outputs"]}
 
 
 def test_every_user_is_answered_layer_by_layer(pipeline, project):

@@ -104,7 +104,11 @@ def _table_of_metrics(task: TaskEvaluation, title: str) -> Table:
     return table
 
 
-@flags_of_options(GraphSkewValidatorOptions, names={"refuses_nonfinite_answers": "--refuse-nonfinite-answers"})
+@flags_of_options(
+    GraphSkewValidatorOptions,
+    leave_out=("asks_server",),
+    names={"refuses_nonfinite_answers": "--refuse-nonfinite-answers"},
+)
 def skew(
     *,
     examples_dir: arguments.Examples,
@@ -115,6 +119,13 @@ def skew(
     infra_blessing_dir: Annotated[
         str, arguments.folder("Where to write `INFRA_BLESSED` or `INFRA_NOT_BLESSED`, and the reasons.")
     ],
+    graph_index_dir: Annotated[
+        str,
+        arguments.folder(
+            "A graph index of the same tables, the output of `index`: a server is then asked about some of the "
+            "examples by the ids of their seeds, and must sample and answer what training saw."
+        ),
+    ] = "",
     options: GraphSkewValidatorOptions,
 ) -> None:
     """Compare, value by value, what training saw with what the exported model gets, and bless the model if they match.
@@ -130,26 +141,32 @@ def skew(
         model_run_dir=model_run_dir,
         skew_dir=skew_dir,
         infra_blessing_dir=infra_blessing_dir,
+        graph_index_dir=graph_index_dir,
         options=options,
     )
     counts = ", ".join(f"{number} of '{split}'" for split, number in report.num_examples.items())
     arguments.console.print(f"examples: {counts}", markup=False)
     table = Table("", "kind", "values", "differing", "largest difference")
     differing = [feature for feature in report.features if feature.num_differing]
-    for row in (*differing, report.rounding, *report.outputs, *_renamed(report.one_by_one)):
+    by_id = report.served_by_id
+    outputs = (*report.outputs, *_renamed(report.one_by_one, "one by one"))
+    outputs += tuple(_renamed(by_id.outputs, "by id")) if by_id else ()
+    for row in (*differing, report.rounding, *outputs):
         counted = (str(row.num_values), str(row.num_differing), f"{row.largest_difference:.3g}")
         table.add_row(row.key, row.kind, *counted)
     equal = len(report.features) - len(differing)
     arguments.console.print(f"features and parts of the structure without any difference: {equal}", markup=False)
     arguments.console.print(table)
+    if by_id is not None and not report.blessed:
+        arguments.console.print(by_id.text(), markup=False)
     for reason in report.reasons:
         arguments.console.print(reason, markup=False)
     arguments.say_written(skew=skew_dir, infra_blessing=infra_blessing_dir)
     arguments.end_with_blessing(blessed=report.blessed, objections=report.reasons)
 
 
-def _renamed(outputs: Sequence[FeatureSkew]) -> list[FeatureSkew]:
-    return [dataclasses.replace(output, key=f"{output.key} one by one") for output in outputs]
+def _renamed(outputs: Sequence[FeatureSkew], way: str) -> list[FeatureSkew]:
+    return [dataclasses.replace(output, key=f"{output.key} {way}") for output in outputs]
 
 
 @flags_of_options(GraphPusherOptions, names={"refuses_nonfinite_answers": "--refuse-nonfinite-answers"})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import tempfile
+from collections.abc import Iterator
 
 import tensorflow as tf
 
@@ -83,3 +85,14 @@ def copy_files(folder: str, target: str) -> None:
             copy_files(path, place)
         else:
             tf.io.gfile.copy(path, place, overwrite=True)
+
+
+@contextlib.contextmanager
+def on_local_disk(folder: str) -> Iterator[str]:
+    """Yields a folder on a local disk: itself, or a copy of one on an object store, which is removed afterwards."""
+    if has_locks(folder):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="copied-") as local:
+        copy_files(folder, local)
+        yield local

@@ -144,6 +144,12 @@ def verify_saved_model(
     )
 
 
+def environment_of_fresh_process() -> dict[str, str]:
+    """Returns the environment of a process that serves with TensorFlow's default settings, without a GPU."""
+    kept = {key: value for key, value in os.environ.items() if key in _KEPT_VARIABLES or key.startswith("LC_")}
+    return {**kept, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+
+
 def _num_warmup_requests(saved_model_dir: str) -> int:
     try:
         return sum(1 for _ in read_warmup_requests(saved_model_dir))
@@ -155,12 +161,10 @@ def _num_warmup_requests(saved_model_dir: str) -> int:
 
 
 def _run(command: list[str], saved_model_dir: str, report_file: str, timeout_seconds: float) -> None:
-    environment = {key: value for key, value in os.environ.items() if key in _KEPT_VARIABLES or key.startswith("LC_")}
-    environment |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(
             command,
-            env=environment,
+            env=environment_of_fresh_process(),
             capture_output=True,
             text=True,
             errors="replace",

@@ -410,6 +410,11 @@ def _notes(
         )
     if config.graph_tuner is not None and sample is not None:
         notes.append("GraphTuner is planned as trainings with the default hyperparameters, none of them pruned.")
+    return notes + _notes_without_plan(config)
+
+
+def _notes_without_plan(config: PipelineConfig) -> list[str]:
+    notes = []
     if config.graph_bulk_inferrer is not None:
         notes.append(
             "GraphBulkInferrer is not planned: an example takes about as long as in GraphEvaluator, and as in "
@@ -419,4 +424,8 @@ def _notes(
         notes.append(
             "GraphIndexer and GraphLayerwiseInferrer are not planned: they work on the whole graph, not on examples."
         )
+    elif config.graph_indexer is not None:
+        notes.append("GraphIndexer is not planned: it works on the whole graph, not on examples.")
+    if config.graph_skew_validator.asks_server:
+        notes.append("GraphSkewValidator is planned without the server that it asks.")
     return notes

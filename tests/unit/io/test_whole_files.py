@@ -7,7 +7,7 @@ import stat
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.io.whole_files import copy_files, write_whole
+from tfx_gnn.io.whole_files import copy_files, on_local_disk, write_whole
 
 
 @pytest.fixture(params=["disk", "object store"])
@@ -67,6 +67,17 @@ def test_all_files_of_a_folder_are_copied(place):
     assert [_read(f"{place}/to/{name}") for name in ("a", "deep/b", "c")] == ["from/a", "from/deep/b", "to/c"]
     # No folder named ".", as an object store would make it.
     assert sorted(name.rstrip("/") for name in tf.io.gfile.listdir(f"{place}/to")) == ["a", "c", "deep"]
+
+
+def test_folder_of_an_object_store_is_on_a_local_disk_for_a_while(place, tmp_path):
+    write_whole(f"{place}/note", "text")
+
+    with on_local_disk(place) as folder:
+        assert (folder == place) is (place == str(tmp_path))
+        with open(f"{folder}/note") as file:
+            assert file.read() == "text"
+
+    assert os.path.exists(folder) is (place == str(tmp_path))
 
 
 def test_copies_replace_files(tmp_path):

@@ -36,12 +36,11 @@ from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.io.whole_files import copy_files
 from tfx_gnn.records import blessing
 from tfx_gnn.records.examples_folder import split_dir
-from tfx_gnn.sampling.examples.record_sampler import RecordSampler, plan_of_ids
+from tfx_gnn.sampling.examples.record_sampler import RecordSampler
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
-from tfx_gnn.sampling.index.files import MANIFEST_FILE
-from tfx_gnn.sampling.index.graph_index import GraphIndex, open_graph_index
+from tfx_gnn.sampling.index.graph_index import GraphIndex, graph_index_on_local_disk
 from tfx_gnn.sampling.plan.hop import SEED
-from tfx_gnn.sampling.plan.inference_plan import ALL_SPLIT
+from tfx_gnn.sampling.plan.inference_plan import ALL_SPLIT, plan_of_ids
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan, read_recorded_plan
 from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.layerwise_model import LayerPlan, LayerwiseModel, read_layer_plan
@@ -122,7 +121,7 @@ def infer_layerwise(
     load = BigQueryLoad(options.bigquery_table, {ALL_SPLIT}, inference_dir) if options.bigquery_table else None
     layers = read_layer_plan(saved_model_dir)
     recorded = _recorded_plan(saved_model_dir, full=options.neighborhoods == "full")
-    with _on_local_disk(graph_index_dir) as graph, _by_way_of_local_disk(inference_dir) as (place, store):
+    with graph_index_on_local_disk(graph_index_dir) as graph, _by_way_of_local_disk(inference_dir) as (place, store):
         encoder = _encoder(graph, layers, recorded, graph_index_dir=graph_index_dir, saved_model_dir=saved_model_dir)
         model = ServingModel(saved_model_dir)
         layerwise = LayerwiseModel(model.loaded, layers)
@@ -160,22 +159,6 @@ def infer_layerwise(
             if load is not None:
                 load.load(store, found.num_rows)
     return found
-
-
-@contextlib.contextmanager
-def _on_local_disk(graph_index_dir: str) -> Iterator[GraphIndex]:
-    """Opens a graph index, after a copy to a temporary folder if it is on an object store, whose files have no maps."""
-    if has_locks(graph_index_dir):
-        yield open_graph_index(graph_index_dir)
-        return
-    if not tf.io.gfile.exists(os.path.join(graph_index_dir, MANIFEST_FILE)):
-        raise ValueError(
-            f"`graph_index_dir` must be a graph index; got {graph_index_dir!r}, which has no {MANIFEST_FILE}. Build it "
-            "by `tfx-gnn index`, or correct the path."
-        )
-    with tempfile.TemporaryDirectory(prefix="graph-index-") as local:
-        copy_files(graph_index_dir, local)
-        yield open_graph_index(local, verify=True)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from tfx.types.channel import BaseChannel
 from tfx.types.component_spec import ChannelParameter, ComponentSpec
 
 from tfx_gnn.components import parameters
-from tfx_gnn.components.artifacts import SkewReportArtifact
+from tfx_gnn.components.artifacts import GraphIndexArtifact, SkewReportArtifact
 from tfx_gnn.components.graph_skew_validator import executor
 from tfx_gnn.components.graph_skew_validator.options import GraphSkewValidatorOptions
 
@@ -25,6 +25,7 @@ class GraphSkewValidatorSpec(ComponentSpec):
         "transformed_examples": ChannelParameter(type=standard_artifacts.Examples),
         "model": ChannelParameter(type=standard_artifacts.Model),
         "model_run": ChannelParameter(type=standard_artifacts.ModelRun),
+        "graph_index": ChannelParameter(type=GraphIndexArtifact, optional=True),
     }
     OUTPUTS = {
         "skew": ChannelParameter(type=SkewReportArtifact),
@@ -42,6 +43,7 @@ class GraphSkewValidator(base_component.BaseComponent):
     | input | transformed_examples | Examples | the same examples after GraphTransform |
     | input | model | Model | the exported model |
     | input | model_run | ModelRun | model run of the same training, which records how the model was trained |
+    | input | graph_index | tfx_gnn.GraphIndexArtifact | optional: the graph of the examples, with `asks_server` |
     | output | skew | tfx_gnn.SkewReportArtifact | `skew.json`: what differs, by how much and where |
     | output | infra_blessing | InfraBlessing | `INFRA_BLESSED` or `INFRA_NOT_BLESSED`, with the reasons |
     | parameter | splits | JSON | splits to take examples from; empty for all |
@@ -50,6 +52,8 @@ class GraphSkewValidator(base_component.BaseComponent):
     | parameter | max_float_difference | float | allowed difference of floating point features |
     | parameter | max_rounding_difference | float | allowed difference of features between batches |
     | parameter | max_output_difference | float | allowed difference of model outputs |
+    | parameter | asks_server | JSON | whether a server is asked about some of the examples by id |
+    | parameter | max_served_by_id | int | maximum number of examples that it is asked about |
     | parameter | refuses_nonfinite_answers | JSON | whether a NaN output for a finite value withholds the blessing |
     | parameter | library_version | str | version of this library |
 
@@ -59,6 +63,7 @@ class GraphSkewValidator(base_component.BaseComponent):
         model: channel of Model.
         model_run: channel of ModelRun, of the same training.
         options: what to compare, and what difference is allowed.
+        graph_index: channel of GraphIndexArtifact, of the same tables and span; given with `asks_server`.
         runtime_parameters: name of a scalar option to the parameter that sets it
             when a compiled pipeline runs.
     """
@@ -74,8 +79,15 @@ class GraphSkewValidator(base_component.BaseComponent):
         model: BaseChannel,
         model_run: BaseChannel,
         options: GraphSkewValidatorOptions,
+        graph_index: BaseChannel | None = None,
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
+        if (graph_index is not None) is not options.asks_server:
+            raise ValueError(
+                "`graph_index` must be given with `asks_server`, and only then; got "
+                f"asks_server={options.asks_server}. Add GraphIndexer, or "
+                "`graph_skew_validator: {asks_server: true}` to a project."
+            )
         super().__init__(
             spec=parameters.fill_spec(
                 GraphSkewValidatorSpec,
@@ -85,5 +97,6 @@ class GraphSkewValidator(base_component.BaseComponent):
                 transformed_examples=transformed_examples,
                 model=model,
                 model_run=model_run,
+                graph_index=graph_index,
             )
         )

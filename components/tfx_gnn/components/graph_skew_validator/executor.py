@@ -32,6 +32,7 @@ class Executor(base_executor.BaseExecutor):
             model_run_dir=artifact_utils.get_single_uri(input_dict["model_run"]),
             skew_dir=skew.uri,
             infra_blessing_dir=infra_blessing.uri,
+            graph_index_dir=artifacts.optional_uri(input_dict.get("graph_index")),
             options=parameters.from_exec_properties(GraphSkewValidatorOptions, exec_properties),
         )
         artifacts.describe_skew(skew, report.largest_difference)

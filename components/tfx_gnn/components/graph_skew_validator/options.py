@@ -23,6 +23,11 @@ class GraphSkewValidatorOptions:
         max_output_difference: largest allowed difference between floating point outputs, at least 0; relative to the
             example's largest value if that is above 1. Padding changes the order in which sums are taken.
             Integers and strings must be equal.
+        asks_server: in a pipeline, whether a server is also asked about some of these examples, by the ids of their
+            seeds, with the graph index that GraphIndexer then builds before. What it samples must be the example to
+            the byte, labels aside, and its answers those of the exported model.
+        max_served_by_id: maximum number of examples that the server is asked about, spread over the splits; at
+            least 1.
         refuses_nonfinite_answers: whether a NaN or infinite output for a finite value outside the domain, such
             as a negative count, withholds the blessing. If not, the reasons warn of it.
     """
@@ -33,10 +38,12 @@ class GraphSkewValidatorOptions:
     max_float_difference: float = 1e-6
     max_rounding_difference: float = 1e-4
     max_output_difference: float = 1e-4
+    asks_server: bool = False
+    max_served_by_id: int = 64
     refuses_nonfinite_answers: bool = False
 
     def __post_init__(self) -> None:
-        least_values: dict[str, float] = {"max_examples": 1, "batch_size": 1}
+        least_values: dict[str, float] = {"max_examples": 1, "batch_size": 1, "max_served_by_id": 1}
         least_values |= {"max_float_difference": 0.0, "max_rounding_difference": 0.0, "max_output_difference": 0.0}
         for name, least in least_values.items():
             if not getattr(self, name) >= least:

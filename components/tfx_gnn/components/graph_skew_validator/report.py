@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import tfx_gnn
 from tfx_gnn.components.graph_skew_validator.comparison import FeatureSkew
+from tfx_gnn.components.graph_skew_validator.served_by_id import ServedByIdSkew
 from tfx_gnn.io import options_json
 from tfx_gnn.serving.request_records import DomainAnswer
 
@@ -48,6 +49,8 @@ class SkewReport:
             examples, class names are compared as one of the outputs.
         num_other_labels_one_by_one: the same between batches and single requests.
         out_of_domain: responses to requests with values that no table had, by feature and value.
+        served_by_id: the same examples against what a server samples and answers for the ids of their seeds; None if
+            no server was asked.
         tfx_gnn_version: version of this library.
         format_version: version of this format.
     """
@@ -73,6 +76,7 @@ class SkewReport:
     num_other_labels: int
     num_other_labels_one_by_one: int
     out_of_domain: tuple[DomainAnswer, ...] = ()
+    served_by_id: ServedByIdSkew | None = None
     tfx_gnn_version: str = tfx_gnn.__version__
     format_version: int = 2
 

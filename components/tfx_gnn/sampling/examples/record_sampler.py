@@ -9,20 +9,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.sampling.engine.block_sampling import ranked_edge_sets
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.index.graph_index import IndexedGraph
+from tfx_gnn.sampling.plan.edge_ranks import ALWAYS_VISIBLE
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED
-from tfx_gnn.sampling.plan.inference_plan import plan_for_inference
-from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets
+from tfx_gnn.sampling.plan.inference_plan import plan_of_ids
+from tfx_gnn.sampling.plan.plan import root_node_sets
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
 from tfx_gnn.sampling.plan.seed_splits import pair_keys
 
 _Rows = npt.NDArray[np.int64]
-
-_IDS_OF_REQUEST = "request"
-"""Stands for the table of seeds, which a request is."""
 
 
 class RecordSampler:
@@ -46,7 +45,11 @@ class RecordSampler:
         """
         plan = plan_of_ids(recorded.plan, graph.schema)
         self.graph, self._plan = graph, plan
-        self._sampler = InMemorySampler(graph, plan, sampling_seed=recorded.sampling_seed)
+        ranked = ranked_edge_sets(plan, graph.schema)
+        # One number for all edges, whatever their number.
+        ranks = {name: np.broadcast_to(np.int8(ALWAYS_VISIBLE), graph.edge_tables[name].num_edges) for name in ranked}
+        self._has_ranks = bool(ranked)
+        self._sampler = InMemorySampler(graph, plan, sampling_seed=recorded.sampling_seed, edge_ranks=ranks)
         self._encoder = SubgraphExampleEncoder(graph, plan)
         self._codes = {name: graph.node_codes(name) for name in set(root_node_sets(plan, graph.schema).values())}
         self._times = None
@@ -90,25 +93,10 @@ class RecordSampler:
             rows=np.arange(num_seeds) if self._plan.seed_table else rows[SEED],
             readout_splits=np.arange(num_seeds + 1),
             readout_nodes=rows,
+            rank_limits=np.full(num_seeds, ALWAYS_VISIBLE, np.int8) if self._has_ranks else None,
             time_limits=None if self._times is None else _integers(self._times.take(pa.array(rows[SEED]))),
         )
         return self._encoder.encode(self._sampler.sample(seeds))
-
-
-def plan_of_ids(plan: SamplingPlan, schema: GraphSchema) -> SamplingPlan:
-    """Returns the plan that samples around the ids of a request.
-
-    Raises:
-        ValueError: if ids alone do not say what its examples hold.
-    """
-    ids = _IDS_OF_REQUEST if plan.is_link_plan or plan.seed_table else ""
-    found = plan_for_inference(plan, ids=ids, schema=schema)
-    if found.temporal is not None and found.seed_table is not None:
-        raise ValueError(
-            "`plan` must take the times of its seeds from a feature of their nodes, to be asked by ids alone; got "
-            f"{found.temporal.seed_time!r} of the table of seeds, or of the seed edges. Send examples or graphs."
-        )
-    return found
 
 
 def _integers(column: pa.Array) -> _Rows:

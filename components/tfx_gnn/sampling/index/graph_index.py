@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -11,9 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import tensorflow as tf
 
 from tfx_gnn.graph.schema import schema_io as graph_schema
 from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
+from tfx_gnn.io.process_lock import has_locks
+from tfx_gnn.io.whole_files import on_local_disk
 from tfx_gnn.sampling.index import files
 from tfx_gnn.sampling.index.column_files import MappedFiles
 from tfx_gnn.sampling.index.files import IndexManifest, TableEntry
@@ -371,3 +375,26 @@ def open_graph_index(index_dir: str, *, verify: bool = False) -> GraphIndex:
         manifest=manifest,
         mapped=mapped,
     )
+
+
+@contextlib.contextmanager
+def graph_index_on_local_disk(index_dir: str) -> Iterator[GraphIndex]:
+    """Opens a graph index; one on an object store, whose files cannot be mapped, is copied to a temporary folder first.
+
+    Args:
+        index_dir: folder or URI of the index.
+
+    Yields:
+        The index, whose copy is removed when the block ends.
+
+    Raises:
+        ValueError: if it is no graph index, a file is missing or has another size, or a copy has other bytes.
+    """
+    is_local = has_locks(index_dir)
+    if not is_local and not tf.io.gfile.exists(os.path.join(index_dir, files.MANIFEST_FILE)):
+        raise ValueError(
+            f"`graph_index_dir` must be a graph index; got {index_dir!r}, which has no {files.MANIFEST_FILE}. Build it "
+            "by `tfx-gnn index`, or correct the path."
+        )
+    with on_local_disk(index_dir) as folder:
+        yield open_graph_index(folder, verify=not is_local)

@@ -14,12 +14,16 @@ if TYPE_CHECKING:
 ALL_SPLIT = "all"
 """The only split of such a plan."""
 
+_IDS_OF_REQUEST = "request"
+"""Stands for the table of seeds, which a request is."""
+
 
 def plan_for_inference(plan: SamplingPlan, *, ids: str = "", schema: GraphSchema | None = None) -> SamplingPlan:
     """Changes a training plan so that its seeds are what a model is asked about.
 
     A subgraph is that of the training plan for the same seed, but for its label, which is left out, and for nodes and
-    edges that an earlier split may not see: here every node and edge is visible.
+    edges that a split may not see: here every node and edge is visible. Where the training plan may hide some, edges
+    are chosen as if some could be hidden: otherwise, the choices among the visible ones would be others.
 
     Args:
         plan: the plan of the examples that the model was trained on.
@@ -45,7 +49,7 @@ def plan_for_inference(plan: SamplingPlan, *, ids: str = "", schema: GraphSchema
             f"`ids` must name a table of the seeds to ask about, unless they are all nodes of a set; got none for "
             f"{plan.seed_set!r}. Give a table of pairs, or of the ids with what else the plan reads of its seeds."
         )
-    splits = SplitPlan(weights={ALL_SPLIT: 1})
+    splits = SplitPlan(weights={ALL_SPLIT: 1}, visibility=plan.splits.visibility)
     of_table = set(plan.seed_table_features) & set(plan.label_features)
     labels = set(plan.label_features) - of_table
     left_out = labels | (set() if plan.seed_table else {plan.splits.column})
@@ -68,7 +72,7 @@ def plan_for_inference(plan: SamplingPlan, *, ids: str = "", schema: GraphSchema
             filename=ids,
             features=kept,
             identity_features=tuple(name for name in identity if name in kept),
-            splits_edges=not plan.is_link_plan,
+            splits_edges=plan.seed_table is None or plan.seed_table.splits_edges,
         )
     return dataclasses.replace(
         plan,
@@ -78,3 +82,23 @@ def plan_for_inference(plan: SamplingPlan, *, ids: str = "", schema: GraphSchema
         splits=splits,
         negatives=None,
     )
+
+
+def plan_of_ids(plan: SamplingPlan, schema: GraphSchema | None = None) -> SamplingPlan:
+    """Returns the plan that samples around the ids of a request.
+
+    Args:
+        plan: the plan of the examples that the model was trained on.
+        schema: as for `plan_for_inference`.
+
+    Raises:
+        ValueError: if ids alone do not say what its examples hold.
+    """
+    ids = _IDS_OF_REQUEST if plan.is_link_plan or plan.seed_table else ""
+    found = plan_for_inference(plan, ids=ids, schema=schema)
+    if found.temporal is not None and found.seed_table is not None:
+        raise ValueError(
+            "`plan` must take the times of its seeds from a feature of their nodes, to be asked by ids alone; got "
+            f"{found.temporal.seed_time!r} of the table of seeds, or of the seed edges. Send examples or graphs."
+        )
+    return found

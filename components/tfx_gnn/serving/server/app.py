@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import numpy.typing as npt
 from starlette.applications import Starlette
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
@@ -23,7 +24,7 @@ from tfx_gnn.sampling.index.graph_index import GraphIndex
 from tfx_gnn.sampling.overlay.graph_overlay import GraphOverlay
 from tfx_gnn.serving.server import candidates, open_inference, tensorflow_serving
 from tfx_gnn.serving.server.admission import Admission
-from tfx_gnn.serving.server.batcher import Batcher
+from tfx_gnn.serving.server.batcher import Answering, Batcher
 from tfx_gnn.serving.server.graph_rows import ROW_PARTS, GraphRows, read_graph_rows
 from tfx_gnn.serving.server.ids_input import Item
 from tfx_gnn.serving.server.inference import Question
@@ -116,6 +117,7 @@ class ModelServer:
             *(Route(f"{v2}{path}/ready", self._model_ready, methods=get) for path in ("", one)),
             *(Route(f"{v2}{path}/infer", self._infer, methods=post) for path in ("", one)),
             *(Route(f"{v1}{path}:predict", self._predict, methods=post) for path in ("", one)),
+            *(Route(f"{v1}{path}:sample", self._sample, methods=post) for path in ("", one)),
             *(Route(f"{v1}{path}:rank", self._rank, methods=post) for path in ("", one)),
             Route(f"{v1}:embed", self._embed, methods=post),
             Route(f"{v1}:nearest", self._nearest, methods=post),
@@ -160,6 +162,12 @@ class ModelServer:
 
     async def _predict(self, request: Request) -> Response:
         return await self._predicted(request, tensorflow_serving.read_predict_request)
+
+    async def _sample(self, request: Request) -> Response:
+        """Answers with the examples that the model would be asked about."""
+        version = self._version(request)
+        read = tensorflow_serving.read_sample_request
+        return await self._within_limits(request, lambda body: self._answer(body, read, version, version.examples))
 
     async def _rank(self, request: Request) -> Response:
         version = self._version(request)
@@ -228,20 +236,28 @@ class ModelServer:
                     retry_after=1,
                 ) from error
 
-    async def _answer(self, body: bytes, read: Callable[[bytes], Question], version: ServedVersion) -> Response:
+    async def _answer(
+        self,
+        body: bytes,
+        read: Callable[[bytes], Question],
+        version: ServedVersion,
+        answering: Answering | None = None,
+    ) -> Response:
+        """Answers a request by the signature that it names, unless something else answers."""
+
         def read_items() -> tuple[Question, list[Item]]:
             question = read(body)
             return question, question.items(version, self._options.max_examples)
 
         is_large = len(body) > _MANY_EXAMPLES_BYTES
         question, items = await self._run(read_items, in_thread=is_large)
-        signature = version.signature(question.signature_name)
-        outputs: Outputs = await self._batcher.ask(signature, items)
+        answering = answering or version.signature(question.signature_name)
+        outputs: Outputs = await self._batcher.ask(answering, items)
 
         def write() -> tuple[bytes, dict[str, str]]:
             return question.response(outputs, self._options.model_name, version.version)
 
-        size = sum(values.nbytes for values in outputs.values())
+        size = sum(map(_num_bytes, outputs.values()))
         content, headers = await self._run(write, in_thread=size > _MANY_EXAMPLES_BYTES)
         return Response(content, headers={**headers, "x-model-version": str(version.version)})
 
@@ -398,6 +414,13 @@ def _check_headers(request: Request, *, may_be_binary: bool) -> None:
             "wrong_content_type",
             f"`Content-Encoding` must be identity; got {encoding!r}. Send the body uncompressed.",
         )
+
+
+def _num_bytes(values: npt.NDArray[Any]) -> int:
+    """Returns the size of an array, with that of the bytes that it refers to."""
+    if values.dtype != object:
+        return values.nbytes
+    return values.nbytes + sum(len(value) for value in values.flat if isinstance(value, bytes))
 
 
 def _plain_path(path: str) -> str:

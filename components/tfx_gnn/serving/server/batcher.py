@@ -7,12 +7,30 @@ import collections
 import concurrent.futures
 import time
 from collections.abc import Sequence
+from typing import Protocol
 
 from tfx_gnn.serving.server.ids_input import AskedSeed, Item
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.options import ServerOptions
 from tfx_gnn.serving.server.refusals import Refusal
-from tfx_gnn.serving.server.served_version import Answer, Outputs, ServedSignature
+from tfx_gnn.serving.server.served_version import Answer, Outputs
+
+
+class Answering(Protocol):
+    """What answers several requests by one call, such as a signature of a model."""
+
+    @property
+    def is_batched(self) -> bool:
+        """Whether requests of several clients may share a call."""
+        ...
+
+    def sample(self, items: Sequence[Item]) -> list[bytes] | Refusal:
+        """Samples the examples of one request, which `answer` would do for several together."""
+        ...
+
+    def answer(self, requests: Sequence[Sequence[Item]]) -> list[Answer]:
+        """Answers each request as if it were alone."""
+        ...
 
 
 class _Waiting:
@@ -23,7 +41,7 @@ class _Waiting:
 
 
 class Batcher:
-    """Calls the model in threads; all methods are for one event loop.
+    """Calls the model, or what samples for it, in threads; all methods are for one event loop.
 
     Each signature of each version has a queue. Its first requests become a batch when they fill one, or when the oldest
     has waited for `max_delay_ms`, and a thread is free. Requests to signatures that cannot share a call get one each.
@@ -38,11 +56,11 @@ class Batcher:
         self._metrics = metrics
         self._threads = concurrent.futures.ThreadPoolExecutor(options.num_model_threads, "model")
         self._num_threads = self._num_free = options.num_model_threads
-        self._queues: dict[ServedSignature, collections.deque[_Waiting]] = {}
+        self._queues: dict[Answering, collections.deque[_Waiting]] = {}
         self._alarm: asyncio.TimerHandle | None = None
-        self._sampled: ServedSignature | None = None  # for whose queue a request is being sampled
+        self._sampled: Answering | None = None  # for whose queue a request is being sampled
 
-    async def ask(self, signature: ServedSignature, items: Sequence[Item]) -> Outputs:
+    async def ask(self, signature: Answering, items: Sequence[Item]) -> Outputs:
         """Returns the outputs for one request; raises its refusal. A cancelled request leaves the queue."""
         since = time.monotonic()
         is_sampled_now = self._max_delay > 0 and signature.is_batched and self._is_idle and _is_one_seed(items)
@@ -71,7 +89,7 @@ class Batcher:
     def _is_idle(self) -> bool:
         return self._num_free == self._num_threads and not any(self._queues.values())
 
-    async def _sample(self, signature: ServedSignature, items: Sequence[Item]) -> Sequence[Item]:
+    async def _sample(self, signature: Answering, items: Sequence[Item]) -> Sequence[Item]:
         loop = asyncio.get_running_loop()
         self._sampled, self._num_free = signature, self._num_free - 1
         try:
@@ -114,12 +132,12 @@ class Batcher:
                 return
             self._start(due, self._take(due))
 
-    def _is_due(self, signature: ServedSignature, since: float, now: float) -> bool:
+    def _is_due(self, signature: Answering, since: float, now: float) -> bool:
         if not signature.is_batched or now - since >= self._max_delay:
             return True
         return sum(len(waiting.items) for waiting in self._queues[signature]) >= self._max_batch_size
 
-    def _take(self, signature: ServedSignature) -> list[_Waiting]:
+    def _take(self, signature: Answering) -> list[_Waiting]:
         queue = self._queues[signature]
         batch = [queue.popleft()]
         num_examples = len(batch[0].items)
@@ -131,7 +149,7 @@ class Batcher:
         self._metrics.batch_requests.observe(len(batch))
         return batch
 
-    def _start(self, signature: ServedSignature, batch: list[_Waiting]) -> None:
+    def _start(self, signature: Answering, batch: list[_Waiting]) -> None:
         self._num_free -= 1
         loop = asyncio.get_running_loop()
         call = loop.run_in_executor(self._threads, signature.answer, [waiting.items for waiting in batch])

@@ -27,8 +27,10 @@ class ServerMetrics:
         self.pending_requests = Gauge("pending_requests", "Requests being read, waiting or answered.", **add)
         self.pending_bytes = Gauge("pending_bytes", "Bytes of the bodies of these requests.", **add)
         self.queued_requests = Gauge("queued_requests", "Requests that wait for a call of the model.", **add)
-        self.batch_examples = Histogram("batch_examples", "Examples in a call of the model.", buckets=_SIZES, **add)
-        self.batch_requests = Histogram("batch_requests", "Requests in a call of the model.", buckets=_SIZES, **add)
+        self.batch_examples = Histogram(
+            "batch_examples", "Examples in a call of the model or sampler.", buckets=_SIZES, **add
+        )
+        self.batch_requests = Histogram("batch_requests", "Requests in such a call.", buckets=_SIZES, **add)
         self.ids = Counter("ids", "Nodes or pairs that were asked about by id.", **add)
         self.sampling = Histogram(
             "sampling_seconds", "Time to sample the subgraphs of a call of the model.", buckets=_LATENCIES, **add

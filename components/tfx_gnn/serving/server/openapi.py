@@ -43,6 +43,7 @@ _SUMMARIES = {
     "/v2/models/{model}/ready": "Whether a version of the model is served",
     "/v2/models/{model}/infer": "Predictions, in the Open Inference Protocol",
     "/v1/models/{model}:predict": "Predictions, in TensorFlow Serving's protocol",
+    "/v1/models/{model}:sample": "The examples that the model would be asked about, without asking it",
     "/v1/models/{model}:rank": "The best of some candidate links of a node, or of all with stored embeddings",
     "/v1/models/{model}:embed": "Stored embeddings by id, without calling the model",
     "/v1/models/{model}:nearest": "The nodes whose stored embeddings have the largest inner products with one",
@@ -59,7 +60,12 @@ _UNSEEN = (
     "the answer; from models that look ids up in a vocabulary, also whether it lacks them: `unseen_id`, or "
     "`unseen_source_id` and `unseen_target_id`"
 )
-_ANSWERS = {":predict": _UNSEEN, "/infer": _UNSEEN, ":rank": _UNSEEN}
+_ANSWERS = {
+    ":predict": _UNSEEN,
+    "/infer": _UNSEEN,
+    ":rank": _UNSEEN,
+    ":sample": '`{"examples": [{"b64": ...}]}`: serialized tf.Examples, in the order of `instances`',
+}
 """What answers hold, by the end of the path, where there is more to say."""
 _ERRORS = {
     "400": "the body or a graph in it does not have the form that the message names",
@@ -92,6 +98,7 @@ def openapi_document(options: ServerOptions, routes: Iterable[tuple[str, Collect
             "schemas": {
                 "Error": {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}},
                 "Predict": _PREDICT_SCHEMA,
+                "Sample": _SAMPLE_SCHEMA,
                 "Infer": _INFER_SCHEMA,
                 "Add": _ADD_SCHEMA,
                 "Rank": _RANK_SCHEMA,
@@ -102,7 +109,7 @@ def openapi_document(options: ServerOptions, routes: Iterable[tuple[str, Collect
     }
 
 
-_PREDICT_SCHEMA = {
+_PREDICT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
         "signature_name": {"type": "string", "description": "`embeddings`, or none for predictions."},
@@ -114,6 +121,11 @@ _PREDICT_SCHEMA = {
         },
         "inputs": {"description": "The same as a list, or under the name of the input, for an answer by output."},
     },
+}
+_SAMPLE_SCHEMA = {
+    "type": "object",
+    "required": ["instances"],
+    "properties": {"instances": _PREDICT_SCHEMA["properties"]["instances"]},
 }
 _INFER_SCHEMA = {
     "type": "object",
@@ -184,6 +196,7 @@ _NEAREST_SCHEMA = {
 _BODIES: dict[str, tuple[str, dict[str, Any]]] = {
     "/infer": ("Infer", _INFER_BODIES),
     ":predict": ("Predict", _PREDICT_BODIES),
+    ":sample": ("Sample", {title: _PREDICT_BODIES[title] for title in ("ids", "new nodes", "graphs")}),
     ":rank": (
         "Rank",
         {

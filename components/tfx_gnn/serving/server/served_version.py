@@ -27,7 +27,19 @@ Answer = Union[Outputs, Refusal]
 _WITH_ONE_ROW_PER_EXAMPLE = (model_interface.SERVING_SIGNATURE, model_interface.EMBEDDINGS_SIGNATURE)
 
 
-class ServedSignature:
+class _Sampling:
+    """Samples the examples of requests that have seeds."""
+
+    def __init__(self, seeds: SeedInput | None) -> None:
+        self._seeds = seeds
+
+    def sample(self, items: Sequence[Item]) -> list[bytes] | Refusal:
+        """Samples the examples of one request, which `answer` would do for several together."""
+        (found,) = records_of([items], self._seeds)
+        return found
+
+
+class ServedSignature(_Sampling):
     """A signature whose only input is `examples`.
 
     Attributes:
@@ -37,18 +49,14 @@ class ServedSignature:
     """
 
     def __init__(self, model: ServingModel, seeds: SeedInput | None = None) -> None:
-        self._model, self._seeds = model, seeds
+        super().__init__(seeds)
+        self._model = model
         self.name = model.signature
         self.output_specs: dict[str, tf.TensorSpec] = dict(sorted(model.output_specs.items()))
         counts = [name for name in self.output_specs if _last_part(name) == model_interface.NUM_CANDIDATES_OUTPUT]
         padded = [name for name, spec in self.output_specs.items() if _has_open_rows(spec)]
         self._count_of_padded = {name: _count_for(name, counts) for name in padded} if counts else {}
         self.is_batched = self.name in _WITH_ONE_ROW_PER_EXAMPLE and (not padded or bool(counts))
-
-    def sample(self, items: Sequence[Item]) -> list[bytes] | Refusal:
-        """Samples the examples of one request, which `answer` would do for several together."""
-        (found,) = records_of([items], self._seeds)
-        return found
 
     def answer(self, requests: Sequence[Sequence[Item]]) -> list[Answer]:
         """Answers several requests by one call of the model, or by more if it refuses one of them.
@@ -102,6 +110,23 @@ class ServedSignature:
         )
 
 
+class SampledExamples(_Sampling):
+    """The examples themselves that a version would be asked about, in place of its predictions.
+
+    Attributes:
+        is_batched: whether requests of several clients may share a call.
+    """
+
+    is_batched = True
+
+    def answer(self, requests: Sequence[Sequence[Item]]) -> list[Answer]:
+        """Returns the serialized examples of each request, sampled in one call, or why it is refused."""
+        return [
+            records if isinstance(records, Refusal) else {model_interface.EXAMPLES_INPUT: np.array(records, object)}
+            for records in records_of(requests, self._seeds)
+        ]
+
+
 def _last_part(name: str) -> str:
     return name.rpartition("/")[2]
 
@@ -123,6 +148,7 @@ class ServedVersion:
         version: its number.
         identity: changes when the version's files are replaced.
         signatures: those that take serialized examples, by name.
+        examples: what answers with the examples themselves.
         seeds: what samples examples around ids; None if it is asked by examples alone.
         graph_schema: schema of the graphs in requests; None if the model was exported without one.
         roots: what each prediction is about, as in `tfx_gnn.serving.model_interface.ServedTask`.
@@ -140,6 +166,7 @@ class ServedVersion:
             tf.errors.OpError: if files are missing or damaged, or a warm-up request is refused.
         """
         self.version, self.identity, self.seeds = version, identity, seeds
+        self.examples = SampledExamples(seeds)
         self._saved_model_dir = saved_model_dir
         model = ServingModel(saved_model_dir)
         self.graph: weakref.ref[object] = weakref.ref(model.signatures[model_interface.SERVING_SIGNATURE].graph)

@@ -4,11 +4,13 @@ In its row form, `instances` is a list with one item for each example; in its co
 object with the name of the input. An item is {"b64": <serialized tf.Example>}, or {"examples": {"b64": ...}}. Beyond
 that protocol, an item may be {"id": ...} or {"source": ..., "target": ...}, with ids of a graph and with rows that it
 lacks, as in `tfx_gnn.serving.server.ids_input`; and an item that is another object is a graph, in the layout of
-`tfx_gnn.serving.server.graph_json`.
+`tfx_gnn.serving.server.graph_json`. And `POST /v1/models/<name>:sample` answers the row form with the examples
+themselves, the serialized tf.Examples that `:predict` would ask the model about.
 """
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
@@ -90,6 +92,38 @@ def read_predict_request(body: bytes) -> PredictRequest:
             f"{sorted(inputs)[:10]}. Name the input."
         )
     return PredictRequest(signature_name=signature_name, inputs=_rows(inputs, "inputs"), is_row_form=False)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SampleRequest:
+    """A parsed request for the examples themselves."""
+
+    inputs: Sequence[InputValues]
+    signature_name: str = ""
+
+    def items(self, version: ServedVersion, max_examples: int) -> list[Item]:
+        """Reads the examples, or their seeds."""
+        return items_of(self.inputs, version, max_examples)
+
+    def response(self, outputs: Outputs, model_name: str, version: int) -> tuple[bytes, dict[str, str]]:
+        """Writes the examples in base64, in the form that `instances` take."""
+        examples = [{"b64": base64.b64encode(record).decode()} for record in outputs[EXAMPLES].tolist()]
+        return write_json({EXAMPLES: examples}), {"content-type": "application/json"}
+
+
+def read_sample_request(body: bytes) -> SampleRequest:
+    """Reads the body of `:sample`.
+
+    Raises:
+        Refusal: if it is not `instances`, as `:predict` takes them, and nothing else.
+    """
+    content = read_object(body)
+    if list(content) != ["instances"]:
+        raise malformed(
+            f"The body must have 'instances' alone; got {sorted(content)[:10]}. "
+            'Write {"instances": [{"id": ...}]}, as for `:predict`.'
+        )
+    return SampleRequest(inputs=_rows(content["instances"], "instances"))
 
 
 def _rows(items: Any, place: str) -> list[InputValues]:

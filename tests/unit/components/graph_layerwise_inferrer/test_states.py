@@ -12,9 +12,10 @@ from tfx_gnn.components.graph_layerwise_inferrer.rules import check_subgraphs_ar
 from tfx_gnn.components.graph_layerwise_inferrer.states import LayerStates
 from tfx_gnn.graph.codec.example_parsing import parse_and_merge
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
-from tfx_gnn.sampling.examples.record_sampler import RecordSampler, plan_of_ids
+from tfx_gnn.sampling.examples.record_sampler import RecordSampler
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.plan.hop import SEED
+from tfx_gnn.sampling.plan.inference_plan import plan_of_ids
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
 from tfx_gnn.serving.layerwise_model import LayerwiseModel
 from tfx_gnn.transform.transform_layer import without_reserved_features

@@ -357,6 +357,23 @@ def test_verb_shows_what_differs_and_tells_by_its_exit_code(folders, tmp_path, l
     assert ("values differ" in shown.stdout.splitlines()[-1]) == (exit_code == 1)
 
 
+def test_server_that_cannot_be_asked_by_id_withholds_the_blessing(folders, tmp_path):
+    arguments = [("skew_dir", tmp_path / "skew"), ("infra_blessing_dir", tmp_path / "blessing"), ("split", "val")]
+    arguments += [*dataclasses.asdict(folders).items(), ("graph_index_dir", "no such index"), ("max_examples", 2)]
+    options = [text for name, value in arguments for text in (f"--{name.replace('_', '-')}", str(value))]
+
+    shown = CliRunner().invoke(app, ["skew", *options])
+
+    assert shown.exit_code == 1, shown.output
+    assert "by id through a server: no example" in shown.stdout
+    (reason,) = read_skew_report(str(tmp_path / "skew")).reasons
+    assert reason == (
+        "no example can be compared with what a server samples by id: The model was exported without "
+        "assets.extra/sampling_plan.json: its examples were not sampled by a plan, or by an earlier version of the "
+        "library."
+    )
+
+
 def test_lost_example_is_an_error(folders, tmp_path):
     lost = folders.edited(tmp_path, lambda shards: shards[0].pop())
 
@@ -434,6 +451,7 @@ def test_other_splits_are_refused(folders, tmp_path):
     ("options", "message"),
     [
         ({"max_examples": 0}, "`max_examples` must be at least 1; got 0"),
+        ({"max_served_by_id": 0}, "`max_served_by_id` must be at least 1; got 0"),
         ({"batch_size": 0}, "`batch_size` must be at least 1; got 0"),
         ({"max_float_difference": -1.0}, "`max_float_difference` must be at least 0.0; got -1.0"),
         ({"max_rounding_difference": -1e-9}, "`max_rounding_difference` must be at least 0.0; got -1e-09"),

@@ -14,6 +14,7 @@ from tfx_gnn.sampling.index.build import write_graph_index
 from tfx_gnn.sampling.index.graph_index import open_graph_index
 from tfx_gnn.sampling.plan.edge_ranks import rank_edges
 from tfx_gnn.sampling.plan.hop import Hop
+from tfx_gnn.sampling.plan.inference_plan import plan_for_inference
 from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable, Temporal
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
@@ -139,6 +140,20 @@ def test_times_of_nodes_hide_newer_edges_as_in_training(graph):
 
     assert found == list(trained)
     assert found != RecordSampler(index, RecordedPlan(plan=NODES, sampling_seed=SEED)).sample({"seed": np.array(rows)})
+
+
+def test_nodes_of_the_last_split_have_the_records_of_training_where_nodes_are_hidden(graph):
+    tables, index = graph
+    plan = dataclasses.replace(NODES, splits=dataclasses.replace(SPLITS, visibility="inductive"))
+    sampler = RecordSampler(index, RecordedPlan(plan=plan, sampling_seed=SEED))
+    every = dict(records_of_training(tables, plan_for_inference(plan, schema=tables.schema)))
+    trained = dict(records_of_training(tables, plan))
+    seeds, _ = make_seeds(tables, plan, SEED)
+    last = seeds["test"].readout_nodes["seed"]
+
+    assert 0 < len(last) < len(trained) == len(every) == 30
+    assert sampler.sample({"seed": last}) == [trained[row] for row in last.tolist()]
+    assert sampler.sample({"seed": np.arange(30)}) == [every[row] for row in range(30)]
 
 
 def test_pairs_have_the_records_of_training(graph):

@@ -30,7 +30,8 @@ LINKS = SamplingPlan(
 def test_every_node_is_a_seed_in_one_split_and_its_label_is_no_feature():
     plan = plan_for_inference(NODES)
 
-    assert plan.splits == SplitPlan(weights={ALL_SPLIT: 1})
+    # Edges are chosen as in the last split of the training, which sees all nodes, too.
+    assert plan.splits == SplitPlan(weights={ALL_SPLIT: 1}, visibility="inductive")
     assert plan.label_features == ()
     assert plan.excluded_features == {"user": ("age", "color"), "item": ("price",)}
     assert (plan.seed_node_set, plan.hops, plan.seed_table) == ("user", NODES.hops, None)
@@ -53,7 +54,11 @@ def test_table_of_pairs_needs_no_negatives():
     plan = plan_for_inference(LINKS, ids="pairs.csv")
 
     assert (plan.negatives, plan.seed_edge_set) == (None, "buys")
-    assert plan.seed_table == SeedTable(filename="pairs.csv", splits_edges=False)
+    # Edges are chosen as if later splits could hide some, but all are in one split.
+    assert plan.seed_table == SeedTable(filename="pairs.csv")
+    assert plan.splits == SplitPlan(weights={ALL_SPLIT: 1})
+    of_training_edges = dataclasses.replace(LINKS, seed_table=SeedTable(filename="train.csv", splits_edges=False))
+    assert not plan_for_inference(of_training_edges, ids="pairs.csv").seed_table.splits_edges
 
 
 def test_what_training_leaves_out_of_seed_edges_and_their_reverses_stays_out():

@@ -46,6 +46,7 @@ POSTS = {
     "instances that are no list": (PREDICT, {"instances": {"b64": GARBAGE}}, 400, "`instances` must be a list"),
     "no instance": (PREDICT, {"instances": []}, 400, "1 to 4 examples; got 0. It is empty: ask about at least one"),
     "too many instances": (PREDICT, {"instances": [{"b64": GARBAGE}] * 5}, 400, "1 to 4 examples; got 5. Split it"),
+    "an id to sample without a graph": ("/v1/models/toy:sample", {"instances": [{"id": "x"}]}, 400, "no graph index"),
     "a plain text": (PREDICT, {"instances": ["abc"]}, 400, r"`instances\[0\]` must be .*b64"),
     "a number": (PREDICT, {"instances": [7]}, 400, r"`instances\[0\]` must be .*got 7"),
     "null": (PREDICT, {"instances": [None]}, 400, r"`instances\[0\]` must be .*None"),

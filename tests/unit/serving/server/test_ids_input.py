@@ -25,7 +25,7 @@ from tfx_gnn.serving.server.served_graph import ServedGraph
 from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.schema_layouts import layouts_of
 
-PREDICT, INFER = "/v1/models/toy:predict", "/v2/models/toy/infer"
+PREDICT, INFER, SAMPLE = "/v1/models/toy:predict", "/v2/models/toy/infer", "/v1/models/toy:sample"
 SHELVES = RecordedPlan(plan=SamplingPlan(seed_node_set="shelf"), sampling_seed=0)
 ITEM_PLAN = SamplingPlan(seed_node_set="item", hops=(Hop(edge_set="near", fan_out=2),))
 PAIRS = RecordedPlan(
@@ -88,6 +88,26 @@ def test_ids_are_answered_as_the_examples_of_training(items_server, items_index,
     assert mixed.json["predictions"] == by_id.json["predictions"][:3]
 
 
+@pytest.mark.parametrize("path", [SAMPLE, "/v1/models/toy/versions/1:sample"])
+def test_examples_that_the_model_would_be_asked_about_are_answered(items_server, items_index, items_plan, path):
+    new = {"nodes": item("v"), "edges": near("v", "w")}
+    whole = snapshot_of_index(items_index)
+    records = samples(RecordSampler(items_index, items_plan), "x", "w")
+    with_new = samples(RecordSampler(whole.with_rows(nodes=item("v"), edges=near("v", "w")), items_plan), "v")
+    example = {"b64": base64.b64encode(records[1]).decode()}
+    graph = {"node_sets": {"item": {"#id": ["y"], "x": [0.5]}}, "readout": {"seed": 0}}
+
+    reply = items_server.ask("POST", path, {"instances": [{"id": "x"}, example, {"id": "v", **new}, graph]})
+
+    assert (reply.status, reply.headers["x-model-version"]) == (200, "1")
+    assert list(reply.json) == ["examples"]
+    found = [base64.b64decode(one["b64"]) for one in reply.json["examples"]]
+    assert found[:3] == [records[0], records[1], with_new[0]]
+    # What was answered can be asked about.
+    by_example = items_server.ask("POST", PREDICT, {"instances": reply.json["examples"]})
+    assert labels_of(by_example) == [("x", "blue"), ("w", "red"), ("v", "red"), ("y", "red")]
+
+
 def test_columns_of_ids_are_answered_as_columns(items_server):
     reply = items_server.ask("POST", PREDICT, {"inputs": {"ids": ["x", {"b64": base64.b64encode(b"w").decode()}]}})
 
@@ -147,6 +167,10 @@ def test_model_and_metrics_tell_of_ids(items_server, toy_server):
         (PREDICT, asked("v", nodes=item("u")), 404, r"`instances\[0\].id` must be the id of a node of 'item' .*'v'"),
         (PREDICT, {"inputs": {"ids": "x"}}, 400, "`inputs.ids` must be a list"),
         (PREDICT, {"inputs": {"ids": []}}, 400, "examples; got 0"),
+        (SAMPLE, {"instances": [{"id": "x"}, {"id": "q"}]}, 404, r"`instances\[1\].id` must be the id of a node .*'q'"),
+        (SAMPLE, {"instances": []}, 400, "A request must hold 1 to 1024 examples; got 0"),
+        (SAMPLE, {"inputs": {"ids": ["x"]}}, 400, r"The body must have 'instances' alone; got \['inputs'\]"),
+        (SAMPLE, {"instances": [], "signature_name": ""}, 400, "must have 'instances' alone"),
         (INFER, tensor(["q"]), 404, r"`inputs\[0\].data\[0\]` must be the id of a node of 'item' .*'q'"),
         (INFER, tensor([7], datatype="INT64"), 400, "must be a text or .*got 7"),
         (INFER, tensor([0.5], datatype="FP32"), 400, "datatype` must be 'BYTES' or 'INT64' for 'ids'; got 'FP32'"),
