@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tfx_gnn.serving import model_interface as names
 from tfx_gnn.serving.prediction import as_text
+from tfx_gnn.serving.warmup_requests import signatures_of_examples
 
 RECORD = "record"
 """Column with the position of a row's example in its file of the split, from 0."""
@@ -65,6 +66,16 @@ def answer_columns(records: npt.NDArray[np.int64], outputs: Arrays, *, with_scor
             f"{sorted(outputs)}. Choose a model that GraphTrainer made."
         )
     return pa.table({name: _array(columns[name]) for name in sorted(columns, key=_place)})
+
+
+def check_outputs_exist(outputs: Sequence[str], saved_model_dir: str) -> None:
+    """Refuses to write embeddings of a model that was exported without their signature."""
+    found = signatures_of_examples(saved_model_dir)
+    if "embeddings" in outputs and names.EMBEDDINGS_SIGNATURE not in found:
+        raise ValueError(
+            f"`outputs` must leave out 'embeddings' for a model without that signature; got {list(outputs)} for "
+            f"{saved_model_dir!r}, whose signatures are {found}. Leave it out, or choose another model."
+        )
 
 
 def count_nonfinite(part: pa.Table) -> int:

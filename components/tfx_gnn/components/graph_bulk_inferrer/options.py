@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 from tfx_gnn.io.option_groups import check_choices
@@ -37,9 +38,7 @@ class GraphBulkInferrerOptions:
 
     def __post_init__(self) -> None:
         check_choices(self)
-        check_bigquery_table(self.bigquery_table, self.file_format)
-        if not self.outputs:
-            raise ValueError("`outputs` must name what to write; got nothing. Leave it out for predictions.")
+        check_written(outputs=self.outputs, file_format=self.file_format, bigquery_table=self.bigquery_table)
         if self.batch_size < 1:
             raise ValueError(f"`batch_size` must be at least 1; got {self.batch_size}. Give a larger number.")
         if not 0.0 <= self.max_refused_share < 1.0:
@@ -49,14 +48,16 @@ class GraphBulkInferrerOptions:
             )
 
 
-def check_bigquery_table(table: str, file_format: str) -> None:
-    """Refuses, for `bigquery_table`, what is no name of a table, and files of another format than Parquet."""
-    if not table:
+def check_written(*, outputs: Sequence[str], file_format: str, bigquery_table: str) -> None:
+    """Refuses to write nothing, and, for BigQuery, what names no table or other files than Parquet."""
+    if not outputs:
+        raise ValueError("`outputs` must name what to write; got nothing. Leave it out for predictions.")
+    if not bigquery_table:
         return
-    if not _TABLE.fullmatch(table):
+    if not _TABLE.fullmatch(bigquery_table):
         raise ValueError(
-            f'`bigquery_table` must be "project.dataset.table" or "dataset.table"; got {table!r}. Only the table may '
-            "hold {SPLIT}."
+            f'`bigquery_table` must be "project.dataset.table" or "dataset.table"; got {bigquery_table!r}. Only the '
+            "table may hold {SPLIT}."
         )
     if file_format != "parquet":
         raise ValueError(f"`file_format` must be 'parquet' for `bigquery_table`; got {file_format!r}. Leave it out.")

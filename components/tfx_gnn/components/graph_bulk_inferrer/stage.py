@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 import tfx_gnn
+from tfx_gnn.components.graph_bulk_inferrer.answer_columns import check_outputs_exist
 from tfx_gnn.components.graph_bulk_inferrer.bigquery_load import BigQueryLoad
 from tfx_gnn.components.graph_bulk_inferrer.bulk_inference import BulkInference, write_bulk_inference
 from tfx_gnn.components.graph_bulk_inferrer.inference_pipeline import FileCounts, infer_files
@@ -21,9 +22,7 @@ from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.records import blessing
 from tfx_gnn.records.examples_folder import fingerprint_examples_folder, record_files, split_dir
 from tfx_gnn.serving.model_fingerprint import fingerprint_model
-from tfx_gnn.serving.model_interface import EMBEDDINGS_SIGNATURE
 from tfx_gnn.serving.versions import resolve_saved_model
-from tfx_gnn.serving.warmup_requests import signatures_of_examples
 
 
 def infer_in_bulk(
@@ -77,7 +76,7 @@ def infer_in_bulk(
         with atomic_folder(inference_dir, name="inference_dir") as folder:
             write_bulk_inference(found, folder)
         return found
-    _check_signatures(saved_model_dir, options)
+    check_outputs_exist(options.outputs, saved_model_dir)
     files = record_files(examples_dir, options.splits, argument="splits")
     splits = {file.split for file in files}
     load = BigQueryLoad(options.bigquery_table, splits, inference_dir) if options.bigquery_table else None
@@ -108,15 +107,6 @@ def infer_in_bulk(
             sync_tree(folder)
         FinishedShards(folder).remove()
     return found
-
-
-def _check_signatures(saved_model_dir: str, options: GraphBulkInferrerOptions) -> None:
-    found = signatures_of_examples(saved_model_dir)
-    if "embeddings" in options.outputs and EMBEDDINGS_SIGNATURE not in found:
-        raise ValueError(
-            f"`outputs` must leave out 'embeddings' for a model without that signature; got {list(options.outputs)} "
-            f"for {saved_model_dir!r}, whose signatures are {found}. Leave it out, or choose another model."
-        )
 
 
 def _summed(counts: Mapping[tuple[str, int], FileCounts], model_fingerprint: str) -> BulkInference:

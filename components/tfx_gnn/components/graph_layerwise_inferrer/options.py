@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-from tfx_gnn.components.graph_bulk_inferrer.options import check_bigquery_table
+from tfx_gnn.components.graph_bulk_inferrer.options import check_written
 from tfx_gnn.io.option_groups import check_choices
 
 
@@ -33,9 +33,7 @@ class GraphLayerwiseInferrerOptions:
 
     def __post_init__(self) -> None:
         check_choices(self)
-        check_bigquery_table(self.bigquery_table, self.file_format)
-        if not self.outputs:
-            raise ValueError("`outputs` must name what to write; got nothing. Leave it out for predictions.")
+        check_written(outputs=self.outputs, file_format=self.file_format, bigquery_table=self.bigquery_table)
         if self.batch_edges < 1:
             raise ValueError(f"`batch_edges` must be at least 1; got {self.batch_edges}. Give a larger number.")
         if self.num_verified < 0:

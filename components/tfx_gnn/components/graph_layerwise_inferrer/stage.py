@@ -17,7 +17,11 @@ import pyarrow as pa
 import tensorflow as tf
 
 import tfx_gnn
-from tfx_gnn.components.graph_bulk_inferrer.answer_columns import answer_columns, count_nonfinite
+from tfx_gnn.components.graph_bulk_inferrer.answer_columns import (
+    answer_columns,
+    check_outputs_exist,
+    count_nonfinite,
+)
 from tfx_gnn.components.graph_bulk_inferrer.bigquery_load import BigQueryLoad
 from tfx_gnn.components.graph_bulk_inferrer.bulk_inference import BulkInference, write_bulk_inference
 from tfx_gnn.components.graph_bulk_inferrer.table_writers import SUFFIXES, whole_table
@@ -118,6 +122,7 @@ def infer_layerwise(
             write_bulk_inference(refused, folder)
         return refused
     # Before an index is copied.
+    check_outputs_exist(options.outputs, saved_model_dir)
     load = BigQueryLoad(options.bigquery_table, {ALL_SPLIT}, inference_dir) if options.bigquery_table else None
     layers = read_layer_plan(saved_model_dir)
     recorded = _recorded_plan(saved_model_dir, full=options.neighborhoods == "full")
@@ -127,7 +132,6 @@ def infer_layerwise(
         layerwise = LayerwiseModel(model.loaded, layers)
         models = [model]
         if "embeddings" in options.outputs:
-            _check_embeddings(model, saved_model_dir, options)
             models.append(model.with_signature(model_interface.EMBEDDINGS_SIGNATURE))
         # What was compared, and in which batches, changes no answer by more than rounding.
         answers = dataclasses.replace(options, batch_edges=1, num_verified=0, bigquery_table="")
@@ -198,15 +202,6 @@ def _recorded_plan(saved_model_dir: str, *, full: bool) -> RecordedPlan:
             f"none in {saved_model_dir!r}. Train it on examples of SubgraphExampleGen."
         )
     return dataclasses.replace(recorded, plan=with_full_neighborhoods(recorded.plan)) if full else recorded
-
-
-def _check_embeddings(model: ServingModel, saved_model_dir: str, options: GraphLayerwiseInferrerOptions) -> None:
-    if model_interface.EMBEDDINGS_SIGNATURE not in model.example_signatures:
-        raise ValueError(
-            f"`outputs` must leave out 'embeddings' for a model without that signature; got {list(options.outputs)} "
-            f"for {saved_model_dir!r}, whose signatures are {model.example_signatures}. Leave it out, or choose "
-            "another model."
-        )
 
 
 def _verify(
