@@ -47,6 +47,7 @@ class GraphOverlay:
         self.num_cut = log.num_cut
         self._log = log
         self._is_open = True
+        self._lost_folder: OSError | None = None  # why the name of the log may not be on disk
         self._writing = threading.Lock()
         self._changing = threading.Lock()
         self._added: dict[str, dict[Any, int]] = {name: {} for name in index.node_tables}
@@ -147,18 +148,17 @@ class GraphOverlay:
             if index.fingerprint == self.index.fingerprint:
                 return
             following = _begin_next(self._log, index)
-            self._is_open = False
             try:
                 sync_path(os.path.dirname(self._log.path))
-            except OSError:
+            except OSError as error:
                 following.close()
+                self._lost_folder = error
                 raise
             before = self._log
             with self._changing:
                 self.index, self._snapshot = index, following.snapshot()
                 self._log, self._added, self._pending = following._log, following._added, []  # noqa: SLF001 - its own class
             before.close()
-            self._is_open = True
 
     def close(self) -> None:
         """Closes the file; snapshots can be used further."""
@@ -168,9 +168,13 @@ class GraphOverlay:
 
     def _check_is_open(self) -> None:
         if not self._is_open:
-            raise ValueError(
-                "`overlay` must be open; got one that was closed, if only because its folder could not be flushed to "
-                "disk. Open it again."
+            raise ValueError("`overlay` must be open; got one that was closed. Open it again.")
+        if self._lost_folder is not None:
+            raise OSError(
+                self._lost_folder.errno,
+                f"{self._lost_folder.strerror}, when the overlay moved to another index, so that a power failure could "
+                "lose rows. Repair the disk, and open the overlay again.",
+                self._log.path,
             )
 
     def _check(self, nodes: Rows, edges: Rows) -> Batch:

@@ -258,7 +258,7 @@ def test_rows_are_not_taken_while_a_power_failure_could_lose_them(index, tmp_pat
         with pytest.raises(OSError, match="Input/output error"):
             overlay.move_to(open_graph_index(str(tmp_path / "next")))
 
-        with pytest.raises(ValueError, match="must be open; got one that was closed"):
+        with pytest.raises(OSError, match="when the overlay moved to another index, so that a power failure could"):
             overlay.add(nodes={"b.c/d": {"#id": [2]}})
         assert overlay.snapshot().find_nodes("b.c/d", pa.array([1])).tolist() != [-1]
 
