@@ -6,14 +6,17 @@ import asyncio
 import collections
 import concurrent.futures
 import time
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 from tfx_gnn.serving.server.ids_input import AskedSeed, Item
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.options import ServerOptions
 from tfx_gnn.serving.server.refusals import Refusal
 from tfx_gnn.serving.server.served_version import Answer, Outputs
+
+_Argument = TypeVar("_Argument")
+_Returned = TypeVar("_Returned")
 
 
 class Answering(Protocol):
@@ -34,10 +37,21 @@ class Answering(Protocol):
 
 
 class _Waiting:
-    """A request in a queue."""
+    """A request that waits for its answer."""
 
-    def __init__(self, items: Sequence[Item], result: asyncio.Future[Answer], since: float) -> None:
-        self.items, self.result, self.since = items, result, since
+    def __init__(self, items: Sequence[Item]) -> None:
+        self.items = items
+        self.result: asyncio.Future[Outputs] = asyncio.get_running_loop().create_future()
+        self.since = time.monotonic()
+
+    def end(self, answer: Outputs | BaseException) -> None:
+        """Gives the request its answer, refusal or error, unless it was cancelled."""
+        if self.result.done():
+            return
+        if isinstance(answer, BaseException):
+            self.result.set_exception(answer)
+        else:
+            self.result.set_result(answer)
 
 
 class Batcher:
@@ -46,8 +60,8 @@ class Batcher:
     Each signature of each version has a queue. Its first requests become a batch when they fill one, or when the oldest
     has waited for `max_delay_ms`, and a thread is free. Requests to signatures that cannot share a call get one each.
 
-    If nothing is going on, the example of a request about one seed is sampled while it waits for others. These wait for
-    it, and are sampled together, as the seeds of all requests of a batch are: that takes less time for each.
+    If nothing is going on, the example of a request about one seed is sampled while it waits for others. Their seeds
+    are sampled together, as those of a batch always are: that takes less time for each.
     """
 
     def __init__(self, options: ServerOptions, metrics: ServerMetrics) -> None:
@@ -58,49 +72,31 @@ class Batcher:
         self._num_threads = self._num_free = options.num_model_threads
         self._queues: dict[Answering, collections.deque[_Waiting]] = {}
         self._alarm: asyncio.TimerHandle | None = None
-        self._sampled: Answering | None = None  # for whose queue a request is being sampled
 
     async def ask(self, signature: Answering, items: Sequence[Item]) -> Outputs:
         """Returns the outputs for one request; raises its refusal. A cancelled request leaves the queue."""
-        since = time.monotonic()
-        is_sampled_now = self._max_delay > 0 and signature.is_batched and self._is_idle and _is_one_seed(items)
-        if is_sampled_now:
-            items = await self._sample(signature, items)
-        waiting = _Waiting(items, asyncio.get_running_loop().create_future(), since)
-        queue = self._queues.setdefault(signature, collections.deque())
-        if is_sampled_now:
-            queue.appendleft(waiting)  # It came before those that waited for it.
+        waiting = _Waiting(items)
+        if self._max_delay > 0 and signature.is_batched and self._is_idle and _is_one_seed(items):
+            self._sample(signature, waiting)
         else:
-            queue.append(waiting)
-        self._metrics.queued_requests.inc()
-        self._dispatch()
+            self._queue_of(signature).append(waiting)
+            self._metrics.queued_requests.inc()
+            self._dispatch()
         try:
-            answer = await waiting.result
+            return await waiting.result
         except asyncio.CancelledError:
-            if waiting in queue:
+            queue = self._queues.get(signature)
+            if queue and waiting in queue:
                 queue.remove(waiting)
                 self._metrics.queued_requests.dec()
             raise
-        if isinstance(answer, Refusal):
-            raise answer
-        return answer
 
     @property
     def _is_idle(self) -> bool:
         return self._num_free == self._num_threads and not any(self._queues.values())
 
-    async def _sample(self, signature: Answering, items: Sequence[Item]) -> Sequence[Item]:
-        loop = asyncio.get_running_loop()
-        self._sampled, self._num_free = signature, self._num_free - 1
-        try:
-            records = await loop.run_in_executor(self._threads, signature.sample, items)
-        finally:
-            self._sampled, self._num_free = None, self._num_free + 1
-            # Whatever became of this request; if it goes on, it joins the others before.
-            loop.call_soon(self._dispatch)
-        if isinstance(records, Refusal):
-            raise records
-        return records
+    def _queue_of(self, signature: Answering) -> collections.deque[_Waiting]:
+        return self._queues.setdefault(signature, collections.deque())
 
     def close(self) -> None:
         """Ends the threads after the calls that are running."""
@@ -115,15 +111,9 @@ class Batcher:
         while self._num_free and any(self._queues.values()):
             # The queue whose first request has waited longest comes first, so none starves.
             in_order = sorted(
-                (
-                    (queue[0].since, signature)
-                    for signature, queue in self._queues.items()
-                    if queue and signature is not self._sampled
-                ),
+                ((queue[0].since, signature) for signature, queue in self._queues.items() if queue),
                 key=lambda pair: pair[0],
             )
-            if not in_order:
-                return
             now = time.monotonic()
             due = next((signature for since, signature in in_order if self._is_due(signature, since, now)), None)
             if due is None:
@@ -149,23 +139,48 @@ class Batcher:
         self._metrics.batch_requests.observe(len(batch))
         return batch
 
-    def _start(self, signature: Answering, batch: list[_Waiting]) -> None:
-        self._num_free -= 1
-        loop = asyncio.get_running_loop()
-        call = loop.run_in_executor(self._threads, signature.answer, [waiting.items for waiting in batch])
+    def _sample(self, signature: Answering, waiting: _Waiting) -> None:
+        """Samples the example of a request, which then joins the others."""
 
-        def finish(done: asyncio.Future[list[Answer]]) -> None:
+        def join(records: list[bytes] | Refusal) -> None:
+            if isinstance(records, Refusal):
+                waiting.end(records)
+            elif not waiting.result.done():
+                waiting.items = records
+                self._queue_of(signature).appendleft(waiting)  # It came before those that are there.
+                self._metrics.queued_requests.inc()
+
+        self._call(signature.sample, waiting.items, [waiting], join)
+
+    def _start(self, signature: Answering, batch: list[_Waiting]) -> None:
+        def give(answers: list[Answer]) -> None:
+            for waiting, answer in zip(batch, answers, strict=True):
+                waiting.end(answer)
+
+        self._call(signature.answer, [waiting.items for waiting in batch], batch, give)
+
+    def _call(
+        self,
+        function: Callable[[_Argument], _Returned],
+        argument: _Argument,
+        asking: Sequence[_Waiting],
+        then: Callable[[_Returned], None],
+    ) -> None:
+        """Calls a function in a thread for some requests, which get its error.
+
+        The thread is busy until the function returns, even if the requests are cancelled.
+        """
+        call = asyncio.get_running_loop().run_in_executor(self._threads, function, argument)
+        self._num_free -= 1
+
+        def finish(done: asyncio.Future[_Returned]) -> None:
             self._num_free += 1
             error = asyncio.CancelledError() if done.cancelled() else done.exception()
-            answers = [None] * len(batch) if error else done.result()
-            for waiting, answer in zip(batch, answers, strict=True):
-                if waiting.result.done():
-                    continue  # It timed out.
-                if answer is None:
-                    assert error is not None
-                    waiting.result.set_exception(error)
-                else:
-                    waiting.result.set_result(answer)
+            if error is None:
+                then(done.result())
+            else:
+                for waiting in asking:
+                    waiting.end(error)
             self._dispatch()
 
         call.add_done_callback(finish)

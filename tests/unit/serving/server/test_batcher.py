@@ -14,24 +14,25 @@ from tfx_gnn.serving.server.refusals import Refusal, malformed
 
 
 class Signature:
-    """Answers a request by its records, and notes what it is called with; the first calls may be held."""
+    """Answers a request by its records, and notes what it is called with; calls of one kind may be held."""
 
-    def __init__(self, *, is_batched=True, is_held=False):
-        self.is_batched = is_batched
+    def __init__(self, *, is_batched=True, held=""):
+        self.is_batched, self.held = is_batched, held
         self.calls = []
         self.go_on = threading.Event()
-        if not is_held:
-            self.go_on.set()
+
+    def wait(self, name):
+        assert name != self.held or self.go_on.wait(60)
 
     def sample(self, items):
         self.calls.append("sample")
-        self.go_on.wait(60)
+        self.wait("sample")
         ids = [item.ids["seed"] for item in items]
         return malformed("unknown") if "nobody" in ids else [one.encode() for one in ids]
 
     def answer(self, requests):
         self.calls.append(requests)
-        self.go_on.wait(60)
+        self.wait("answer")
         if any(b"broken" in request for request in requests):
             raise RuntimeError("broken")
         return [malformed("bad") if b"bad" in request else {"x": request} for request in requests]
@@ -98,7 +99,7 @@ def test_idle_server_samples_while_a_request_waits_for_others():
 
 @pytest.mark.parametrize("name", ["ann", "nobody"])
 def test_requests_that_come_while_one_is_sampled_share_its_call_and_are_sampled_together(name):
-    signature, bob = Signature(is_held=True), seed("bob")
+    signature, bob = Signature(held="sample"), seed("bob")
 
     async def ask(batcher):
         first = asyncio.ensure_future(batcher.ask(signature, [seed(name)]))
@@ -108,14 +109,43 @@ def test_requests_that_come_while_one_is_sampled_share_its_call_and_are_sampled_
         signature.go_on.set()
         return await asyncio.gather(first, second, return_exceptions=True)
 
-    first, second = run(ask, max_delay_ms=20.0)
+    first, second = run(ask, max_delay_ms=20.0, num_model_threads=1)
 
     assert second == {"x": [bob]}
     assert signature.calls == ["sample", [[bob]] if isinstance(first, Refusal) else [[b"ann"], [bob]]]
 
 
+def test_requests_wait_no_longer_than_the_delay_for_one_that_is_sampled():
+    signature = Signature(held="sample")
+
+    async def ask(batcher):
+        hub = asyncio.ensure_future(batcher.ask(signature, [seed("hub")]))
+        await asyncio.sleep(0)
+        other = await batcher.ask(signature, [b"a"])
+        signature.go_on.set()
+        return other, await hub
+
+    assert run(ask, num_model_threads=2) == ({"x": [b"a"]}, {"x": [b"hub"]})
+    assert signature.calls == ["sample", [[b"a"]], [[b"hub"]]]
+
+
+def test_thread_is_busy_until_the_sample_of_a_cancelled_request_ends():
+    signature, bob = Signature(held="sample"), seed("bob")
+
+    async def ask(batcher):
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(batcher.ask(signature, [seed("ann")]), 0.01)
+        others = [asyncio.ensure_future(batcher.ask(signature, [item])) for item in (bob, b"a")]
+        await asyncio.sleep(0.01)
+        signature.go_on.set()
+        return await asyncio.gather(*others)
+
+    assert run(ask, num_model_threads=1) == [{"x": [bob]}, {"x": [b"a"]}]
+    assert signature.calls == ["sample", [[bob], [b"a"]]]
+
+
 def test_requests_that_wait_for_a_thread_share_the_next_call():
-    signature = Signature(is_held=True)
+    signature = Signature(held="answer")
 
     async def ask(batcher):
         first = asyncio.ensure_future(batcher.ask(signature, [b"a"]))
