@@ -21,7 +21,13 @@ from tfx_gnn.serving.server.temporary_server_process import ANSWER_SECONDS, MODE
 from tfx_gnn.serving.verification import environment_of_fresh_process
 
 _SCRIPT = Path(__file__).with_name("temporary_server_process.py")
-_PACKAGES = ("httptools", "prometheus_client", "starlette", "uvicorn")
+_PACKAGES = (
+    "httptools",
+    "prometheus_client",
+    "starlette",
+    "uvicorn",
+    *(() if sys.platform == "win32" else ("uvloop",)),
+)
 _START_SECONDS = 600.0
 """Longest time to import TensorFlow, and to load the model."""
 _STOP_SECONDS = 10.0

@@ -106,10 +106,11 @@ def test_process_that_is_not_ready_in_time_is_an_error(script):
         pass
 
 
-def test_missing_packages_are_named_with_their_extra(monkeypatch):
+@pytest.mark.parametrize("package", ["uvicorn", "uvloop"])
+def test_missing_packages_are_named_with_their_extra(monkeypatch, package):
     find = importlib.util.find_spec
     check_server_is_installed("graph_index_dir")
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "uvicorn" else find(name))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else find(name))
 
-    with pytest.raises(ModuleNotFoundError, match=r"`graph_index_dir` must .*'uvicorn'.* 'tfx-gnn\[serve\]'"):
+    with pytest.raises(ModuleNotFoundError, match=rf"`graph_index_dir` must .*'{package}'.* 'tfx-gnn\[serve\]'"):
         check_server_is_installed("graph_index_dir")
