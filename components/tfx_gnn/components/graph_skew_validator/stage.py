@@ -165,7 +165,7 @@ def _report(
     report = SkewReport(
         blessed=True,
         reasons=(),
-        options=dataclasses.asdict(options),
+        options=dataclasses.asdict(dataclasses.replace(options, asks_server=served_by_id is not None)),
         num_examples=accumulator.num_examples,
         num_compared=accumulator.num_compared,
         batch_size=batch_size,

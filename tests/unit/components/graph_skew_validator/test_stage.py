@@ -377,7 +377,9 @@ def test_server_that_cannot_be_asked_by_id_withholds_the_blessing(folders, tmp_p
 
     assert shown.exit_code == 1, shown.output
     assert "by id through a server: no example" in shown.stdout
-    (reason,) = read_skew_report(str(tmp_path / "skew")).reasons
+    report = read_skew_report(str(tmp_path / "skew"))
+    assert report.options["asks_server"]
+    (reason,) = report.reasons
     assert reason == (
         "no example can be compared with what a server samples by id: The model was exported without "
         "assets.extra/sampling_plan.json: its examples were not sampled by a plan, or by an earlier version of the "
