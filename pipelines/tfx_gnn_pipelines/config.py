@@ -7,7 +7,7 @@ import json
 import os
 import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfx_gnn.components import (
@@ -131,7 +131,7 @@ class PipelineConfig:
             read_beam_args(self.beam_args)
         check_num_spans(self.tables_pattern or self.tables_dir, self.subgraph_example_gen.num_spans)
         if self.graph_skew_validator.asks_server:
-            _check_server_can_be_asked(self.subgraph_example_gen.plan)
+            _check_server_can_be_asked(self.subgraph_example_gen.plan, self.graph_skew_validator.splits)
         if self.graph_bulk_inferrer is not None:
             options_of_inference_example_gen(self.subgraph_example_gen, self.graph_bulk_inferrer)
             self._check_bigquery("graph_bulk_inferrer", self.graph_bulk_inferrer.bigquery_table)
@@ -286,13 +286,14 @@ def step_kinds() -> dict[str, type]:
     return {name: kind for name, kind in found.items() if dataclasses.is_dataclass(kind) and isinstance(kind, type)}
 
 
-def _check_server_can_be_asked(plan: SamplingPlan | None) -> None:
-    """Refuses a plan none of whose examples GraphSkewValidator could compare, before anything is trained."""
-    objection = objection_to_plan(plan) if plan else "Graph-level examples have no seeds."
+def _check_server_can_be_asked(plan: SamplingPlan | None, splits: Sequence[str]) -> None:
+    """Refuses splits none of whose examples GraphSkewValidator could compare, before anything is trained."""
+    objection = objection_to_plan(plan, splits) if plan else "Graph-level examples have no seeds."
     if objection:
+        compared = f" for splits {list(splits)}" if splits else ""
         raise ValueError(
             "`graph_skew_validator.asks_server` must be false for a plan whose examples a server, which is asked by "
-            f"ids, does not sample; got true. {objection} Leave it out."
+            f"ids, does not sample; got true{compared}. {objection} Leave it out."
         )
 
 

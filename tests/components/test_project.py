@@ -498,11 +498,14 @@ def test_index_of_a_plan_with_times_tells_edges_apart_by_them(task, tmp_path):
 
 
 def test_skew_gate_that_could_ask_nothing_is_refused_before_training(task, tmp_path):
-    def configure(task):
-        return configured(task, {"graph_skew_validator": {"asks_server": True}}, tmp_path)
+    def configure(task, **compared):
+        return configured(task, {"graph_skew_validator": {"asks_server": True, **compared}}, tmp_path)
 
+    inductive = dataclasses.replace(task.plan, splits=SplitPlan(visibility="inductive"))
+    with pytest.raises(ValueError, match=r"got true for splits \['train'\]\. Subgraphs of each split that is compared"):
+        configure(dataclasses.replace(task, plan=inductive), splits=["train"])
     plan = SamplingPlan(seed_edge_set="cites", hops=(Hop(edge_set="cites", fan_out=2, inputs=("source",)),))
-    with pytest.raises(ValueError, match=r"`graph_skew_validator.asks_server` must be false .* Each split hides edges"):
+    with pytest.raises(ValueError, match=r"`graph_skew_validator.asks_server` must be false .* Subgraphs of each"):
         configure(dataclasses.replace(task, plan=plan))
     graphs = GraphLevelExamples(splits=SplitPlan())
     with pytest.raises(ValueError, match=r"`graph_skew_validator.asks_server` must be false .* have no seeds"):

@@ -53,6 +53,7 @@ _EXTRA_OF_MODULE = {
     "tfx_bsl": "beam",
     "urllib3": "kfp",
     "uvicorn": "serve",
+    "uvloop": "serve",
     "yaml": "kfp",
 }
 

@@ -17,13 +17,21 @@ def objection_to_ids(plan: SamplingPlan) -> str:
     return ""
 
 
-def objection_to_plan(plan: SamplingPlan) -> str:
-    """Says why no example that a plan samples for training is what a server samples by ids; empty if some are."""
-    names = plan.splits.names
+def objection_to_plan(plan: SamplingPlan, splits: Collection[str] = ()) -> str:
+    """Says why no example that a plan samples for training is what a server samples by ids; empty if some may be.
+
+    Args:
+        plan: the sampling plan.
+        splits: names of the splits that are compared; empty for all.
+    """
     if objection := objection_to_ids(plan):
         return objection
-    if all(hides_from_split(plan, name, names) for name in names):
-        return "Each split hides edges of later ones, or of itself, from its subgraphs, while a server sees all edges."
+    # Where later splits may be missing, each may be the last.
+    if all(hides_from_split(plan, name, (name,)) for name in splits or plan.splits.names):
+        return (
+            "Subgraphs of each split that is compared lack nodes or edges of later splits, or of their own, while a "
+            "server sees all."
+        )
     if plan.negatives is not None and not plan.negatives.own_subgraphs:
         return "An example holds the negatives of its pair, while a server samples around one pair."
     return ""

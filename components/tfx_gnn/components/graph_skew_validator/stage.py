@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tfx_gnn.components.graph_skew_validator.answers import (
     ask_out_of_domain,
@@ -23,7 +24,7 @@ from tfx_gnn.io.progress import progress
 from tfx_gnn.io.whole_files import on_local_disk
 from tfx_gnn.records import blessing
 from tfx_gnn.records.examples_folder import split_names
-from tfx_gnn.sampling.index.graph_index import graph_index_on_local_disk
+from tfx_gnn.sampling.index.graph_index import GraphIndex, graph_index_on_local_disk
 from tfx_gnn.serving.model_fingerprint import fingerprint_model
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.serving.request_records import WRONG_SHAPE, DomainAnswer, label_keys, out_of_domain_requests
@@ -76,21 +77,23 @@ def validate_skew(
         ModuleNotFoundError: if a server is to be asked and its packages are missing.
         ChildProcessError: if the server does not start; the message has the end of its log.
         FileNotFoundError: if the model or its training reference is missing.
-        ValueError: if the two folders of examples differ in splits, files or numbers of examples, or hold no examples.
+        ValueError: if the two folders of examples differ in splits, files or numbers of examples, or hold no examples;
+            or if there is no graph index where one is named, or `asks_server` needs it.
     """
-    if graph_index_dir:
-        check_server_is_installed("graph_index_dir")
-    files = pair_files(examples_dir, transformed_examples_dir, options.splits)
-    training, served = load_training_answers(model_run_dir), load_served_answers(model_dir)
-    saved_model_dir = os.path.join(model_dir, MODEL_ARTIFACT_FOLDER)
-    batch_size = min(options.batch_size, training.batch_size)
-    by_id = None
-    if graph_index_dir:
-        by_id = ExamplesById(saved_model_dir, splits=split_names(examples_dir), limit=options.max_served_by_id)
-    with atomic_folders({"skew_dir": skew_dir, "infra_blessing_dir": infra_blessing_dir}) as (
-        skew_partial,
-        blessing_partial,
+    with (
+        _open_index(graph_index_dir, options) as index,
+        atomic_folders({"skew_dir": skew_dir, "infra_blessing_dir": infra_blessing_dir}) as (
+            skew_partial,
+            blessing_partial,
+        ),
     ):
+        files = pair_files(examples_dir, transformed_examples_dir, options.splits)
+        training, served = load_training_answers(model_run_dir), load_served_answers(model_dir)
+        saved_model_dir = os.path.join(model_dir, MODEL_ARTIFACT_FOLDER)
+        batch_size = min(options.batch_size, training.batch_size)
+        by_id = None
+        if index is not None:
+            by_id = ExamplesById(saved_model_dir, splits=split_names(examples_dir), limit=options.max_served_by_id)
         with operations_as_written():
             accumulator = SkewAccumulator(training, served, batch_size)
             some: list[bytes] = []
@@ -109,7 +112,7 @@ def validate_skew(
             requests = out_of_domain_requests(some, label_keys(some, saved_model_dir))
             out_of_domain = ask_out_of_domain(served, requests)
         # A server's operations are fused, and so must be those that its answers are compared with.
-        served_by_id = None if by_id is None else _ask_server(by_id, saved_model_dir, graph_index_dir)
+        served_by_id = None if index is None or by_id is None else _ask_server(by_id, saved_model_dir, index)
         report = _report(accumulator, options, batch_size, out_of_domain, served_by_id)
         write_skew_report(report, skew_partial)
         blessing.write_blessing(
@@ -122,13 +125,28 @@ def validate_skew(
     return report
 
 
-def _ask_server(by_id: ExamplesById, saved_model_dir: str, graph_index_dir: str) -> ServedByIdSkew:
+@contextlib.contextmanager
+def _open_index(graph_index_dir: str, options: GraphSkewValidatorOptions) -> Iterator[GraphIndex | None]:
+    """Opens the graph index, if a server is to be asked; before anything is compared, which takes longer."""
+    if not graph_index_dir:
+        if options.asks_server:
+            raise ValueError(
+                "`graph_index_dir` must be given with `asks_server`; got none. Build an index of the tables by "
+                "`tfx-gnn index`."
+            )
+        yield None
+        return
+    check_server_is_installed("graph_index_dir")
+    with graph_index_on_local_disk(graph_index_dir) as index:
+        yield index
+
+
+def _ask_server(by_id: ExamplesById, saved_model_dir: str, index: GraphIndex) -> ServedByIdSkew:
     """Starts a server, if there is anything to ask, and compares what it samples and answers."""
     examples = by_id.chosen
     if not examples:
         return ServedByIdSkew(objection=by_id.objection, num_not_comparable=by_id.num_not_comparable)
     with (
-        graph_index_on_local_disk(graph_index_dir) as index,
         on_local_disk(saved_model_dir) as local_model_dir,
         temporary_server(local_model_dir, index.index_dir) as server,
     ):
@@ -147,7 +165,7 @@ def _report(
     report = SkewReport(
         blessed=True,
         reasons=(),
-        options=dataclasses.asdict(options),
+        options=dataclasses.asdict(dataclasses.replace(options, asks_server=served_by_id is not None)),
         num_examples=accumulator.num_examples,
         num_compared=accumulator.num_compared,
         batch_size=batch_size,

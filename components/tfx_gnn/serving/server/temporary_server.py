@@ -21,11 +21,19 @@ from tfx_gnn.serving.server.temporary_server_process import ANSWER_SECONDS, MODE
 from tfx_gnn.serving.verification import environment_of_fresh_process
 
 _SCRIPT = Path(__file__).with_name("temporary_server_process.py")
-_PACKAGES = ("httptools", "prometheus_client", "starlette", "uvicorn")
+_PACKAGES = (
+    "httptools",
+    "prometheus_client",
+    "starlette",
+    "uvicorn",
+    *(() if sys.platform == "win32" else ("uvloop",)),
+)
 _START_SECONDS = 600.0
 """Longest time to import TensorFlow, and to load the model."""
 _STOP_SECONDS = 10.0
 _SHOWN_CHARACTERS = 2000
+_BUSY = (429, 503, 504)
+"""Statuses of a server without the time to answer, whatever is asked."""
 
 
 class RefusedRequestError(Exception):
@@ -56,7 +64,7 @@ class TemporaryServer:
 
         Raises:
             RefusedRequestError: if the server refuses the request.
-            ConnectionError: if it does not answer.
+            ConnectionError: if it does not answer, or has no time to.
         """
         body = json.dumps({"instances": [instance]}).encode()
         request = urllib.request.Request(f"{self.model_url}:{verb}", body, {"Content-Type": "application/json"})
@@ -65,13 +73,19 @@ class TemporaryServer:
                 ((answer,),) = json.load(response).values()
         except urllib.error.HTTPError as error:
             with error:
-                raise RefusedRequestError(f"{error.code}: {json.load(error)['error']}") from error
+                refusal = f"{error.code}: {json.load(error)['error']}"
+            if error.code in _BUSY:
+                raise self._unanswered(refusal, verb, instance) from error
+            raise RefusedRequestError(refusal) from error
         except (OSError, http.client.HTTPException) as error:
-            raise ConnectionError(
-                f"The server of the model must answer each request; got {error} for `:{verb}` of {instance}. Try "
-                f"again on an idle machine. The end of its log: {_end_of(self._log)!r}."
-            ) from error
+            raise self._unanswered(error, verb, instance) from error
         return answer
+
+    def _unanswered(self, happened: object, verb: str, instance: object) -> ConnectionError:
+        return ConnectionError(
+            f"The server of the model must answer each request; got {happened} for `:{verb}` of {instance}. Try "
+            f"again on an idle machine. The end of its log: {_end_of(self._log)!r}."
+        )
 
 
 def check_server_is_installed(argument: str) -> None:
@@ -134,16 +148,12 @@ def _url_of(process: subprocess.Popen[bytes], log: IO[bytes], start_seconds: flo
     try:
         url = lines.get(timeout=start_seconds)
     except queue.Empty:
-        url = ""
-        happened = f"no answer within {start_seconds:g} s"
+        happened = f"no answer within {start_seconds:g} s. Try again on an idle machine."
     else:
-        happened = f"exit code {process.wait(_STOP_SECONDS)}" if not url else ""
-    if not url:
-        raise ChildProcessError(
-            f"The server of the model must start; got {happened}. Its log says what to change. The end of it: "
-            f"{_end_of(log)!r}."
-        )
-    return url
+        if url:
+            return url
+        happened = f"exit code {process.wait(_STOP_SECONDS)}. Its log says what to change."
+    raise ChildProcessError(f"The server of the model must start; got {happened} The end of its log: {_end_of(log)!r}.")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -64,7 +64,7 @@ def test_splits_that_may_not_see_the_whole_graph_are_found(plan, present, hiding
         (links("writes"), ""),
         (links("writes", negatives=Negatives(num_per_positive=1, own_subgraphs=True)), ""),
         (links("writes", negatives=Negatives(num_per_positive=1)), "An example holds the negatives of its pair"),
-        (links(), "Each split hides edges of later ones"),
+        (links(), "Subgraphs of each split that is compared lack"),
         (links("writes", keeps_seed_edge=True), "`plan` must not keep its seed edges"),
         (
             links("writes", temporal=Temporal(seed_time="year", edge_times={"writes": "year"})),
@@ -78,3 +78,18 @@ def test_plans_without_comparable_examples_are_found(plan, objection):
     assert found.startswith(objection)
     assert bool(found) is bool(objection)
     assert objection_to_ids(plan) == (found if found.startswith("`plan`") else "")
+
+
+@pytest.mark.parametrize(
+    ("plan", "splits", "is_refused"),
+    [
+        (nodes(splits=INDUCTIVE), ("train", "val"), True),
+        (nodes(splits=INDUCTIVE), ("train", "test"), False),
+        (nodes(splits=SplitPlan(column="part", order=ALL, visibility="inductive")), ("val",), True),
+        # It may be that no row is of the split `test`.
+        (nodes(splits=SplitPlan(column="part", visibility="inductive")), ("val",), False),
+        (nodes(), ("train",), False),
+    ],
+)
+def test_only_splits_that_are_compared_count(plan, splits, is_refused):
+    assert bool(objection_to_plan(plan, splits)) is is_refused

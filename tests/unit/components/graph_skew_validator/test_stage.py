@@ -22,6 +22,9 @@ from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.blessing import INFRA_PREFIX, is_blessed, read_reasons
 from tfx_gnn.records.examples_folder import read_records, record_files
+from tfx_gnn.sampling.index.build import write_graph_index
+from tfx_gnn.tables.graph_tables import read_tables_schema
+from tfx_gnn.tables.schema_layouts import layouts_of
 
 TASK = NodeClassification(label_feature="topic", class_vocabulary="topic")
 STRING_KEYS = {"nodes/paper.#id"}
@@ -358,20 +361,52 @@ def test_verb_shows_what_differs_and_tells_by_its_exit_code(folders, tmp_path, l
 
 
 def test_server_that_cannot_be_asked_by_id_withholds_the_blessing(folders, tmp_path):
+    for name in ("tables", "index"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "tables" / "graph_schema.pbtxt").write_text(
+        'node_sets { key: "paper" value { metadata { filename: "papers.csv" } } }'
+    )
+    (tmp_path / "tables" / "papers.csv").write_text("id\np1\n")
+    schema = read_tables_schema(str(tmp_path / "tables"))
+    write_graph_index(str(tmp_path / "index"), schema, layouts_of(schema, str(tmp_path / "tables")))
     arguments = [("skew_dir", tmp_path / "skew"), ("infra_blessing_dir", tmp_path / "blessing"), ("split", "val")]
-    arguments += [*dataclasses.asdict(folders).items(), ("graph_index_dir", "no such index"), ("max_examples", 2)]
+    arguments += [*dataclasses.asdict(folders).items(), ("graph_index_dir", tmp_path / "index"), ("max_examples", 2)]
     options = [text for name, value in arguments for text in (f"--{name.replace('_', '-')}", str(value))]
 
     shown = CliRunner().invoke(app, ["skew", *options])
 
     assert shown.exit_code == 1, shown.output
     assert "by id through a server: no example" in shown.stdout
-    (reason,) = read_skew_report(str(tmp_path / "skew")).reasons
+    report = read_skew_report(str(tmp_path / "skew"))
+    assert report.options["asks_server"]
+    (reason,) = report.reasons
     assert reason == (
         "no example can be compared with what a server samples by id: The model was exported without "
         "assets.extra/sampling_plan.json: its examples were not sampled by a plan, or by an earlier version of the "
         "library."
     )
+
+
+@pytest.mark.parametrize(
+    ("graph_index_dir", "asks_server", "message"),
+    [
+        ("no-such-index", False, "`index_dir` must be a graph index; got 'no-such-index'"),
+        ("", True, "`graph_index_dir` must be given with `asks_server`; got none"),
+    ],
+)
+def test_missing_index_is_an_error_before_anything_is_read(tmp_path, graph_index_dir, asks_server, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        validate_skew(
+            examples_dir="no-examples",
+            transformed_examples_dir="no-transformed-examples",
+            model_dir="no-model",
+            model_run_dir="no-model-run",
+            skew_dir=str(tmp_path / "skew"),
+            infra_blessing_dir=str(tmp_path / "blessing"),
+            graph_index_dir=graph_index_dir,
+            options=GraphSkewValidatorOptions(asks_server=asks_server),
+        )
+    assert not os.listdir(tmp_path)
 
 
 def test_lost_example_is_an_error(folders, tmp_path):

@@ -1,8 +1,10 @@
 """Servers that are started for a while; the processes are scripts here."""
 
+import http.server
 import importlib.util
 import io
 import textwrap
+import threading
 
 import pytest
 
@@ -47,6 +49,24 @@ def test_server_that_is_gone_is_an_error_with_its_log():
         server.ask("predict", {"id": "x"})
 
 
+def test_server_without_time_is_an_error_and_no_refusal():
+    class Busy(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(504)
+            self.end_headers()
+            self.wfile.write(b'{"error": "The response must be ready within 300 s"}')
+
+        def log_message(self, *words):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Busy) as busy:
+        threading.Thread(target=busy.handle_request).start()
+        server = TemporaryServer(f"http://127.0.0.1:{busy.server_port}/v1/models/toy", io.BytesIO())
+        with pytest.raises(ConnectionError, match=r"got 504: The response must .* for `:predict` .*an idle machine"):
+            server.ask("predict", {"id": "x"})
+
+
 def test_process_gets_the_folders_and_ends_with_the_block(script, tmp_path):
     ended = tmp_path / "ended"
     script(f"""
@@ -69,7 +89,7 @@ def test_process_that_ends_is_an_error_with_the_end_of_its_log(script):
 
     with (
         pytest.raises(
-            ChildProcessError, match=r"must start; got exit code 1\. .* end of it: 'x{1900,} the index is damaged'"
+            ChildProcessError, match=r"must start; got exit code 1\. .* end of its log: 'x{1900,} the index is damaged'"
         ),
         temporary_server("model", "index"),
     ):
@@ -80,16 +100,17 @@ def test_process_that_is_not_ready_in_time_is_an_error(script):
     script("import sys; sys.stdin.read()")
 
     with (
-        pytest.raises(ChildProcessError, match=r"must start; got no answer within 0\.1 s"),
+        pytest.raises(ChildProcessError, match=r"must start; got no answer within 0\.1 s\. Try again on an idle"),
         temporary_server("model", "index", start_seconds=0.1),
     ):
         pass
 
 
-def test_missing_packages_are_named_with_their_extra(monkeypatch):
+@pytest.mark.parametrize("package", ["uvicorn", "uvloop"])
+def test_missing_packages_are_named_with_their_extra(monkeypatch, package):
     find = importlib.util.find_spec
     check_server_is_installed("graph_index_dir")
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "uvicorn" else find(name))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else find(name))
 
-    with pytest.raises(ModuleNotFoundError, match=r"`graph_index_dir` must .*'uvicorn'.* 'tfx-gnn\[serve\]'"):
+    with pytest.raises(ModuleNotFoundError, match=rf"`graph_index_dir` must .*'{package}'.* 'tfx-gnn\[serve\]'"):
         check_server_is_installed("graph_index_dir")
