@@ -95,11 +95,11 @@ def _compared(row: Row, ours: float, theirs: dict[str, Any]) -> Row:
 def _run_on_beam(
     folder: Path, tables: str | Path, what: str, num_workers: int, num_partitions: int = 0
 ) -> dict[str, Any]:
-    """Makes an index and samples from it; what the former took is under names that begin with "index_"."""
-    index_dir, examples_dir = folder / "index", folder / "examples"
-    made = run_process("sampling_runs.py", "index", tables, index_dir, what, num_workers, num_partitions)
-    sampled = run_process("sampling_runs.py", "beam", index_dir, examples_dir, what, num_workers)
-    return sampled | {f"index_{name}": value for name, value in made.items()}
+    """Partitions a graph and samples from it; what the former took is under names that begin with "partition_"."""
+    partitions_dir, examples_dir = folder / "partitions", folder / "examples"
+    made = run_process("sampling_runs.py", "partition", tables, partitions_dir, what, num_workers, num_partitions)
+    sampled = run_process("sampling_runs.py", "beam", partitions_dir, examples_dir, what, num_workers)
+    return sampled | {f"partition_{name}": value for name, value in made.items()}
 
 
 def bench_beam(report: Report, tmp_path: Path) -> None:
@@ -119,8 +119,8 @@ def bench_beam(report: Report, tmp_path: Path) -> None:
         report.add(
             Row(
                 what=f"{what}, {result['seeds']:,} seeds, 8/4, workers: {num_workers}",
-                ours=f"{result['seconds']:.0f} s, {result['bytes']:,.0f} bytes each in gzipped files; the index "
-                f"{result['index_seconds']:.0f} s",
+                ours=f"{result['seconds']:.0f} s, {result['bytes']:,.0f} bytes each in gzipped files; partitioning "
+                f"{result['partition_seconds']:.0f} s",
                 figure=result["seeds"] / result["seconds"],
                 unit="subgraphs/s",
                 cpu=result["seeds"] / result["cpu_seconds"],
@@ -143,7 +143,7 @@ def bench_beam_beside_tensorflow_gnn(report: Report, tmp_path: Path) -> None:
 
     report.repeat(measure, rounds=1)
     ours, theirs = results["ours"], results["theirs"]
-    seconds = ours["index_seconds"] + ours["seconds"]
+    seconds = ours["partition_seconds"] + ours["seconds"]
     row = Row(what=what, ours=f"{seconds:.1f} s", peer="tensorflow-gnn 1.0.3", bound=BEAM_BOUND)
     if isinstance(theirs, Absent):
         report.add(Row(what=what, ours=row.ours, peer=row.peer, bound=row.bound, note=theirs.reason))
@@ -155,7 +155,7 @@ def bench_beam_beside_tensorflow_gnn(report: Report, tmp_path: Path) -> None:
             peer=row.peer,
             theirs=f"{theirs['seconds']:.0f} s",
             figure=theirs["seconds"] / seconds,
-            cpu=theirs["cpu_seconds"] / (ours["cpu_seconds"] + ours["index_cpu_seconds"]),
+            cpu=theirs["cpu_seconds"] / (ours["cpu_seconds"] + ours["partition_cpu_seconds"]),
             bound=row.bound,
         )
     )
@@ -183,8 +183,8 @@ def bench_memory(report: Report, tmp_path: Path) -> None:
     one, ten = results[1], results[10]
     for kind, key, bound in (
         ("sampling", "worker_peak", MEMORY_BOUND),
-        ("making the index", "index_worker_peak", MEMORY_BOUND),
-        ("the runner's process while making the index, which is no worker", "index_peak", None),
+        ("partitioning the graph", "partition_worker_peak", MEMORY_BOUND),
+        ("the runner's process while partitioning the graph, which is no worker", "partition_peak", None),
         ("for comparison, sampling in memory", "in_memory_peak", None),
     ):
         report.add(

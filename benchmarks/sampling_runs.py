@@ -63,26 +63,28 @@ def run_in_memory(tables_dir: str, what: str) -> dict[str, float]:
     }
 
 
-def run_index(tables_dir: str, index_dir: str, what: str, num_workers: int, num_partitions: int) -> dict[str, float]:
-    """Indexes tables on Beam's local runner.
+def run_partition(
+    tables_dir: str, partitions_dir: str, what: str, num_workers: int, num_partitions: int
+) -> dict[str, float]:
+    """Partitions tables on Beam's local runner.
 
     Args:
         tables_dir: where the tables are.
-        index_dir: folder to make.
+        partitions_dir: folder to make.
         what: as for `run_on_beam`.
         num_workers: likewise.
-        num_partitions: of the index; 0 has it chosen by the size of the tables.
+        num_partitions: of the partitioned graph; 0 has it chosen by the size of the tables.
     """
-    from tfx_gnn.sampling import IndexOptions, build_index
+    from tfx_gnn.sampling import PartitionOptions, partition_graph
 
     with _WorkerPeaks() as workers:
         started, cpu = time.perf_counter(), _cpu_seconds()
-        report = build_index(
+        report = partition_graph(
             make_pipeline=lambda: _pipeline(num_workers),
             tables_dir=tables_dir,
-            index_dir=index_dir,
+            partitions_dir=partitions_dir,
             plan=_plan(what),
-            options=IndexOptions(num_partitions=num_partitions),
+            options=PartitionOptions(num_partitions=num_partitions),
         )
         return {
             "seconds": time.perf_counter() - started,
@@ -93,11 +95,11 @@ def run_index(tables_dir: str, index_dir: str, what: str, num_workers: int, num_
         }
 
 
-def run_on_beam(index_dir: str, examples_dir: str, what: str, num_workers: int) -> dict[str, float]:
-    """Samples from an index on Beam's local runner.
+def run_on_beam(partitions_dir: str, examples_dir: str, what: str, num_workers: int) -> dict[str, float]:
+    """Samples from a partitioned graph on Beam's local runner.
 
     Args:
-        index_dir: the index, made for the same plan.
+        partitions_dir: the partitioned graph, made for the same plan.
         examples_dir: folder to make.
         what: "heterogeneous" around all packages, or "seeds" for `four_edge_sets_plan` of a seed table.
         num_workers: 1: in this process; more: each in its own.
@@ -108,7 +110,7 @@ def run_on_beam(index_dir: str, examples_dir: str, what: str, num_workers: int) 
         started, cpu = time.perf_counter(), _cpu_seconds()
         statistics = sample_with_beam(
             make_pipeline=lambda: _pipeline(num_workers),
-            index_dir=index_dir,
+            partitions_dir=partitions_dir,
             examples_dir=examples_dir,
             plan=_plan(what),
             sampling_seed=0,
@@ -186,7 +188,7 @@ def _cpu_seconds() -> float:
 
 RUNS: Mapping[str, Callable[..., dict[str, float]]] = {
     "in_memory": run_in_memory,
-    "index": run_index,
+    "partition": run_partition,
     "beam": run_on_beam,
 }
 

@@ -1,5 +1,5 @@
-from tfx_gnn.sampling.beam.index.build import IndexOptions as IndexOptions
-from tfx_gnn.sampling.beam.index.build import build_index as build_index
+from tfx_gnn.sampling.beam.partitioned_graph.build import PartitionOptions as PartitionOptions
+from tfx_gnn.sampling.beam.partitioned_graph.build import partition_graph as partition_graph
 from tfx_gnn.sampling.beam.sampling_pipeline import sample_with_beam as sample_with_beam
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler as InMemorySampler
 from tfx_gnn.sampling.engine.seeds import Seeds as Seeds

@@ -11,12 +11,14 @@ from tfx_gnn.components.graph_bulk_inferrer.table_writers import SUFFIXES
 from tfx_gnn.records.examples_folder import split_dir
 
 if TYPE_CHECKING:
+    from google.api_core.exceptions import GoogleAPICallError
     from google.cloud import bigquery
 
 SPLIT_FIELD = "{SPLIT}"
 """Stands for the name of the split in the name of a table."""
 
 _STORE = "gs://"
+_QUOTA = ("quotaExceeded", "rateLimitExceeded")  # Answers with the status of missing permission.
 
 
 class BigQueryLoad:
@@ -104,19 +106,10 @@ class BigQueryLoad:
         tables = sorted(self.tables.values())
         try:
             return request()
-        except (exceptions.Unauthorized, exceptions.Forbidden, exceptions.NotFound) as error:
-            raise ValueError(
-                f"`bigquery_table` must be a table that can be written with these credentials; got the answer "
-                f"{error.message!r} for {tables}. Create the dataset, or grant `bigquery.dataEditor` on it and "
-                "`bigquery.jobUser` on the project."
-            ) from error
-        except (exceptions.TooManyRequests, exceptions.ServerError, exceptions.RetryError) as error:
+        except exceptions.RetryError as error:
             raise ConnectionError(f"BigQuery must answer; got {error.message!r} for {tables}. Try again.") from error
-        except exceptions.ClientError as error:
-            raise ValueError(
-                f"`bigquery_table` must be a table that takes the rows; got the answer {error.message!r} for {tables}. "
-                "Correct what it names, or choose another table."
-            ) from error
+        except exceptions.GoogleAPICallError as error:
+            raise _explained(error, tables) from error
         except (TransportError, OSError) as error:
             # OSError: of requests, where the client does not try again.
             raise ConnectionError(f"BigQuery must answer; got {str(error)!r} for {tables}. Try again.") from error
@@ -125,6 +118,29 @@ class BigQueryLoad:
                 f"`bigquery_table` must be a table whose credentials are valid; got {str(error)!r} for {tables}. Run "
                 "`gcloud auth application-default login`."
             ) from error
+
+
+def _explained(error: GoogleAPICallError, tables: list[str]) -> Exception:
+    """Returns the error that says what to do about an answer of the service."""
+    from google.api_core import exceptions
+
+    if isinstance(error, (exceptions.TooManyRequests, exceptions.ServerError)) or any(
+        found.get("reason") in _QUOTA for found in error.errors
+    ):
+        return ConnectionError(f"BigQuery must answer; got {error.message!r} for {tables}. Try again.")
+    if isinstance(error, (exceptions.Unauthorized, exceptions.Forbidden, exceptions.NotFound)):
+        return ValueError(
+            f"`bigquery_table` must be a table that can be written with these credentials; got the answer "
+            f"{error.message!r} for {tables}. Create the dataset, or grant `bigquery.dataEditor` on it and "
+            "`bigquery.jobUser` on the project."
+        )
+    if isinstance(error, exceptions.ClientError):
+        return ValueError(
+            f"`bigquery_table` must be a table that takes the rows; got the answer {error.message!r} for {tables}. "
+            "Correct what it names, or choose another table."
+        )
+    # A job that somebody cancels has an error, but no status of an error.
+    return ConnectionError(f"BigQuery must finish the load; got the answer {error.message!r} for {tables}. Try again.")
 
 
 def _client(table: str) -> bigquery.Client:

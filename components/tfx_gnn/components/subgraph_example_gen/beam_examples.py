@@ -17,8 +17,8 @@ from tfx_gnn.io.progress import progress
 from tfx_gnn.io.whole_files import write_whole
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.sampling.beam.graph_level_pipeline import write_graph_level_examples_with_beam
-from tfx_gnn.sampling.beam.index.build import IndexOptions, build_index
-from tfx_gnn.sampling.beam.index.reader import PartitionedGraph
+from tfx_gnn.sampling.beam.partitioned_graph.build import PartitionOptions, partition_graph
+from tfx_gnn.sampling.beam.partitioned_graph.reader import PartitionedGraph
 from tfx_gnn.sampling.beam.sampling_pipeline import sample_with_beam
 from tfx_gnn.sampling.examples.seed_selection import splits_with_seeds
 from tfx_gnn.sampling.examples.shard_log import ShardLog
@@ -27,7 +27,7 @@ from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.tables.row_rules import DEAD_LETTERS_DIR, RowRules, TableReport, write_dead_letters
 from tfx_gnn.tables.table_access import TableAccess
 
-_INDEX_DIR = ".index"
+_PARTITIONS_DIR = ".partitions"
 _TABLES_FILE = ".tables.json"
 
 
@@ -41,38 +41,38 @@ def sample_on_beam(
     rules: RowRules,
     access: TableAccess,
     check_tables: Callable[[], None],
-    index_options: IndexOptions,
+    partition_options: PartitionOptions,
     only_split: str,
     beam_args: Sequence[str],
 ) -> MadeExamples:
     """Samples the subgraphs of a plan and writes the missing shards, of one split only if it is named.
 
-    The index of the graph is built first, inside the folder, where an interrupted run leaves it for the next
+    The graph is partitioned first, inside the folder, where an interrupted run leaves it for the next
     one. Then `check_tables` is called, which raises if the tables changed meanwhile; they are not read again.
 
     All workers must be able to access `tables_dir` and `folder`.
     """
-    index_dir = os.path.join(folder, _INDEX_DIR)
+    partitions_dir = os.path.join(folder, _PARTITIONS_DIR)
     pipeline = functools.partial(make_pipeline, tuple(beam_args))
     reports = _read_reports(folder)
     if reports is None:
-        if tf.io.gfile.exists(index_dir):
-            tf.io.gfile.rmtree(index_dir)
-        with progress("indexing tables"):
-            built = build_index(
+        if tf.io.gfile.exists(partitions_dir):
+            tf.io.gfile.rmtree(partitions_dir)
+        with progress("partitioning tables"):
+            built = partition_graph(
                 make_pipeline=pipeline,
                 tables_dir=tables_dir,
-                index_dir=index_dir,
+                partitions_dir=partitions_dir,
                 plan=plan,
                 rules=rules,
                 access=access,
-                options=index_options,
+                options=partition_options,
             )
         check_tables()
         reports = dict(built.tables)
         _copy_dead_letters(built.dead_letters, os.path.join(folder, DEAD_LETTERS_DIR))
         _write_reports(folder, reports)
-    info = PartitionedGraph(index_dir).info
+    info = PartitionedGraph(partitions_dir).info
     num_seeds = splits_with_seeds(plan.splits, {name: sum(info.seed_counts[name]) for name in plan.splits.names})
     finished = ShardLog(folder).read()
     wanted = [(split, shard) for split in num_seeds if only_split in ("", split) for shard in range(num_shards)]
@@ -83,14 +83,14 @@ def sample_on_beam(
         with progress("sampling", total=total, unit="examples"):
             sample_with_beam(
                 make_pipeline=pipeline,
-                index_dir=index_dir,
+                partitions_dir=partitions_dir,
                 examples_dir=folder,
                 plan=plan,
                 sampling_seed=sampling_seed,
                 num_shards=num_shards,
                 shards=missing,
             )
-    tf.io.gfile.rmtree(index_dir)
+    tf.io.gfile.rmtree(partitions_dir)
     tf.io.gfile.remove(os.path.join(folder, _TABLES_FILE))
     of_seeds = "seeds" if plan.seed_table else f"{'edges' if plan.is_link_plan else 'nodes'}/{plan.seed_set}"
     return MadeExamples(
@@ -142,7 +142,7 @@ def _read_reports(folder: str) -> dict[str, TableReport] | None:
 
 
 def _write_reports(folder: str, reports: dict[str, TableReport]) -> None:
-    # Written last: its presence marks the index as complete.
+    # Written last: its presence marks the partitioned graph as complete.
     plain = {label: json.loads(options_json.to_json(report)) for label, report in reports.items()}
     write_whole(os.path.join(folder, _TABLES_FILE), json.dumps(plain))
 

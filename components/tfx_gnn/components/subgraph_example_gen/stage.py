@@ -195,7 +195,7 @@ def _make_examples(
     }
     # Importing Beam takes seconds.
     from tfx_gnn.components.subgraph_example_gen.beam_examples import convert_on_beam, sample_on_beam
-    from tfx_gnn.sampling.beam.index.build import IndexOptions
+    from tfx_gnn.sampling.beam.partitioned_graph.build import PartitionOptions
 
     if options.graph_level_examples is not None:
         return convert_on_beam(schema=schema, spec=options.graph_level_examples, beam_args=beam_args, **shared)
@@ -203,7 +203,7 @@ def _make_examples(
     return sample_on_beam(
         plan=options.plan,
         sampling_seed=options.sampling_seed,
-        index_options=IndexOptions(num_partitions=options.num_partitions, hub_degree=options.hub_degree),
+        partition_options=PartitionOptions(num_partitions=options.num_partitions, hub_degree=options.hub_degree),
         only_split=only_split,
         beam_args=beam_args,
         **shared,

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tfx_gnn.sampling.beam.index.partitions import group_by_partition, partition_of_codes
+from tfx_gnn.sampling.beam.partitioned_graph.partitions import group_by_partition, partition_of_codes
 from tfx_gnn.sampling.engine.edge_choice import EdgeRequests, FoundEdges
 
 _Integers = npt.NDArray[np.int64]

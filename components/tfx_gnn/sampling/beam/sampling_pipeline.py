@@ -8,8 +8,8 @@ from typing import Any
 import apache_beam as beam
 import tensorflow as tf
 
-from tfx_gnn.sampling.beam.index.files import IndexInfo, hub_table
-from tfx_gnn.sampling.beam.index.reader import PartitionedGraph
+from tfx_gnn.sampling.beam.partitioned_graph.files import PartitionInfo, hub_table
+from tfx_gnn.sampling.beam.partitioned_graph.reader import PartitionedGraph
 from tfx_gnn.sampling.beam.rounds.block_assembly import AssembleBlocks
 from tfx_gnn.sampling.beam.rounds.block_state import list_runs
 from tfx_gnn.sampling.beam.rounds.negative_steps import draw_negatives
@@ -37,7 +37,7 @@ DEFAULT_SEEDS_PER_BLOCK = 1024
 def sample_with_beam(
     *,
     make_pipeline: Callable[[], beam.Pipeline],
-    index_dir: str,
+    partitions_dir: str,
     examples_dir: str,
     plan: SamplingPlan,
     sampling_seed: int,
@@ -47,7 +47,7 @@ def sample_with_beam(
 ) -> SubgraphStatistics:
     """Samples the subgraphs of a plan and writes them as an examples folder.
 
-    A worker's memory depends on the size of a partition of the index and of a block
+    A worker's memory depends on the size of a partition of the graph and of a block
     of seeds, not on the size of the graph or the degree of a node. Shards are written
     atomically and recorded in the folder's `ShardLog`, so that after a failure the
     missing shards can be requested. The caller removes the log once the folder is
@@ -55,7 +55,7 @@ def sample_with_beam(
 
     Args:
         make_pipeline: makes an empty pipeline with the runner's options.
-        index_dir: folder of an index of the graph, built for this plan; all workers must
+        partitions_dir: folder of the partitioned graph, written for this plan; all workers must
             be able to read it.
         examples_dir: folder to write `Split-<name>` folders into; all workers must be
             able to write it.
@@ -70,7 +70,7 @@ def sample_with_beam(
         The statistics of the shards that were made.
 
     Raises:
-        ValueError: if there is no index, a number is out of range, or `shards` names an
+        ValueError: if there is no partitioned graph, a number is out of range, or `shards` names an
             unknown split or shard.
     """
     for name, value in (("num_shards", num_shards), ("seeds_per_block", seeds_per_block)):
@@ -78,7 +78,7 @@ def sample_with_beam(
             raise ValueError(f"`{name}` must be at least 1; got {value}. Choose a larger number.")
     if not 0 <= sampling_seed < 2**63:
         raise ValueError(f"`sampling_seed` must be in [0, 2**63); got {sampling_seed}. Choose another number.")
-    info = PartitionedGraph(index_dir).info
+    info = PartitionedGraph(partitions_dir).info
     wanted = _wanted_shards(info, shards, num_shards)
     tf.io.gfile.makedirs(examples_dir)
     with make_pipeline() as pipeline:
@@ -86,14 +86,14 @@ def sample_with_beam(
         runs = list(list_runs(wanted, seed_counts, num_shards, seeds_per_block))
         blocks_to_read = pipeline | "Blocks" >> beam.Create(runs, reshuffle=False) | "Spread" >> beam.Reshuffle()
         if plan.negatives:
-            started = draw_negatives(blocks_to_read, index_dir, plan, sampling_seed, info)
+            started = draw_negatives(blocks_to_read, partitions_dir, plan, sampling_seed, info)
         else:
-            started = blocks_to_read | "Start" >> beam.ParDo(StartBlocks(index_dir, plan, sampling_seed)).with_outputs(
-                REQUESTS, main=STATES
-            )
-        blocks = _with_answers(started, index_dir, plan, info)
+            started = blocks_to_read | "Start" >> beam.ParDo(
+                StartBlocks(partitions_dir, plan, sampling_seed)
+            ).with_outputs(REQUESTS, main=STATES)
+        blocks = _with_answers(started, partitions_dir, plan, info)
         written = blocks | "Assemble" >> beam.ParDo(
-            AssembleBlocks(index_dir, plan, examples_dir, info.splits, num_shards)
+            AssembleBlocks(partitions_dir, plan, examples_dir, info.splits, num_shards)
         )
         empty = pipeline | "Shards" >> beam.Create([(key, None) for key in wanted], reshuffle=False)
         _ = (
@@ -110,7 +110,7 @@ def sample_with_beam(
     return statistics.build()
 
 
-def _with_answers(started: Any, index_dir: str, plan: SamplingPlan, info: IndexInfo) -> Any:
+def _with_answers(started: Any, partitions_dir: str, plan: SamplingPlan, info: PartitionInfo) -> Any:
     """Adds the rounds that find edges, and the round that fetches nodes."""
     states, requests = started[STATES], started[REQUESTS]
     for number, hops in enumerate(rounds_of_plan(plan)):
@@ -118,34 +118,38 @@ def _with_answers(started: Any, index_dir: str, plan: SamplingPlan, info: IndexI
             requests
             | f"ByPartition{number}" >> beam.GroupByKey()
             | f"Answer{number}"
-            >> beam.ParDo(AnswerRequests(index_dir, plan, number)).with_outputs(FORWARDED, main=ANSWERS)
+            >> beam.ParDo(AnswerRequests(partitions_dir, plan, number)).with_outputs(FORWARDED, main=ANSWERS)
         )
         answers = [answered[ANSWERS]]
         if _has_hubs(info, hops):
             answers.append(
                 answered[FORWARDED]
                 | f"ByBucketPartition{number}" >> beam.GroupByKey()
-                | f"AnswerBuckets{number}" >> beam.ParDo(AnswerRequests(index_dir, plan, number, of_buckets=True))
+                | f"AnswerBuckets{number}" >> beam.ParDo(AnswerRequests(partitions_dir, plan, number, of_buckets=True))
             )
         accepted = (
             (states, *answers)
             | f"WithStates{number}" >> beam.Flatten()
             | f"ByBlock{number}" >> beam.GroupByKey()
             | f"Accept{number}"
-            >> beam.ParDo(AcceptAnswers(index_dir, plan, number)).with_outputs(REQUESTS, main=STATES)
+            >> beam.ParDo(AcceptAnswers(partitions_dir, plan, number)).with_outputs(REQUESTS, main=STATES)
         )
         states, requests = accepted[STATES], accepted[REQUESTS]
     nodes = (
-        requests | "ByPartitionOfNodes" >> beam.GroupByKey() | "AnswerNodes" >> beam.ParDo(AnswerNodes(index_dir, plan))
+        requests
+        | "ByPartitionOfNodes" >> beam.GroupByKey()
+        | "AnswerNodes" >> beam.ParDo(AnswerNodes(partitions_dir, plan))
     )
     return (states, nodes) | "WithNodes" >> beam.Flatten() | "ByBlock" >> beam.GroupByKey()
 
 
-def _has_hubs(info: IndexInfo, hops: Iterable[Hop]) -> bool:
+def _has_hubs(info: PartitionInfo, hops: Iterable[Hop]) -> bool:
     return any(info.tables[hub_table(hop.edge_set, hop.direction)].total for hop in hops)
 
 
-def _wanted_shards(info: IndexInfo, shards: Sequence[tuple[str, int]] | None, num_shards: int) -> list[tuple[int, int]]:
+def _wanted_shards(
+    info: PartitionInfo, shards: Sequence[tuple[str, int]] | None, num_shards: int
+) -> list[tuple[int, int]]:
     """Returns pairs (position of the split, shard)."""
     codes = {name: code for code, name in enumerate(info.splits)}
     if shards is None:

@@ -54,6 +54,7 @@ _EDGE_KEYS = ("has_gaps", "edge_time", "duplicate_edges")
 _TABLE_SHAPE: dict[str, Shape] = {"path": str, "num_rows": int, "columns": {"*": str}, "report": object}
 _SHAPE: dict[str, Shape] = {
     "format_version": int,
+    "checksum": str,
     "fingerprint": str,
     "node_sets": {"*": _TABLE_SHAPE},
     "edge_sets": {"*": {**_TABLE_SHAPE, "has_gaps": bool, "edge_time": str, "duplicate_edges": str}},
@@ -170,6 +171,7 @@ def write_manifest(folder: str, manifest: IndexManifest) -> None:
     }
     if manifest.overlay is not None:
         content["overlay"] = dataclasses.asdict(manifest.overlay)
+    content["checksum"] = _checksum(content)
     with open(os.path.join(folder, MANIFEST_FILE), "w", encoding="utf-8") as file:
         json.dump(content, file, indent=1)
         file.write("\n")
@@ -199,19 +201,25 @@ def read_manifest(index_dir: str) -> IndexManifest:
             "index again by this version of the library."
         )
     content = read_shaped_json(path, _SHAPE)
-    manifest = IndexManifest(
+    found, expected = content["checksum"], _checksum(content)
+    if found != expected:
+        raise ValueError(
+            f"`checksum` must be {expected[:12]}, that of the other values; got {found[:12]} in {path}. The graph "
+            "index is damaged: copy or build it again."
+        )
+    return IndexManifest(
         node_sets={name: _entry(found, path) for name, found in content["node_sets"].items()},
         edge_sets={name: _entry(found, path) for name, found in content["edge_sets"].items()},
         context=None if content["context"] is None else _entry(content["context"], path),
         files={name: FileRecord(**found) for name, found in content["files"].items()},
         overlay=OverlayPosition(**content["overlay"]) if "overlay" in content else None,
     )
-    if manifest.fingerprint != content["fingerprint"]:
-        raise ValueError(
-            f"`fingerprint` must be {manifest.fingerprint[:12]}, that of the files; got {content['fingerprint'][:12]} "
-            f"in {path}. The graph index is damaged: copy or build it again."
-        )
-    return manifest
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    """Hashes a manifest: a damaged number of rows or type of a column would give another graph."""
+    others = {key: value for key, value in content.items() if key != "checksum"}
+    return fingerprint_text(json.dumps(others, sort_keys=True))
 
 
 def _entry_json(entry: TableEntry) -> dict[str, Any]:

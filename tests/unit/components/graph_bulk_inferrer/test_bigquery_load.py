@@ -179,17 +179,19 @@ def test_a_split_without_rows_leaves_the_tables_of_all_splits_as_they_are(servic
 
 
 @pytest.mark.parametrize(
-    ("refusal", "message"),
+    ("reason", "kind", "message"),
     [
-        ({"reason": "invalid", "message": "Schema has no field x"}, r"that takes the rows; got .*no field x.*Correct"),
-        ({"reason": "notFound", "message": "Not found: Dataset"}, r"that can be written .*Create the dataset"),
+        ("invalid", ValueError, r"that takes the rows; got the answer 'why.*Correct"),
+        ("notFound", ValueError, r"that can be written .*got the answer 'why.*Create the dataset"),
+        ("quotaExceeded", ConnectionError, r"must answer; got 'why.* for .*shop.answers.*Try again"),
+        ("stopped", ConnectionError, r"must finish the load; got the answer 'why.* for .*shop.answers.*Try again"),
     ],
 )
-def test_a_failed_job_says_what_to_do(service, refusal, message):
+def test_a_failed_job_says_what_to_do(service, reason, kind, message):
     load = bigquery_load.BigQueryLoad("shop.answers", {"all"}, "answers")
-    service.refusal = refusal
+    service.refusal = {"reason": reason, "message": "why"}
 
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(kind, match=message):
         load.load("answers", {"all": 1})
 
 

@@ -11,11 +11,11 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
-from tfx_gnn.sampling.beam.index import files
-from tfx_gnn.sampling.beam.index import rows as index_rows
-from tfx_gnn.sampling.beam.index.build import DEFAULT_HUB_DEGREE
-from tfx_gnn.sampling.beam.index.job import FORWARD, requirements_of_plan
-from tfx_gnn.sampling.beam.index.partitions import (
+from tfx_gnn.sampling.beam.partitioned_graph import files
+from tfx_gnn.sampling.beam.partitioned_graph import rows as table_rows
+from tfx_gnn.sampling.beam.partitioned_graph.build import DEFAULT_HUB_DEGREE
+from tfx_gnn.sampling.beam.partitioned_graph.job import FORWARD, requirements_of_plan
+from tfx_gnn.sampling.beam.partitioned_graph.partitions import (
     bucket_bits,
     bucket_partition_of,
     buckets_of_edges,
@@ -26,7 +26,7 @@ from tfx_gnn.sampling.beam.index.partitions import (
     sort_seeds,
     split_by_partition,
 )
-from tfx_gnn.sampling.beam.index.rows import GivenRows, KnownEnds
+from tfx_gnn.sampling.beam.partitioned_graph.rows import GivenRows, KnownEnds
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.tables.graph_tables import GraphTables
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX
@@ -36,22 +36,22 @@ _Ranks = npt.NDArray[np.int8]
 
 
 @pytest.fixture(scope="session")
-def write_index():
-    """The function `_write_index`."""
-    return _write_index
+def write_partitions():
+    """The function `_write_partitions`."""
+    return _write_partitions
 
 
-def _write_index(
+def _write_partitions(
     tables: GraphTables,
     plan: SamplingPlan,
-    index_dir: str,
+    partitions_dir: str,
     num_partitions: int,
     *,
     hub_degree: int = DEFAULT_HUB_DEGREE,
-) -> files.IndexInfo:
-    """Writes the index of a graph whose plan has no seed table; edges are counted and sorted as a whole."""
+) -> files.PartitionInfo:
+    """Partitions a graph whose plan has no seed table; edges are counted and sorted as a whole."""
     requirements = requirements_of_plan(plan, tables.schema)
-    writer = _Writer(index_dir, num_partitions, hub_degree, len(plan.splits.names))
+    writer = _Writer(partitions_dir, num_partitions, hub_degree, len(plan.splits.names))
     codes: dict[str, _Codes] = {}
     ranks: dict[str, _Ranks | None] = {}
     for name in requirements.node_sets:
@@ -61,13 +61,13 @@ def _write_index(
             rows=np.arange(nodes.num_nodes),
             place_of=f"node {{}} of {name!r}".format,
         )
-        rows = index_rows.node_rows(plan, requirements, name, given)
+        rows = table_rows.node_rows(plan, requirements, name, given)
         codes[name] = files.as_codes(rows.column(files.CODE))
-        ranks[name] = index_rows.node_ranks(plan, name, rows)
-        stored = index_rows.stored_nodes(requirements, name, rows)
+        ranks[name] = table_rows.node_ranks(plan, name, rows)
+        stored = table_rows.stored_nodes(requirements, name, rows)
         writer.write(files.node_table(name), stored, stored.column(files.CODE), _sort_nodes)
         if name == plan.seed_node_set:
-            writer.write_seeds(index_rows.node_seeds(plan, rows))
+            writer.write_seeds(table_rows.node_seeds(plan, rows))
     for name, of_set in requirements.edge_sets.items():
         edges = tables.edge_tables[name]
         ends = KnownEnds(
@@ -81,25 +81,25 @@ def _write_index(
             rows=edges.rows,
             place_of=f"edge {{}} of {name!r}".format,
         )
-        rows = index_rows.edge_rows(plan, requirements, name, given, ends)
+        rows = table_rows.edge_rows(plan, requirements, name, given, ends)
         writer.num_edges[name] = rows.num_rows
         for direction in of_set.degree_directions:
             far = files.as_codes(rows.column(files.TARGET if direction == FORWARD else files.SOURCE))
             _, places, degrees = _count(far)
-            rows = rows.append_column(index_rows.degree_column(direction), pa.array(degrees[places]))
+            rows = rows.append_column(table_rows.degree_column(direction), pa.array(degrees[places]))
         for direction in of_set.directions:
-            writer.write_edges(name, direction, index_rows.direction_rows(of_set, rows, direction))
+            writer.write_edges(name, direction, table_rows.direction_rows(of_set, rows, direction))
         if of_set.stored_degrees == "target":
             writer.write_in_degrees(name, codes[of_set.target_set], ends.targets)
         elif of_set.stored_degrees == "source":
             writer.write_in_degrees(name, codes[of_set.source_set], ends.sources)
         if name == plan.seed_edge_set:
-            writer.write_seeds(index_rows.edge_seeds(plan, requirements, rows))
+            writer.write_seeds(table_rows.edge_seeds(plan, requirements, rows))
     if plan.context_features and tables.context_table is not None:
         given_context = {name: tables.context_table.features[name] for name in sorted(plan.context_features)}
         writer.write_context(pa.table(given_context))
     schema_text = text_format.MessageToString(tables.schema)
-    with tf.io.gfile.GFile(files.schema_file(index_dir), "w") as file:
+    with tf.io.gfile.GFile(files.schema_file(partitions_dir), "w") as file:
         file.write(schema_text)
     info = files.assemble_info(
         writer.records,
@@ -110,18 +110,18 @@ def _write_index(
         splits=plan.splits.names,
         schema_text=schema_text,
     )
-    files.write_info(index_dir, info)
+    files.write_info(partitions_dir, info)
     return info
 
 
 class _Writer:
     """Cuts tables in partitions and writes them."""
 
-    def __init__(self, index_dir: str, num_partitions: int, hub_degree: int, num_splits: int) -> None:
+    def __init__(self, partitions_dir: str, num_partitions: int, hub_degree: int, num_splits: int) -> None:
         self.records: list[files.PartitionRecord] = []
         self.schemas: dict[str, pa.Schema] = {}
         self.num_edges: dict[str, int] = {}
-        self._index_dir = index_dir
+        self._partitions_dir = partitions_dir
         self._num_partitions = num_partitions
         self._hub_degree = hub_degree
         self._num_splits = num_splits
@@ -178,7 +178,7 @@ class _Writer:
     ) -> None:
         self.schemas[table] = sort(rows.slice(0, 0)).schema
         for partition, part in split_by_partition(rows, partitions):
-            record = files.write_partition(self._index_dir, table, partition, sort(part), self._num_splits)
+            record = files.write_partition(self._partitions_dir, table, partition, sort(part), self._num_splits)
             self.records.append(record)
 
 

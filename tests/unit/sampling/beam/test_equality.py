@@ -353,7 +353,7 @@ def _on_beam(tmp_path: Path, plan: SamplingPlan, num_shards: int, *beam_args: st
     examples_dir = str(tmp_path / "beam")
     statistics = sample_with_beam(
         make_pipeline=functools.partial(make_pipeline, beam_args),
-        index_dir=str(tmp_path / "index"),
+        partitions_dir=str(tmp_path / "partitions"),
         examples_dir=examples_dir,
         plan=plan,
         sampling_seed=SAMPLING_SEED,
@@ -365,11 +365,11 @@ def _on_beam(tmp_path: Path, plan: SamplingPlan, num_shards: int, *beam_args: st
 
 
 @pytest.mark.parametrize("plan_name", list(PLANS))
-def test_files_are_those_of_the_graph_in_memory(tmp_path, names, plan_name, write_index):
+def test_files_are_those_of_the_graph_in_memory(tmp_path, names, plan_name, write_partitions):
     plan = PLANS[plan_name](names)
     num_shards = _num_shards(names, plan_name)
     tables = _read(plan, names.tables_dir)
-    info = write_index(tables, plan, str(tmp_path / "index"), 2, hub_degree=names.hub_degree)
+    info = write_partitions(tables, plan, str(tmp_path / "partitions"), 2, hub_degree=names.hub_degree)
     expected = _in_memory(tables, plan, str(tmp_path / "memory"), num_shards)
     assert plan.is_link_plan or any(table.total for name, table in info.tables.items() if name.endswith("/buckets"))
 
@@ -381,11 +381,11 @@ def test_files_are_those_of_the_graph_in_memory(tmp_path, names, plan_name, writ
     assert statistics == expected
 
 
-def test_workers_in_processes_of_their_own_write_the_same(tmp_path, shop_dir, write_index):
+def test_workers_in_processes_of_their_own_write_the_same(tmp_path, shop_dir, write_partitions):
     names = dataclasses.replace(SHOP, tables_dir=shop_dir)
     plan = _uniform(names)
     tables = _read(plan, shop_dir)
-    write_index(tables, plan, str(tmp_path / "index"), 4, hub_degree=1)
+    write_partitions(tables, plan, str(tmp_path / "partitions"), 4, hub_degree=1)
     _in_memory(tables, plan, str(tmp_path / "memory"), 2)
 
     _on_beam(tmp_path, plan, 2, "--direct_running_mode=multi_processing", "--direct_num_workers=2", seeds_per_block=1)

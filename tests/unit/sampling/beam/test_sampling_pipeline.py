@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.summary_pass import make_pipeline
-from tfx_gnn.sampling.beam.index.build import IndexOptions, build_index
+from tfx_gnn.sampling.beam.partitioned_graph.build import PartitionOptions, partition_graph
 from tfx_gnn.sampling.beam.sampling_pipeline import sample_with_beam
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.examples.seed_selection import make_seeds, seed_table_layout
@@ -30,13 +30,13 @@ ARGUMENTS = {"make_pipeline": make_pipeline, "plan": PLAN, "sampling_seed": 0, "
 
 
 @pytest.fixture
-def index_dir(tmp_path, shop_dir, write_index):
+def partitions_dir(tmp_path, shop_dir, write_partitions):
     tables = read_tables(shop_dir, extra_columns=tables_with_splits(PLAN).extra_columns_by_table)
-    write_index(tables, PLAN, str(tmp_path / "index"), 2)
-    return str(tmp_path / "index")
+    write_partitions(tables, PLAN, str(tmp_path / "partitions"), 2)
+    return str(tmp_path / "partitions")
 
 
-def test_seed_tables_and_the_context_are_read_from_the_index(tmp_path, shop_dir):
+def test_seed_tables_and_the_context_are_read_from_the_partitions(tmp_path, shop_dir):
     folder = tmp_path / "shop"
     schema = (folder / "graph_schema.pbtxt").read_text()
     context = 'context { features { key: "year" value { dtype: DT_INT64 } } metadata { filename: "shop.csv" } }\n'
@@ -56,16 +56,16 @@ def test_seed_tables_and_the_context_are_read_from_the_index(tmp_path, shop_dir)
         splits=SplitPlan(column="part", order=("train", "val")),
         temporal=Temporal(seed_time="when", edge_times={"buys": "count"}, inclusive=True),
     )
-    build_index(
+    partition_graph(
         make_pipeline=make_pipeline,
         tables_dir=shop_dir,
-        index_dir=str(tmp_path / "index"),
+        partitions_dir=str(tmp_path / "partitions"),
         plan=plan,
-        options=IndexOptions(num_partitions=4),
+        options=PartitionOptions(num_partitions=4),
     )
 
     sample_with_beam(
-        **ARGUMENTS | {"plan": plan}, index_dir=str(tmp_path / "index"), examples_dir=str(tmp_path / "beam")
+        **ARGUMENTS | {"plan": plan}, partitions_dir=str(tmp_path / "partitions"), examples_dir=str(tmp_path / "beam")
     )
 
     tables = read_tables(shop_dir)
@@ -90,11 +90,14 @@ def test_seed_tables_and_the_context_are_read_from_the_index(tmp_path, shop_dir)
     ]
 
 
-def test_only_the_shards_that_are_asked_for_are_made(tmp_path, index_dir):
-    sample_with_beam(**ARGUMENTS, index_dir=index_dir, examples_dir=str(tmp_path / "all"))
+def test_only_the_shards_that_are_asked_for_are_made(tmp_path, partitions_dir):
+    sample_with_beam(**ARGUMENTS, partitions_dir=partitions_dir, examples_dir=str(tmp_path / "all"))
 
     statistics = sample_with_beam(
-        **ARGUMENTS, index_dir=index_dir, examples_dir=str(tmp_path / "some"), shards=[("train", 1), ("val", 0)]
+        **ARGUMENTS,
+        partitions_dir=partitions_dir,
+        examples_dir=str(tmp_path / "some"),
+        shards=[("train", 1), ("val", 0)],
     )
 
     made = sorted(tmp_path.glob("some/Split-*/*"))
@@ -120,13 +123,13 @@ def test_only_the_shards_that_are_asked_for_are_made(tmp_path, index_dir):
         ({"shards": [("later", 0)]}, r"`shards` must name splits of .*got \('later', 0\)"),
     ],
 )
-def test_arguments_out_of_range_are_refused(tmp_path, index_dir, changed, message):
-    sample = functools.partial(sample_with_beam, index_dir=index_dir, examples_dir=str(tmp_path / "examples"))
+def test_arguments_out_of_range_are_refused(tmp_path, partitions_dir, changed, message):
+    sample = functools.partial(sample_with_beam, partitions_dir=partitions_dir, examples_dir=str(tmp_path / "examples"))
 
     with pytest.raises(ValueError, match=message):
         sample(**ARGUMENTS | changed)
 
 
-def test_a_folder_without_index_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="`index_dir` must be the folder of a graph index"):
-        sample_with_beam(**ARGUMENTS, index_dir=str(tmp_path), examples_dir=str(tmp_path / "examples"))
+def test_a_folder_without_partitions_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="`partitions_dir` must be the folder of a partitioned graph"):
+        sample_with_beam(**ARGUMENTS, partitions_dir=str(tmp_path), examples_dir=str(tmp_path / "examples"))

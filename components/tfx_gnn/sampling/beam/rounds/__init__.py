@@ -1,1 +1,1 @@
-"""The rounds of requests and answers between blocks of seeds and the index."""
+"""The rounds of requests and answers between blocks of seeds and the partitioned graph."""

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfx_gnn.io.progress import count_progress
-from tfx_gnn.sampling.beam.index import files
-from tfx_gnn.sampling.beam.index.partitions import positions_in
-from tfx_gnn.sampling.beam.index.reader import PartitionedGraph
 from tfx_gnn.sampling.beam.messages import NodeAnswer, read_state, unpack_table
+from tfx_gnn.sampling.beam.partitioned_graph import files
+from tfx_gnn.sampling.beam.partitioned_graph.partitions import positions_in
+from tfx_gnn.sampling.beam.partitioned_graph.reader import PartitionedGraph
 from tfx_gnn.sampling.beam.rounds.block_state import BlockState
 from tfx_gnn.sampling.beam.shard_files import WrittenBlock, write_block
 from tfx_gnn.sampling.engine.block_result import BlockEdges, BlockResult, index_block
@@ -123,24 +123,24 @@ class AssembledBlock:
 class BlockAssembler:
     """Assembles blocks from their nodes, edges and seeds."""
 
-    def __init__(self, index: PartitionedGraph, plan: SamplingPlan) -> None:
-        """Reads the types of ids and features from the index's description; loads only the context."""
-        self._schema = index.schema
+    def __init__(self, graph: PartitionedGraph, plan: SamplingPlan) -> None:
+        """Reads the types of ids and features from the description; loads only the context."""
+        self._schema = graph.schema
         self._plan = plan
-        tables = index.info.tables
+        tables = graph.info.tables
         self._node_types = {
             name: tables[files.node_table(name)].schema for name in reached_node_sets(plan, self._schema)
         }
         self._edge_types: dict[str, dict[str, pa.DataType]] = {}
         subgraph_schema = make_subgraph_schema(self._schema, plan)
         for name in plan.edge_set_names:
-            described = [tables[key].schema for key in _edge_tables(index, name)]
+            described = [tables[key].schema for key in _edge_tables(graph, name)]
             if name == plan.seed_edge_set:
                 described.append(tables[files.SEED_TABLE].schema)
             types = {field.name: field.type for schema in described for field in schema}
             features = set(subgraph_schema.edge_sets[name].features) - files.RESERVED
             self._edge_types[name] = {feature: types[feature] for feature in sorted(features)}
-        self._context = _context_table(index) if plan.context_features else None
+        self._context = _context_table(graph) if plan.context_features else None
         if plan.is_link_plan and not plan.seed_table:
             of_seeds = tables[files.SEED_TABLE].schema
             labels = {feature: of_seeds.field(feature).type for feature in plan.label_features}
@@ -196,14 +196,14 @@ class BlockAssembler:
         )
 
 
-def _context_table(index: PartitionedGraph) -> ContextTable:
-    rows = index.load_context()
+def _context_table(graph: PartitionedGraph) -> ContextTable:
+    rows = graph.load_context()
     return ContextTable(path="context", features=_columns(rows), extra_columns={}, num_rows=rows.num_rows)
 
 
-def _edge_tables(index: PartitionedGraph, edge_set: str) -> list[str]:
+def _edge_tables(graph: PartitionedGraph, edge_set: str) -> list[str]:
     names = [files.edge_table(edge_set, direction) for direction in ("forward", "backward")]
-    return [name for name in names if name in index.info.tables]
+    return [name for name in names if name in graph.info.tables]
 
 
 def _together(features: Sequence[bytes]) -> list[pa.Table]:
@@ -234,17 +234,17 @@ class AssembleBlocks(beam.DoFn):
     """Writes the records of each block, from (block, answers about nodes and its state), to a file."""
 
     def __init__(
-        self, index_dir: str, plan: SamplingPlan, examples_dir: str, splits: Sequence[str], num_shards: int
+        self, partitions_dir: str, plan: SamplingPlan, examples_dir: str, splits: Sequence[str], num_shards: int
     ) -> None:
-        self._index_dir = index_dir
+        self._partitions_dir = partitions_dir
         self._plan = plan
         self._examples_dir = examples_dir
         self._splits = tuple(splits)
         self._num_shards = num_shards
 
     def setup(self) -> None:
-        """Opens the index."""
-        self._assembler = BlockAssembler(PartitionedGraph(self._index_dir, num_cached=1), self._plan)
+        """Opens the partitioned graph."""
+        self._assembler = BlockAssembler(PartitionedGraph(self._partitions_dir, num_cached=1), self._plan)
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[tuple[int, int], WrittenBlock]]:
         """Writes a block; yields it by its shard, (position of the split, shard)."""

@@ -1,7 +1,7 @@
 """The state of a block of seeds during the rounds of sampling.
 
-A block is a range of keys whose seeds are sampled together. The seeds are read from the graph index, and the answers
-of partitions are merged as they arrive.
+A block is a range of keys whose seeds are sampled together. The seeds are read from the partitioned graph, and the
+answers of partitions are merged as they arrive.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.sampling.beam.index import files
-from tfx_gnn.sampling.beam.index.partitions import partition_of_codes
-from tfx_gnn.sampling.beam.index.reader import PartitionedGraph
 from tfx_gnn.sampling.beam.messages import PartAnswer, pack_table
+from tfx_gnn.sampling.beam.partitioned_graph import files
+from tfx_gnn.sampling.beam.partitioned_graph.partitions import partition_of_codes
+from tfx_gnn.sampling.beam.partitioned_graph.reader import PartitionedGraph
 from tfx_gnn.sampling.engine.block_result import BlockResult
 from tfx_gnn.sampling.engine.block_sampling import BlockSampling
 from tfx_gnn.sampling.engine.edge_choice import EdgeRequests, FoundEdges, merge_scored
@@ -44,7 +44,7 @@ class BlockRange:
     equal size. The number of blocks is a multiple of the number of shards, so each block is in one shard.
 
     Attributes:
-        split: position of the split among the splits of the index.
+        split: position of the split among the splits of the partitioned graph.
         block: position of the range among the ranges of the split.
         num_blocks: number of ranges of the split.
     """
@@ -93,7 +93,7 @@ class BlockRun:
     """Consecutive blocks of one shard, read by one worker.
 
     Attributes:
-        split: position of the split among the splits of the index.
+        split: position of the split among the splits of the partitioned graph.
         start: position of the first block.
         stop: position after the last block.
         num_blocks: number of blocks of the split.
@@ -134,7 +134,7 @@ class BlockSeeds:
     Attributes:
         block: the block's range.
         seeds: the block's seeds; their nodes are codes.
-        features: features of seed edges or of the seed table, as the index stores them with
+        features: features of seed edges or of the seed table, as the partitioned graph stores them with
             the seeds; a table without columns if there are none.
     """
 
@@ -143,19 +143,19 @@ class BlockSeeds:
     features: pa.Table
 
 
-def read_block_seeds(index: PartitionedGraph, plan: SamplingPlan, blocks: Iterable[BlockRange]) -> Iterator[BlockSeeds]:
+def read_block_seeds(graph: PartitionedGraph, plan: SamplingPlan, blocks: Iterable[BlockRange]) -> Iterator[BlockSeeds]:
     """Yields the blocks that have seeds, with one partition of the seeds in memory at a time.
 
     If blocks are in the order of their keys, each partition is read once.
     """
     loaded: tuple[int, pa.Table | None] = -1, None
-    num_partitions = index.info.num_partitions
+    num_partitions = graph.info.num_partitions
     for block in blocks:
         bounds = partition_of_codes(np.array([block.first_key, block.last_key], np.uint64), num_partitions)
         parts = []
         for partition in range(int(bounds[0]), int(bounds[1]) + 1):
             if partition != loaded[0] or loaded[1] is None:
-                loaded = partition, index.load_seeds(partition)
+                loaded = partition, graph.load_seeds(partition)
             parts.append(_rows_of_block(loaded[1], block))
         rows = pa.concat_tables(parts)
         if rows.num_rows:

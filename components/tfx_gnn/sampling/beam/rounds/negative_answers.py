@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tfx_gnn.sampling.beam.index.partitions import (
+from tfx_gnn.sampling.beam.partitioned_graph.partitions import (
     bucket_partition_of,
     group_by_partition,
     partition_of_codes,
     positions_in,
 )
-from tfx_gnn.sampling.beam.index.reader import EdgePartition, NodePartition, PartitionedGraph
+from tfx_gnn.sampling.beam.partitioned_graph.reader import EdgePartition, NodePartition, PartitionedGraph
 from tfx_gnn.sampling.engine.edge_choice import expand_ranges
 from tfx_gnn.sampling.engine.negatives import DrawableNodes, order_drawable_nodes, whole_weights
 from tfx_gnn.sampling.plan.negatives import Negatives
@@ -154,12 +154,12 @@ class DrawablePartition:
             a single 0 if all nodes are in one group.
     """
 
-    def __init__(self, index: PartitionedGraph, plan: SamplingPlan, partition: int) -> None:
+    def __init__(self, graph: PartitionedGraph, plan: SamplingPlan, partition: int) -> None:
         assert plan.negatives is not None
-        nodes = index.load_nodes(root_node_sets(plan, index.schema)[plan.negatives.side], partition)
+        nodes = graph.load_nodes(root_node_sets(plan, graph.schema)[plan.negatives.side], partition)
         weights = None
         if plan.negatives.distribution == "in_degree":
-            weights = index.load_in_degrees(plan.seed_edge_set, partition)
+            weights = graph.load_in_degrees(plan.seed_edge_set, partition)
         elif plan.negatives.weight_feature:
             weights = whole_weights(nodes.features[plan.negatives.weight_feature], plan.negatives.weight_feature)
         self._nodes = nodes
@@ -274,15 +274,15 @@ class EdgePairs:
 
 
 def forward_pairs_of_hubs(
-    index: PartitionedGraph, edge_set: str, partition: int, asked: PairRequests
+    graph: PartitionedGraph, edge_set: str, partition: int, asked: PairRequests
 ) -> dict[int, PairRequests]:
     """Requests edges of hubs for a block: by partition of buckets, the pairs whose source has a bucket there."""
-    hubs = index.load_hubs(edge_set, "forward", partition)
+    hubs = graph.load_hubs(edge_set, "forward", partition)
     at_hub = hubs.positions_of(asked.sources)
     of_hubs = np.flatnonzero(at_hub >= 0)
     if not len(of_hubs):
         return {}
-    num_partitions = index.info.num_partitions
+    num_partitions = graph.info.num_partitions
     used, which = np.unique(at_hub[of_hubs], return_inverse=True)
     num_buckets = np.diff(hubs.offsets)[used]
     hub = np.repeat(np.arange(len(used)), num_buckets)

@@ -18,9 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from apache_beam import pvalue
 
-from tfx_gnn.sampling.beam.index.files import IndexInfo, hub_table, node_table
-from tfx_gnn.sampling.beam.index.partitions import group_by_partition, partition_of_codes
 from tfx_gnn.sampling.beam.messages import ToPartition, pack, read_state, unpack
+from tfx_gnn.sampling.beam.partitioned_graph.files import PartitionInfo, hub_table, node_table
+from tfx_gnn.sampling.beam.partitioned_graph.partitions import group_by_partition, partition_of_codes
 from tfx_gnn.sampling.beam.rounds.block_state import BlockRun, BlockSeeds, read_block_seeds, start_block
 from tfx_gnn.sampling.beam.rounds.negative_answers import (
     DrawablePartition,
@@ -38,7 +38,7 @@ from tfx_gnn.sampling.beam.rounds.negative_answers import (
     join_totals,
     partition_of_groups,
 )
-from tfx_gnn.sampling.beam.rounds.round_steps import ANSWERS, FORWARDED, REQUESTS, STATES, IndexStep
+from tfx_gnn.sampling.beam.rounds.round_steps import ANSWERS, FORWARDED, REQUESTS, STATES, GraphStep
 from tfx_gnn.sampling.engine.negatives import accept_candidates, draw_numbers
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET
 from tfx_gnn.sampling.plan.negatives import Negatives
@@ -222,18 +222,18 @@ def _by_partition(partitions: _Integers) -> list[tuple[int, _Integers]]:
     return [(partition, everything if at is None else at) for partition, at in group_by_partition(partitions)]
 
 
-class StartNegatives(IndexStep):
+class StartNegatives(GraphStep):
     """Converts runs of blocks to the blocks' states and first requests."""
 
-    def __init__(self, index_dir: str, plan: SamplingPlan, sampling_seed: int) -> None:
-        super().__init__(index_dir, plan)
+    def __init__(self, partitions_dir: str, plan: SamplingPlan, sampling_seed: int) -> None:
+        super().__init__(partitions_dir, plan)
         self._sampling_seed = sampling_seed
 
     def process(self, element: BlockRun) -> Iterator[Any]:
         """Starts the blocks of a run."""
-        negatives, info = self._plan.negatives, self._index.info
+        negatives, info = self._plan.negatives, self._graph.info
         assert negatives is not None
-        for seeds in read_block_seeds(self._index, self._plan, element.blocks()):
+        for seeds in read_block_seeds(self._graph, self._plan, element.blocks()):
             state = NegativeState(seeds=seeds, negatives=negatives, sampling_seed=self._sampling_seed)
             if negatives.sums_weights:
                 yield from _ask(state, state.ask_groups(info.num_partitions))
@@ -241,9 +241,9 @@ class StartNegatives(IndexStep):
                 yield from _ask(state, state.ask_draws(self._totals_of_all()))
 
     def _totals_of_all(self) -> GroupTotals:
-        info, negatives = self._index.info, self._plan.negatives
+        info, negatives = self._graph.info, self._plan.negatives
         assert negatives is not None
-        counts = info.tables[node_table(root_node_sets(self._plan, self._index.schema)[negatives.side])].num_rows
+        counts = info.tables[node_table(root_node_sets(self._plan, self._graph.schema)[negatives.side])].num_rows
         if negatives.distribution == "in_degree":
             counts = info.in_degree_totals[self._plan.seed_edge_set]
         return GroupTotals(
@@ -253,27 +253,27 @@ class StartNegatives(IndexStep):
         )
 
 
-class TellTotals(IndexStep):
+class TellTotals(GraphStep):
     """Converts partitions of nodes to (partition of groups, totals of groups)."""
 
     def process(self, element: int) -> Iterator[tuple[int, bytes]]:
         """Sums the weights of a partition, and sends the totals to the partitions of their groups."""
-        totals = DrawablePartition(self._index, self._plan, element).totals(element)
-        for partition, at in group_by_partition(partition_of_groups(totals.groups, self._index.info.num_partitions)):
+        totals = DrawablePartition(self._graph, self._plan, element).totals(element)
+        for partition, at in group_by_partition(partition_of_groups(totals.groups, self._graph.info.num_partitions)):
             yield partition, pack(totals if at is None else totals.take(at))
 
 
-class ForwardGroups(IndexStep):
+class ForwardGroups(GraphStep):
     """Converts (partition of nodes, messages of blocks) to (partition of groups, messages)."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
         """Finds the groups of true nodes, and requests the groups' totals for the blocks."""
         partition, messages = element
-        drawable = DrawablePartition(self._index, self._plan, partition)
+        drawable = DrawablePartition(self._graph, self._plan, partition)
         for data in messages:
             message: ToPartition = unpack(data)
             for part in message.parts:
-                forwarded = forward_groups(drawable, part, self._index.info.num_partitions)
+                forwarded = forward_groups(drawable, part, self._graph.info.num_partitions)
                 for group_partition, asked in forwarded.items():
                     yield group_partition, pack(ToPartition(block=message.block, parts=(asked,)))
 
@@ -300,19 +300,19 @@ class AcceptTotals(beam.DoFn):
         yield from _ask(state, state.ask_draws(state.accept_totals(answers)))
 
 
-class AnswerDraws(IndexStep):
+class AnswerDraws(GraphStep):
     """Answers (partition of nodes, messages of blocks) with pairs (block, answers)."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
         """Finds the nodes that draws fall on."""
         partition, messages = element
-        drawable = DrawablePartition(self._index, self._plan, partition)
+        drawable = DrawablePartition(self._graph, self._plan, partition)
         for data in messages:
             message: ToPartition = unpack(data)
             yield message.block, pack(tuple(drawable.answer(part) for part in message.parts))
 
 
-class AcceptDraws(IndexStep):
+class AcceptDraws(GraphStep):
     """Converts (block, candidates and its state) to its next state and its requests about the candidates."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
@@ -321,21 +321,21 @@ class AcceptDraws(IndexStep):
         state = read_state(element[1], answers.append, NegativeState)
         state.accept_draws(answers)
         is_asked = state.negatives.excludes_neighbors
-        yield from _ask(state, state.ask_pairs(self._index.info.num_partitions) if is_asked else {})
+        yield from _ask(state, state.ask_pairs(self._graph.info.num_partitions) if is_asked else {})
 
 
-class AnswerPairs(IndexStep):
+class AnswerPairs(GraphStep):
     """Answers (partition, messages of blocks) with pairs (block, answers), and forwards requests about hubs."""
 
-    def __init__(self, index_dir: str, plan: SamplingPlan, *, of_buckets: bool = False) -> None:
-        super().__init__(index_dir, plan)
+    def __init__(self, partitions_dir: str, plan: SamplingPlan, *, of_buckets: bool = False) -> None:
+        super().__init__(partitions_dir, plan)
         self._of_buckets = of_buckets
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
         """Answers which pairs are edges; forwards pairs of hubs to the partitions of their buckets."""
         partition, messages = element
         edge_set = self._plan.seed_edge_set
-        load = self._index.load_buckets if self._of_buckets else self._index.load_edges
+        load = self._graph.load_buckets if self._of_buckets else self._graph.load_edges
         edges = EdgePairs(load(edge_set, "forward", partition))
         for data in messages:
             message: ToPartition = unpack(data)
@@ -343,12 +343,12 @@ class AnswerPairs(IndexStep):
             if self._of_buckets:
                 continue
             for part in message.parts:
-                for bucket_partition, asked in forward_pairs_of_hubs(self._index, edge_set, partition, part).items():
+                for bucket_partition, asked in forward_pairs_of_hubs(self._graph, edge_set, partition, part).items():
                     forwarded = pack(ToPartition(block=message.block, parts=(asked,)))
                     yield pvalue.TaggedOutput(FORWARDED, (bucket_partition, forwarded))
 
 
-class AcceptPairs(IndexStep):
+class AcceptPairs(GraphStep):
     """Converts (block, answers and its state) to a block that is ready for sampling, and its first requests."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
@@ -356,28 +356,28 @@ class AcceptPairs(IndexStep):
         answers: list[Any] = []
         state = read_state(element[1], answers.append, NegativeState)
         state.accept_pairs(answers)
-        schema = self._index.schema
+        schema = self._graph.schema
         roots = root_node_sets(self._plan, schema)
         seeds = state.finish(has_one_node_set=roots[ROOT_SOURCE] == roots[ROOT_TARGET])
         yield from self.ask_of(start_block(seeds, self._plan, schema, state.sampling_seed))
 
 
-def draw_negatives(runs: Any, index_dir: str, plan: SamplingPlan, sampling_seed: int, info: IndexInfo) -> Any:
+def draw_negatives(runs: Any, partitions_dir: str, plan: SamplingPlan, sampling_seed: int, info: PartitionInfo) -> Any:
     """Adds the rounds that draw negatives to a PCollection of `BlockRun`; returns the same outputs as `StartBlocks`."""
     assert plan.negatives is not None
-    asked = runs | "StartNegatives" >> beam.ParDo(StartNegatives(index_dir, plan, sampling_seed)).with_outputs(
+    asked = runs | "StartNegatives" >> beam.ParDo(StartNegatives(partitions_dir, plan, sampling_seed)).with_outputs(
         REQUESTS, main=STATES
     )
     if plan.negatives.sums_weights:
         requests = (
             asked[REQUESTS]
             | "ByPartitionOfTrueNodes" >> beam.GroupByKey()
-            | "ForwardGroups" >> beam.ParDo(ForwardGroups(index_dir, plan))
+            | "ForwardGroups" >> beam.ParDo(ForwardGroups(partitions_dir, plan))
         )
         totals = (
             runs.pipeline
             | "Partitions" >> beam.Create(range(info.num_partitions))
-            | "TellTotals" >> beam.ParDo(TellTotals(index_dir, plan))
+            | "TellTotals" >> beam.ParDo(TellTotals(partitions_dir, plan))
         )
         answers = (
             (requests, totals)
@@ -389,24 +389,24 @@ def draw_negatives(runs: Any, index_dir: str, plan: SamplingPlan, sampling_seed:
     drawn = (
         asked[REQUESTS]
         | "ByPartitionOfDraws" >> beam.GroupByKey()
-        | "AnswerDraws" >> beam.ParDo(AnswerDraws(index_dir, plan))
+        | "AnswerDraws" >> beam.ParDo(AnswerDraws(partitions_dir, plan))
     )
-    asked = _accept("Draws", (asked[STATES], drawn), AcceptDraws(index_dir, plan))
+    asked = _accept("Draws", (asked[STATES], drawn), AcceptDraws(partitions_dir, plan))
     streams = [asked[STATES]]
     if plan.negatives.excludes_neighbors:
         answered = (
             asked[REQUESTS]
             | "ByPartitionOfSources" >> beam.GroupByKey()
-            | "AnswerPairs" >> beam.ParDo(AnswerPairs(index_dir, plan)).with_outputs(FORWARDED, main=ANSWERS)
+            | "AnswerPairs" >> beam.ParDo(AnswerPairs(partitions_dir, plan)).with_outputs(FORWARDED, main=ANSWERS)
         )
         streams.append(answered[ANSWERS])
         if info.tables[hub_table(plan.seed_edge_set, "forward")].total:
             streams.append(
                 answered[FORWARDED]
                 | "ByBucketsOfSources" >> beam.GroupByKey()
-                | "AnswerPairsOfHubs" >> beam.ParDo(AnswerPairs(index_dir, plan, of_buckets=True))
+                | "AnswerPairsOfHubs" >> beam.ParDo(AnswerPairs(partitions_dir, plan, of_buckets=True))
             )
-    return _accept("Pairs", streams, AcceptPairs(index_dir, plan))
+    return _accept("Pairs", streams, AcceptPairs(partitions_dir, plan))
 
 
 def _accept(name: str, streams: Iterable[Any], step: beam.DoFn) -> Any:

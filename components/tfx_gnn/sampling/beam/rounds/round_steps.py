@@ -17,9 +17,6 @@ import pyarrow as pa
 from apache_beam import pvalue
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.sampling.beam.index import files
-from tfx_gnn.sampling.beam.index.partitions import bucket_partition_of, group_by_partition, partition_of_codes
-from tfx_gnn.sampling.beam.index.reader import EdgePartition, HubPartition, PartitionedGraph
 from tfx_gnn.sampling.beam.messages import (
     BucketRequests,
     NodeAnswer,
@@ -33,6 +30,13 @@ from tfx_gnn.sampling.beam.messages import (
     route_requests,
     unpack,
 )
+from tfx_gnn.sampling.beam.partitioned_graph import files
+from tfx_gnn.sampling.beam.partitioned_graph.partitions import (
+    bucket_partition_of,
+    group_by_partition,
+    partition_of_codes,
+)
+from tfx_gnn.sampling.beam.partitioned_graph.reader import EdgePartition, HubPartition, PartitionedGraph
 from tfx_gnn.sampling.beam.rounds.block_state import (
     AnswerMerger,
     BlockRun,
@@ -71,21 +75,21 @@ MAX_BUCKET_REQUESTS = 1 << 16
 _Integers = npt.NDArray[np.int64]
 
 
-class IndexStep(beam.DoFn):
-    """A step that reads the index; every worker opens the index itself."""
+class GraphStep(beam.DoFn):
+    """A step that reads the partitioned graph; every worker opens it itself."""
 
-    def __init__(self, index_dir: str, plan: SamplingPlan) -> None:
-        self._index_dir = index_dir
+    def __init__(self, partitions_dir: str, plan: SamplingPlan) -> None:
+        self._partitions_dir = partitions_dir
         self._plan = plan
 
     def setup(self) -> None:
-        """Opens the index."""
-        # Steps cache what they use, so the index need not cache it again.
-        self._index = PartitionedGraph(self._index_dir, num_cached=1)
+        """Opens the partitioned graph."""
+        # Steps cache what they use, so it need not be cached again.
+        self._graph = PartitionedGraph(self._partitions_dir, num_cached=1)
 
     def ask_of(self, state: BlockState) -> Iterator[Any]:
         """Yields a block's state and its next requests: for edges, or for its nodes after the last round."""
-        number, num_partitions = state.block.number, self._index.info.num_partitions
+        number, num_partitions = state.block.number, self._graph.info.num_partitions
         routed: dict[int, Any]
         if requests := state.ask():
             routed = route_requests(requests, num_partitions)
@@ -96,32 +100,32 @@ class IndexStep(beam.DoFn):
         yield number, pack(state)
 
 
-class StartBlocks(IndexStep):
+class StartBlocks(GraphStep):
     """Converts runs of blocks to the blocks' states and first requests."""
 
-    def __init__(self, index_dir: str, plan: SamplingPlan, sampling_seed: int) -> None:
-        super().__init__(index_dir, plan)
+    def __init__(self, partitions_dir: str, plan: SamplingPlan, sampling_seed: int) -> None:
+        super().__init__(partitions_dir, plan)
         self._sampling_seed = sampling_seed
 
     def process(self, element: BlockRun) -> Iterator[Any]:
         """Starts the blocks of a run."""
-        for seeds in read_block_seeds(self._index, self._plan, element.blocks()):
-            yield from self.ask_of(start_block(seeds, self._plan, self._index.schema, self._sampling_seed))
+        for seeds in read_block_seeds(self._graph, self._plan, element.blocks()):
+            yield from self.ask_of(start_block(seeds, self._plan, self._graph.schema, self._sampling_seed))
 
 
-class AnswerRequests(IndexStep):
+class AnswerRequests(GraphStep):
     """Answers (partition, messages of blocks) with pairs (block, answers)."""
 
-    def __init__(self, index_dir: str, plan: SamplingPlan, number: int, *, of_buckets: bool = False) -> None:
-        super().__init__(index_dir, plan)
+    def __init__(self, partitions_dir: str, plan: SamplingPlan, number: int, *, of_buckets: bool = False) -> None:
+        super().__init__(partitions_dir, plan)
         self._round = number
         self._of_buckets = of_buckets
 
     def setup(self) -> None:
-        """Opens the index."""
+        """Opens the partitioned graph."""
         super().setup()
-        schema = make_subgraph_schema(self._index.schema, self._plan)
-        self._answers = PartitionAnswers(self._index, self._plan, schema, rounds_of_plan(self._plan)[self._round])
+        schema = make_subgraph_schema(self._graph.schema, self._plan)
+        self._answers = PartitionAnswers(self._graph, self._plan, schema, rounds_of_plan(self._plan)[self._round])
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
         """Answers messages one by one; forwards requests about hubs to the partitions of their buckets."""
@@ -161,12 +165,12 @@ class PartitionAnswers:
     which the block merges.
     """
 
-    def __init__(self, index: PartitionedGraph, plan: SamplingPlan, schema: GraphSchema, hops: Sequence[Hop]) -> None:
+    def __init__(self, graph: PartitionedGraph, plan: SamplingPlan, schema: GraphSchema, hops: Sequence[Hop]) -> None:
         """Prepares to answer: `schema` is the schema of subgraphs, whose edge features are sent with the edges.
 
         `PartRequests.hop` is a position in `hops`.
         """
-        self._index = index
+        self._graph = graph
         self._plan = plan
         self._hops = tuple(hops)
         self._features = {
@@ -223,9 +227,9 @@ class PartitionAnswers:
             if (at_bucket < 0).any():
                 missing = int(np.flatnonzero(at_bucket < 0)[0])
                 raise ValueError(
-                    f"`index_dir` must hold bucket {part.buckets[missing]} of node {part.nodes[missing]:#x} of "
+                    f"`partitions_dir` must hold bucket {part.buckets[missing]} of node {part.nodes[missing]:#x} of "
                     f"edge set {self._hops[part.hop].edge_set!r} in partition {partition}; got "
-                    f"{self._index.index_dir!r}, which lacks it. Build the index again."
+                    f"{self._graph.partitions_dir!r}, which lacks it. Partition the graph again."
                 )
             if part.offsets is None:
                 found = edges.find(
@@ -254,7 +258,7 @@ class PartitionAnswers:
 
     def _hubs_of(self, hop: Hop, position: int) -> HubPartition:
         if position not in self._hubs:
-            self._hubs[position] = self._index.load_hubs(hop.edge_set, hop.direction, self._partition)
+            self._hubs[position] = self._graph.load_hubs(hop.edge_set, hop.direction, self._partition)
         return self._hubs[position]
 
     def _edges(self, position: int, *, of_hubs: bool = False) -> _Edges:
@@ -262,7 +266,7 @@ class PartitionAnswers:
             hop = self._hops[position]
             key = hop.edge_set, hop.direction, of_hubs
             if key not in self._loaded:
-                load = self._index.load_buckets if of_hubs else self._index.load_edges
+                load = self._graph.load_buckets if of_hubs else self._graph.load_edges
                 loaded = load(hop.edge_set, hop.direction, self._partition)
                 self._loaded[key] = _EdgesByRow(loaded, self._features[hop.edge_set])
             times = self._plan.temporal.edge_times.get(hop.edge_set) if self._plan.temporal else None
@@ -302,7 +306,7 @@ class PartitionAnswers:
         return PartAnswer(hop=part.hop, positions=part.positions, found=counts), asked
 
     def _forward(self, asked: Iterable[BucketRequests]) -> Iterator[tuple[int, BucketRequests]]:
-        num_partitions = self._index.info.num_partitions
+        num_partitions = self._graph.info.num_partitions
         for part in asked:
             for partition, at in group_by_partition(bucket_partition_of(part.nodes, part.buckets, num_partitions)):
                 yield partition, part if at is None else part.take(at)
@@ -397,11 +401,11 @@ class _Edges:
         )
 
 
-class AcceptAnswers(IndexStep):
+class AcceptAnswers(GraphStep):
     """Converts (block, answers and its state) to its next state and its next requests."""
 
-    def __init__(self, index_dir: str, plan: SamplingPlan, number: int) -> None:
-        super().__init__(index_dir, plan)
+    def __init__(self, partitions_dir: str, plan: SamplingPlan, number: int) -> None:
+        super().__init__(partitions_dir, plan)
         self._round = number
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
@@ -412,7 +416,7 @@ class AcceptAnswers(IndexStep):
         yield from self.ask_of(state)
 
 
-class AnswerNodes(IndexStep):
+class AnswerNodes(GraphStep):
     """Answers (partition, messages of blocks) with pairs (block, ids and features of nodes)."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
@@ -420,7 +424,7 @@ class AnswerNodes(IndexStep):
         partition, messages = element
         for data in messages:
             message: Any = unpack(data)
-            yield message.block, pack(answer_nodes(self._index, partition, message.parts))
+            yield message.block, pack(answer_nodes(self._graph, partition, message.parts))
 
 
 def route_nodes(
@@ -435,18 +439,18 @@ def route_nodes(
     return {partition: tuple(parts) for partition, parts in sorted(routed.items())}
 
 
-def answer_nodes(index: PartitionedGraph, partition: int, parts: Sequence[NodeRequests]) -> tuple[NodeAnswer, ...]:
-    """Looks up nodes of one partition, set by set; a node that is not in the index is an error."""
+def answer_nodes(graph: PartitionedGraph, partition: int, parts: Sequence[NodeRequests]) -> tuple[NodeAnswer, ...]:
+    """Looks up nodes of one partition, set by set; a node that is not in the partitioned graph is an error."""
     answers = []
     for part in parts:
-        nodes = index.load_nodes(part.node_set, partition)
+        nodes = graph.load_nodes(part.node_set, partition)
         positions = nodes.positions_of(part.codes)
         if (positions < 0).any():
             missing = part.codes[positions < 0]
             raise ValueError(
-                f"`index_dir` must hold the nodes that its edges lead to; got {index.index_dir!r}, which lacks "
-                f"{len(missing)} of node set {part.node_set!r}, the first with code {int(missing[0]):#x}. "
-                "Build the index again."
+                f"`partitions_dir` must hold the nodes that its edges lead to; got {graph.partitions_dir!r}, which "
+                f"lacks {len(missing)} of node set {part.node_set!r}, the first with code {int(missing[0]):#x}. "
+                "Partition the graph again."
             )
         at = pa.array(positions)
         rows = {

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from tfx_gnn.sampling.beam.index import files
+from tfx_gnn.sampling.beam.partitioned_graph import files
 from tfx_gnn.sampling.beam.rounds.block_assembly import KnownRows, edge_features
 
 

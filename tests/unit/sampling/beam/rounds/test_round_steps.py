@@ -6,8 +6,8 @@ import pytest
 from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.sampling.beam.index.reader import PartitionedGraph
 from tfx_gnn.sampling.beam.messages import route_requests, unpack_table
+from tfx_gnn.sampling.beam.partitioned_graph.reader import PartitionedGraph
 from tfx_gnn.sampling.beam.rounds import block_state, round_steps
 from tfx_gnn.sampling.beam.rounds.block_state import AnswerMerger
 from tfx_gnn.sampling.beam.rounds.round_steps import PartitionAnswers
@@ -83,11 +83,11 @@ def _requests(codes, *, filters):
     )
 
 
-def _answer(index, plan, requests):
-    schema = make_subgraph_schema(index.schema, plan)
-    at_home, of_buckets = (PartitionAnswers(index, plan, schema, plan.hops) for _ in range(2))
+def _answer(graph, plan, requests):
+    schema = make_subgraph_schema(graph.schema, plan)
+    at_home, of_buckets = (PartitionAnswers(graph, plan, schema, plan.hops) for _ in range(2))
     answers = []
-    for partition, parts in route_requests([requests], index.info.num_partitions).items():
+    for partition, parts in route_requests([requests], graph.info.num_partitions).items():
         direct, forwarded = at_home.answer(partition, parts)
         answers += direct
         for bucket_partition, asked in forwarded:
@@ -102,7 +102,7 @@ def _found(found):
 
 
 @pytest.fixture
-def check_answers(tmp_path, tables, write_index):
+def check_answers(tmp_path, tables, write_partitions):
     """Compares answers with those of the whole graph; returns their number."""
 
     def check(strategy, direction, filters):
@@ -128,11 +128,11 @@ def check_answers(tmp_path, tables, write_index):
             starts, codes[ends].view(np.int64), NUM_NODES, times=edges.features["t"].to_numpy(), weights=weights
         )
         nodes, requests = _requests(codes, filters=filters)
-        write_index(tables, plan, str(tmp_path), 4, hub_degree=12)
-        index = PartitionedGraph(str(tmp_path))
-        assert index.info.tables["edges/e/" + direction + "/hubs"].total > 0
+        write_partitions(tables, plan, str(tmp_path), 4, hub_degree=12)
+        graph = PartitionedGraph(str(tmp_path))
+        assert graph.info.tables["edges/e/" + direction + "/hubs"].total > 0
 
-        answers = _answer(index, plan, requests)
+        answers = _answer(graph, plan, requests)
 
         merger = AnswerMerger(plan.hops)
         for answer in answers:

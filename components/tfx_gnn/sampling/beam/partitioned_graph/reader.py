@@ -1,4 +1,4 @@
-"""Reads a graph index, one partition at a time."""
+"""Reads a partitioned graph, one partition at a time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema import schema_io as graph_schema
-from tfx_gnn.sampling.beam.index import files
-from tfx_gnn.sampling.beam.index.partitions import group_starts, positions_in
+from tfx_gnn.sampling.beam.partitioned_graph import files
+from tfx_gnn.sampling.beam.partitioned_graph.partitions import group_starts, positions_in
 
 _Codes = npt.NDArray[np.uint64]
 _Positions = npt.NDArray[np.int64]
@@ -125,20 +125,20 @@ class HubPartition:
 
 
 class PartitionedGraph:
-    """A graph index on disk; the `num_cached` partitions that were used last stay in memory."""
+    """A partitioned graph on disk; the `num_cached` partitions that were used last stay in memory."""
 
-    def __init__(self, index_dir: str, *, num_cached: int = 4) -> None:
+    def __init__(self, partitions_dir: str, *, num_cached: int = 4) -> None:
         if num_cached < 1:
             raise ValueError(f"`num_cached` must be at least 1; got {num_cached}. Keep the partition in use.")
-        self.index_dir = index_dir
-        self.info = files.read_info(index_dir)
+        self.partitions_dir = partitions_dir
+        self.info = files.read_info(partitions_dir)
         self._num_cached = num_cached
         self._cache: collections.OrderedDict[tuple[str, int], object] = collections.OrderedDict()
 
     @functools.cached_property
     def schema(self) -> GraphSchema:
-        """Graph schema of the tables that the index was built from."""
-        return graph_schema.read_schema(files.schema_file(self.index_dir))
+        """Graph schema of the tables that the partitioned graph was built from."""
+        return graph_schema.read_schema(files.schema_file(self.partitions_dir))
 
     def load_nodes(self, node_set: str, partition: int) -> NodePartition:
         """Loads the nodes of one partition."""
@@ -166,18 +166,18 @@ class PartitionedGraph:
         The columns are `#key`, `#row`, `#code` (node plans) or `#source` and `#target` (link plans), `#split`,
         `#time` in temporal plans, and features.
         """
-        return files.read_partition(self.index_dir, self.info, files.SEED_TABLE, partition)
+        return files.read_partition(self.partitions_dir, self.info, files.SEED_TABLE, partition)
 
     def load_context(self) -> pa.Table:
         """Loads the context features of the plan, in one row."""
-        return files.read_partition(self.index_dir, self.info, files.CONTEXT_TABLE, 0)
+        return files.read_partition(self.partitions_dir, self.info, files.CONTEXT_TABLE, 0)
 
     def _load(self, table: str, partition: int, convert: Callable[[pa.Table], _Loaded]) -> _Loaded:
         key = table, partition
         if key in self._cache:
             self._cache.move_to_end(key)
             return cast(_Loaded, self._cache[key])
-        rows = files.read_partition(self.index_dir, self.info, table, partition)
+        rows = files.read_partition(self.partitions_dir, self.info, table, partition)
         loaded = convert(rows)
         while len(self._cache) >= self._num_cached:
             self._cache.popitem(last=False)

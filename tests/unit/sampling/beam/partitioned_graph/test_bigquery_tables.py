@@ -1,4 +1,4 @@
-"""An index of tables in BigQuery; of Beam's connector only the call to the service is replaced."""
+"""A partitioned graph of tables in BigQuery; of Beam's connector only the call to the service is replaced."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from tfx_gnn.records.summary_pass import make_pipeline
-from tfx_gnn.sampling.beam.index.build import IndexOptions, build_index
-from tfx_gnn.sampling.beam.index.reader import PartitionedGraph
+from tfx_gnn.sampling.beam.partitioned_graph.build import PartitionOptions, partition_graph
+from tfx_gnn.sampling.beam.partitioned_graph.reader import PartitionedGraph
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.random_choice import hash_ids
@@ -65,13 +65,13 @@ def test_edges_are_known_by_the_numbers_that_the_table_gives_them(
 ) -> None:
     rules = RowRules(duplicate_nodes="keep_first", dangling_edges="drop", max_dropped_share=0.5)
 
-    report = build_index(
+    report = partition_graph(
         make_pipeline=make_pipeline,
         tables_dir=tables_dir,
-        index_dir=str(tmp_path / "index"),
+        partitions_dir=str(tmp_path / "partitions"),
         plan=_PLAN,
         rules=rules,
-        options=IndexOptions(num_partitions=num_partitions),
+        options=PartitionOptions(num_partitions=num_partitions),
     )
 
     names = {
@@ -79,10 +79,10 @@ def test_edges_are_known_by_the_numbers_that_the_table_gives_them(
         for name in ("ann", "bob", "pen", "ink")
         for code in hash_ids(pa.array([name], pa.large_string()))
     }
-    index = PartitionedGraph(str(tmp_path / "index"))
+    graph = PartitionedGraph(str(tmp_path / "partitions"))
     found = {}
     for partition in range(num_partitions):
-        rows = index.load_edges("buys", "forward", partition)
+        rows = graph.load_edges("buys", "forward", partition)
         for position, node in enumerate(rows.nodes.tolist()):
             for edge in range(rows.offsets[position], rows.offsets[position + 1]):
                 neighbor = int(rows.neighbors[edge : edge + 1].view("uint64")[0])
@@ -101,10 +101,10 @@ def test_edges_are_known_by_the_numbers_that_the_table_gives_them(
 
 def test_a_dangling_edge_is_refused_with_its_id(tables_dir: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"`source` must name a node of 'user' .*got 'eve' in d\.buys, row 30"):
-        build_index(
+        partition_graph(
             make_pipeline=make_pipeline,
             tables_dir=tables_dir,
-            index_dir=str(tmp_path / "index"),
+            partitions_dir=str(tmp_path / "partitions"),
             plan=_PLAN,
             rules=RowRules(duplicate_nodes="keep_first"),
         )

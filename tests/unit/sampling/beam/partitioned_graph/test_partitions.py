@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfx_gnn.sampling.beam.index.files import as_codes
-from tfx_gnn.sampling.beam.index.partitions import (
+from tfx_gnn.sampling.beam.partitioned_graph.files import as_codes
+from tfx_gnn.sampling.beam.partitioned_graph.partitions import (
     bucket_bits,
     buckets_of_edges,
     count_buckets,

@@ -1,4 +1,4 @@
-"""The Beam pipeline that builds an index."""
+"""The Beam pipeline that partitions a graph."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import apache_beam as beam
 import tensorflow as tf
 from apache_beam import pvalue
 
-from tfx_gnn.sampling.beam.index import join_steps, table_steps, write_steps
-from tfx_gnn.sampling.beam.index.broken_rows import WriteProblems, refuses
-from tfx_gnn.sampling.beam.index.files import PartitionRecord
-from tfx_gnn.sampling.beam.index.job import IndexJob
-from tfx_gnn.sampling.beam.index.messages import BrokenRows
-from tfx_gnn.sampling.beam.index.reverse_edge_splits import CompareSplits, OtherSplits
-from tfx_gnn.sampling.beam.index.table_steps import DROPPED, SumByKey, unit_key
-from tfx_gnn.sampling.beam.index.write_steps import DegreeSummary, MergeDegrees
 from tfx_gnn.sampling.beam.messages import pack, unpack
+from tfx_gnn.sampling.beam.partitioned_graph import join_steps, table_steps, write_steps
+from tfx_gnn.sampling.beam.partitioned_graph.broken_rows import WriteProblems, refuses
+from tfx_gnn.sampling.beam.partitioned_graph.files import PartitionRecord
+from tfx_gnn.sampling.beam.partitioned_graph.job import PartitionJob
+from tfx_gnn.sampling.beam.partitioned_graph.messages import BrokenRows
+from tfx_gnn.sampling.beam.partitioned_graph.reverse_edge_splits import CompareSplits, OtherSplits
+from tfx_gnn.sampling.beam.partitioned_graph.table_steps import DROPPED, SumByKey, unit_key
+from tfx_gnn.sampling.beam.partitioned_graph.write_steps import DegreeSummary, MergeDegrees
 from tfx_gnn.tables.bigquery_table import bigquery_blocks
 from tfx_gnn.tables.table_files import TableBlock
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class IndexResults:
-    """Results of the pipeline, in addition to the files of the index.
+class PartitionResults:
+    """Results of the pipeline, in addition to the files of the partitioned graph.
 
     Attributes:
         unit_counts: by label and unit, numbers of rows that were read and that are usable.
@@ -44,8 +44,8 @@ class IndexResults:
     other_splits: tuple[OtherSplits, ...]
 
 
-def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -> None:
-    """Adds the steps that build an index to an empty pipeline; `take_results` reads `results_file`."""
+def add_partition_steps(pipeline: beam.Pipeline, job: PartitionJob, results_file: str) -> None:
+    """Adds the steps that partition a graph to an empty pipeline; `take_results` reads `results_file`."""
     sent: Any = _read_blocks(pipeline, job) | "SendBlocks" >> beam.ParDo(table_steps.SendBlocks(job)).with_outputs(
         table_steps.BLOCKS,
         table_steps.NODES,
@@ -60,8 +60,8 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
     nodes: Any = (
         sent[table_steps.NODES]
         | "NodesByPartition" >> beam.GroupByKey()
-        | "IndexNodes"
-        >> beam.ParDo(join_steps.IndexNodes(job), counts).with_outputs(
+        | "PartitionNodes"
+        >> beam.ParDo(join_steps.PartitionNodes(job), counts).with_outputs(
             join_steps.DRAWN, join_steps.RECORDS, join_steps.BROKEN, main="known"
         )
     )
@@ -155,7 +155,7 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
     )
 
 
-def take_results(results_file: str) -> IndexResults:
+def take_results(results_file: str) -> PartitionResults:
     """Reads the results of the pipeline, and removes their file."""
     with tf.io.gfile.GFile(results_file, "rb") as file:
         found: list[tuple[str, Any]] = unpack(file.read())
@@ -163,7 +163,7 @@ def take_results(results_file: str) -> IndexResults:
     by_name: dict[str, list[Any]] = {}
     for name, content in found:
         by_name.setdefault(name, []).append(content)
-    return IndexResults(
+    return PartitionResults(
         unit_counts=by_name["unit_counts"][0],
         row_counts=by_name["row_counts"][0],
         records=tuple(by_name.get("records", ())),
@@ -173,7 +173,7 @@ def take_results(results_file: str) -> IndexResults:
     )
 
 
-def _read_blocks(pipeline: beam.Pipeline, job: IndexJob) -> Any:
+def _read_blocks(pipeline: beam.Pipeline, job: PartitionJob) -> Any:
     """Returns pairs (label, block) of all tables."""
     units = [
         (label, unit.index) for label, of_table in job.units.items() if not job.is_read_once(label) for unit in of_table
@@ -192,7 +192,7 @@ def _read_blocks(pipeline: beam.Pipeline, job: IndexJob) -> Any:
     return (blocks, *in_bigquery) | "AllBlocks" >> beam.Flatten() if in_bigquery else blocks
 
 
-def _write_edges(job: IndexJob, edges: Any, summed: Any) -> tuple[Any, Any]:
+def _write_edges(job: PartitionJob, edges: Any, summed: Any) -> tuple[Any, Any]:
     """Returns the records of edges and of hubs."""
     if any(requirements.degree_directions for requirements in job.requirements.edge_sets.values()):
         edges = (

@@ -1,10 +1,10 @@
-"""The file layout of a graph index.
+"""The file layout of a partitioned graph.
 
-A graph index stores a graph as Arrow files that are loaded one partition at a
+A partitioned graph stores a graph as Arrow files that are loaded one partition at a
 time. The first bits of a node's code are the number of its partition; an edge is
 in the partition of the node that it is looked up by. A folder consists of
 
-    index.json                                   list of the tables (`IndexInfo`)
+    partitions.json                                   list of the tables (`PartitionInfo`)
     graph_schema.pbtxt                           schema of the tables
     nodes/<set>/<p>.arrow                        nodes, by code
     edges/<set>/<direction>/<p>.arrow            edges of nodes that are not hubs
@@ -64,22 +64,22 @@ SOURCE = "#source"
 TARGET = "#target"
 """Column of seed tables of link plans: code of the target."""
 SPLIT = "#split"
-"""Column of seed tables: position of the split in `IndexInfo.splits`, int16."""
+"""Column of seed tables: position of the split in `PartitionInfo.splits`, int16."""
 TIME = "#time"
 """Column of seed tables: time limit of the subgraph, int64."""
 UNIT = "#unit"
-"""Column of rows while the index is built: position of the unit that a row was read from, int32."""
+"""Column of rows while the graph is partitioned: position of the unit that a row was read from, int32."""
 RESERVED = frozenset(
     (CODE, ID, NODE, NEIGHBOR, ROW, RANK, IN_DEGREE, BUCKET, BUCKET_COUNT, KEY, SOURCE, TARGET, SPLIT, TIME, UNIT)
 )
 """All columns that are not features. A feature may begin with # too: TF-GNN's weights are `#weight`."""
 
-_INFO_FILE = "index.json"
+_INFO_FILE = "partitions.json"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class IndexedTable:
-    """One table of an index, divided into partitions.
+class PartitionedTable:
+    """One table of a partitioned graph.
 
     Attributes:
         schema: Arrow schema of the table's files.
@@ -96,8 +96,8 @@ class IndexedTable:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class IndexInfo:
-    """Description of an index: the content of `index.json`.
+class PartitionInfo:
+    """Description of a partitioned graph: the content of `partitions.json`.
 
     Attributes:
         num_partitions: number of partitions, a power of two.
@@ -116,7 +116,7 @@ class IndexInfo:
 
     num_partitions: int
     hub_degree: int
-    tables: Mapping[str, IndexedTable]
+    tables: Mapping[str, PartitionedTable]
     num_edges: Mapping[str, int]
     in_degree_totals: Mapping[str, tuple[int, ...]]
     splits: tuple[str, ...]
@@ -132,7 +132,7 @@ CONTEXT_TABLE = "context"
 
 
 def node_table(node_set: str) -> str:
-    """Names the table of a node set within `IndexInfo.tables`."""
+    """Names the table of a node set within `PartitionInfo.tables`."""
     return f"nodes/{_quoted(node_set)}"
 
 
@@ -171,17 +171,17 @@ def one_array(rows: pa.Table, name: str) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def table_file(index_dir: str, table: str, partition: int) -> str:
+def table_file(partitions_dir: str, table: str, partition: int) -> str:
     """Returns the path of one partition of a table."""
     folder, _, kind = table.rpartition("/")
     if table.startswith("edges/") and kind in ("hubs", "buckets", "in_degrees"):
-        return os.path.join(index_dir, folder, f"{partition}.{kind}.arrow")
-    return os.path.join(index_dir, table, f"{partition}.arrow")
+        return os.path.join(partitions_dir, folder, f"{partition}.{kind}.arrow")
+    return os.path.join(partitions_dir, table, f"{partition}.arrow")
 
 
-def schema_file(index_dir: str) -> str:
+def schema_file(partitions_dir: str) -> str:
     """Returns the path of the graph schema of the tables."""
-    return os.path.join(index_dir, GRAPH_SCHEMA_FILE)
+    return os.path.join(partitions_dir, GRAPH_SCHEMA_FILE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -189,7 +189,7 @@ class PartitionRecord:
     """One file that was written.
 
     Attributes:
-        table: name of the table within `IndexInfo.tables`.
+        table: name of the table within `PartitionInfo.tables`.
         partition: number of the partition.
         num_rows: number of rows, at least 1.
         digest: SHA-256 of the file as hexadecimal digits.
@@ -205,10 +205,12 @@ class PartitionRecord:
     by_split: tuple[int, ...] = ()
 
 
-def write_partition(index_dir: str, table: str, partition: int, rows: pa.Table, num_splits: int = 0) -> PartitionRecord:
+def write_partition(
+    partitions_dir: str, table: str, partition: int, rows: pa.Table, num_splits: int = 0
+) -> PartitionRecord:
     """Writes one partition of a table, at least one row; `num_splits`, for seeds, is the plan's number of splits."""
     data = _encode(rows)
-    path = table_file(index_dir, table, partition)
+    path = table_file(partitions_dir, table, partition)
     tf.io.gfile.makedirs(os.path.dirname(path))
     with tf.io.gfile.GFile(path, "wb") as file:
         file.write(data)
@@ -236,23 +238,23 @@ def _encode(rows: pa.Table) -> bytes:
     return sink.getvalue()
 
 
-def read_partition(index_dir: str, info: IndexInfo, table: str, partition: int) -> pa.Table:
+def read_partition(partitions_dir: str, info: PartitionInfo, table: str, partition: int) -> pa.Table:
     """Reads one partition of a table, each column in at most one chunk."""
     entry = info.tables.get(table)
     if entry is None:
         raise ValueError(
-            f"`table` must be in the index; got {table!r} in {index_dir}, which has {sorted(info.tables)}. "
-            "Build the index for the plan to sample."
+            f"`table` must be in the partitioned graph; got {table!r} in {partitions_dir}, which has "
+            f"{sorted(info.tables)}. Partition the graph for the plan to sample."
         )
     if not entry.num_rows[partition]:
         return entry.schema.empty_table()
-    path = table_file(index_dir, table, partition)
+    path = table_file(partitions_dir, table, partition)
     with tf.io.gfile.GFile(path, "rb") as file:
         rows = pa.ipc.open_file(pa.BufferReader(file.read())).read_all()
     if rows.num_rows != entry.num_rows[partition]:
         raise ValueError(
-            f"`{path}` must hold the {entry.num_rows[partition]} rows that index.json declares; got {rows.num_rows}. "
-            "Build the index again."
+            f"`{path}` must hold the {entry.num_rows[partition]} rows that partitions.json declares; got "
+            f"{rows.num_rows}. Partition the graph again."
         )
     return rows
 
@@ -266,8 +268,8 @@ def assemble_info(
     num_edges: Mapping[str, int],
     splits: tuple[str, ...],
     schema_text: str,
-) -> IndexInfo:
-    """Assembles the content of index.json; `schemas` also has tables without rows."""
+) -> PartitionInfo:
+    """Assembles the content of partitions.json; `schemas` also has tables without rows."""
     by_place = {(record.table, record.partition): record for record in records}
 
     def records_of(table: str) -> list[PartitionRecord | None]:
@@ -276,11 +278,11 @@ def assemble_info(
     digest = hashlib.sha256(f"{FORMAT_VERSION} {num_partitions} {hub_degree} {splits}\n{schema_text}".encode())
     for place in sorted(by_place):
         digest.update(f"\n{place[0]} {place[1]} {by_place[place].digest}".encode())
-    return IndexInfo(
+    return PartitionInfo(
         num_partitions=num_partitions,
         hub_degree=hub_degree,
         tables={
-            name: IndexedTable(schema=schema, num_rows=tuple(r.num_rows if r else 0 for r in records_of(name)))
+            name: PartitionedTable(schema=schema, num_rows=tuple(r.num_rows if r else 0 for r in records_of(name)))
             for name, schema in schemas.items()
         },
         num_edges=dict(num_edges),
@@ -298,8 +300,8 @@ def assemble_info(
     )
 
 
-def write_info(index_dir: str, info: IndexInfo) -> None:
-    """Writes `index.json`, the last file, which marks the index as complete."""
+def write_info(partitions_dir: str, info: PartitionInfo) -> None:
+    """Writes `partitions.json`, the last file, which marks the partitioned graph as complete."""
     plain = dataclasses.asdict(dataclasses.replace(info, tables={}))
     plain["tables"] = {
         name: {
@@ -310,24 +312,24 @@ def write_info(index_dir: str, info: IndexInfo) -> None:
         for name, table in sorted(info.tables.items())
     }
     text = json.dumps({"format_version": FORMAT_VERSION, **plain}, indent=1, sort_keys=True)
-    with tf.io.gfile.GFile(os.path.join(index_dir, _INFO_FILE), "w") as file:
+    with tf.io.gfile.GFile(os.path.join(partitions_dir, _INFO_FILE), "w") as file:
         file.write(text + "\n")
 
 
-def read_info(index_dir: str) -> IndexInfo:
-    """Reads `index.json`."""
-    path = os.path.join(index_dir, _INFO_FILE)
+def read_info(partitions_dir: str) -> PartitionInfo:
+    """Reads `partitions.json`."""
+    path = os.path.join(partitions_dir, _INFO_FILE)
     if not tf.io.gfile.exists(path):
         raise ValueError(
-            f"`index_dir` must be the folder of a graph index; got {index_dir!r}, which has no {_INFO_FILE}. "
-            "Build the index first."
+            f"`partitions_dir` must be the folder of a partitioned graph; got {partitions_dir!r}, which has no "
+            f"{_INFO_FILE}. Partition the graph first."
         )
     with tf.io.gfile.GFile(path, "r") as file:
         plain = json.load(file)
     if plain.pop("format_version", None) != FORMAT_VERSION:
-        raise ValueError(f"`{path}` must have format version {FORMAT_VERSION}; got another. Build the index again.")
+        raise ValueError(f"`{path}` must have format version {FORMAT_VERSION}; got another. Partition the graph again.")
     tables = {
-        name: IndexedTable(
+        name: PartitionedTable(
             schema=pa.ipc.read_schema(pa.py_buffer(base64.b64decode(entry["arrow_schema"]))),
             num_rows=tuple(entry["num_rows"]),
         )
@@ -335,7 +337,7 @@ def read_info(index_dir: str) -> IndexInfo:
     }
     for name in ("in_degree_totals", "seed_counts"):
         plain[name] = {key: tuple(values) for key, values in plain[name].items()}
-    return IndexInfo(**{**plain, "tables": tables, "splits": tuple(plain["splits"])})
+    return PartitionInfo(**{**plain, "tables": tables, "splits": tuple(plain["splits"])})
 
 
 def _quoted(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Messages between the steps of an index build.
+"""Messages between the steps of partitioning a graph.
 
 Every message is about many rows and is sent as bytes (see `tfx_gnn.sampling.beam.messages`), under a text key. A key
 that names a partition has the form "<partition>/<what>".

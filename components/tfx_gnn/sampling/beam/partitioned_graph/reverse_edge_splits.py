@@ -9,11 +9,11 @@ import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 
-from tfx_gnn.sampling.beam.index.job import IndexJob
-from tfx_gnn.sampling.beam.index.messages import partition_key
-from tfx_gnn.sampling.beam.index.partitions import ranges_by_partition
-from tfx_gnn.sampling.beam.index.rows import GivenRows, KnownEnds, link_splits
 from tfx_gnn.sampling.beam.messages import pack, unpack
+from tfx_gnn.sampling.beam.partitioned_graph.job import PartitionJob
+from tfx_gnn.sampling.beam.partitioned_graph.messages import partition_key
+from tfx_gnn.sampling.beam.partitioned_graph.partitions import ranges_by_partition
+from tfx_gnn.sampling.beam.partitioned_graph.rows import GivenRows, KnownEnds, link_splits
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.seed_splits import pair_keys
 
@@ -61,7 +61,7 @@ def checks_reverses(plan: SamplingPlan) -> bool:
     return plan.splits.rule != "hash" or bool(plan.splits.group_column)
 
 
-def send_splits(job: IndexJob, edge_set: str, given: GivenRows, ends: KnownEnds) -> Iterator[tuple[str, bytes]]:
+def send_splits(job: PartitionJob, edge_set: str, given: GivenRows, ends: KnownEnds) -> Iterator[tuple[str, bytes]]:
     """Yields the splits of edges and of reverse edges, by partition of the pair, so that the two are compared there."""
     keys_by_role = {}
     if edge_set == job.plan.seed_edge_set:
@@ -105,7 +105,7 @@ class CompareSplits(beam.DoFn):
                 yield OtherSplits(edge_set=name, row=row, split_code=code, count=len(bad))
 
 
-def refuse_other_splits(job: IndexJob, found: Sequence[OtherSplits]) -> None:
+def refuse_other_splits(job: PartitionJob, found: Sequence[OtherSplits]) -> None:
     """Raises a ValueError for reverse edges that would reveal an edge of another split; names the first row."""
     for edge_set in job.plan.reverse_edge_sets:
         of_set = [part for part in found if part.edge_set == edge_set]

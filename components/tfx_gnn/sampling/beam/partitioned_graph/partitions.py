@@ -1,4 +1,4 @@
-"""The partitions of an index: which rows they hold, in which order, and the buckets of hubs.
+"""The partitions of a graph: which rows they hold, in which order, and the buckets of hubs.
 
 These are pure functions of arrays and tables.
 """
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tfx_gnn.sampling.beam.index import files
+from tfx_gnn.sampling.beam.partitioned_graph import files
 from tfx_gnn.sampling.random_choice import edge_hash, mix
 
 _Codes = npt.NDArray[np.uint64]

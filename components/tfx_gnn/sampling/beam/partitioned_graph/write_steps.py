@@ -12,11 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 from apache_beam import pvalue
 
-from tfx_gnn.sampling.beam.index import files
-from tfx_gnn.sampling.beam.index import rows as index_rows
-from tfx_gnn.sampling.beam.index.job import END_OF_DIRECTION, IndexJob
-from tfx_gnn.sampling.beam.index.join_steps import RECORDS, EdgeBlock
-from tfx_gnn.sampling.beam.index.messages import (
+from tfx_gnn.sampling.beam.messages import pack, unpack, unpack_table
+from tfx_gnn.sampling.beam.partitioned_graph import files
+from tfx_gnn.sampling.beam.partitioned_graph import rows as table_rows
+from tfx_gnn.sampling.beam.partitioned_graph.job import END_OF_DIRECTION, PartitionJob
+from tfx_gnn.sampling.beam.partitioned_graph.join_steps import RECORDS, EdgeBlock
+from tfx_gnn.sampling.beam.partitioned_graph.messages import (
     Degrees,
     EndCounts,
     Hubs,
@@ -25,7 +26,7 @@ from tfx_gnn.sampling.beam.index.messages import (
     partition_key,
     split_key,
 )
-from tfx_gnn.sampling.beam.index.partitions import (
+from tfx_gnn.sampling.beam.partitioned_graph.partitions import (
     bucket_bits,
     bucket_partition_of,
     buckets_of_edges,
@@ -38,7 +39,6 @@ from tfx_gnn.sampling.beam.index.partitions import (
     sort_seeds,
     split_by_partition,
 )
-from tfx_gnn.sampling.beam.messages import pack, unpack, unpack_table
 
 ANSWERS, HUBS, SUMMARIES, BUCKETS = "answers", "hubs", "summaries", "buckets"
 """Outputs of `SumDegrees`, and of `WriteEdges`."""
@@ -115,7 +115,7 @@ class SumDegrees(beam.DoFn):
         RECORDS: `PartitionRecord` of in-degrees.
     """
 
-    def __init__(self, job: IndexJob) -> None:
+    def __init__(self, job: PartitionJob) -> None:
         self._job = job
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[Any]:
@@ -136,7 +136,7 @@ class SumDegrees(beam.DoFn):
             positions = positions_in(codes, drawn)
             stored = np.where(positions < 0, 0, degrees[positions] if len(degrees) else 0).astype(np.int64)
             rows = pa.table({files.IN_DEGREE: stored})
-            record = files.write_partition(self._job.index_dir, files.in_degree_table(edge_set), partition, rows)
+            record = files.write_partition(self._job.partitions_dir, files.in_degree_table(edge_set), partition, rows)
             yield pvalue.TaggedOutput(RECORDS, record)
         for message in messages:
             request = unpack(message)
@@ -149,7 +149,7 @@ class SumDegrees(beam.DoFn):
 class RouteEdges(beam.DoFn):
     """Routes the edges of `EdgeBlock`s by partition and table; edges of hubs go to their buckets."""
 
-    def __init__(self, job: IndexJob) -> None:
+    def __init__(self, job: PartitionJob) -> None:
         self._job = job
         self._hubs: dict[tuple[str, str], tuple[_Codes, _Counts]] = {}
 
@@ -165,7 +165,7 @@ class RouteEdges(beam.DoFn):
         rows = unpack_table(block.rows)
         for direction in requirements.directions:
             yield from self._route(
-                block.edge_set, direction, index_rows.direction_rows(requirements, rows, direction), hubs
+                block.edge_set, direction, table_rows.direction_rows(requirements, rows, direction), hubs
             )
 
     def _route(
@@ -200,7 +200,7 @@ class WriteEdges(beam.DoFn):
         BUCKETS: numbers of edges in buckets, by partition of the hub and table of hubs.
     """
 
-    def __init__(self, job: IndexJob) -> None:
+    def __init__(self, job: PartitionJob) -> None:
         self._job = job
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[Any]:
@@ -208,7 +208,7 @@ class WriteEdges(beam.DoFn):
         key, messages = element
         partition, table = split_key(key)
         rows = sort_edges(concatenate([unpack_table(message) for message in messages]))
-        yield pvalue.TaggedOutput(RECORDS, files.write_partition(self._job.index_dir, table, partition, rows))
+        yield pvalue.TaggedOutput(RECORDS, files.write_partition(self._job.partitions_dir, table, partition, rows))
         if files.BUCKET in rows.column_names:
             counts = count_buckets(rows)
             homes = partition_of_codes(files.as_codes(counts.column(files.NODE)), self._job.num_partitions)
@@ -220,7 +220,7 @@ class WriteEdges(beam.DoFn):
 class WriteHubs(beam.DoFn):
     """Writes numbers of edges in buckets, grouped by partition and table, to files; yields `PartitionRecord`s."""
 
-    def __init__(self, job: IndexJob) -> None:
+    def __init__(self, job: PartitionJob) -> None:
         self._job = job
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[Any]:
@@ -232,13 +232,13 @@ class WriteHubs(beam.DoFn):
         degrees = np.zeros(len(nodes), np.int64)
         np.add.at(degrees, places, counts.column(files.BUCKET_COUNT).to_numpy())
         rows = hub_rows(nodes, bucket_bits(degrees, self._job.hub_degree), counts)
-        yield files.write_partition(self._job.index_dir, table, partition, rows)
+        yield files.write_partition(self._job.partitions_dir, table, partition, rows)
 
 
 class WriteSeeds(beam.DoFn):
     """Writes seeds, grouped by partition, to files; yields `PartitionRecord`s."""
 
-    def __init__(self, job: IndexJob) -> None:
+    def __init__(self, job: PartitionJob) -> None:
         self._job = job
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[Any]:
@@ -246,7 +246,7 @@ class WriteSeeds(beam.DoFn):
         key, messages = element
         partition, table = split_key(key)
         rows = sort_seeds(concatenate([unpack_table(message) for message in messages]))
-        yield files.write_partition(self._job.index_dir, table, partition, rows, len(self._job.plan.splits.names))
+        yield files.write_partition(self._job.partitions_dir, table, partition, rows, len(self._job.plan.splits.names))
 
 
 def _sum(messages: Iterable[bytes]) -> tuple[_Codes, _Counts, _Codes | None]:

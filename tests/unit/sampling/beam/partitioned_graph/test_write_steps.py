@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfx_gnn.sampling.beam.index.write_steps import DegreeSummary, MergeDegrees, summarize_degrees
+from tfx_gnn.sampling.beam.partitioned_graph.write_steps import DegreeSummary, MergeDegrees, summarize_degrees
 
 
 def test_degrees_are_counted_between_powers_of_two_and_the_largest_are_named() -> None:

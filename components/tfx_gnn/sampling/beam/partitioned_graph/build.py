@@ -1,4 +1,4 @@
-"""Builds a graph index from tables with a Beam pipeline."""
+"""Partitions the graph of some tables with a Beam pipeline."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.sampling.beam.index import files
-from tfx_gnn.sampling.beam.index.broken_rows import join_problems, refuse_rows
-from tfx_gnn.sampling.beam.index.job import FORWARD, IndexJob, requirements_of_plan
-from tfx_gnn.sampling.beam.index.join_steps import REPEATS, SELF_LOOPS
-from tfx_gnn.sampling.beam.index.partitions import partition_of_codes
-from tfx_gnn.sampling.beam.index.pipeline import IndexResults, add_index_steps, take_results
-from tfx_gnn.sampling.beam.index.reader import PartitionedGraph
-from tfx_gnn.sampling.beam.index.reverse_edge_splits import refuse_other_splits
-from tfx_gnn.sampling.beam.index.rows import index_schemas
-from tfx_gnn.sampling.beam.index.table_steps import DROPPED
-from tfx_gnn.sampling.beam.index.write_steps import DegreeSummary
+from tfx_gnn.sampling.beam.partitioned_graph import files
+from tfx_gnn.sampling.beam.partitioned_graph.broken_rows import join_problems, refuse_rows
+from tfx_gnn.sampling.beam.partitioned_graph.job import FORWARD, PartitionJob, requirements_of_plan
+from tfx_gnn.sampling.beam.partitioned_graph.join_steps import REPEATS, SELF_LOOPS
+from tfx_gnn.sampling.beam.partitioned_graph.partitions import partition_of_codes
+from tfx_gnn.sampling.beam.partitioned_graph.pipeline import PartitionResults, add_partition_steps, take_results
+from tfx_gnn.sampling.beam.partitioned_graph.reader import PartitionedGraph
+from tfx_gnn.sampling.beam.partitioned_graph.reverse_edge_splits import refuse_other_splits
+from tfx_gnn.sampling.beam.partitioned_graph.rows import partition_schemas
+from tfx_gnn.sampling.beam.partitioned_graph.table_steps import DROPPED
+from tfx_gnn.sampling.beam.partitioned_graph.write_steps import DegreeSummary
 from tfx_gnn.sampling.examples.seed_selection import seed_table_layout
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.plan_checks import check_plan, check_split_features
@@ -46,8 +46,8 @@ _COMPRESSION = 4  # approximate compression ratio of compressed formats, relativ
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class IndexOptions:
-    """Layout of an index. The sampled subgraphs do not depend on it.
+class PartitionOptions:
+    """Layout of a partitioned graph. The sampled subgraphs do not depend on it.
 
     Attributes:
         num_partitions: number of partitions, a power of two; a worker holds a few
@@ -72,11 +72,11 @@ class IndexOptions:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class IndexReport:
-    """Report of an index build.
+class PartitionReport:
+    """Report of `partition_graph`.
 
     Attributes:
-        info: content of the index.
+        info: content of the partitioned graph.
         tables: counts of rows read, used and dropped, by table label.
         dead_letters: paths of the files that name dropped rows.
         degrees: by edge set and direction, summary of the degrees of nodes.
@@ -84,60 +84,68 @@ class IndexReport:
             degrees.
     """
 
-    info: files.IndexInfo
+    info: files.PartitionInfo
     tables: Mapping[str, TableReport]
     dead_letters: tuple[str, ...]
     degrees: Mapping[tuple[str, str], DegreeSummary]
     top_hubs: Mapping[tuple[str, str], tuple[tuple[str | int, int], ...]]
 
 
-def build_index(
+def partition_graph(
     *,
     make_pipeline: Callable[[], beam.Pipeline],
     tables_dir: str,
-    index_dir: str,
+    partitions_dir: str,
     plan: SamplingPlan,
     rules: RowRules | None = None,
     access: TableAccess | None = None,
-    options: IndexOptions | None = None,
-) -> IndexReport:
+    options: PartitionOptions | None = None,
+) -> PartitionReport:
     """Checks tables and writes them as partitions, sorted as sampling looks them up.
 
     The bytes depend on the tables, the plan, the rules and the options, not on the
-    number of workers. `index.json` is written last: a folder without it is not an index.
+    number of workers. `partitions.json` is written last: a folder without it is not a partitioned graph.
 
     Args:
         make_pipeline: makes the pipeline to run. Its workers must reach both folders.
         tables_dir: folder with `graph_schema.pbtxt` and the tables it names.
-        index_dir: folder to write; absent or empty.
-        plan: sampling plan that the index must support.
+        partitions_dir: folder to write; absent or empty.
+        plan: sampling plan that the partitioned graph must support.
         rules: what to do with rows that break a rule; by default any such row is an error.
         access: the schema's file name, if not the default, and which files may be read.
-        options: layout of the index.
+        options: layout of the partitioned graph.
 
     Returns:
-        The content of the index, counts of table rows, and statistics of degrees.
+        The content of the partitioned graph, counts of table rows, and statistics of degrees.
 
     Raises:
         ValueError: if the plan does not fit the graph, a table breaks a rule, more rows
             were dropped than the rules allow, or two ids have the same hash.
-        FileExistsError: if `index_dir` already holds files.
+        FileExistsError: if `partitions_dir` already holds files.
     """
-    rules, options = rules or RowRules(), options or IndexOptions()
-    if tf.io.gfile.exists(index_dir) and tf.io.gfile.listdir(index_dir):
-        raise FileExistsError(f"`index_dir` must be absent or empty; got {index_dir!r}. Choose another folder.")
+    rules, options = rules or RowRules(), options or PartitionOptions()
+    if tf.io.gfile.exists(partitions_dir) and tf.io.gfile.listdir(partitions_dir):
+        raise FileExistsError(
+            f"`partitions_dir` must be absent or empty; got {partitions_dir!r}. Choose another folder."
+        )
     schema = read_tables_schema(tables_dir, access=access)
     check_plan(plan, schema)
     check_split_features(plan, schema)
     job, layouts = _make_job(
-        schema, tables_dir=tables_dir, index_dir=index_dir, plan=plan, rules=rules, access=access, options=options
+        schema,
+        tables_dir=tables_dir,
+        partitions_dir=partitions_dir,
+        plan=plan,
+        rules=rules,
+        access=access,
+        options=options,
     )
-    tf.io.gfile.makedirs(index_dir)
+    tf.io.gfile.makedirs(partitions_dir)
     try:
         return _build(make_pipeline, job, schema, layouts)
     except BaseException:
         # Another attempt needs an empty folder.
-        tf.io.gfile.rmtree(index_dir)
+        tf.io.gfile.rmtree(partitions_dir)
         raise
 
 
@@ -145,12 +153,12 @@ def _make_job(
     schema: GraphSchema,
     *,
     tables_dir: str,
-    index_dir: str,
+    partitions_dir: str,
     plan: SamplingPlan,
     rules: RowRules,
     access: TableAccess | None,
-    options: IndexOptions,
-) -> tuple[IndexJob, TableLayouts]:
+    options: PartitionOptions,
+) -> tuple[PartitionJob, TableLayouts]:
     requirements = requirements_of_plan(plan, schema)
     splits = tables_with_splits(plan)
     layouts = layouts_of(
@@ -167,13 +175,13 @@ def _make_job(
     tables = [*layouts.node_sets.values(), *layouts.edge_sets.values()]
     if plan.seed_table is not None:
         tables.append(seed_table_layout(tables_dir, plan, schema, access=access))
-    job = IndexJob(
+    job = PartitionJob(
         plan=plan,
         requirements=requirements,
         rules=rules,
         layouts={layout.label: layout for layout in tables},
         units={layout.label: _list_units(layout) for layout in tables},
-        index_dir=index_dir,
+        partitions_dir=partitions_dir,
         num_partitions=options.num_partitions or _count_partitions(tables),
         hub_degree=options.hub_degree,
     )
@@ -194,14 +202,14 @@ def _count_partitions(layouts: list[TableLayout]) -> int:
 
 
 def _build(
-    make_pipeline: Callable[[], beam.Pipeline], job: IndexJob, schema: GraphSchema, layouts: TableLayouts
-) -> IndexReport:
-    schemas = index_schemas(job)
-    results_file = os.path.join(job.index_dir, ".results")
+    make_pipeline: Callable[[], beam.Pipeline], job: PartitionJob, schema: GraphSchema, layouts: TableLayouts
+) -> PartitionReport:
+    schemas = partition_schemas(job)
+    results_file = os.path.join(job.partitions_dir, ".results")
     with make_pipeline() as pipeline:
-        add_index_steps(pipeline, job, results_file)
+        add_partition_steps(pipeline, job, results_file)
     results = take_results(results_file)
-    dead_letters = join_problems(job.index_dir)
+    dead_letters = join_problems(job.partitions_dir)
     reports = _check_tables(job, results, dead_letters)
     records = list(results.records)
     if layouts.context is not None:
@@ -210,9 +218,9 @@ def _build(
         if job.plan.context_features:
             rows = pa.table({name: context.columns[name] for name in sorted(job.plan.context_features)})
             schemas[files.CONTEXT_TABLE] = rows.schema
-            records.append(files.write_partition(job.index_dir, files.CONTEXT_TABLE, 0, rows))
+            records.append(files.write_partition(job.partitions_dir, files.CONTEXT_TABLE, 0, rows))
     schema_text = text_format.MessageToString(schema)
-    with tf.io.gfile.GFile(files.schema_file(job.index_dir), "w") as file:
+    with tf.io.gfile.GFile(files.schema_file(job.partitions_dir), "w") as file:
         file.write(schema_text)
     info = files.assemble_info(
         records,
@@ -223,8 +231,8 @@ def _build(
         splits=job.plan.splits.names,
         schema_text=schema_text,
     )
-    files.write_info(job.index_dir, info)
-    return IndexReport(
+    files.write_info(job.partitions_dir, info)
+    return PartitionReport(
         info=info,
         tables=reports,
         dead_letters=dead_letters,
@@ -233,7 +241,9 @@ def _build(
     )
 
 
-def _check_tables(job: IndexJob, results: IndexResults, dead_letters: tuple[str, ...]) -> dict[str, TableReport]:
+def _check_tables(
+    job: PartitionJob, results: PartitionResults, dead_letters: tuple[str, ...]
+) -> dict[str, TableReport]:
     reports = {}
     rows_read: collections.Counter[str] = collections.Counter()
     for (label, _), counts in results.unit_counts.items():
@@ -280,7 +290,9 @@ def _first_message(dead_letters: tuple[str, ...], label: str) -> str:
     return ""
 
 
-def _name_hubs(job: IndexJob, results: IndexResults) -> dict[tuple[str, str], tuple[tuple[str | int, int], ...]]:
+def _name_hubs(
+    job: PartitionJob, results: PartitionResults
+) -> dict[tuple[str, str], tuple[tuple[str | int, int], ...]]:
     hubs = []
     for (edge_set, direction), summary in sorted(results.degrees.items()):
         requirements = job.requirements.edge_sets[edge_set]
@@ -289,11 +301,11 @@ def _name_hubs(job: IndexJob, results: IndexResults) -> dict[tuple[str, str], tu
             ((edge_set, direction), node_set, code, degree) for degree, code in summary.top if degree > job.hub_degree
         ]
     # Sorted by code, and so by partition, so that each partition is loaded once.
-    index = PartitionedGraph(job.index_dir, num_cached=1)
+    graph = PartitionedGraph(job.partitions_dir, num_cached=1)
     ids: dict[tuple[str, int], str | int] = {}
     for node_set, code in sorted({(node_set, code) for _, node_set, code, _ in hubs}):
         codes = np.array([code], np.uint64)
-        nodes = index.load_nodes(node_set, int(partition_of_codes(codes, job.num_partitions)[0]))
+        nodes = graph.load_nodes(node_set, int(partition_of_codes(codes, job.num_partitions)[0]))
         ids[node_set, code] = nodes.ids[int(nodes.positions_of(codes)[0])].as_py()
     return {
         key: tuple((ids[node_set, code], degree) for name, node_set, code, degree in hubs if name == key)

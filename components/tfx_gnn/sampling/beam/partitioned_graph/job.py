@@ -1,4 +1,4 @@
-"""Description of an index build: tables, plan, rules, and what the index must hold for the plan."""
+"""How to partition a graph: tables, plan, rules, and what its partitions must hold for the plan."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tfx_gnn.sampling.beam.index import files
+from tfx_gnn.sampling.beam.partitioned_graph import files
 from tfx_gnn.sampling.plan.plan import SamplingPlan, reached_node_sets, root_node_sets
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.table_files import TableUnit
@@ -27,27 +27,27 @@ END_OF_DIRECTION = {FORWARD: SOURCE_END, BACKWARD: TARGET_END}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class IndexJob:
-    """One index to build. It is sent to every worker.
+class PartitionJob:
+    """One graph to partition. It is sent to every worker.
 
     Attributes:
         plan: what to sample.
-        requirements: what the index must hold for the plan.
+        requirements: what the partitioned graph must hold for the plan.
         rules: what to do with rows that break a rule.
         layouts: the tables of nodes, edges and seeds, by label.
         units: units of the tables, by label.
-        index_dir: folder to write into.
+        partitions_dir: folder to write into.
         num_partitions: number of partitions, a power of two.
         hub_degree: nodes with more edges than this in a direction are hubs in that
             direction.
     """
 
     plan: SamplingPlan
-    requirements: IndexRequirements
+    requirements: PartitionRequirements
     rules: RowRules
     layouts: Mapping[str, TableLayout]
     units: Mapping[str, tuple[TableUnit, ...]]
-    index_dir: str
+    partitions_dir: str
     num_partitions: int
     hub_degree: int
 
@@ -96,7 +96,7 @@ class IndexJob:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EdgeRequirements:
-    """What an index must hold of one edge set.
+    """What a partitioned graph must hold of one edge set.
 
     Attributes:
         source_set: node set of the sources.
@@ -119,8 +119,8 @@ class EdgeRequirements:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class IndexRequirements:
-    """What an index must hold for a sampling plan.
+class PartitionRequirements:
+    """What a partitioned graph must hold for a sampling plan.
 
     Attributes:
         node_sets: by node set, the features to store, including labels.
@@ -136,7 +136,7 @@ class IndexRequirements:
     seed_features: tuple[str, ...]
 
 
-def requirements_of_plan(plan: SamplingPlan, schema: GraphSchema) -> IndexRequirements:
+def requirements_of_plan(plan: SamplingPlan, schema: GraphSchema) -> PartitionRequirements:
     """Lists the node sets and edge sets that sampling by a plan reads, and what to store of each."""
     roots = tuple(root_node_sets(plan, schema).values())
     node_sets = set(reached_node_sets(plan, schema))
@@ -147,7 +147,7 @@ def requirements_of_plan(plan: SamplingPlan, schema: GraphSchema) -> IndexRequir
     if plan.negatives:
         drawn_set = root_node_sets(plan, schema)[plan.negatives.side]
         of_nodes[drawn_set] |= {*plan.negatives.condition_features, plan.negatives.weight_feature} - {""}
-    return IndexRequirements(
+    return PartitionRequirements(
         node_sets={name: tuple(sorted(features)) for name, features in of_nodes.items()},
         edge_sets=edge_sets,
         root_sets=roots,
@@ -192,7 +192,7 @@ def _features(plan: SamplingPlan, declared: Mapping[str, object], set_name: str)
     taken = sorted(files.RESERVED.intersection(declared) - {files.ID, files.SOURCE, files.TARGET})
     if taken:
         raise ValueError(
-            f"`features` must not have the name of a column of the index; got {taken} in set {set_name!r}. "
+            f"`features` must not have the name of a column of the partitions; got {taken} in set {set_name!r}. "
             "Rename them: `source` can name the column."
         )
     return set(declared) - files.RESERVED - set(plan.excluded_features.get(set_name, ()))

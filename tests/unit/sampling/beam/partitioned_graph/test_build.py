@@ -1,4 +1,4 @@
-"""The index that a Beam pipeline builds, against the one that is written from the same tables in memory."""
+"""The partitioned graph that a Beam pipeline builds, against the one that is written from the same tables in memory."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from tfx_gnn.records.summary_pass import make_pipeline
-from tfx_gnn.sampling.beam.index import files as index_files
-from tfx_gnn.sampling.beam.index.build import IndexOptions, IndexReport, build_index
-from tfx_gnn.sampling.beam.index.files import IndexInfo
-from tfx_gnn.sampling.beam.index.job import IndexJob, requirements_of_plan
-from tfx_gnn.sampling.beam.index.join_steps import IndexNodes
-from tfx_gnn.sampling.beam.index.reader import PartitionedGraph
 from tfx_gnn.sampling.beam.messages import pack_table
+from tfx_gnn.sampling.beam.partitioned_graph import files as graph_files
+from tfx_gnn.sampling.beam.partitioned_graph.build import PartitionOptions, PartitionReport, partition_graph
+from tfx_gnn.sampling.beam.partitioned_graph.files import PartitionInfo
+from tfx_gnn.sampling.beam.partitioned_graph.job import PartitionJob, requirements_of_plan
+from tfx_gnn.sampling.beam.partitioned_graph.join_steps import PartitionNodes
+from tfx_gnn.sampling.beam.partitioned_graph.reader import PartitionedGraph
 from tfx_gnn.sampling.plan.edge_ranks import rank_edges
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.negatives import Negatives
@@ -33,7 +33,7 @@ from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables.graph_tables import GraphTables, read_tables, read_tables_schema
 from tfx_gnn.tables.row_rules import DEAD_LETTERS_DIR, RowRules, dead_letter_line
 
-WriteIndex = Callable[..., IndexInfo]
+WritePartitions = Callable[..., PartitionInfo]
 
 _SCHEMA = """
 node_sets { key: "a" value { features { key: "x" value { dtype: DT_FLOAT } }
@@ -93,7 +93,7 @@ def _write_tables(folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def tables_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return _write_tables(tmp_path_factory.mktemp("index") / "tables")
+    return _write_tables(tmp_path_factory.mktemp("partitions") / "tables")
 
 
 def _read(tables_dir: str, plan: SamplingPlan, rules: RowRules | None = None) -> GraphTables:
@@ -111,15 +111,15 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 
 def _build(
-    tables_dir: str, index_dir: Path, plan: SamplingPlan, rules: RowRules | None = None, **options: int
-) -> IndexReport:
-    return build_index(
+    tables_dir: str, partitions_dir: Path, plan: SamplingPlan, rules: RowRules | None = None, **options: int
+) -> PartitionReport:
+    return partition_graph(
         make_pipeline=make_pipeline,
         tables_dir=tables_dir,
-        index_dir=str(index_dir),
+        partitions_dir=str(partitions_dir),
         plan=plan,
         rules=rules,
-        options=IndexOptions(**options),
+        options=PartitionOptions(**options),
     )
 
 
@@ -174,8 +174,8 @@ _PLANS = {
 
 
 @pytest.mark.parametrize("name", _PLANS)
-def test_the_index_is_that_of_the_tables_in_memory(
-    tables_dir: str, tmp_path: Path, name: str, write_index: WriteIndex
+def test_the_partitions_are_those_of_the_tables_in_memory(
+    tables_dir: str, tmp_path: Path, name: str, write_partitions: WritePartitions
 ) -> None:
     plan = _PLANS[name]
     num_partitions, hub_degree = (4, 20) if name != "temporal" else (1, 4096)
@@ -183,7 +183,7 @@ def test_the_index_is_that_of_the_tables_in_memory(
     report = _build(tables_dir, tmp_path / "beam", plan, num_partitions=num_partitions, hub_degree=hub_degree)
 
     tables = _read(tables_dir, plan)
-    info = write_index(tables, plan, str(tmp_path / "memory"), num_partitions, hub_degree=hub_degree)
+    info = write_partitions(tables, plan, str(tmp_path / "memory"), num_partitions, hub_degree=hub_degree)
     assert _contents(tmp_path / "beam") == _contents(tmp_path / "memory")
     assert report.info == info
     assert report.tables == {label: tables.reports[label] for label in report.tables}
@@ -191,7 +191,7 @@ def test_the_index_is_that_of_the_tables_in_memory(
 
 
 def test_the_largest_hubs_are_named(tables_dir: str, tmp_path: Path) -> None:
-    report = _build(tables_dir, tmp_path / "index", _PLANS["both directions"], num_partitions=2, hub_degree=100)
+    report = _build(tables_dir, tmp_path / "partitions", _PLANS["both directions"], num_partitions=2, hub_degree=100)
 
     edges = _read(tables_dir, _PLANS["both directions"]).edge_tables["e"]
     degrees = {"forward": np.bincount(edges.sources), "backward": np.bincount(edges.targets)}
@@ -219,38 +219,40 @@ def test_the_edges_of_a_hub_spread_over_all_partitions(tmp_path: Path) -> None:
     )
     plan = SamplingPlan(seed_node_set="n", hops=(Hop(edge_set="e", fan_out=2),))
 
-    report = _build(str(folder), tmp_path / "index", plan, num_partitions=8, hub_degree=100)
+    report = _build(str(folder), tmp_path / "partitions", plan, num_partitions=8, hub_degree=100)
 
-    index = PartitionedGraph(str(tmp_path / "index"))
-    hubs = [index.load_hubs("e", "forward", partition) for partition in range(8)]
+    graph = PartitionedGraph(str(tmp_path / "partitions"))
+    hubs = [graph.load_hubs("e", "forward", partition) for partition in range(8)]
     counts = np.concatenate([hub.bucket_counts for hub in hubs])
     assert counts.sum() == 20_000
     assert counts.max() <= 100
-    in_buckets = report.info.tables[index_files.bucket_table("e", "forward")].num_rows
+    in_buckets = report.info.tables[graph_files.bucket_table("e", "forward")].num_rows
     assert sum(in_buckets) == 20_000
     assert max(in_buckets) < 20_000 / 4
-    assert report.info.tables[index_files.edge_table("e", "forward")].total == 0
+    assert report.info.tables[graph_files.edge_table("e", "forward")].total == 0
     assert report.top_hubs["e", "forward"] == ((0, 20_000),)
 
 
-def test_several_workers_write_the_same_bytes(tables_dir: str, tmp_path: Path, write_index: WriteIndex) -> None:
+def test_several_workers_write_the_same_bytes(
+    tables_dir: str, tmp_path: Path, write_partitions: WritePartitions
+) -> None:
     plan = _PLANS["in-degree"]
     workers = ("--direct_running_mode=multi_threading", "--direct_num_workers=2")
 
-    build_index(
+    partition_graph(
         make_pipeline=functools.partial(make_pipeline, workers),
         tables_dir=tables_dir,
-        index_dir=str(tmp_path / "beam"),
+        partitions_dir=str(tmp_path / "beam"),
         plan=plan,
-        options=IndexOptions(num_partitions=4, hub_degree=20),
+        options=PartitionOptions(num_partitions=4, hub_degree=20),
     )
 
-    write_index(_read(tables_dir, plan), plan, str(tmp_path / "memory"), 4, hub_degree=20)
+    write_partitions(_read(tables_dir, plan), plan, str(tmp_path / "memory"), 4, hub_degree=20)
     assert _contents(tmp_path / "beam") == _contents(tmp_path / "memory")
 
 
 def test_the_number_of_partitions_follows_from_the_size_of_the_files(tables_dir: str, tmp_path: Path) -> None:
-    report = _build(tables_dir, tmp_path / "index", SamplingPlan(seed_node_set="a"))
+    report = _build(tables_dir, tmp_path / "partitions", SamplingPlan(seed_node_set="a"))
 
     assert report.info.num_partitions == 1
 
@@ -263,9 +265,11 @@ def _with_seed_table(tables_dir: str, folder: Path, text: str) -> str:
     return str(folder)
 
 
-def _check_seeds(index_dir: Path, report: IndexReport, keys: list[int], columns: dict[str, list[object]]) -> None:
-    index = PartitionedGraph(str(index_dir))
-    seeds = pa.concat_tables([index.load_seeds(p) for p in range(index.info.num_partitions)])
+def _check_seeds(
+    partitions_dir: Path, report: PartitionReport, keys: list[int], columns: dict[str, list[object]]
+) -> None:
+    graph = PartitionedGraph(str(partitions_dir))
+    seeds = pa.concat_tables([graph.load_seeds(p) for p in range(graph.info.num_partitions)])
     assert seeds.column("#row").to_pylist() == sorted(range(len(keys)), key=lambda row: (keys[row], row))
     by_row = {row["#row"]: row for row in seeds.to_pylist()}
     for name, values in {"#key": np.array(keys, np.uint64).view(np.int64).tolist(), **columns}.items():
@@ -288,11 +292,11 @@ def test_nodes_of_a_seed_table_become_seeds(tables_dir: str, tmp_path: Path) -> 
         splits=SplitPlan(column="part", weights={}, order=("train", "test")),
     )
 
-    report = _build(folder, tmp_path / "index", plan, num_partitions=2)
+    report = _build(folder, tmp_path / "partitions", plan, num_partitions=2)
 
     keys = hash_ids(pa.array(["a07", "a02", "a07", "a49"], pa.large_string()))
     columns = {"answer": ["yes", "no", "maybe", "yes"], "#time": [30, 10, 31, 5], "#split": [0, 0, 1, 1]}
-    _check_seeds(tmp_path / "index", report, keys.tolist(), columns)
+    _check_seeds(tmp_path / "partitions", report, keys.tolist(), columns)
 
 
 def test_pairs_of_a_seed_table_become_seeds(tables_dir: str, tmp_path: Path) -> None:
@@ -307,7 +311,7 @@ def test_pairs_of_a_seed_table_become_seeds(tables_dir: str, tmp_path: Path) -> 
         splits=SplitPlan(weights={"train": 1}),
     )
 
-    report = _build(folder, tmp_path / "index", plan, num_partitions=4)
+    report = _build(folder, tmp_path / "partitions", plan, num_partitions=4)
 
     ends = hash_ids(pa.array(["a01", "a02", "a01", "a49"], pa.large_string())), hash_ids(pa.array([7, 3, 7, 29]))
     columns = {
@@ -316,7 +320,7 @@ def test_pairs_of_a_seed_table_become_seeds(tables_dir: str, tmp_path: Path) -> 
         "#source": ends[0].view(np.int64).tolist(),
         "#target": ends[1].view(np.int64).tolist(),
     }
-    _check_seeds(tmp_path / "index", report, pair_keys(*ends).tolist(), columns)
+    _check_seeds(tmp_path / "partitions", report, pair_keys(*ends).tolist(), columns)
 
 
 _BAD_FILES = {
@@ -343,7 +347,7 @@ def _spoil(shop_dir: str) -> None:
 
 @pytest.mark.parametrize("num_partitions", [1, 4])
 def test_dropped_rows_are_counted_and_described_as_in_memory(
-    shop_dir: str, tmp_path: Path, num_partitions: int, write_index: WriteIndex
+    shop_dir: str, tmp_path: Path, num_partitions: int, write_partitions: WritePartitions
 ) -> None:
     _spoil(shop_dir)
 
@@ -359,11 +363,11 @@ def test_dropped_rows_are_counted_and_described_as_in_memory(
     assert sorted(written) == sorted(dead_letter_line(problem) for problem in tables.problems)
     rows = [json.loads(line)["row"] for line in Path(report.dead_letters[1]).read_text().splitlines()]
     assert rows == sorted(rows)
-    write_index(tables, _SHOP_PLAN, str(tmp_path / "memory"), num_partitions)
+    write_partitions(tables, _SHOP_PLAN, str(tmp_path / "memory"), num_partitions)
     beam_files, memory_files = _contents(tmp_path / "beam"), _contents(tmp_path / "memory")
     for name in beam_files:
         # Rows of seeds count in the files there, in the order of ids here.
-        if not name.startswith((DEAD_LETTERS_DIR, "seeds", "index.json")):
+        if not name.startswith((DEAD_LETTERS_DIR, "seeds", "partitions.json")):
             assert beam_files[name] == memory_files[name]
 
 
@@ -402,11 +406,11 @@ def test_what_is_refused_in_memory_is_refused_in_the_same_words(
     with pytest.raises(ValueError, match="must") as in_memory:
         _read(shop_dir, _SHOP_PLAN, rules)
     with pytest.raises(Exception, match="must") as on_beam:
-        _build(shop_dir, tmp_path / "index", _SHOP_PLAN, rules)
+        _build(shop_dir, tmp_path / "partitions", _SHOP_PLAN, rules)
 
     # Beam adds the name of the step to an error that a worker raises.
     assert str(in_memory.value) in str(on_beam.value)
-    assert not (tmp_path / "index").exists()
+    assert not (tmp_path / "partitions").exists()
 
 
 @pytest.mark.parametrize("num_partitions", [1, 4])
@@ -428,7 +432,7 @@ def test_a_reverse_edge_in_another_split_is_refused_in_the_same_words(
     with pytest.raises(ValueError, match="`splits` must give an edge and its reverse the same split") as in_memory:
         rank_edges(_read(str(folder), plan), plan)
     with pytest.raises(ValueError, match="`splits` must give") as on_beam:
-        _build(str(folder), tmp_path / "index", plan, num_partitions=num_partitions)
+        _build(str(folder), tmp_path / "partitions", plan, num_partitions=num_partitions)
 
     assert str(on_beam.value) == str(in_memory.value)
 
@@ -439,10 +443,10 @@ def test_seeds_that_are_not_there_or_come_again_are_refused(shop_dir: str, tmp_p
 
     seeds.write_text("id\nann\nzoe\n")
     with pytest.raises(ValueError, match=r"`id` must name a node of 'user' .*got 'zoe' in .*seeds\.csv, line 3"):
-        _build(shop_dir, tmp_path / "index", plan)
+        _build(shop_dir, tmp_path / "partitions", plan)
     seeds.write_text("id\nann\nbob\nann\n")
     with pytest.raises(ValueError, match=r"`seeds` must name every seed once.*got \('ann',\) again in .*csv, line 4"):
-        _build(shop_dir, tmp_path / "index", plan)
+        _build(shop_dir, tmp_path / "partitions", plan)
 
 
 def test_seeds_of_the_same_pair_are_told_apart_by_their_identity(shop_dir: str, tmp_path: Path) -> None:
@@ -453,20 +457,20 @@ def test_seeds_of_the_same_pair_are_told_apart_by_their_identity(shop_dir: str, 
     seeds = Path(shop_dir) / "seeds.csv"
 
     seeds.write_text("source,target,kind\nann,12,gift\nann,12,loan\n")
-    _build(shop_dir, tmp_path / "index", plan)
+    _build(shop_dir, tmp_path / "partitions", plan)
     seeds.write_text("source,target,kind\nann,12,gift\nann,12,loan\nann,12,gift\n")
     with pytest.raises(ValueError, match=r"`seeds` must name every seed once.*csv, line 4, one of 1\."):
         _build(shop_dir, tmp_path / "again", plan)
 
 
 def test_two_ids_of_one_hash_are_refused(shop_dir: str, tmp_path: Path) -> None:
-    job = IndexJob(
+    job = PartitionJob(
         plan=_SHOP_PLAN,
         requirements=requirements_of_plan(_SHOP_PLAN, read_tables_schema(shop_dir)),
         rules=RowRules(),
         layouts={},
         units={},
-        index_dir=str(tmp_path),
+        partitions_dir=str(tmp_path),
         num_partitions=1,
         hub_degree=1,
     )
@@ -480,31 +484,33 @@ def test_two_ids_of_one_hash_are_refused(shop_dir: str, tmp_path: Path) -> None:
     )
 
     with pytest.raises(ValueError, match=r"64-bit hash that no other node .*got \('ann', 'bob'\) with 0x0+5"):
-        list(IndexNodes(job).process(("0/user", [pack_table(rows)]), {("nodes/user", 0): (2, 2)}))
+        list(PartitionNodes(job).process(("0/user", [pack_table(rows)]), {("nodes/user", 0): (2, 2)}))
 
 
 def test_a_folder_that_holds_something_is_left_alone(shop_dir: str, tmp_path: Path) -> None:
-    (tmp_path / "index").mkdir()
-    (tmp_path / "index" / "mine.txt").write_text("keep")
+    (tmp_path / "partitions").mkdir()
+    (tmp_path / "partitions" / "mine.txt").write_text("keep")
 
-    with pytest.raises(FileExistsError, match="`index_dir` must be absent or empty"):
-        _build(shop_dir, tmp_path / "index", _SHOP_PLAN)
+    with pytest.raises(FileExistsError, match="`partitions_dir` must be absent or empty"):
+        _build(shop_dir, tmp_path / "partitions", _SHOP_PLAN)
 
-    assert _contents(tmp_path / "index") == {"mine.txt": b"keep"}
+    assert _contents(tmp_path / "partitions") == {"mine.txt": b"keep"}
 
 
 @pytest.mark.parametrize("count", [3, -1, True])
 def test_partitions_are_a_power_of_two(count: int) -> None:
     with pytest.raises(ValueError, match="`num_partitions` must be a power of two, or 0; got"):
-        IndexOptions(num_partitions=count)
+        PartitionOptions(num_partitions=count)
 
 
 def test_a_hub_has_more_than_one_edge() -> None:
     with pytest.raises(ValueError, match="`hub_degree` must be at least 1; got 0"):
-        IndexOptions(hub_degree=0)
+        PartitionOptions(hub_degree=0)
 
 
-def test_the_context_is_kept_where_examples_show_it(shop_dir: str, tmp_path: Path, write_index: WriteIndex) -> None:
+def test_the_context_is_kept_where_examples_show_it(
+    shop_dir: str, tmp_path: Path, write_partitions: WritePartitions
+) -> None:
     folder = Path(shop_dir)
     schema = (folder / "graph_schema.pbtxt").read_text()
     context = 'context { features { key: "year" value { dtype: DT_INT64 } } metadata { filename: "context.csv" } }'
@@ -512,10 +518,10 @@ def test_the_context_is_kept_where_examples_show_it(shop_dir: str, tmp_path: Pat
     (folder / "context.csv").write_text("year\n1990\n")
     plan = SamplingPlan(seed_node_set="user", context_features=("year",))
 
-    report = _build(shop_dir, tmp_path / "index", plan)
+    report = _build(shop_dir, tmp_path / "partitions", plan)
 
-    assert PartitionedGraph(str(tmp_path / "index")).load_context().to_pylist() == [{"year": 1990}]
+    assert PartitionedGraph(str(tmp_path / "partitions")).load_context().to_pylist() == [{"year": 1990}]
     assert report.tables["context"].rows_used == 1
-    write_index(_read(shop_dir, plan), plan, str(tmp_path / "memory"), 1)
-    name = index_files.table_file("", index_files.CONTEXT_TABLE, 0)
-    assert _contents(tmp_path / "index")[name] == _contents(tmp_path / "memory")[name]
+    write_partitions(_read(shop_dir, plan), plan, str(tmp_path / "memory"), 1)
+    name = graph_files.table_file("", graph_files.CONTEXT_TABLE, 0)
+    assert _contents(tmp_path / "partitions")[name] == _contents(tmp_path / "memory")[name]

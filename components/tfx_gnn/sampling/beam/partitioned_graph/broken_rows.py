@@ -12,9 +12,9 @@ import apache_beam as beam
 import numpy as np
 import tensorflow as tf
 
-from tfx_gnn.sampling.beam.index.job import IndexJob
-from tfx_gnn.sampling.beam.index.messages import BrokenRows
 from tfx_gnn.sampling.beam.messages import unpack
+from tfx_gnn.sampling.beam.partitioned_graph.job import PartitionJob
+from tfx_gnn.sampling.beam.partitioned_graph.messages import BrokenRows
 from tfx_gnn.tables.row_rules import (
     DANGLING_SOURCE,
     DANGLING_TARGET,
@@ -40,7 +40,7 @@ _DROP = RowRules(invalid_rows="drop", max_dropped_share=1.0)  # invalid rows wer
 class WriteProblems(beam.DoFn):
     """Writes problems and `BrokenRows`, grouped by unit, to a file of dead letters; yields its path."""
 
-    def __init__(self, job: IndexJob) -> None:
+    def __init__(self, job: PartitionJob) -> None:
         self._job = job
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[str]:
@@ -50,7 +50,7 @@ class WriteProblems(beam.DoFn):
         for message in messages:
             content = unpack(message)
             problems += _describe_rows(self._job, content) if isinstance(content, BrokenRows) else content
-        path = os.path.join(self._job.index_dir, _PARTS_DIR, urllib.parse.quote(key, safe=""))
+        path = os.path.join(self._job.partitions_dir, _PARTS_DIR, urllib.parse.quote(key, safe=""))
         tf.io.gfile.makedirs(os.path.dirname(path))
         with tf.io.gfile.GFile(path, "w") as file:
             for problem in sorted(problems, key=lambda problem: (problem.row, problem.rule)):
@@ -58,16 +58,16 @@ class WriteProblems(beam.DoFn):
         yield path
 
 
-def join_problems(index_dir: str) -> tuple[str, ...]:
+def join_problems(partitions_dir: str) -> tuple[str, ...]:
     """Joins the files of `WriteProblems` into one file per table, in the order of rows; returns the paths."""
-    parts_dir = os.path.join(index_dir, _PARTS_DIR)
+    parts_dir = os.path.join(partitions_dir, _PARTS_DIR)
     if not tf.io.gfile.exists(parts_dir):
         return ()
     by_label: dict[str, list[str]] = {}
     for part in sorted(tf.io.gfile.listdir(parts_dir)):
         _, _, label = urllib.parse.unquote(part).partition("/")
         by_label.setdefault(label, []).append(part)
-    folder = os.path.join(index_dir, DEAD_LETTERS_DIR)
+    folder = os.path.join(partitions_dir, DEAD_LETTERS_DIR)
     tf.io.gfile.makedirs(folder)
     paths = []
     for label, parts in sorted(by_label.items()):
@@ -81,7 +81,7 @@ def join_problems(index_dir: str) -> tuple[str, ...]:
     return tuple(paths)
 
 
-def refuse_rows(job: IndexJob, broken: Sequence[BrokenRows]) -> None:
+def refuse_rows(job: PartitionJob, broken: Sequence[BrokenRows]) -> None:
     """Raises a ValueError if there are broken rows; the message names the first row of the first table."""
     if not broken:
         return
@@ -99,7 +99,7 @@ def refuse_rows(job: IndexJob, broken: Sequence[BrokenRows]) -> None:
     raise ValueError(problem.message if count == 1 else f"{problem.message} It is one of {count} such rows.")
 
 
-def refuses(job: IndexJob, label: str, rule: str) -> bool:
+def refuses(job: PartitionJob, label: str, rule: str) -> bool:
     """Returns whether rows of a table that break a rule are refused; repeated seeds always are."""
     if rule == DUPLICATE_NODE:
         return job.rules.duplicate_nodes == "refuse"
@@ -108,7 +108,7 @@ def refuses(job: IndexJob, label: str, rule: str) -> bool:
     return job.rules.dangling_edges == "refuse"
 
 
-def shorten_refused(job: IndexJob, broken: BrokenRows) -> BrokenRows:
+def shorten_refused(job: PartitionJob, broken: BrokenRows) -> BrokenRows:
     """Keeps only the first of refused rows, which the error names; returns other rows unchanged."""
     if not refuses(job, broken.label, broken.rule):
         return broken
@@ -116,7 +116,7 @@ def shorten_refused(job: IndexJob, broken: BrokenRows) -> BrokenRows:
     return dataclasses.replace(broken, rows=broken.rows[:1], values=values)
 
 
-def _describe_rows(job: IndexJob, broken: BrokenRows) -> list[RowProblem]:
+def _describe_rows(job: PartitionJob, broken: BrokenRows) -> list[RowProblem]:
     """Looks up the places and values of broken rows, which earlier steps did not send along."""
     layout = job.layouts[broken.label]
     unit = job.units[broken.label][broken.unit]
@@ -137,14 +137,14 @@ def _describe_rows(job: IndexJob, broken: BrokenRows) -> list[RowProblem]:
     return problems
 
 
-def value_keys(job: IndexJob, label: str, rule: str) -> list[str]:
+def value_keys(job: PartitionJob, label: str, rule: str) -> list[str]:
     """Lists the columns whose values are shown in a message about a row."""
     keys = [ID_FEATURE] if job.layouts[label].kind == "node" else list(job.end_keys(label))
     has_time = rule == DUPLICATE_EDGE and job.time_key(label)
     return [*keys, job.time_key(label)] if has_time else keys
 
 
-def _problem(job: IndexJob, broken: BrokenRows, values: Mapping[str, Any], place: dict[str, Any]) -> RowProblem:
+def _problem(job: PartitionJob, broken: BrokenRows, values: Mapping[str, Any], place: dict[str, Any]) -> RowProblem:
     layout = job.layouts[broken.label]
     if broken.rule == DUPLICATE_NODE:
         return duplicate_node_problem(column=layout.columns[ID_FEATURE].name, value=values[ID_FEATURE], **place)
@@ -163,7 +163,7 @@ def _problem(job: IndexJob, broken: BrokenRows, values: Mapping[str, Any], place
     )
 
 
-def _values(job: IndexJob, broken: BrokenRows) -> dict[int, dict[str, Any]]:
+def _values(job: PartitionJob, broken: BrokenRows) -> dict[int, dict[str, Any]]:
     """Returns ids and times by row in the unit."""
     layout = job.layouts[broken.label]
     keys = value_keys(job, broken.label, broken.rule)

@@ -1,4 +1,4 @@
-"""Converts rows of tables to rows of an index: codes, ranks, splits and times.
+"""Converts rows of tables to rows of a partitioned graph: codes, ranks, splits and times.
 
 These are pure functions of blocks of rows, so that it does not matter which worker reads which block.
 """
@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tfx_gnn.sampling.beam.index import files
-from tfx_gnn.sampling.beam.index.job import BACKWARD, EdgeRequirements, IndexJob, IndexRequirements
-from tfx_gnn.sampling.beam.index.partitions import count_buckets
+from tfx_gnn.sampling.beam.partitioned_graph import files
+from tfx_gnn.sampling.beam.partitioned_graph.job import BACKWARD, EdgeRequirements, PartitionJob, PartitionRequirements
+from tfx_gnn.sampling.beam.partitioned_graph.partitions import count_buckets
 from tfx_gnn.sampling.plan import edge_ranks
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.seed_splits import (
@@ -68,7 +68,7 @@ class KnownEnds:
     target_ranks: _Ranks | None = None
 
 
-def node_rows(plan: SamplingPlan, requirements: IndexRequirements, node_set: str, given: GivenRows) -> pa.Table:
+def node_rows(plan: SamplingPlan, requirements: PartitionRequirements, node_set: str, given: GivenRows) -> pa.Table:
     """Makes rows of nodes: `#code`, `#id`, `#row` and the needed features.
 
     Nodes whose split matters also have `#split`, and seeds of a temporal plan have `#time`.
@@ -89,7 +89,7 @@ def node_rows(plan: SamplingPlan, requirements: IndexRequirements, node_set: str
     return pa.table(columns)
 
 
-def stored_nodes(requirements: IndexRequirements, node_set: str, rows: pa.Table) -> pa.Table:
+def stored_nodes(requirements: PartitionRequirements, node_set: str, rows: pa.Table) -> pa.Table:
     """Selects the columns of node files: `#code`, `#id` and the needed features."""
     return rows.select([files.CODE, files.ID, *requirements.node_sets[node_set]])
 
@@ -107,7 +107,7 @@ def node_ranks(plan: SamplingPlan, node_set: str, rows: pa.Table) -> _Ranks | No
 
 
 def edge_rows(
-    plan: SamplingPlan, requirements: IndexRequirements, edge_set: str, given: GivenRows, ends: KnownEnds
+    plan: SamplingPlan, requirements: PartitionRequirements, edge_set: str, given: GivenRows, ends: KnownEnds
 ) -> pa.Table:
     """Makes rows of edges between known nodes: `#source`, `#target`, `#row`, `#rank` if needed, and needed features.
 
@@ -175,7 +175,7 @@ def node_seeds(plan: SamplingPlan, rows: pa.Table) -> pa.Table:
     return _used(pa.table(columns))
 
 
-def edge_seeds(plan: SamplingPlan, requirements: IndexRequirements, rows: pa.Table) -> pa.Table:
+def edge_seeds(plan: SamplingPlan, requirements: PartitionRequirements, rows: pa.Table) -> pa.Table:
     """Makes seeds from edges: `#key`, `#row`, `#source`, `#target`, `#split`, `#time` if temporal, and features."""
     ends = files.as_codes(rows.column(files.SOURCE)), files.as_codes(rows.column(files.TARGET))
     columns = {
@@ -188,7 +188,7 @@ def edge_seeds(plan: SamplingPlan, requirements: IndexRequirements, rows: pa.Tab
 
 
 def table_seeds(
-    plan: SamplingPlan, requirements: IndexRequirements, given: GivenRows, ends: tuple[_Codes, ...]
+    plan: SamplingPlan, requirements: PartitionRequirements, given: GivenRows, ends: tuple[_Codes, ...]
 ) -> pa.Table:
     """Makes seeds from rows of the seed table, like `node_seeds` or `edge_seeds`, with the needed features.
 
@@ -237,8 +237,8 @@ def link_splits(
     return split_codes, supervision_only(plan.splits, pair_keys(*forward, is_symmetric=is_symmetric))
 
 
-def index_schemas(job: IndexJob) -> dict[str, pa.Schema]:
-    """Returns the schema of each table of an index except the context, by converting empty tables."""
+def partition_schemas(job: PartitionJob) -> dict[str, pa.Schema]:
+    """Returns the schema of each table of a partitioned graph except the context, by converting empty tables."""
     plan, requirements = job.plan, job.requirements
     schemas = {}
     for name in requirements.node_sets:

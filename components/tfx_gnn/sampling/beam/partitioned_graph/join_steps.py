@@ -19,11 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam import pvalue
 
-from tfx_gnn.sampling.beam.index import files
-from tfx_gnn.sampling.beam.index import rows as index_rows
-from tfx_gnn.sampling.beam.index.broken_rows import shorten_refused, value_keys
-from tfx_gnn.sampling.beam.index.job import ENDS, TARGET_END, IndexJob
-from tfx_gnn.sampling.beam.index.messages import (
+from tfx_gnn.sampling.beam.messages import pack, unpack, unpack_table
+from tfx_gnn.sampling.beam.partitioned_graph import files
+from tfx_gnn.sampling.beam.partitioned_graph import rows as table_rows
+from tfx_gnn.sampling.beam.partitioned_graph.broken_rows import shorten_refused, value_keys
+from tfx_gnn.sampling.beam.partitioned_graph.job import ENDS, TARGET_END, PartitionJob
+from tfx_gnn.sampling.beam.partitioned_graph.messages import (
     BrokenRows,
     Degrees,
     EndAnswer,
@@ -37,7 +38,7 @@ from tfx_gnn.sampling.beam.index.messages import (
     partition_key,
     split_key,
 )
-from tfx_gnn.sampling.beam.index.partitions import (
+from tfx_gnn.sampling.beam.partitioned_graph.partitions import (
     concatenate,
     group_starts,
     partition_of_codes,
@@ -45,13 +46,12 @@ from tfx_gnn.sampling.beam.index.partitions import (
     ranges_by_partition,
     split_by_partition,
 )
-from tfx_gnn.sampling.beam.index.reverse_edge_splits import checks_reverses, send_splits
-from tfx_gnn.sampling.beam.index.table_steps import ROW_COUNTS, place_in_file, starts_of_units
-from tfx_gnn.sampling.beam.messages import pack, unpack, unpack_table
+from tfx_gnn.sampling.beam.partitioned_graph.reverse_edge_splits import checks_reverses, send_splits
+from tfx_gnn.sampling.beam.partitioned_graph.table_steps import ROW_COUNTS, place_in_file, starts_of_units
 from tfx_gnn.tables.row_rules import DANGLING_SOURCE, DANGLING_TARGET, DUPLICATE_EDGE, DUPLICATE_NODE
 
 RECORDS, BROKEN, DRAWN = "records", "broken", "drawn"
-"""Further outputs of `IndexNodes`."""
+"""Further outputs of `PartitionNodes`."""
 EDGES, COUNTED, SEEDS, SPLITS = "edges", "counted", "seeds", "splits"
 """Outputs of `JoinBlocks`, in addition to BROKEN and ROW_COUNTS."""
 REPEATS, SELF_LOOPS = "repeats", "self_loops"
@@ -60,7 +60,7 @@ REPEATS, SELF_LOOPS = "repeats", "self_loops"
 _DANGLING_RULES = (DANGLING_SOURCE, DANGLING_TARGET)
 
 
-class IndexNodes(beam.DoFn):
+class PartitionNodes(beam.DoFn):
     """Writes the nodes of each partition, from `SendBlocks.NODES` grouped by key.
 
     Outputs, by tag:
@@ -70,7 +70,7 @@ class IndexNodes(beam.DoFn):
         BROKEN: `BrokenRows` of repeated ids.
     """
 
-    def __init__(self, job: IndexJob) -> None:
+    def __init__(self, job: PartitionJob) -> None:
         self._job = job
 
     def process(
@@ -100,19 +100,19 @@ class IndexNodes(beam.DoFn):
                     broken = dataclasses.replace(broken, values=values)
                 yield pvalue.TaggedOutput(BROKEN, shorten_refused(job, broken))
             rows = rows.filter(pa.array(~is_again))
-        stored = index_rows.stored_nodes(job.requirements, node_set, rows)
+        stored = table_rows.stored_nodes(job.requirements, node_set, rows)
         yield pvalue.TaggedOutput(
-            RECORDS, files.write_partition(job.index_dir, files.node_table(node_set), partition, stored)
+            RECORDS, files.write_partition(job.partitions_dir, files.node_table(node_set), partition, stored)
         )
         if node_set == job.plan.seed_node_set and job.plan.seed_table is None:
-            seeds = index_rows.node_seeds(job.plan, rows)
+            seeds = table_rows.node_seeds(job.plan, rows)
             if seeds.num_rows:
                 num_splits = len(job.plan.splits.names)
                 yield pvalue.TaggedOutput(
-                    RECORDS, files.write_partition(job.index_dir, files.SEED_TABLE, partition, seeds, num_splits)
+                    RECORDS, files.write_partition(job.partitions_dir, files.SEED_TABLE, partition, seeds, num_splits)
                 )
         known = KnownNodes(
-            codes=files.as_codes(rows.column(files.CODE)), ranks=index_rows.node_ranks(job.plan, node_set, rows)
+            codes=files.as_codes(rows.column(files.CODE)), ranks=table_rows.node_ranks(job.plan, node_set, rows)
         )
         yield key, pack(known)
         for edge_set, requirements in job.requirements.edge_sets.items():
@@ -207,7 +207,7 @@ class EdgeBlock:
 
     Attributes:
         edge_set: name of the set.
-        rows: rows of `index_rows.edge_rows`, as written by `pack_rows`.
+        rows: rows of `table_rows.edge_rows`, as written by `pack_rows`.
     """
 
     edge_set: str
@@ -226,7 +226,7 @@ class JoinBlocks(beam.DoFn):
         ROW_COUNTS: pairs of (kind of count, label) and a count.
     """
 
-    def __init__(self, job: IndexJob) -> None:
+    def __init__(self, job: PartitionJob) -> None:
         self._job = job
         self._starts: dict[tuple[str, int], int] = {}
 
@@ -258,28 +258,28 @@ class JoinBlocks(beam.DoFn):
         if not is_used.any():
             return
         kept = pa.array(np.flatnonzero(is_used))
-        given = index_rows.GivenRows(
+        given = table_rows.GivenRows(
             columns=unpack_table(block.columns).take(kept),
             rows=block.rows[is_used] + self._starts[block.label, block.unit],
             place_of=place_in_file(job, block.label, block.unit, block.rows[is_used]),
         )
         ends = tuple(nodes.distinct[nodes.places[is_used]] for nodes in block.ends)
         if is_seeds:
-            yield from self._send_seeds(index_rows.table_seeds(job.plan, job.requirements, given, ends))
+            yield from self._send_seeds(table_rows.table_seeds(job.plan, job.requirements, given, ends))
             return
         if job.end_sets(block.label)[0] == job.end_sets(block.label)[1]:
             num_loops = int((ends[0] == ends[1]).sum())
             yield pvalue.TaggedOutput(ROW_COUNTS, ((SELF_LOOPS, block.label), (num_loops,)))
         source_ranks, target_ranks = (None if r is None else r[is_used] for r in ranks)
-        known_ends = index_rows.KnownEnds(
+        known_ends = table_rows.KnownEnds(
             sources=ends[0], targets=ends[1], source_ranks=source_ranks, target_ranks=target_ranks
         )
-        rows = index_rows.edge_rows(job.plan, job.requirements, layout.name, given, known_ends)
+        rows = table_rows.edge_rows(job.plan, job.requirements, layout.name, given, known_ends)
         if checks_reverses(job.plan):
             for message in send_splits(job, layout.name, given, known_ends):
                 yield pvalue.TaggedOutput(SPLITS, message)
         if layout.name == job.plan.seed_edge_set and job.plan.seed_table is None:
-            yield from self._send_seeds(index_rows.edge_seeds(job.plan, job.requirements, rows))
+            yield from self._send_seeds(table_rows.edge_seeds(job.plan, job.requirements, rows))
         yield from self._send_edges(block.key, layout.name, rows, ends)
 
     def _known_ends(
@@ -341,7 +341,7 @@ class JoinBlocks(beam.DoFn):
 class AttachDegrees(beam.DoFn):
     """Adds degrees to `EdgeBlock`s from the `Degrees` that answer them, grouped by key."""
 
-    def __init__(self, job: IndexJob) -> None:
+    def __init__(self, job: PartitionJob) -> None:
         self._job = job
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[tuple[str, bytes]]:
@@ -365,7 +365,7 @@ class AttachDegrees(beam.DoFn):
             degrees = np.zeros(len(distinct), np.int64)
             for partition, where in ranges_by_partition(distinct, self._job.num_partitions):
                 degrees[where] = answers[end, partition].counts
-            rows = rows.append_column(index_rows.degree_column(direction), pa.array(degrees[places]))
+            rows = rows.append_column(table_rows.degree_column(direction), pa.array(degrees[places]))
         yield key, pack(EdgeBlock(edge_set=block.edge_set, rows=pack_rows(rows)))
 
 

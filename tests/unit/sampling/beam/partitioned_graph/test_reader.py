@@ -1,4 +1,4 @@
-"""The index of tables in memory, read back and compared with plain loops over the tables."""
+"""The partitions of tables in memory, read back and compared with plain loops over the tables."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.sampling.beam.index import files as index_files
-from tfx_gnn.sampling.beam.index.files import IndexInfo
-from tfx_gnn.sampling.beam.index.job import requirements_of_plan
-from tfx_gnn.sampling.beam.index.partitions import bucket_partition_of, partition_of_codes
-from tfx_gnn.sampling.beam.index.reader import EdgePartition, PartitionedGraph
+from tfx_gnn.sampling.beam.partitioned_graph import files as graph_files
+from tfx_gnn.sampling.beam.partitioned_graph.files import PartitionInfo
+from tfx_gnn.sampling.beam.partitioned_graph.job import requirements_of_plan
+from tfx_gnn.sampling.beam.partitioned_graph.partitions import bucket_partition_of, partition_of_codes
+from tfx_gnn.sampling.beam.partitioned_graph.reader import EdgePartition, PartitionedGraph
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.negatives import Negatives
 from tfx_gnn.sampling.plan.plan import SamplingPlan, Temporal
@@ -25,7 +25,7 @@ from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.sampling.random_choice import edge_hash, hash_ids
 from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, NodeTable, read_tables
 
-WriteIndex = Callable[..., IndexInfo]
+WritePartitions = Callable[..., PartitionInfo]
 
 _SCHEMA = """
 node_sets { key: "a" value {
@@ -89,16 +89,16 @@ def _found_edges(part: EdgePartition, position: int) -> list[tuple[int, int, flo
     )
 
 
-def _edges_by_node(index: PartitionedGraph, direction: str) -> dict[int, list[tuple[int, int, float]]]:
+def _edges_by_node(graph: PartitionedGraph, direction: str) -> dict[int, list[tuple[int, int, float]]]:
     """Reads every edge of every node, through hubs and buckets where they are."""
     found: dict[int, list[tuple[int, int, float]]] = {}
-    num_partitions = index.info.num_partitions
+    num_partitions = graph.info.num_partitions
     for partition in range(num_partitions):
-        part = index.load_edges("e", direction, partition)
+        part = graph.load_edges("e", direction, partition)
         assert (part.positions_of(part.nodes) == np.arange(len(part.nodes))).all()
         for position, node in enumerate(part.nodes.tolist()):
             found[node] = _found_edges(part, position)
-        hubs = index.load_hubs("e", direction, partition)
+        hubs = graph.load_hubs("e", direction, partition)
         assert (hubs.positions_of(hubs.nodes) == np.arange(len(hubs.nodes))).all()
         for position, node in enumerate(hubs.nodes.tolist()):
             counts = hubs.bucket_counts[hubs.offsets[position] : hubs.offsets[position + 1]]
@@ -106,7 +106,7 @@ def _edges_by_node(index: PartitionedGraph, direction: str) -> dict[int, list[tu
             buckets = np.arange(len(counts), dtype=np.int32)
             edges: list[tuple[int, int, float]] = []
             for bucket, home in enumerate(bucket_partition_of(nodes, buckets, num_partitions).tolist()):
-                part_of_bucket = index.load_buckets("e", direction, home)
+                part_of_bucket = graph.load_buckets("e", direction, home)
                 place = int(part_of_bucket.positions_of(nodes[:1], np.array([bucket], np.int32))[0])
                 in_bucket = [] if place < 0 else _found_edges(part_of_bucket, place)
                 assert len(in_bucket) == counts[bucket]
@@ -137,32 +137,32 @@ _BOTH_WAYS = (Hop(edge_set="e", fan_out=2), Hop(edge_set="e", fan_out=2, directi
 @pytest.mark.parametrize("num_partitions", [1, 4])
 @pytest.mark.parametrize("hub_degree", [1, 20, 10_000])
 def test_every_edge_is_found_from_both_ends_in_the_order_of_hashes(
-    tmp_path: Path, num_partitions: int, hub_degree: int, write_index: WriteIndex
+    tmp_path: Path, num_partitions: int, hub_degree: int, write_partitions: WritePartitions
 ) -> None:
     tables = _random_tables()
     plan = SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS)
 
-    write_index(tables, plan, str(tmp_path), num_partitions, hub_degree=hub_degree)
+    write_partitions(tables, plan, str(tmp_path), num_partitions, hub_degree=hub_degree)
 
-    index = PartitionedGraph(str(tmp_path))
+    graph = PartitionedGraph(str(tmp_path))
     for direction in ("forward", "backward"):
-        assert _edges_by_node(index, direction) == _expected_edges(tables, direction)
-        num_hubs = sum(len(index.load_hubs("e", direction, p).nodes) for p in range(num_partitions))
+        assert _edges_by_node(graph, direction) == _expected_edges(tables, direction)
+        num_hubs = sum(len(graph.load_hubs("e", direction, p).nodes) for p in range(num_partitions))
         degrees = [len(edges) for edges in _expected_edges(tables, direction).values()]
         assert num_hubs == sum(degree > hub_degree for degree in degrees)
-    assert index.info.num_edges == {"e": 600}
+    assert graph.info.num_edges == {"e": 600}
 
 
-def test_nodes_have_their_ids_and_features_by_code(tmp_path: Path, write_index: WriteIndex) -> None:
+def test_nodes_have_their_ids_and_features_by_code(tmp_path: Path, write_partitions: WritePartitions) -> None:
     tables = _random_tables()
 
-    write_index(tables, SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS), str(tmp_path), 4)
+    write_partitions(tables, SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS), str(tmp_path), 4)
 
-    index = PartitionedGraph(str(tmp_path))
+    graph = PartitionedGraph(str(tmp_path))
     for name, table in tables.node_tables.items():
         found = []
         for partition in range(4):
-            nodes = index.load_nodes(name, partition)
+            nodes = graph.load_nodes(name, partition)
             assert (nodes.codes == hash_ids(nodes.ids)).all()
             assert (partition_of_codes(nodes.codes, 4) == partition).all()
             assert (np.diff(nodes.codes.astype(object)) > 0).all()
@@ -171,28 +171,28 @@ def test_nodes_have_their_ids_and_features_by_code(tmp_path: Path, write_index: 
         assert sorted(found) == list(expected)
 
 
-def test_in_degrees_count_the_edges_at_the_far_end(tmp_path: Path, write_index: WriteIndex) -> None:
+def test_in_degrees_count_the_edges_at_the_far_end(tmp_path: Path, write_partitions: WritePartitions) -> None:
     tables = _random_tables()
     hops = (
         Hop(edge_set="e", fan_out=2, strategy="in_degree"),
         Hop(edge_set="e", fan_out=2, strategy="in_degree", direction="backward", inputs=("e",)),
     )
 
-    write_index(tables, SamplingPlan(seed_node_set="a", hops=hops), str(tmp_path), 2, hub_degree=30)
+    write_partitions(tables, SamplingPlan(seed_node_set="a", hops=hops), str(tmp_path), 2, hub_degree=30)
 
-    index = PartitionedGraph(str(tmp_path))
+    graph = PartitionedGraph(str(tmp_path))
     num_checked = 0
     for direction, other in (("forward", "backward"), ("backward", "forward")):
         degrees = {node: len(edges) for node, edges in _expected_edges(tables, other).items()}
         for partition in range(2):
-            for part in (index.load_edges("e", direction, partition), index.load_buckets("e", direction, partition)):
+            for part in (graph.load_edges("e", direction, partition), graph.load_buckets("e", direction, partition)):
                 assert part.in_degrees is not None
                 assert part.in_degrees.tolist() == [degrees[code] for code in part.neighbors.view(np.uint64).tolist()]
                 num_checked += len(part.neighbors)
     assert num_checked == 2 * 600
 
 
-def test_seeds_of_a_node_plan_are_its_nodes_by_code(tmp_path: Path, write_index: WriteIndex) -> None:
+def test_seeds_of_a_node_plan_are_its_nodes_by_code(tmp_path: Path, write_partitions: WritePartitions) -> None:
     tables = _random_tables()
     plan = SamplingPlan(
         seed_node_set="a",
@@ -201,12 +201,12 @@ def test_seeds_of_a_node_plan_are_its_nodes_by_code(tmp_path: Path, write_index:
         temporal=Temporal(seed_time="t", edge_times={"e": "t"}),
     )
 
-    info = write_index(tables, plan, str(tmp_path), 4)
+    info = write_partitions(tables, plan, str(tmp_path), 4)
 
-    index = PartitionedGraph(str(tmp_path))
-    seeds = pa.concat_tables([index.load_seeds(p) for p in range(4)])
+    graph = PartitionedGraph(str(tmp_path))
+    seeds = pa.concat_tables([graph.load_seeds(p) for p in range(4)])
     by_code = dict(zip(hash_ids(tables.node_tables["a"].ids).tolist(), range(_NUM_A), strict=True))
-    rows = [by_code[code] for code in index_files.as_codes(seeds.column("#code")).tolist()]
+    rows = [by_code[code] for code in graph_files.as_codes(seeds.column("#code")).tolist()]
     assert rows == [row for _, row in sorted(by_code.items())]
     assert seeds.column("#row").to_pylist() == rows
     assert seeds.column("#time").to_pylist() == [row % 7 for row in rows]
@@ -219,7 +219,7 @@ def test_seeds_of_a_node_plan_are_its_nodes_by_code(tmp_path: Path, write_index:
 
 
 def test_a_link_plan_has_pairs_as_seeds_ranks_and_in_degrees_of_targets(
-    tmp_path: Path, write_index: WriteIndex
+    tmp_path: Path, write_partitions: WritePartitions
 ) -> None:
     tables = _random_tables()
     plan = SamplingPlan(
@@ -229,33 +229,35 @@ def test_a_link_plan_has_pairs_as_seeds_ranks_and_in_degrees_of_targets(
         negatives=Negatives(num_per_positive=2, distribution="in_degree"),
     )
 
-    info = write_index(tables, plan, str(tmp_path), 4, hub_degree=50)
+    info = write_partitions(tables, plan, str(tmp_path), 4, hub_degree=50)
 
     edges = tables.edge_tables["e"]
     times = edges.features["t"].to_numpy()
     split_codes = np.searchsorted([30, 40], times, side="right")
-    index = PartitionedGraph(str(tmp_path))
-    seeds = pa.concat_tables([index.load_seeds(p) for p in range(4)])
+    graph = PartitionedGraph(str(tmp_path))
+    seeds = pa.concat_tables([graph.load_seeds(p) for p in range(4)])
     rows = seeds.column("#row").to_numpy()
     keys = pair_keys(
         hash_ids(tables.node_tables["a"].ids)[edges.sources], hash_ids(tables.node_tables["b"].ids)[edges.targets]
     )
     assert rows.tolist() == sorted(range(600), key=lambda row: (keys[row], row))
-    assert (index_files.as_codes(seeds.column("#key")) == keys[rows]).all()
+    assert (graph_files.as_codes(seeds.column("#key")) == keys[rows]).all()
     assert (seeds.column("#split").to_numpy() == split_codes[rows]).all()
     ranks = np.array([0, 3, 5])[split_codes]
     degrees = np.bincount(edges.targets, minlength=_NUM_B)
     by_code = dict(zip(hash_ids(tables.node_tables["b"].ids).tolist(), degrees.tolist(), strict=True))
     for partition in range(4):
-        part = index.load_edges("e", "forward", partition)
+        part = graph.load_edges("e", "forward", partition)
         assert part.ranks is not None
         assert part.ranks.tolist() == ranks[part.edge_rows].tolist()
-        stored = index.load_in_degrees("e", partition)
-        assert stored.tolist() == [by_code[code] for code in index.load_nodes("b", partition).codes.tolist()]
+        stored = graph.load_in_degrees("e", partition)
+        assert stored.tolist() == [by_code[code] for code in graph.load_nodes("b", partition).codes.tolist()]
         assert info.in_degree_totals["e"][partition] == stored.sum()
 
 
-def test_an_inductive_plan_ranks_edges_by_the_later_end(shop_dir: str, tmp_path: Path, write_index: WriteIndex) -> None:
+def test_an_inductive_plan_ranks_edges_by_the_later_end(
+    shop_dir: str, tmp_path: Path, write_partitions: WritePartitions
+) -> None:
     tables = read_tables(shop_dir, extra_columns={"user": ["part"]})
     plan = SamplingPlan(
         seed_node_set="user",
@@ -263,10 +265,10 @@ def test_an_inductive_plan_ranks_edges_by_the_later_end(shop_dir: str, tmp_path:
         splits=SplitPlan(column="part", weights={}, order=("train", "val", "test"), visibility="inductive"),
     )
 
-    write_index(tables, plan, str(tmp_path / "index"), 1)
+    write_partitions(tables, plan, str(tmp_path / "partitions"), 1)
 
-    index = PartitionedGraph(str(tmp_path / "index"))
-    knows, buys = index.load_edges("knows", "forward", 0), index.load_edges("buys", "forward", 0)
+    graph = PartitionedGraph(str(tmp_path / "partitions"))
+    knows, buys = graph.load_edges("knows", "forward", 0), graph.load_edges("buys", "forward", 0)
     assert knows.ranks is not None
     assert buys.ranks is not None
     # ann and bob are in train, cid is in val: bob -> cid is row 2, cid buys in row 2.
@@ -275,14 +277,14 @@ def test_an_inductive_plan_ranks_edges_by_the_later_end(shop_dir: str, tmp_path:
 
 
 def test_equal_tables_give_equal_bytes_and_one_cell_another_fingerprint(
-    tmp_path: Path, write_index: WriteIndex
+    tmp_path: Path, write_partitions: WritePartitions
 ) -> None:
     plan = SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS)
     folders = [str(tmp_path / name) for name in "abc"]
 
-    first = write_index(_random_tables(), plan, folders[0], 4, hub_degree=30)
-    second = write_index(_random_tables(), plan, folders[1], 4, hub_degree=30)
-    other = write_index(_random_tables(num_edges=599), plan, folders[2], 4, hub_degree=30)
+    first = write_partitions(_random_tables(), plan, folders[0], 4, hub_degree=30)
+    second = write_partitions(_random_tables(), plan, folders[1], 4, hub_degree=30)
+    other = write_partitions(_random_tables(num_edges=599), plan, folders[2], 4, hub_degree=30)
 
     contents = [
         {path.relative_to(folder): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
@@ -292,43 +294,43 @@ def test_equal_tables_give_equal_bytes_and_one_cell_another_fingerprint(
     assert first.fingerprint == second.fingerprint != other.fingerprint
 
 
-def test_a_partition_that_was_cut_short_is_refused(tmp_path: Path, write_index: WriteIndex) -> None:
+def test_a_partition_that_was_cut_short_is_refused(tmp_path: Path, write_partitions: WritePartitions) -> None:
     plan = SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS)
-    info = write_index(_random_tables(), plan, str(tmp_path), 1)
-    table = index_files.node_table("a")
-    rows = index_files.read_partition(str(tmp_path), info, table, 0)
-    index_files.write_partition(str(tmp_path), table, 0, rows.slice(0, 5))
+    info = write_partitions(_random_tables(), plan, str(tmp_path), 1)
+    table = graph_files.node_table("a")
+    rows = graph_files.read_partition(str(tmp_path), info, table, 0)
+    graph_files.write_partition(str(tmp_path), table, 0, rows.slice(0, 5))
 
-    with pytest.raises(ValueError, match=r"must hold the 40 rows that index\.json declares; got 5"):
+    with pytest.raises(ValueError, match=r"must hold the 40 rows that partitions\.json declares; got 5"):
         PartitionedGraph(str(tmp_path)).load_nodes("a", 0)
 
 
-def test_what_is_no_index_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"must be the folder of a graph index; got .*no index\.json"):
+def test_a_folder_without_partitions_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"must be the folder of a partitioned graph; got .*no partitions\.json"):
         PartitionedGraph(str(tmp_path))
 
 
-def test_what_the_plan_did_not_need_is_not_in_the_index(tmp_path: Path, write_index: WriteIndex) -> None:
-    write_index(_random_tables(), SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS[:1]), str(tmp_path), 1)
-    index = PartitionedGraph(str(tmp_path))
+def test_what_the_plan_did_not_need_is_not_in_the_partitions(tmp_path: Path, write_partitions: WritePartitions) -> None:
+    write_partitions(_random_tables(), SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS[:1]), str(tmp_path), 1)
+    graph = PartitionedGraph(str(tmp_path))
 
-    with pytest.raises(ValueError, match="`table` must be in the index; got 'edges/e/backward'"):
-        index.load_edges("e", "backward", 0)
-
-
-def test_only_the_last_partitions_stay_in_memory(tmp_path: Path, write_index: WriteIndex) -> None:
-    write_index(_random_tables(), SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS), str(tmp_path), 4)
-    index = PartitionedGraph(str(tmp_path), num_cached=2)
-
-    first = index.load_nodes("a", 0)
-
-    assert index.load_nodes("a", 0) is first
-    index.load_nodes("a", 1)
-    index.load_nodes("a", 2)
-    assert index.load_nodes("a", 0) is not first
+    with pytest.raises(ValueError, match="`table` must be in the partitioned graph; got 'edges/e/backward'"):
+        graph.load_edges("e", "backward", 0)
 
 
-def test_a_feature_named_like_a_column_of_the_index_is_refused(tmp_path: Path) -> None:
+def test_only_the_last_partitions_stay_in_memory(tmp_path: Path, write_partitions: WritePartitions) -> None:
+    write_partitions(_random_tables(), SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS), str(tmp_path), 4)
+    graph = PartitionedGraph(str(tmp_path), num_cached=2)
+
+    first = graph.load_nodes("a", 0)
+
+    assert graph.load_nodes("a", 0) is first
+    graph.load_nodes("a", 1)
+    graph.load_nodes("a", 2)
+    assert graph.load_nodes("a", 0) is not first
+
+
+def test_a_feature_named_like_a_column_of_the_partitions_is_refused(tmp_path: Path) -> None:
     schema = text_format.Parse(
         'node_sets { key: "n" value { features { key: "#row" value { dtype: DT_INT64 } } } }', GraphSchema()
     )

@@ -12,12 +12,23 @@ import numpy.typing as npt
 import pyarrow as pa
 from apache_beam import pvalue
 
-from tfx_gnn.sampling.beam.index import files
-from tfx_gnn.sampling.beam.index import rows as index_rows
-from tfx_gnn.sampling.beam.index.job import IndexJob
-from tfx_gnn.sampling.beam.index.messages import EndRequest, LinkBlock, Pairs, name_nodes, pack_rows, partition_key
-from tfx_gnn.sampling.beam.index.partitions import partition_of_codes, ranges_by_partition, split_by_partition
 from tfx_gnn.sampling.beam.messages import pack
+from tfx_gnn.sampling.beam.partitioned_graph import files
+from tfx_gnn.sampling.beam.partitioned_graph import rows as table_rows
+from tfx_gnn.sampling.beam.partitioned_graph.job import PartitionJob
+from tfx_gnn.sampling.beam.partitioned_graph.messages import (
+    EndRequest,
+    LinkBlock,
+    Pairs,
+    name_nodes,
+    pack_rows,
+    partition_key,
+)
+from tfx_gnn.sampling.beam.partitioned_graph.partitions import (
+    partition_of_codes,
+    ranges_by_partition,
+    split_by_partition,
+)
 from tfx_gnn.sampling.plan.seed_splits import pair_keys
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables.table_files import TableBlock, read_unit
@@ -34,7 +45,7 @@ DROPPED = "dropped"
 class ReadUnits(beam.DoFn):
     """Reads pairs (label, position of the unit) as pairs (label, `TableBlock`)."""
 
-    def __init__(self, job: IndexJob) -> None:
+    def __init__(self, job: PartitionJob) -> None:
         self._job = job
 
     def process(self, element: tuple[str, int]) -> Iterator[tuple[str, TableBlock]]:
@@ -57,7 +68,7 @@ class SendBlocks(beam.DoFn):
         UNIT_COUNTS: pairs of (label, unit) and the numbers of rows that were read and that are usable.
     """
 
-    def __init__(self, job: IndexJob) -> None:
+    def __init__(self, job: PartitionJob) -> None:
         self._job = job
 
     def process(self, element: tuple[str, TableBlock]) -> Iterator[Any]:
@@ -77,12 +88,12 @@ class SendBlocks(beam.DoFn):
             yield from self._links(layout, block)
 
     def _nodes(self, layout: TableLayout, block: TableBlock) -> Iterator[Any]:
-        given = index_rows.GivenRows(
+        given = table_rows.GivenRows(
             columns=pa.table(dict(block.columns)),
             rows=block.rows,
             place_of=place_in_file(self._job, layout.label, block.unit, block.rows),
         )
-        rows = index_rows.node_rows(self._job.plan, self._job.requirements, layout.name, given)
+        rows = table_rows.node_rows(self._job.plan, self._job.requirements, layout.name, given)
         rows = rows.append_column(files.UNIT, pa.array(np.full(block.num_rows, block.unit, np.int32)))
         partitions = partition_of_codes(files.as_codes(rows.column(files.CODE)), self._job.num_partitions)
         for partition, part in split_by_partition(rows, partitions):
@@ -134,7 +145,7 @@ class SendBlocks(beam.DoFn):
             yield pvalue.TaggedOutput(PAIRS, (partition_key(partition, label), pack(message)))
 
 
-def place_in_file(job: IndexJob, label: str, unit: int, rows: npt.NDArray[np.int64]) -> Callable[[int], str]:
+def place_in_file(job: PartitionJob, label: str, unit: int, rows: npt.NDArray[np.int64]) -> Callable[[int], str]:
     """Returns a function that describes the place of a row of a block, as in "/data/nodes.csv, line 12".
 
     `rows` are the block's positions in the unit. The file is opened only when the function is called.

@@ -1,1 +1,0 @@
-"""The graph index: files that sampling on Beam reads by node."""

@@ -1,0 +1,1 @@
+"""The partitioned graph: files that sampling on Beam reads by node."""
