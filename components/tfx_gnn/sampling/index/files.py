@@ -41,7 +41,7 @@ from tfx_gnn.tables.row_rules import TableReport
 MANIFEST_FILE = "graph_index.json"
 """File with the manifest, written last."""
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 DIRECTIONS = ("forward", "backward")
 
 _SCALARS = (

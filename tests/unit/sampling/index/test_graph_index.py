@@ -127,7 +127,7 @@ def test_two_builds_have_the_same_bytes_and_at_most_16_bytes_an_edge_and_directi
         ("flipped", True, "must have the checksum"),
         ("edited", False, "`checksum` must be .*, that of the other values; got .* The graph index is damaged"),
         ("no manifest", False, "`index_dir` must be a graph index"),
-        ("version", False, "`format_version` must be 1; got 9"),
+        ("version", False, "`format_version` must be 2; got 9"),
     ],
 )
 def test_a_damaged_index_is_refused(index_dir, tmp_path, harm, verify, message):
@@ -143,7 +143,7 @@ def test_a_damaged_index_is_refused(index_dir, tmp_path, harm, verify, message):
     elif harm == "edited":
         manifest.write_text(re.sub(r'"num_rows": \d+', '"num_rows": 5', manifest.read_text(), count=1))
     elif harm == "version":
-        manifest.write_text(manifest.read_text().replace('"format_version": 1', '"format_version": 9'))
+        manifest.write_text(manifest.read_text().replace('"format_version": 2', '"format_version": 9'))
     else:
         manifest.unlink()
 
