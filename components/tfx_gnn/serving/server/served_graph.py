@@ -61,6 +61,7 @@ class ServedGraph:
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "overlay")
         self._waiting: list[_Addition] = []
         self._written: list[_Addition] = []
+        self._num_before = 0  # rows before those that are being written, which the snapshot may have already
         if overlay is not None:
             self._publish(overlay)
 
@@ -79,7 +80,7 @@ class ServedGraph:
                 "The graph must be writable; got a server without an overlay. Start it with `--overlay FILE` beside "
                 "`--graph-index-dir`, and let only trusted clients reach it.",
             )
-        num_rows = sum(_num_added(self.snapshot).values())
+        num_rows = self._num_before if self._written else self._num_rows
         num_rows += sum(addition.rows.num_rows for addition in [*self._waiting, *self._written])
         if num_rows + rows.num_rows > self._max_added_rows:
             raise Refusal(
@@ -142,6 +143,10 @@ class ServedGraph:
             },
         }
 
+    @property
+    def _num_rows(self) -> int:
+        return sum(_num_added(self.snapshot).values())
+
     def close(self) -> None:
         """Ends the thread after the write that is running."""
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -152,6 +157,7 @@ class ServedGraph:
         self._written = [addition for addition in self._waiting if not addition.result.done()]
         self._waiting = []
         if self._written:
+            self._num_before = self._num_rows
             rows = [addition.rows for addition in self._written]
             writing = asyncio.get_running_loop().run_in_executor(self._thread, self._write, rows)
             writing.add_done_callback(self._finish)

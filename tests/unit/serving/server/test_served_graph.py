@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import threading
+import time
 
 import pytest
 
@@ -203,6 +204,20 @@ def test_rows_that_wait_count_towards_the_limit(graph):
     answers = asyncio.run(ask())
 
     assert [getattr(answer, "status", 200) for answer in answers] == [200, 200, 507]
+    assert graph.describe()["nodes"]["item"]["added"] == 16
+
+
+def test_rows_that_were_just_written_count_once(graph):
+    async def ask():
+        first = asyncio.ensure_future(graph.add(rows(*(f"first-{row}" for row in range(8)))))
+        await asyncio.sleep(0)
+        while not graph.describe()["nodes"]["item"]["added"]:
+            time.sleep(0.001)  # They are written, but the loop does not know it yet.
+        await graph.add(rows(*(f"second-{row}" for row in range(8))))
+        await first
+
+    asyncio.run(ask())
+
     assert graph.describe()["nodes"]["item"]["added"] == 16
 
 
