@@ -69,9 +69,18 @@ def to_flat_tensors(spec: Any, value: Any, batched: bool) -> list[Any]:
 
 def from_flat_tensors(spec: Any, tensors: list[Any]) -> Any:
     """Decodes the result of `to_flat_tensors`, which may have been stacked or split since."""
-    if isinstance(spec, tf.TensorSpec) and tf.executing_eagerly():
-        # As below, without comparing shapes that cannot be refined.
-        return tensors[0]
+    if tensors and isinstance(tensors[0], tf.__internal__.EagerTensor):
+        # As below, without comparing shapes that cannot be refined. A loop over a dataset comes here for each field.
+        if isinstance(spec, tf.TensorSpec):
+            return tensors[0]
+        if isinstance(spec, tf.RaggedTensorSpec) and spec.ragged_rank == 0:
+            return tf.raw_ops.RaggedTensorFromVariant(
+                encoded_ragged=tensors[0],
+                input_ragged_rank=-1,
+                output_ragged_rank=0,
+                Tvalues=spec.dtype,
+                Tsplits=spec.row_splits_dtype,
+            ).output_dense_values
     return spec._from_compatible_tensor_list(tensors)
 
 
