@@ -22,6 +22,12 @@ SERVING_SIGNATURE = "serving_default"
 EMBEDDINGS_SIGNATURE = "embeddings"
 """Signature that returns the input to the network's last layer, in models where it is known."""
 
+BULK_INFERRER_SIGNATURE = "bulk_inferrer"
+"""Signature for TFX's BulkInferrer: predictions, with strings in shape [n, 1] in place of [n].
+
+TFX's component writes one record per example, and cannot write a string that is no array. Servers have no use for it.
+"""
+
 TRANSFORMED_GRAPH_SIGNATURE = "transformed_graph"
 """Signature that returns the input of the network: the transformed examples, merged into one graph.
 

@@ -99,10 +99,10 @@ class ServedModel(tf.Module):
 
     Its signatures, whose names are in `tfx_gnn.serving.model_interface`: `serving_default` returns
     `Objective.served_outputs` and the original ids; `embeddings` returns the input of the last layer, if it can be
-    found; `transformed_graph` returns what the model gets; `tensors`, which is optional, takes raw graphs as plain
-    tensors instead of tf.Examples; `explanations`, which is optional, says what predictions rest on. Responses do not
-    depend on whether inputs have labels. `layer_functions`, which are optional, are no signatures; see
-    `tfx_gnn.serving.layerwise_model`.
+    found; `bulk_inferrer` returns predictions in the form that TFX's BulkInferrer can write; `transformed_graph`
+    returns what the model gets; `tensors`, which is optional, takes raw graphs as plain tensors instead of tf.Examples;
+    `explanations`, which is optional, says what predictions rest on. Responses do not depend on whether inputs have
+    labels. `layer_functions`, which are optional, are no signatures; see `tfx_gnn.serving.layerwise_model`.
     """
 
     def __init__(
@@ -190,6 +190,9 @@ class ServedModel(tf.Module):
             )
         indices = present_index_features(form.spec, index_features or {})
         self._served = {name: _of_examples(function, form.spec, indices) for name, function in functions.items()}
+        self._served[model_interface.BULK_INFERRER_SIGNATURE] = _with_strings_in_rows(
+            self._served[model_interface.SERVING_SIGNATURE]
+        )
         names: dict[str, str] = {}
         if raw_tensor_signature:
             self._served[model_interface.TENSORS_SIGNATURE], names = _of_tensors(predicted, form.spec, indices)
@@ -263,6 +266,18 @@ def _of_examples(
         lambda examples: function(parse_and_merge(spec, examples, index_features=index_features)),
         input_signature=[examples_spec],
     )
+
+
+def _with_strings_in_rows(serve: Any) -> Any:
+    """Makes a signature that calls another one and returns strings [n] in shape [n, 1]."""
+
+    def answer(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {
+            name: value[:, tf.newaxis] if value.dtype == tf.string and value.shape.rank == 1 else value
+            for name, value in serve(examples).items()
+        }
+
+    return tf.function(answer, input_signature=[tf.TensorSpec([None], tf.string, name=model_interface.EXAMPLES_INPUT)])
 
 
 def _of_examples_and_targets(
