@@ -146,7 +146,7 @@ class ServingModel:
         """Names of the signatures for servers whose only input is `examples`, sorted."""
         inputs = {name: call.structured_input_signature[1] for name, call in self._loaded.signatures.items()}
         found = [name for name, names in inputs.items() if list(names) == [model_interface.EXAMPLES_INPUT]]
-        return sorted(name for name in found if name != model_interface.BULK_INFERRER_SIGNATURE)
+        return sorted(name for name in found if name not in model_interface.STOCK_COMPONENT_SIGNATURES)
 
     @property
     def output_specs(self) -> dict[str, tf.TensorSpec]:

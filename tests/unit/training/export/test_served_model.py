@@ -116,6 +116,20 @@ def test_every_row_for_the_stock_bulk_inferrer_is_an_array_or_a_number(models, r
         assert values.numpy().tolist() == expected.numpy().tolist(), output
 
 
+def test_the_stock_evaluator_is_told_the_classes_of_a_single_task(models, records) -> None:
+    found = _ask(models["graphs"], records["graphs"], "evaluator")
+
+    predictions = _ask(models["graphs"], records["graphs"])
+    assert found == {name: predictions[name] for name in ("logits", "probabilities")} | {
+        "all_classes": [[b"0", b"1"]] * 4
+    }
+    assert _ask(models["graphs"], [], "evaluator")["all_classes"] == []
+    assert "evaluator" not in _load(models["nodes"]).signatures
+    assert ServingModel(str(models["graphs"])).example_signatures == [
+        "embeddings", "serving_default", "transformed_graph",
+    ]  # fmt: skip
+
+
 def test_whole_graphs_are_answered_with_their_ids(models, records) -> None:
     found = _ask(models["graphs"], records["graphs"])
 
