@@ -14,12 +14,13 @@ from tfx_gnn.graph.graph_constants import NODES
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.keras.graph_layer import GraphLayer
 from tfx_gnn.keras.layer_arguments import with_type_specs
 
 _MISSING_LABELS = {tf.string: b"", tf.int8: -1, tf.int16: -1, tf.int32: -1, tf.int64: -1}
 
 
-class _Parse(tf_keras.layers.Layer):
+class _Parse(GraphLayer):
     def __init__(
         self,
         graph_tensor_spec: GraphTensorSpec,
