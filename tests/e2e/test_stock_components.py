@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -23,6 +24,11 @@ pytestmark = pytest.mark.filterwarnings(
 PROJECT = Path(__file__).parents[1] / "components" / "tiny_project"
 TABLES = PROJECT / "tables"
 PAPERS = {row["id"]: row for row in csv.DictReader((TABLES / "papers.csv").read_text().splitlines())}
+GUIDE = Path(__file__).parents[2] / "docs" / "how_to" / "stock_components.md"
+COMPONENTS = (
+    *("tables", "tables_schema", "subgraphs", "imported", "statistics", "schema", "validator", "graph_schema"),
+    *("flat_transform", "transform", "learner", "trainer", "evaluator", "inferrer", "pusher"),
+)
 MODULE_FILE = """
 import tensorflow_transform as tft
 
@@ -33,95 +39,22 @@ def preprocessing_fn(inputs):
 
 
 def build_components(folder: Path) -> list[Any]:
-    """Wires the components; `folder` holds graph tf.Examples without a graph schema in `examples`, and a module."""
-    import tensorflow_model_analysis as tfma
-    from tfx import components as tfx
-    from tfx.dsl.components.common.importer import Importer
-    from tfx.proto import bulk_inferrer_pb2, example_gen_pb2, pusher_pb2
+    """Runs the code of the guide; `folder` holds graph tf.Examples without a graph schema, and a module."""
     from tiny_project.task import TASK
 
-    from tfx_gnn import components as gnn
-    from tfx_gnn.training.options import GraphTrainerOptions
-
-    def splits(pattern: str, *names: str) -> example_gen_pb2.Input:
-        split = example_gen_pb2.Input.Split
-        return example_gen_pb2.Input(splits=[split(name=name, pattern=pattern.format(name)) for name in names])
-
-    tables = tfx.CsvExampleGen(
-        input_base=str(TABLES), input_config=splits("{}.csv", "papers", "authors", "cites", "writes")
-    )
-    tables_schema = Importer(source_uri=str(TABLES), artifact_type=gnn.GraphSchemaArtifact).with_id("TablesSchema")
-    sampled = gnn.SubgraphExampleGen(
-        tables=tables.outputs["examples"],
-        tables_schema=tables_schema.outputs["result"],
-        options=gnn.SubgraphExampleGenOptions(plan=TASK.plan, num_shards=1),
-    )
-    imported = tfx.ImportExampleGen(
-        input_base=str(folder / "examples"), input_config=splits("Split-{}/*", "train", "val", "test")
-    )
-    examples = imported.outputs["examples"]
-    statistics = tfx.StatisticsGen(examples=examples)
-    schema = tfx.SchemaGen(statistics=statistics.outputs["statistics"])
-    validator = tfx.ExampleValidator(statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"])
-    ends = {"cites": ("paper", "paper"), "writes": ("author", "paper"), "_readout/seed": ("paper", "_readout")}
-    graph_schema = gnn.GraphSchemaGen(examples=examples, options=gnn.GraphSchemaGenOptions(edge_set_ends=ends))
-    stock_transform = tfx.Transform(
-        examples=examples, schema=graph_schema.outputs["schema"], module_file=str(folder / "stock_module.py")
-    )
-    transform = gnn.GraphTransform(
-        examples=examples,
-        graph_schema=graph_schema.outputs["graph_schema"],
-        options=gnn.GraphTransformOptions(preprocessing_fn=TASK.preprocessing_fn),
-    )
-    learner = gnn.SizeConstraintLearner(
-        examples=transform.outputs["transformed_examples"],
-        graph_schema=transform.outputs["transformed_graph_schema"],
-        transform_graph=transform.outputs["transform_graph"],
-        options=gnn.SizeConstraintLearnerOptions(batch_size=5),
-    )
-    trainer = gnn.GraphTrainer(
-        transformed_examples=transform.outputs["transformed_examples"],
-        transform_graph=transform.outputs["transform_graph"],
-        graph_schema=graph_schema.outputs["graph_schema"],
-        transformed_graph_schema=transform.outputs["transformed_graph_schema"],
-        size_constraints=learner.outputs["size_constraints"],
-        options=GraphTrainerOptions(model_fn=TASK.model_fn, task=TASK.prediction, num_epochs=1, verify_tpu="never"),
-    )
-    lower_bound = tfma.GenericValueThreshold(lower_bound={"value": 0.0})
-    accuracy = tfma.MetricConfig(
-        class_name="SparseCategoricalAccuracy", threshold=tfma.MetricThreshold(value_threshold=lower_bound)
-    )
-    evaluator = tfx.Evaluator(
-        examples=examples,
-        model=trainer.outputs["model"],
-        example_splits=["test"],
-        eval_config=tfma.EvalConfig(
-            model_specs=[
-                tfma.ModelSpec(
-                    signature_name="evaluator", label_key="nodes/_readout.topic", prediction_key="probabilities"
-                )
-            ],
-            slicing_specs=[tfma.SlicingSpec()],
-            metrics_specs=[tfma.MetricsSpec(metrics=[tfma.MetricConfig(class_name="ExampleCount"), accuracy])],
-        ),
-    )
-    inferrer = tfx.BulkInferrer(
-        examples=examples,
-        model=trainer.outputs["model"],
-        model_blessing=evaluator.outputs["blessing"],
-        data_spec=bulk_inferrer_pb2.DataSpec(example_splits=["test"]),
-        model_spec=bulk_inferrer_pb2.ModelSpec(model_signature_name=["bulk_inferrer"]),
-    )
-    pusher = tfx.Pusher(
-        model=trainer.outputs["model"],
-        model_blessing=evaluator.outputs["blessing"],
-        push_destination=pusher_pb2.PushDestination(
-            filesystem=pusher_pb2.PushDestination.Filesystem(base_directory=str(folder / "serving"))
-        ),
-    )
-    stock = [imported, statistics, schema, validator]
-    ours = [graph_schema, transform, learner, trainer]
-    return [tables, tables_schema, sampled, *stock, *ours, stock_transform, evaluator, inferrer, pusher]
+    names: dict[str, Any] = {
+        "tables_dir": str(TABLES),
+        "examples_dir": str(folder / "examples"),
+        "module_file": str(folder / "stock_module.py"),
+        "serving_dir": str(folder / "serving"),
+        "plan": TASK.plan,
+        "preprocessing_fn": TASK.preprocessing_fn,
+        "model_fn": TASK.model_fn,
+        "task": TASK.prediction,
+        "least_accuracy": 0.0,
+    }
+    exec("\n".join(re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)), names)  # noqa: S102
+    return [names[name] for name in COMPONENTS]
 
 
 @dataclasses.dataclass(frozen=True)

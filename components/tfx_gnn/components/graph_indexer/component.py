@@ -76,8 +76,8 @@ class GraphIndexer(base_beam_component.BaseBeamComponent):
     def __init__(
         self,
         *,
-        options: GraphIndexerOptions,
         tables_dir: str = "",
+        options: GraphIndexerOptions,
         tables: BaseChannel | None = None,
         tables_schema: BaseChannel | None = None,
         span: str = "",

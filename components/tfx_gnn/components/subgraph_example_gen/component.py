@@ -83,8 +83,8 @@ class SubgraphExampleGen(base_beam_component.BaseBeamComponent):
     def __init__(
         self,
         *,
-        options: SubgraphExampleGenOptions,
         tables_dir: str = "",
+        options: SubgraphExampleGenOptions,
         tables: BaseChannel | None = None,
         tables_schema: BaseChannel | None = None,
         span: str = "",
