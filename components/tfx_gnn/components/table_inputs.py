@@ -171,16 +171,16 @@ def _name_other_splits(options: _Options, splits: Collection[str]) -> _Options:
     """Names the splits of tables that the options, not the schema, declare."""
     if not isinstance(options, SubgraphExampleGenOptions):
         return options
-    plan, graphs = options.plan, options.graph_level_examples
+    # mypy narrows the variable type to classes that do not exist.
+    sampled: Any = options
+    plan, graphs = sampled.plan, sampled.graph_level_examples
     if plan is not None and plan.seed_table is not None:
         filename = _files_of_split(plan.seed_table.filename, splits, "the plan's seed table")
-        seed_table = dataclasses.replace(plan.seed_table, filename=filename)
-        return dataclasses.replace(options, plan=dataclasses.replace(plan, seed_table=seed_table))
+        plan = dataclasses.replace(plan, seed_table=dataclasses.replace(plan.seed_table, filename=filename))
     if graphs is not None and graphs.pairs is not None:
         filename = _files_of_split(graphs.pairs.filename, splits, "the table of pairs")
-        pairs = dataclasses.replace(graphs.pairs, filename=filename)
-        return dataclasses.replace(options, graph_level_examples=dataclasses.replace(graphs, pairs=pairs))
-    return options
+        graphs = dataclasses.replace(graphs, pairs=dataclasses.replace(graphs.pairs, filename=filename))
+    return dataclasses.replace(sampled, plan=plan, graph_level_examples=graphs)
 
 
 def _files_of_split(filename: str, splits: Collection[str], place: str) -> str:

@@ -76,12 +76,13 @@ def _check_arguments(layer: GraphLayer, args: tuple[Any, ...], kwargs: Mapping[s
 
 @tf.autograph.experimental.do_not_convert
 def _check_is_tracked(layer: GraphLayer) -> None:
-    if _keras3_layer_class() is None or not layer.weights:
+    if _keras3_layer_class() is None:
         return
     # Keras 3 notes the outermost layer that is being called.
     state = sys.modules["keras.src.backend.common.global_state"]
     context = state.get_global_attribute("current_call_ctx")
-    if context is not None:
+    # Collecting the weights takes long, and is rarely needed.
+    if context is not None and layer.weights:
         raise TypeError(
             f"`{type(layer).__name__}` must be part of a model of tf_keras; got a call by "
             f"{type(context.entry_layer).__name__} of Keras 3, which would not train it. {_REMEDY}"
