@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from tfx.components.example_gen import utils as example_gen_utils
+from tfx.components.infra_validator import executor as infra_validator
 from tfx.components.util import examples_utils, model_utils
 from tfx.orchestration.kubeflow.v2 import compiler_utils
 from tfx.proto import example_gen_pb2
@@ -13,6 +14,7 @@ from tfx.types import standard_artifacts
 from tfx.utils import import_utils
 
 from tfx_gnn.components import artifacts
+from tfx_gnn.records.blessing import model_objections
 
 each_type = pytest.mark.parametrize(
     "artifact_type",
@@ -117,3 +119,15 @@ def test_spans_are_told_apart_by_number_then_version_then_age():
     made = [examples(2, 0, 1), examples(1, 1, 2), examples(1, 0, 4), examples(1, 0, 3)]
 
     assert [one.id for one in artifacts.sort_by_span(made)] == [3, 4, 2, 1]
+
+
+@pytest.mark.parametrize("is_blessed", [True, False])
+def test_the_verdict_of_the_stock_infra_validator_is_taken(is_blessed, tmp_path):
+    blessing = standard_artifacts.InfraBlessing()
+    blessing.uri = str(tmp_path)
+    mark = infra_validator._mark_blessed if is_blessed else infra_validator._mark_not_blessed
+    mark(blessing)
+
+    objections = model_objections(blessing_dir="", infra_blessing_dir=blessing.uri, model_fingerprint="any")
+
+    assert bool(objections) is not is_blessed

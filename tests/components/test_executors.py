@@ -323,47 +323,6 @@ def test_pusher_pushes_our_blessed_model(take, tmp_path):
     assert (version / "saved_model.pb").exists()
 
 
-def test_bulk_inferrer_reads_examples_and_asks_the_network(take, tmp_path):
-    from tensorflow_serving.apis import prediction_log_pb2
-    from tfx.components.bulk_inferrer import executor
-
-    ours = take(standard_artifacts.Model, "GraphTrainer", "model")
-    numbers_only, result = standard_artifacts.Model(), standard_artifacts.InferenceResult()
-    numbers_only.uri, result.uri = str(tmp_path / "model"), str(tmp_path / "result")
-    root = tf.Module()
-    root.model = tf.saved_model.load(f"{ours.uri}/Format-Serving")
-    serve = root.model.signatures["serving_default"]
-    root.serve = tf.function(
-        # BulkInferrer cannot write a string per example, only numbers and vectors.
-        lambda examples: {"logits": serve(examples=examples)["logits"]},
-        input_signature=[tf.TensorSpec([None], tf.string, name="examples")],
-    )
-    tf.saved_model.save(root, f"{numbers_only.uri}/Format-Serving", signatures={"serving_default": root.serve})
-
-    executor.Executor().Do(
-        {
-            "examples": [take(standard_artifacts.Examples, "SubgraphExampleGen", "examples")],
-            "model": [numbers_only],
-        },
-        {"inference_result": [result]},
-        {
-            "data_spec": json.dumps({"example_splits": ["test"]}),
-            "model_spec": json.dumps({"model_signature_name": ["serving_default"]}),
-        },
-    )
-
-    files = [str(path) for path in (tmp_path / "result").rglob("*") if path.is_file()]
-    logs = [
-        prediction_log_pb2.PredictionLog.FromString(record).predict_log
-        for record in tf.data.TFRecordDataset(files, compression_type="GZIP").as_numpy_iterator()
-    ]
-    assert len(logs) == 6
-    for log in logs:
-        (example,) = log.request.inputs["examples"].string_val
-        expected = serve(examples=tf.constant([example]))["logits"].numpy()
-        assert tf.make_ndarray(log.response.outputs["logits"]) == pytest.approx(expected, abs=1e-4)
-
-
 @pytest.mark.usefixtures("finished_tasks")
 def test_the_trainer_trains_as_a_custom_job_of_two_replicas(
     remote_config, tasks_folder, tiny_project, this_process, monkeypatch

@@ -85,6 +85,7 @@ def test_every_unit_test_lies_where_its_subject_lies():
         "tests/unit/io/test_quiet_libraries.py",
         "tests/unit/graph/test_distribution.py",
         "tests/unit/keras/test_graphs_without_keras.py",
+        "tests/unit/keras/test_keras3.py",
         "tests/unit/training/loop/test_same_weights.py",
     }
     homeless = []

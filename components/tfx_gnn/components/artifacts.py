@@ -111,6 +111,12 @@ def describe_span(examples: artifact.Artifact, found: TablesSpan | None) -> None
         examples.version = found.version
 
 
+def take_over_span(examples: artifact.Artifact, tables: Sequence[artifact.Artifact] | None) -> None:
+    """Marks an Examples artifact with the span and the version of the artifact of its tables, if it has one."""
+    for one in tables or ():
+        examples.span, examples.version = one.span, one.version
+
+
 def sort_by_span(examples: Sequence[artifact.Artifact]) -> list[artifact.Artifact]:
     """Sorts Examples artifacts by span, then version, then id, from the earliest."""
     return sorted(examples, key=lambda one: (one.span, one.version, one.id))

@@ -16,6 +16,7 @@ import tf_keras
 from tf_keras.src import backend
 from tf_keras.src.engine import keras_tensor
 from tf_keras.src.layers.core import tf_op_layer
+from tf_keras.src.saving import serialization_lib
 
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints
 from tfx_gnn.graph.graph_constants import SOURCE, TARGET, FieldName, IncidentNodeTag, NodeSetName
@@ -25,6 +26,7 @@ from tfx_gnn.graph.tensor.graph_piece import GraphPiece
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
 from tfx_gnn.graph.tensor.sorted_adjacency import SortedAdjacency
+from tfx_gnn.keras.graph_layer import GraphLayer
 
 
 def unique_layer_name(name: str) -> str:
@@ -193,7 +195,7 @@ for _piece_type, _symbolic_type, _method_name in _REGISTRATIONS:
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class GraphOperation(tf_keras.layers.Layer):
+class GraphOperation(GraphLayer):
     """Calls one function of the graph core.
 
     The functions themselves make this layer when they are called with symbolic tensors; there is no need to make
@@ -241,6 +243,10 @@ class _Opaque:
 
 
 class _KerasHandler:
+    def writes_keras_file(self) -> bool:
+        # Shared objects are noted while a `.keras` file is written or read, in the thread that does it.
+        return bool(getattr(serialization_lib.SHARED_OBJECTS, "enabled", False))
+
     """Lets the graph core recognize symbolic tensors and make layers of calls."""
 
     def is_symbolic(self, value: object) -> bool:

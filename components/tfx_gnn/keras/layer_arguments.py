@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import tf_keras
 
+from tfx_gnn.keras.graph_layer import check_no_keras3_layer
+
 
 def clone_initializer(initializer: Any) -> Any:
     """Copies an initializer, so that each weight gets its own random values.
@@ -60,6 +62,7 @@ def checked_and_sorted(layers: Mapping[str, Any] | None, place: str) -> dict[str
 
 def check_is_layer(value: Any, place: str) -> Any:
     """Returns a layer unchanged; raises an error for anything else, naming the argument as `place`."""
+    check_no_keras3_layer(place, value)
     if not isinstance(value, tf_keras.layers.Layer):
         raise ValueError(
             f"{place} must be a tf_keras.layers.Layer, got type: {type(value).__name__}. "

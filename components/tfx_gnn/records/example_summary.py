@@ -11,6 +11,7 @@ from tfx_gnn.records.example_batches import INTS, BrokenRuleError, ExampleBatch,
 from tfx_gnn.records.graph_layout import prefix_of_key
 
 _SIZE_SUFFIX = "." + const.SIZE_NAME
+_NODES = f"{const.NODES}/"
 _ENDS = (const.SOURCE_NAME, const.TARGET_NAME)
 _ROW_LENGTHS = re.compile(r"(?P<feature>.+)\.d(?P<axis>[1-9][0-9]*)")
 _MAX_EVIDENCE = 2  # One more value than a consistent data set has.
@@ -29,12 +30,15 @@ class KeySummary:
         kinds: kinds of values ("bytes_list", "int64_list", "float_list"), with the first place of each.
         rows_per_item: for features and row lengths, the number of entries per row of the dimension before. For
             a feature without ragged dimension, that is the number of values per item.
+        ruled_out: for ends of edges, the node sets that they cannot point into, with the first evidence of each. If
+            there is only one node set, none.
     """
 
     num_present: int = 0
     num_with_items: int = 0
     kinds: dict[str, str] = dataclasses.field(default_factory=dict)
     rows_per_item: Evidence = dataclasses.field(default_factory=dict)
+    ruled_out: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -69,6 +73,7 @@ def add_evidence(summary: ExamplesSummary, features: Features, place: str) -> No
     sizes = _sizes(features)
     row_lengths = row_length_axes(features)
     evidence = {key: _rows_per_item(features, key, sizes, row_lengths) for key in features if not is_size_key(key)}
+    ruled_out = {key: _too_small(features, key, sizes) for key in features if key.endswith(_ENDS)}
     summary.num_examples += 1
     for key in features:
         key_summary = summary.keys.setdefault(key, KeySummary())
@@ -79,6 +84,8 @@ def add_evidence(summary: ExamplesSummary, features: Features, place: str) -> No
         rows = evidence.get(key)
         if rows is not None and len(key_summary.rows_per_item) < _MAX_EVIDENCE:
             key_summary.rows_per_item.setdefault(rows, place)
+        for node_set, finding in ruled_out.get(key, {}).items():
+            key_summary.ruled_out.setdefault(node_set, f"{finding} in {place}")
 
 
 def merge_summaries(summaries: Iterable[ExamplesSummary]) -> ExamplesSummary:
@@ -96,6 +103,8 @@ def merge_summaries(summaries: Iterable[ExamplesSummary]) -> ExamplesSummary:
                 known.kinds[kind] = min(place, known.kinds.get(kind, place))
             for rows, place in found.rows_per_item.items():
                 known.rows_per_item[rows] = min(place, known.rows_per_item.get(rows, place))
+            for node_set, finding in found.ruled_out.items():
+                known.ruled_out[node_set] = min(finding, known.ruled_out.get(node_set, finding))
     return merged
 
 
@@ -183,14 +192,32 @@ def _check_ends(features: Features, key: str, sizes: dict[str, int], num_edges: 
             f"{len(ends)} values for {num_edges} edges",
             "Write all ends.",
         )
-    node_sets = [prefix for prefix in sizes if prefix.startswith(f"{const.NODES}/")]
-    if len(node_sets) != 1 or not ends:
+    if not ends:
         return
-    num_nodes = sizes[node_sets[0]]
-    if not (min(ends) >= 0 and max(ends) < num_nodes):
+    node_sets = [prefix for prefix in sizes if prefix.startswith(_NODES)]
+    if len(node_sets) == 1 and not (min(ends) >= 0 and max(ends) < sizes[node_sets[0]]):
+        num_nodes = sizes[node_sets[0]]
         worst = max(ends) if max(ends) >= num_nodes else min(ends)
         raise BrokenRuleError(
-            f"{key!r} points into node set {node_sets[0].removeprefix(f'{const.NODES}/')!r}",
+            f"{key!r} points into node set {node_sets[0].removeprefix(_NODES)!r}",
             f"index {worst} with {num_nodes} nodes",
             "Remove the dangling edge.",
         )
+    most = max((sizes[prefix] for prefix in node_sets), default=0)
+    if min(ends) < 0 or max(ends) >= most:
+        worst = min(ends) if min(ends) < 0 else max(ends)
+        raise BrokenRuleError(
+            f"{key!r} points into a node set",
+            f"index {worst} with at most {most} nodes in a set",
+            "Remove the dangling edge.",
+        )
+
+
+def _too_small(features: Features, key: str, sizes: dict[str, int]) -> dict[str, str]:
+    """Names the node sets of an example that have too few nodes for the ends of its edges, if it has several sets."""
+    ends = values_of(features, key, INTS)
+    node_sets = {prefix.removeprefix(_NODES): size for prefix, size in sizes.items() if prefix.startswith(_NODES)}
+    if not ends or len(node_sets) < 2:
+        return {}
+    highest = max(ends)
+    return {name: f"index {highest} with {size} nodes" for name, size in node_sets.items() if size <= highest}

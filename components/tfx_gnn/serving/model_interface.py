@@ -22,6 +22,21 @@ SERVING_SIGNATURE = "serving_default"
 EMBEDDINGS_SIGNATURE = "embeddings"
 """Signature that returns the input to the network's last layer, in models where it is known."""
 
+BULK_INFERRER_SIGNATURE = "bulk_inferrer"
+"""Signature for TFX's BulkInferrer: predictions, with strings in shape [n, 1] in place of [n].
+
+TFX's component writes one record per example, and cannot write a string that is no array.
+"""
+
+EVALUATOR_SIGNATURE = "evaluator"
+"""Signature for TFX's Evaluator: logits, probabilities and `ALL_CLASSES_OUTPUT`, if classes have names.
+
+TFMA looks labels that are strings up in that output.
+"""
+
+STOCK_COMPONENT_SIGNATURES = (BULK_INFERRER_SIGNATURE, EVALUATOR_SIGNATURE)
+"""Signatures for components of TFX, which no server is asked for."""
+
 TRANSFORMED_GRAPH_SIGNATURE = "transformed_graph"
 """Signature that returns the input of the network: the transformed examples, merged into one graph.
 
@@ -86,6 +101,9 @@ PROBABILITIES_OUTPUT = "probabilities"
 
 LABEL_OUTPUT = "label"
 """Name of the most probable class, string, shape [n]."""
+
+ALL_CLASSES_OUTPUT = "all_classes"
+"""Names of all classes in the order of the logits, string, shape [n, num_classes]; TFMA's name for them."""
 
 SCORE_OUTPUT = "score"
 """Probability of that class, float32, shape [n]."""

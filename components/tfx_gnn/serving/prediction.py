@@ -143,9 +143,10 @@ class ServingModel:
 
     @property
     def example_signatures(self) -> list[str]:
-        """Names of the signatures whose only input is `examples`, sorted."""
+        """Names of the signatures for servers whose only input is `examples`, sorted."""
         inputs = {name: call.structured_input_signature[1] for name, call in self._loaded.signatures.items()}
-        return sorted(name for name, found in inputs.items() if list(found) == [model_interface.EXAMPLES_INPUT])
+        found = [name for name, names in inputs.items() if list(names) == [model_interface.EXAMPLES_INPUT]]
+        return sorted(name for name in found if name not in model_interface.STOCK_COMPONENT_SIGNATURES)
 
     @property
     def output_specs(self) -> dict[str, tf.TensorSpec]:

@@ -29,6 +29,7 @@ MOST_BYTES = 16 * 2**20
 """Largest size of a request with several examples; a server holds the whole file in memory while it warms up."""
 
 _EXAMPLES_INPUT = "examples"
+_NOT_FOR_SERVERS = ("bulk_inferrer", "evaluator")
 # Field numbers of PredictionLog, PredictLog, PredictRequest, ModelSpec and a map entry.
 _PREDICT_LOG = 6
 _REQUEST = 1
@@ -41,9 +42,9 @@ _WIRE_SIZES = {1: 8, 5: 4}
 def write_warmup_requests(saved_model_dir: str, records: Sequence[bytes]) -> int:
     """Writes the warm-up file of a SavedModel, replacing an existing one.
 
-    Each signature whose only input is `examples` gets one request each with 1, 8 and 64 examples. Records are taken
-    in order, and repeated if there are fewer. A request with several examples that would exceed `MOST_BYTES` is
-    left out.
+    Each signature whose only input is `examples`, except those for components of TFX, gets one request each with 1, 8
+    and 64 examples. Records are taken in order, and repeated if there are fewer. A request with several examples that
+    would exceed `MOST_BYTES` is left out.
 
     Args:
         saved_model_dir: folder that holds `saved_model.pb`.
@@ -104,10 +105,11 @@ def read_warmup_requests(saved_model_dir: str) -> Iterator[tuple[str, dict[str, 
 
 
 def signatures_of_examples(saved_model_dir: str) -> list[str]:
-    """Lists the signatures of a SavedModel whose only input is `examples`, by name, without loading the model."""
+    """Lists the signatures for servers whose only input is `examples`, by name, without loading the SavedModel."""
     with tf.io.gfile.GFile(os.path.join(saved_model_dir, tf.saved_model.SAVED_MODEL_FILENAME_PB), "rb") as file:
         (meta_graph,) = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs
-    return sorted(name for name, found in meta_graph.signature_def.items() if list(found.inputs) == [_EXAMPLES_INPUT])
+    found = [name for name, one in meta_graph.signature_def.items() if list(one.inputs) == [_EXAMPLES_INPUT]]
+    return sorted(name for name in found if name not in _NOT_FOR_SERVERS)
 
 
 def _prediction_log(signature_name: str, batch: Sequence[bytes]) -> bytes:

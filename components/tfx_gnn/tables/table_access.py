@@ -53,4 +53,5 @@ class TableAccess:
 
     def schema_path(self, tables_dir: str) -> str:
         """Returns the path of the schema."""
-        return os.path.join(tables_dir, self.schema_file)
+        # A whole path replaces the folder, and so does a URI.
+        return self.schema_file if "://" in self.schema_file else os.path.join(tables_dir, self.schema_file)

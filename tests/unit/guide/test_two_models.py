@@ -167,16 +167,14 @@ def unlabeled(data):
     return tf.constant([data.record(i, label_on=None) for i in range(5)])
 
 
-def test_labels_are_required_by_the_plain_parser(trained, unlabeled):
+def test_labels_are_required_by_the_function(trained, unlabeled):
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"nodes/_readout\.class_id"):
-        tfgnn.keras.layers.ParseExample(trained.example_input_spec)(unlabeled)
+        tfgnn.parse_example(trained.example_input_spec, unlabeled)
 
 
-def test_a_parsing_default_serves_examples_without_labels(trained, unlabeled, expected_logits, tmp_path):
+def test_the_recipe_serves_examples_without_labels(trained, unlabeled, expected_logits, tmp_path):
     serving_input = tf_keras.layers.Input(shape=[], dtype=tf.string, name="examples")
-    preproc_input = tfgnn.keras.layers.ParseExample(
-        trained.example_input_spec, default_values={"nodes/_readout.class_id": -1}
-    )(serving_input)
+    preproc_input = tfgnn.keras.layers.ParseExample(trained.example_input_spec)(serving_input)
     serving_model_input, _ = trained.preproc_model(preproc_input)  # Drop labels.
     exported_model = tf_keras.Model(serving_input, {"logits": trained.model(serving_model_input)})
     exported_model.export(str(tmp_path / "export"))

@@ -10,7 +10,7 @@ from tfx.types import standard_artifacts, system_executions
 from tfx.types.channel import BaseChannel
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
-from tfx_gnn.components import parameters
+from tfx_gnn.components import parameters, table_inputs
 from tfx_gnn.components.artifacts import GraphIndexArtifact
 from tfx_gnn.components.graph_indexer import executor
 from tfx_gnn.components.graph_indexer.options import GraphIndexerOptions
@@ -24,7 +24,10 @@ class GraphIndexerSpec(ComponentSpec):
         "tables_dir": ExecutionParameter(type=str),
         **parameters.execution_parameters(GraphIndexerOptions, parameters.TABLES_FINGERPRINT, parameters.SPAN),
     }
-    INPUTS = {"same_span_as": ChannelParameter(type=standard_artifacts.Examples, optional=True)}
+    INPUTS = {
+        "same_span_as": ChannelParameter(type=standard_artifacts.Examples, optional=True),
+        **table_inputs.table_inputs(),
+    }
     OUTPUTS = {"graph_index": ChannelParameter(type=GraphIndexArtifact)}
     TYPE_ANNOTATION = system_executions.Process
 
@@ -35,6 +38,8 @@ class GraphIndexer(base_beam_component.BaseBeamComponent):
     | kind | name | type | meaning |
     |---|---|---|---|
     | input | same_span_as | Examples | optional: examples whose span is read, if `tables_dir` is a pattern |
+    | input | tables | Examples | optional: tables instead of `tables_dir`, as for SubgraphExampleGen |
+    | input | tables_schema | tfx_gnn.GraphSchemaArtifact | optional: schema of `tables` that do not hold one |
     | output | graph_index | tfx_gnn.GraphIndexArtifact | ids, features and edges by node, to be mapped into memory |
     | parameter | tables_dir | str | folder with `graph_schema.pbtxt` and its tables, or a pattern such as data/{SPAN} |
     | parameter | rules | JSON | what to do with rows that break a rule |
@@ -47,9 +52,11 @@ class GraphIndexer(base_beam_component.BaseBeamComponent):
     | parameter | library_version | str | version of this library |
 
     Args:
-        tables_dir: folder of the tables; any path or URI that TensorFlow reads. In a pattern such as "data/{SPAN}" or
-            "data/{DATE}", the executor looks for the span when it runs.
+        tables_dir: folder of the tables, empty if `tables` are given; any path or URI that TensorFlow reads. In a
+            pattern such as "data/{SPAN}" or "data/{DATE}", the executor looks for the span when it runs.
         options: what to do with bad rows, which columns to add, and where to build.
+        tables: channel of the tables, instead of `tables_dir`; see SubgraphExampleGen.
+        tables_schema: channel of the schema of `tables`, if they hold no `graph_schema.pbtxt`.
         span: number or date of the span to read, if `tables_dir` is a pattern; empty for the newest.
         same_span_as: examples whose span and version of the tables are read, if `tables_dir` is a pattern: a newer span
             may have arrived since they were made.
@@ -59,7 +66,8 @@ class GraphIndexer(base_beam_component.BaseBeamComponent):
             parameter that sets it when a compiled pipeline runs.
 
     Raises:
-        ValueError: if the tables are to be hashed and a file is missing.
+        ValueError: if the tables are to be hashed and a file is missing, or if both or neither of `tables_dir` and
+            `tables` are given.
     """
 
     SPEC_CLASS = GraphIndexerSpec
@@ -68,13 +76,25 @@ class GraphIndexer(base_beam_component.BaseBeamComponent):
     def __init__(
         self,
         *,
-        tables_dir: str,
+        tables_dir: str = "",
         options: GraphIndexerOptions,
+        tables: BaseChannel | None = None,
+        tables_schema: BaseChannel | None = None,
         span: str = "",
         same_span_as: BaseChannel | None = None,
         tables_fingerprint: str = "",
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
+        given = {
+            "span": span,
+            "same_span_as": same_span_as,
+            "tables_fingerprint": tables_fingerprint,
+            "runtime_parameters": "tables_dir" in (runtime_parameters or {}),
+        }
+        table_inputs.check_table_inputs(tables_dir, tables, tables_schema, given)
+        if tables_dir and not tables_fingerprint:
+            files = list_table_files(parameters.tables_folder_now(tables_dir, span), access=options.access)
+            tables_fingerprint = parameters.fingerprint_tables(files, runtime_parameters=runtime_parameters)
         super().__init__(
             spec=parameters.fill_spec(
                 GraphIndexerSpec,
@@ -83,10 +103,8 @@ class GraphIndexer(base_beam_component.BaseBeamComponent):
                 tables_dir=tables_dir,
                 span=span,
                 same_span_as=same_span_as,
-                tables_fingerprint=tables_fingerprint
-                or parameters.fingerprint_tables(
-                    list_table_files(parameters.tables_folder_now(tables_dir, span), access=options.access),
-                    runtime_parameters=runtime_parameters,
-                ),
+                tables=tables,
+                tables_schema=tables_schema,
+                tables_fingerprint=tables_fingerprint,
             )
         )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.core.framework import types_pb2
 
 from tfx_gnn.components.graph_example_validator.checks import CHECKS
+from tfx_gnn.components.graph_schema_gen.edge_ends import find_edge_ends
 from tfx_gnn.components.graph_schema_gen.options import GraphSchemaGenOptions
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto import graph_schema_pb2
@@ -37,8 +39,9 @@ from tfx_gnn.records.graph_layout import graph_layout, prefix_of_key, schema_fea
 from tfx_gnn.records.summary_pass import summarize_files
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema, write_tfmd_schema
 
+_LOG = logging.getLogger(__name__)
 _DTYPE_OF_KIND = {BYTES: types_pb2.DT_STRING, INTS: types_pb2.DT_INT64, FLOATS: types_pb2.DT_FLOAT}
-_WRITE_A_SCHEMA = "Put a graph_schema.pbtxt next to the splits that declares it."
+_WRITE_A_SCHEMA = "Give a graph schema that declares it: next to the splits, or as `declared_graph_schema`."
 _DECISIVE = READABLE | {UNDECLARED_FEATURE}  # GraphExampleValidator checks the values themselves, such as for NaN.
 
 
@@ -48,11 +51,15 @@ def generate_graph_schema(
     graph_schema_dir: str,
     schema_dir: str,
     options: GraphSchemaGenOptions,
+    declared_schema_dir: str = "",
     beam_args: Sequence[str] = (),
 ) -> graph_schema_pb2.GraphSchema:
-    """Checks examples against the graph schema stored next to them, or infers one if there is none.
+    """Checks examples against their graph schema, or infers one if there is none.
 
     Apache Beam reads all examples of the chosen splits once.
+
+    What edges join is inferred from the names of readouts and from the indices: a node set is ruled out if some example
+    has too few of its nodes. If exactly one is left, it is taken, and the edge set's `description` holds the evidence.
 
     Args:
         examples_dir: graph tf.Examples, with or without `graph_schema.pbtxt` next to the splits.
@@ -60,6 +67,8 @@ def generate_graph_schema(
         schema_dir: absent or empty folder for `schema.pbtxt`, the TensorFlow Metadata schema with which
             StatisticsGen, ExampleValidator and tf.Transform read the same examples.
         options: what to read.
+        declared_schema_dir: folder with the `graph_schema.pbtxt` that the examples must match, instead of one next to
+            the splits; empty for none.
         beam_args: command-line arguments of Apache Beam.
 
     Returns:
@@ -70,7 +79,7 @@ def generate_graph_schema(
             key and rule), a split is missing or empty, or the data do not determine the schema.
     """
     files = record_files(examples_dir, options.splits)
-    schema = _schema_beside(examples_dir, options.schema_file)
+    schema = _given_schema(examples_dir, options, declared_schema_dir)
     summarize: Callable[[RecordFile], ExamplesSummary] = _gather_evidence
     if schema is not None:
         summarize = functools.partial(_check_file, checker=BatchChecker.by(schema, decisive=_DECISIVE))
@@ -93,24 +102,41 @@ def generate_graph_schema(
                 "Make the examples again."
             )
         if schema is None:
-            schema = _infer_graph_schema(summary)
+            schema = _infer_graph_schema(summary, options.edge_set_ends)
         presence = {key: found.num_present / summary.num_examples for key, found in summary.keys.items()}
         graph_schema_io.write_schema(schema, examples_folder.graph_schema_path(graph_schema_partial))
         write_tfmd_schema(make_tfmd_schema(graph_layout(schema), presence), schema_partial)
     return schema
 
 
-def _schema_beside(examples_dir: str, schema_file: str) -> graph_schema_pb2.GraphSchema | None:
-    path = os.path.join(examples_dir, schema_file)
-    if not tf.io.gfile.exists(path):
-        if schema_file != GRAPH_SCHEMA_FILE:
+def _given_schema(
+    examples_dir: str, options: GraphSchemaGenOptions, declared_schema_dir: str
+) -> graph_schema_pb2.GraphSchema | None:
+    """Returns the declared schema, or that next to the splits, or None."""
+    path = os.path.join(examples_dir, options.schema_file)
+    if declared_schema_dir:
+        path = examples_folder.graph_schema_path(declared_schema_dir)
+        if not tf.io.gfile.exists(path):
             raise ValueError(
-                f"`schema_file` must name a file next to the splits; got {schema_file!r}, which {examples_dir!r} does "
-                "not hold. Correct the name."
+                f"`declared_graph_schema` must hold {GRAPH_SCHEMA_FILE}; got none in {declared_schema_dir!r}. Point "
+                "the Importer at the folder that holds it."
+            )
+    elif not tf.io.gfile.exists(path):
+        if options.schema_file != GRAPH_SCHEMA_FILE:
+            raise ValueError(
+                f"`schema_file` must name a file next to the splits; got {options.schema_file!r}, which "
+                f"{examples_dir!r} does not hold. Correct the name."
             )
         return None
     schema = graph_schema_io.read_schema(path)
     schema_validation.validate_schema(schema)
+    for name, (source, target) in options.edge_set_ends.items():
+        declared = (schema.edge_sets[name].source, schema.edge_sets[name].target) if name in schema.edge_sets else None
+        if declared != (source, target):
+            raise ValueError(
+                f"`edge_set_ends` must agree with the graph schema; got {(source, target)} for edge set {name!r}, for "
+                f"which {path!r} declares {declared}. Leave it out: the schema says what edges join."
+            )
     return schema
 
 
@@ -160,7 +186,9 @@ def _parse(record: bytes) -> tf.train.Example:
         ) from error
 
 
-def _infer_graph_schema(summary: ExamplesSummary) -> graph_schema_pb2.GraphSchema:
+def _infer_graph_schema(
+    summary: ExamplesSummary, edge_set_ends: Mapping[str, tuple[str, str]]
+) -> graph_schema_pb2.GraphSchema:
     """Infers the schema of a data set from its summary.
 
     A set exists if some example has its `#size`. A feature's dtype is string, int64 or float32. Its shape is what
@@ -171,18 +199,16 @@ def _infer_graph_schema(summary: ExamplesSummary) -> graph_schema_pb2.GraphSchem
     """
     schema = graph_schema_pb2.GraphSchema()
     prefixes = sorted(key.rpartition(".")[0] for key in summary.keys if is_size_key(key))
-    node_sets = [prefix.removeprefix(f"{const.NODES}/") for prefix in prefixes if prefix.startswith(f"{const.NODES}/")]
     for prefix in prefixes:
         set_type, _, name = prefix.partition("/")
         if set_type == const.NODES:
             schema.node_sets[name].SetInParent()
-            continue
-        if len(node_sets) != 1:
-            raise ValueError(
-                f"`examples_dir` must show which node sets edges join; got edge set {name!r} and node sets "
-                f"{node_sets}, but no graph schema. {_WRITE_A_SCHEMA}"
-            )
-        schema.edge_sets[name].source = schema.edge_sets[name].target = node_sets[0]
+    edge_sets = [prefix.removeprefix(f"{const.EDGES}/") for prefix in prefixes if prefix.startswith(f"{const.EDGES}/")]
+    for name, ends in find_edge_ends(summary, sorted(schema.node_sets), edge_sets, edge_set_ends).items():
+        schema.edge_sets[name].source, schema.edge_sets[name].target = ends.source, ends.target
+        if ends.evidence:
+            schema.edge_sets[name].description = ends.evidence
+            _LOG.warning("Inferred that edge set %r leads from %r to %r. %s", name, *ends)
     ragged = row_length_axes(summary.keys)
     row_length_keys = {row_length_key(key, axis) for key, axes in ragged.items() for axis in axes}
     for key in sorted(set(summary.keys) - row_length_keys):

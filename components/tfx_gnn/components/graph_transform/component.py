@@ -10,7 +10,7 @@ from tfx.types import standard_artifacts, system_executions
 from tfx.types.channel import BaseChannel
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
-from tfx_gnn.components import parameters
+from tfx_gnn.components import parameters, table_inputs
 from tfx_gnn.components.artifacts import GraphSchemaArtifact
 from tfx_gnn.components.graph_transform import executor
 from tfx_gnn.components.graph_transform.options import GraphTransformOptions
@@ -31,6 +31,7 @@ class GraphTransformSpec(ComponentSpec):
         "graph_schema": ChannelParameter(type=GraphSchemaArtifact),
         "analyzer_cache": ChannelParameter(type=standard_artifacts.TransformCache, optional=True),
         "blessed_model": ChannelParameter(type=standard_artifacts.Model, optional=True),
+        **table_inputs.table_inputs(),
     }
     OUTPUTS = {
         "transform_graph": ChannelParameter(type=standard_artifacts.TransformGraph),
@@ -52,6 +53,8 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
     | input | graph_schema | tfx_gnn.GraphSchemaArtifact | schema of the examples |
     | input | analyzer_cache | TransformCache | optional: statistics of earlier spans |
     | input | blessed_model | Model | optional: the latest blessed model, with which such statistics were pushed |
+    | input | tables | Examples | optional: tables instead of `tables_dir`, as for SubgraphExampleGen |
+    | input | tables_schema | tfx_gnn.GraphSchemaArtifact | optional: schema of `tables` that do not hold one |
     | output | transform_graph | TransformGraph | the transform, for training and serving |
     | output | transformed_examples | Examples | transformed graph tf.Examples, in the same splits |
     | output | transformed_graph_schema | tfx_gnn.GraphSchemaArtifact | schema after the transform |
@@ -85,6 +88,9 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
         keep_analyzer_cache: whether there is an output `updated_analyzer_cache`.
         tables_dir: folder of the tables that the examples were sampled from, or a pattern such as "data/{SPAN}", of
             which the span of the examples is read; only for `analyze="tables"`.
+        tables: channel of the tables that the examples were sampled from, instead of `tables_dir`; see
+            SubgraphExampleGen.
+        tables_schema: channel of the schema of `tables`, if they hold no `graph_schema.pbtxt`.
         tables_fingerprint: text that changes whenever the tables change. If it is empty, the tables are
             hashed, so they must be readable when the pipeline is built, and the executor refuses others.
         runtime_parameters: name of `tables_dir` or of a scalar option to the parameter
@@ -92,7 +98,8 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
 
     Raises:
         ModuleNotFoundError: if the user's module cannot be found.
-        ValueError: if the tables are to be hashed and a file is missing.
+        ValueError: if the tables are to be hashed and a file is missing, or if both `tables_dir` and `tables` are
+            given.
     """
 
     SPEC_CLASS = GraphTransformSpec
@@ -108,9 +115,16 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
         blessed_model: BaseChannel | None = None,
         keep_analyzer_cache: bool = False,
         tables_dir: str = "",
+        tables: BaseChannel | None = None,
+        tables_schema: BaseChannel | None = None,
         tables_fingerprint: str = "",
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
+        given = {
+            "tables_fingerprint": tables_fingerprint,
+            "runtime_parameters": "tables_dir" in (runtime_parameters or {}),
+        }
+        table_inputs.check_table_inputs(tables_dir, tables, tables_schema, given, required=False)
         if tables_dir and not tables_fingerprint:
             files = list_table_files(parameters.tables_folder_now(tables_dir), access=options.access)
             tables_fingerprint = parameters.fingerprint_tables(files, runtime_parameters=runtime_parameters)
@@ -126,6 +140,8 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
                 analyzer_cache=analyzer_cache,
                 blessed_model=blessed_model,
                 tables_dir=tables_dir,
+                tables=tables,
+                tables_schema=tables_schema,
                 tables_fingerprint=tables_fingerprint,
                 **unwanted,
             )

@@ -7,7 +7,7 @@ from typing import Any
 from tfx.dsl.components.base import base_beam_executor
 from tfx.types import artifact, artifact_utils
 
-from tfx_gnn.components import artifacts, parameters
+from tfx_gnn.components import artifacts, parameters, table_inputs
 from tfx_gnn.components.graph_transform import stage
 from tfx_gnn.components.graph_transform.options import GraphTransformOptions
 from tfx_gnn.records.examples_folder import split_names
@@ -25,6 +25,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         """Transforms the graphs; see the component for names and types."""
         options = parameters.from_exec_properties(GraphTransformOptions, exec_properties)
         parameters.check_code_is_unchanged(options.preprocessing_fn, exec_properties)
+        tables_dir, options = table_inputs.tables_of_run(input_dict, exec_properties, options, self._get_tmp_dir)
         *earlier, latest = artifacts.sort_by_span(input_dict["examples"])
         transformed_examples = artifact_utils.get_single_instance(output_dict["transformed_examples"])
         pre_transform_stats = artifact_utils.get_single_instance(output_dict["pre_transform_stats"])
@@ -36,7 +37,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             transformed_examples_dir=transformed_examples.uri,
             transformed_graph_schema_dir=artifact_utils.get_single_uri(output_dict["transformed_graph_schema"]),
             options=options,
-            tables_dir=parameters.tables_folder(exec_properties),
+            tables_dir=tables_dir,
             tables_contents=parameters.tables_contents(exec_properties),
             earlier_examples_dirs=[examples.uri for examples in earlier],
             blessed_model_dir=artifacts.optional_uri(input_dict.get("blessed_model")),

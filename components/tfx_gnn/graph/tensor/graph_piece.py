@@ -171,13 +171,12 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
     # The protocol of tf.TypeSpec.
 
     def _serialize(self) -> tuple[Any, ...]:
-        return (
-            self._parts_spec,
-            self._shape,
-            self._indices_dtype,
-            self._row_splits_dtype,
-            self._static,
-        )
+        fields = (self._parts_spec, self._shape, self._indices_dtype, self._row_splits_dtype, self._static)
+        return (tf_hooks.encoded_structure(fields),) if symbolic_calls.writes_keras_file() else fields
+
+    @classmethod
+    def _deserialize(cls, fields: tuple[Any, ...]) -> Any:
+        return cls(*(tf_hooks.decoded_structure(fields[0]) if len(fields) == 1 else fields))
 
     @property
     def _component_specs(self) -> Parts:

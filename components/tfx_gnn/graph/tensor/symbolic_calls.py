@@ -32,6 +32,10 @@ class SymbolicCallHandler(Protocol):
         """Calls the registered function through a new Keras layer."""
         ...
 
+    def writes_keras_file(self) -> bool:
+        """Returns whether Keras is writing the configuration of a model into a `.keras` file, which is JSON."""
+        ...
+
 
 # At most one handler; it is a list so that installing a handler does not rebind a global.
 _handlers: list[SymbolicCallHandler] = []
@@ -41,6 +45,11 @@ _functions: dict[str, Callable[..., Any]] = {}
 def install_handler(handler: SymbolicCallHandler) -> None:
     """Sets the process-wide handler of symbolic tensors."""
     _handlers[:] = [handler]
+
+
+def writes_keras_file() -> bool:
+    """Returns whether a type spec is asked for a form that JSON can hold."""
+    return any(handler.writes_keras_file() for handler in _handlers)
 
 
 def load_handler() -> None:

@@ -6,21 +6,27 @@ needs to change.
 
 from __future__ import annotations
 
+import base64
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import tensorflow as tf
+from tensorflow.core.protobuf import struct_pb2
 from tensorflow.python.framework.composite_tensor import CompositeTensor
 from tensorflow.python.framework.type_spec import BatchableTypeSpec
 from tensorflow.python.framework.type_spec_registry import register as register_type_spec
 from tensorflow.python.ops import control_flow_util
+from tensorflow.python.saved_model import nested_structure_coder
 
 from tfx_gnn.graph.tensor import symbolic_calls
 
 __all__ = [
     "BatchableTypeSpec",
     "CompositeTensor",
+    "decoded_structure",
+    "encoded_structure",
     "flat_tensor_specs",
     "from_flat_tensors",
     "in_xla_context",
@@ -113,3 +119,18 @@ def with_ragged_shape(value: tf.RaggedTensor, shape: tf.TensorShape) -> tf.Ragge
     """Returns `value` with more static dimensions; its tensors are shared, not copied."""
     spec = tf.RaggedTensorSpec(shape, value.dtype, value.ragged_rank, value.row_splits.dtype)
     return spec._from_components([value.flat_values, *value.nested_row_splits])
+
+
+def encoded_structure(structure: Any) -> str:
+    """Writes tuples and dicts of shapes, dtypes and type specs as text, in TensorFlow's form for SavedModels."""
+    with warnings.catch_warnings():
+        # Whoever reads the text has imported this library, of which TensorFlow reminds at each type.
+        warnings.filterwarnings("ignore", "Encoding a StructuredValue with type", UserWarning)
+        encoded = nested_structure_coder.encode_structure(structure)
+    return base64.b64encode(encoded.SerializeToString()).decode()
+
+
+def decoded_structure(text: str) -> Any:
+    """Reads what `encoded_structure` wrote."""
+    value = struct_pb2.StructuredValue.FromString(base64.b64decode(text))
+    return nested_structure_coder.decode_proto(value)

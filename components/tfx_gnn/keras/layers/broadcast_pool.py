@@ -13,12 +13,13 @@ from tfx_gnn.graph.ops.pooling import pool
 from tfx_gnn.graph.ops.tags import NameOrNames
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.keras.graph_layer import GraphLayer
 from tfx_gnn.keras.layer_arguments import agreed, required
 
 _Location = dict[str, Any]
 
 
-class BroadcastPoolBase(tf_keras.layers.Layer):
+class BroadcastPoolBase(GraphLayer):
     """Base of `Broadcast` and `Pool`, which resolves arguments of the constructor and of the call."""
 
     def __init__(

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
-import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.broadcasting import broadcast
@@ -16,11 +15,12 @@ from tfx_gnn.graph.ops.pooling import pool
 from tfx_gnn.graph.ops.tags import reverse_tag
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.keras.graph_layer import GraphLayer
 
 _Function = Callable[..., Any]
 
 
-class AnyToAnyConvolutionBase(tf_keras.layers.Layer, abc.ABC):
+class AnyToAnyConvolutionBase(GraphLayer, abc.ABC):
     """Base class of layers that send messages along edges, or from nodes to the context.
 
     A subclass implements `convolve`, which gets the input tensors and functions that move values

@@ -10,10 +10,11 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.edge_edits import add_self_loops, sort_edges
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.keras.graph_layer import GraphLayer
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class SortEdges(tf_keras.layers.Layer):
+class SortEdges(GraphLayer):
     """Sorts edges, so that pooling and broadcasting become faster; the Keras layer for `sort_edges`.
 
     It belongs at the end of a preprocessing model, after merging and padding, which would undo the sorting.
@@ -59,7 +60,7 @@ class SortEdges(tf_keras.layers.Layer):
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class AddSelfLoops(tf_keras.layers.Layer):
+class AddSelfLoops(GraphLayer):
     """Adds a loop at each node; the Keras layer for `add_self_loops`.
 
     Init args:

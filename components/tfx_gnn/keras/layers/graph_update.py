@@ -17,13 +17,14 @@ from tfx_gnn.graph.ops.broadcasting import (
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.keras.graph_layer import GraphLayer
 from tfx_gnn.keras.layer_arguments import as_layer, check_is_layer, checked_and_sorted, pop_with_prefix, with_prefix
 
 DeferredInit = Callable[[GraphTensorSpec], Mapping[str, Any]]
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class GraphUpdate(tf_keras.layers.Layer):
+class GraphUpdate(GraphLayer):
     """Updates edge sets, then node sets, then the context.
 
     First all edge sets are updated from the input graph; then all node sets, from the graph with
@@ -180,7 +181,7 @@ def select(names: FeatureNames, get: Callable[[const.FieldName], Any]) -> Any:
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class EdgeSetUpdate(tf_keras.layers.Layer):
+class EdgeSetUpdate(GraphLayer):
     """Computes the next state of an edge set from its edges, their nodes and the context.
 
     Init args:
@@ -276,7 +277,7 @@ class EdgeSetUpdate(tf_keras.layers.Layer):
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class NodeSetUpdate(tf_keras.layers.Layer):
+class NodeSetUpdate(GraphLayer):
     """Computes the next state of a node set from its nodes, edge sets and the context.
 
     Init args:
@@ -363,7 +364,7 @@ class NodeSetUpdate(tf_keras.layers.Layer):
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class ContextUpdate(tf_keras.layers.Layer):
+class ContextUpdate(GraphLayer):
     """Computes the next state of the context from its old state, node sets and edge sets.
 
     Init args:

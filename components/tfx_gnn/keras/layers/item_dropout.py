@@ -7,9 +7,11 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.keras.graph_layer import GraphLayer
+
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class ItemDropout(tf_keras.layers.Layer):
+class ItemDropout(GraphLayer):
     """Sets all values of randomly chosen items to zero while training.
 
     The values that remain are scaled by 1 / (1 - rate), as `tf_keras.layers.Dropout` does for single values.

@@ -13,6 +13,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import FeaturePiece
+from tfx_gnn.keras.graph_layer import GraphLayer
 from tfx_gnn.keras.keras_tensors import is_symbolic
 from tfx_gnn.keras.layer_arguments import as_layer, pop_with_prefix, with_prefix
 
@@ -22,7 +23,7 @@ _Model = Any
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class MapFeatures(tf_keras.layers.Layer):
+class MapFeatures(GraphLayer):
     """Transforms the features of the context, node sets and edge sets.
 
     Each callback gets the Keras tensor of one graph piece and computes with Keras' functional API.
@@ -229,7 +230,7 @@ def _map_sets(
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class MakeEmptyFeature(tf_keras.layers.Layer):
+class MakeEmptyFeature(GraphLayer):
     """Makes a feature of size 0 for each item, such as the initial state of a latent node set.
 
     Init args:

@@ -10,11 +10,12 @@ import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.broadcasting import combine_values
+from tfx_gnn.keras.graph_layer import GraphLayer
 from tfx_gnn.keras.layer_arguments import as_layer
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class NextStateFromConcat(tf_keras.layers.Layer):
+class NextStateFromConcat(GraphLayer):
     """Concatenates all inputs and transforms the result.
 
     Init args:
@@ -61,7 +62,7 @@ class NextStateFromConcat(tf_keras.layers.Layer):
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class ResidualNextState(tf_keras.layers.Layer):
+class ResidualNextState(GraphLayer):
     """Adds a transformation of all inputs to the old state, and applies an activation.
 
     An old state of size 0, as in a set without features, is left out of the sum.
@@ -161,7 +162,7 @@ class ResidualNextState(tf_keras.layers.Layer):
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class SingleInputNextState(tf_keras.layers.Layer):
+class SingleInputNextState(GraphLayer):
     """Replaces the old state by the only input.
 
     Call args:

@@ -12,10 +12,11 @@ from tfx_gnn.graph.batching.padding import FeatureDefaultValues, pad_to_total_si
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.index_features import IndexFeatures
+from tfx_gnn.keras.graph_layer import GraphLayer
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class PadToTotalSizes(tf_keras.layers.Layer):
+class PadToTotalSizes(GraphLayer):
     """Pads a graph to given total sizes; the Keras layer for `pad_to_total_sizes`.
 
     Init args:

@@ -10,12 +10,17 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph.codec.example_parsing import parse_example, parse_single_example
+from tfx_gnn.graph.graph_constants import NODES
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.keras.graph_layer import GraphLayer
 from tfx_gnn.keras.layer_arguments import with_type_specs
 
+_MISSING_LABELS = {tf.string: b"", tf.int8: -1, tf.int16: -1, tf.int32: -1, tf.int64: -1}
 
-class _Parse(tf_keras.layers.Layer):
+
+class _Parse(GraphLayer):
     def __init__(
         self,
         graph_tensor_spec: GraphTensorSpec,
@@ -53,7 +58,24 @@ class _Parse(tf_keras.layers.Layer):
         return cls(**{**config, "graph_tensor_spec": with_type_specs(config["graph_tensor_spec"])})
 
     def _options(self) -> dict[str, Any]:
-        return {"prefix": self._prefix, "validate": self._validate, "default_values": self._default_values}
+        defaults = {**_missing_labels(self._spec), **(self._default_values or {})}
+        return {"prefix": self._prefix, "validate": self._validate, "default_values": defaults or None}
+
+
+def _missing_labels(spec: GraphTensorSpec) -> dict[str, Any]:
+    """Returns values that stand for missing labels in readouts, whose dtypes have one that is no label."""
+    found: dict[str, Any] = {}
+    for set_name, node_set in spec.node_sets_spec.items():
+        if set_name.partition(":")[0] != READOUT_NODE_SET:
+            continue
+        for name, feature in node_set.features_spec.items():
+            if name.startswith("#") or not isinstance(feature, tf.TensorSpec):
+                continue
+            if feature.dtype.is_floating:
+                found[f"{NODES}/{set_name}.{name}"] = float("nan")
+            elif feature.dtype in _MISSING_LABELS:
+                found[f"{NODES}/{set_name}.{name}"] = _MISSING_LABELS[feature.dtype]
+    return found
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
@@ -64,7 +86,9 @@ class ParseExample(_Parse):
         graph_tensor_spec: spec of one graph.
         prefix: as for `parse_example`.
         validate: as for `parse_example`.
-        default_values: as for `parse_example`.
+        default_values: as for `parse_example`. Labels in a readout need none: where an example lacks them, as it
+            does at serving time, they are NaN, -1 or the empty string, which losses refuse or ignore. Other dtypes
+            have no such value.
 
     Call args:
         inputs: string tensor of shape [batch_size].
@@ -97,7 +121,9 @@ class ParseSingleExample(_Parse):
         graph_tensor_spec: spec of one graph.
         prefix: as for `parse_single_example`.
         validate: as for `parse_single_example`.
-        default_values: as for `parse_single_example`.
+        default_values: as for `parse_single_example`. Labels in a readout need none: where an example lacks them, as it
+            does at serving time, they are NaN, -1 or the empty string, which losses refuse or ignore. Other dtypes
+            have no such value.
 
     Call args:
         inputs: string tensor of shape [].

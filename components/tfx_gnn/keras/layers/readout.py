@@ -16,11 +16,12 @@ from tfx_gnn.graph.ops.readout import (
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.keras.graph_layer import GraphLayer
 from tfx_gnn.keras.layer_arguments import agreed, required
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class Readout(tf_keras.layers.Layer):
+class Readout(GraphLayer):
     """Reads a feature of a node set, an edge set or the context.
 
     All arguments can be given at init or at call time; if given at both, the values must agree.
@@ -119,7 +120,7 @@ class Readout(tf_keras.layers.Layer):
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class ReadoutFirstNode(tf_keras.layers.Layer):
+class ReadoutFirstNode(GraphLayer):
     """Reads a feature of the first node of each component; the Keras layer for `gather_first_node`.
 
     All arguments can be given at init or at call time; if given at both, the values must agree.
@@ -215,7 +216,7 @@ def _text(location: dict[str, Any]) -> str:
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class StructuredReadout(tf_keras.layers.Layer):
+class StructuredReadout(GraphLayer):
     """Reads a feature from the nodes or edges of interest; the Keras layer for `structured_readout`.
 
     Init args:
@@ -285,7 +286,7 @@ class StructuredReadout(tf_keras.layers.Layer):
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class StructuredReadoutIntoFeature(tf_keras.layers.Layer):
+class StructuredReadoutIntoFeature(GraphLayer):
     """Stores a readout on the readout nodes; the Keras layer for `structured_readout_into_feature`.
 
     Init args:
@@ -365,7 +366,7 @@ class StructuredReadoutIntoFeature(tf_keras.layers.Layer):
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class AddReadoutFromFirstNode(tf_keras.layers.Layer):
+class AddReadoutFromFirstNode(GraphLayer):
     """Adds a readout structure to first nodes; the Keras layer for `add_readout_from_first_node`.
 
     Init args:

@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.keras.graph_layer import GraphLayer
 from tfx_gnn.keras.layers.layer_normalization import LayerNormalization
 from tfx_gnn.models.convolutions.attention import check_heads
 from tfx_gnn.models.state_blocks import check_normalization
@@ -20,7 +21,7 @@ _AGGREGATORS = ("mean", "sum", "max", "pool")
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class EgoSAGEConv(tf_keras.layers.Layer):
+class EgoSAGEConv(GraphLayer):
     """Aggregates the neighbors' states and transforms the result, as `SAGEConv` does along edges.
 
     Shapes: own states [n, any], neighbors' states [n, k, any] and mask [n, k]; result [n, units], zeros where no
@@ -106,7 +107,7 @@ class EgoSAGEConv(tf_keras.layers.Layer):
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class EgoGATConv(tf_keras.layers.Layer):
+class EgoGATConv(GraphLayer):
     """Sums the neighbors' messages with attention weights, as `GATv2Conv` does along edges (arXiv:2105.14491).
 
     Shapes: own states [n, any], neighbors' states [n, k, any] and mask [n, k]; result
@@ -208,7 +209,7 @@ class EgoGATConv(tf_keras.layers.Layer):
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class EgoGINConv(tf_keras.layers.Layer):
+class EgoGINConv(GraphLayer):
     """Sums the own and the neighbors' states and applies two layers, as `GINConv` does along edges (arXiv:1810.00826).
 
     Shapes: own states [n, any], neighbors' states [n, k, any] of the same width and mask [n, k]; result [n, units].

@@ -10,13 +10,14 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.tags import reverse_tag
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.keras.graph_layer import GraphLayer
 from tfx_gnn.models.message_passing import copy_to_edges, pool_edges, pool_neighbors
 
 DEGREE_NORMALIZATIONS = ("none", "in", "out", "in_out", "in_in")
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class GCNConv(tf_keras.layers.Layer):
+class GCNConv(GraphLayer):
     """Sums the neighbours' states, scaled by degrees, and transforms the sum.
 
     This is GCN, arXiv:1609.02907, equation 2: with `add_self_loops` and "in_out", a symmetric graph gives

@@ -12,6 +12,7 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.tags import reverse_tag
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.keras.graph_layer import GraphLayer
 from tfx_gnn.keras.layers.layer_normalization import LayerNormalization
 from tfx_gnn.models.graph_normalization import GraphNormalization
 from tfx_gnn.models.message_passing import copy_to_edges, pool_edges, pool_neighbors
@@ -26,7 +27,7 @@ _NORMALIZATIONS: dict[str, Callable[..., tf_keras.layers.Layer]] = {
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class GINConv(tf_keras.layers.Layer):
+class GINConv(GraphLayer):
     """Adds the neighbours' states to the own state, and transforms the sum by two layers.
 
     This is GIN, arXiv:1810.00826, equation 4.1: MLP((1 + epsilon) * own + sum of neighbours), which distinguishes
@@ -151,7 +152,7 @@ class GINConv(tf_keras.layers.Layer):
         return {**super().get_config(), **self._arguments}
 
 
-class _EdgeMessage(tf_keras.layers.Layer):
+class _EdgeMessage(GraphLayer):
     """ReLU of a sender's state plus the edge feature, which a Dense layer brings to the state's width."""
 
     def build(self, input_shape: Any) -> None:

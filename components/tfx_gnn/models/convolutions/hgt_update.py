@@ -13,6 +13,7 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.tags import reverse_tag
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.keras.graph_layer import GraphLayer
 from tfx_gnn.keras.layer_arguments import clone_initializer
 from tfx_gnn.keras.layers.layer_normalization import LayerNormalization
 from tfx_gnn.models.convolutions.attention import Attended, softmax_weighted_sum
@@ -25,7 +26,7 @@ SKIPS = ("weighted", "sum", "none")
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class HGTGraphUpdate(tf_keras.layers.Layer):
+class HGTGraphUpdate(GraphLayer):
     """One layer of the heterogeneous graph transformer, HGT of arXiv:2003.01332.
 
     Keys, queries and messages are projected per node set; matrices of the relation then transform messages and

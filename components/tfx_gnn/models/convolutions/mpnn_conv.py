@@ -10,11 +10,12 @@ import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.keras.graph_layer import GraphLayer
 from tfx_gnn.models.message_passing import copy_to_edges, pool_edges
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class EdgeMLP(tf_keras.layers.Layer):
+class EdgeMLP(GraphLayer):
     """Computes a vector for each edge from its source, its target and its own feature.
 
     A Dense layer of the three inputs concatenated equals the sum of one Dense layer for each. So node states are
@@ -130,7 +131,7 @@ _REDUCE_TYPES = {"sum": "sum", "mean": "mean", "max": "max_no_inf", "min": "min_
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class MPNNConv(tf_keras.layers.Layer):
+class MPNNConv(GraphLayer):
     """Pools messages that a multi-layer perceptron computes from source, target and edge.
 
     `EdgeMLP` is the message function of message passing neural networks, arXiv:1704.01212, section 2; the node

@@ -7,9 +7,11 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.keras.graph_layer import GraphLayer
+
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class RelationKernels(tf_keras.layers.Layer):
+class RelationKernels(GraphLayer):
     """Multiplies the input from each relation by the relation's matrix, and sums the products.
 
     As in R-GCN, arXiv:1703.06103, section 2.2: rare relations would overfit separate full matrices, so each

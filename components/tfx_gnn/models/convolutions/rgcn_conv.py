@@ -13,6 +13,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.gates import gate_messages
 from tfx_gnn.graph.ops.tags import reverse_tag
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.keras.graph_layer import GraphLayer
 from tfx_gnn.models.convolutions.relation_kernels import RelationKernels
 from tfx_gnn.models.message_passing import copy_to_edges, next_state_where_read, pool_neighbors
 from tfx_gnn.models.relations import Relation
@@ -20,7 +21,7 @@ from tfx_gnn.models.state_blocks import NextStateFromConvolutions
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class RGCNGraphUpdate(tf_keras.layers.Layer):
+class RGCNGraphUpdate(GraphLayer):
     """One layer of R-GCN, arXiv:1703.06103, where each direction of each edge set is a relation.
 
     It computes equation 2: the sum over relations of the neighbours' mean times the relation's matrix, plus
@@ -163,7 +164,7 @@ class RGCNGraphUpdate(tf_keras.layers.Layer):
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class RGCNConv(tf_keras.layers.Layer):
+class RGCNConv(GraphLayer):
     """Averages the neighbours of each relation, and sums the means times the relations' matrices.
 
     This is equation 2 of R-GCN, arXiv:1703.06103, without the own state, which the next-state layer adds

@@ -10,13 +10,14 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.tags import reverse_tag
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.keras.graph_layer import GraphLayer
 from tfx_gnn.models.message_passing import pool_neighbors
 
 _REDUCE_TYPES = {"mean": "mean", "sum": "sum", "max": "max_no_inf", "pool": "max_no_inf"}
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class SAGEConv(tf_keras.layers.Layer):
+class SAGEConv(GraphLayer):
     """Aggregates the neighbours' states and transforms the result.
 
     This is GraphSAGE, arXiv:1706.02216, section 3.3, without the own state, which the next-state layer adds

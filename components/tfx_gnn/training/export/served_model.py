@@ -41,6 +41,7 @@ from tfx_gnn.training.export.layer_functions import layer_functions
 from tfx_gnn.training.export.model_layers import find_layers
 from tfx_gnn.training.export.request_checks import RequestForm, finite_checks
 from tfx_gnn.training.export.saved_weights import write_saved_weights
+from tfx_gnn.training.export.stock_signatures import stock_component_signatures
 from tfx_gnn.training.export.unsafe_operations import check_operations
 from tfx_gnn.transform.application import SavedGraphTransform
 from tfx_gnn.transform.id_tables import find_id_tables
@@ -91,6 +92,7 @@ def _is_embedding(value: Any) -> bool:
 _LOG = logging.getLogger(__name__)
 
 
+_EXAMPLES_SPEC = tf.TensorSpec([None], tf.string, name=model_interface.EXAMPLES_INPUT)
 _PAIR_EMBEDDINGS = (model_interface.SOURCE_EMBEDDING_OUTPUT, model_interface.TARGET_EMBEDDING_OUTPUT)
 
 
@@ -99,9 +101,10 @@ class ServedModel(tf.Module):
 
     Its signatures, whose names are in `tfx_gnn.serving.model_interface`: `serving_default` returns
     `Objective.served_outputs` and the original ids; `embeddings` returns the input of the last layer, if it can be
-    found; `transformed_graph` returns what the model gets; `tensors`, which is optional, takes raw graphs as plain
-    tensors instead of tf.Examples; `explanations`, which is optional, says what predictions rest on. Responses do not
-    depend on whether inputs have labels. `layer_functions`, which are optional, are no signatures; see
+    found; `bulk_inferrer` and `evaluator` return predictions in the forms that TFX's components take;
+    `transformed_graph` returns what the model gets; `tensors`, which is optional, takes raw graphs as plain tensors
+    instead of tf.Examples; `explanations`, which is optional, says what predictions rest on. Responses do not depend on
+    whether inputs have labels. `layer_functions`, which are optional, are no signatures; see
     `tfx_gnn.serving.layerwise_model`.
     """
 
@@ -189,7 +192,8 @@ class ServedModel(tf.Module):
                 EMBEDDINGS_LAYER,
             )
         indices = present_index_features(form.spec, index_features or {})
-        self._served = {name: _of_examples(function, form.spec, indices) for name, function in functions.items()}
+        served = {name: _of_examples(function, form.spec, indices) for name, function in functions.items()}
+        self._served = served | stock_component_signatures(served[model_interface.SERVING_SIGNATURE], objective)
         names: dict[str, str] = {}
         if raw_tensor_signature:
             self._served[model_interface.TENSORS_SIGNATURE], names = _of_tensors(predicted, form.spec, indices)
@@ -258,10 +262,9 @@ def _of_examples(
     function: Callable[[GraphTensor], dict[str, tf.Tensor]], spec: GraphTensorSpec, index_features: IndexFeatures
 ) -> Any:
     """Makes a signature that takes serialized tf.Examples."""
-    examples_spec = tf.TensorSpec([None], tf.string, name=model_interface.EXAMPLES_INPUT)
     return tf.function(
         lambda examples: function(parse_and_merge(spec, examples, index_features=index_features)),
-        input_signature=[examples_spec],
+        input_signature=[_EXAMPLES_SPEC],
     )
 
 
@@ -285,7 +288,7 @@ def _of_examples_and_targets(
     return tf.function(
         answer,
         input_signature=[
-            tf.TensorSpec([None], tf.string, name=model_interface.EXAMPLES_INPUT),
+            _EXAMPLES_SPEC,
             tf.TensorSpec([None], tf.int64, name=model_interface.TARGET_INPUT),
         ],
     )

@@ -153,9 +153,12 @@ ONE_NODE = {"nodes/a.#size": [1], "nodes/a.x": [1.0]}
 @pytest.mark.parametrize(
     ("examples", "message"),
     [
-        ([{**EXAMPLE, "nodes/b.#size": [1]}], r"edge set 'e' and node sets \['a', 'b'\], but no graph schema"),
+        (
+            [{**EXAMPLE, "nodes/b.#size": [1]}],
+            r"must say which .*; got edge sets 'e' from 'a' or 'b' to 'a'\. Set .*, which an Importer provides",
+        ),
         ([ONE_NODE, {"nodes/a.#size": [1], "nodes/a.x": [1]}], "one kind for 'nodes/a.x'; got float_list in record 0"),
-        ([{"nodes/a.#size": [0], "nodes/a.x": []}], "'nodes/a.x'; got no value in any example. Put a graph_schema"),
+        ([{"nodes/a.#size": [0], "nodes/a.x": []}], "'nodes/a.x'; got no value in any example. Give a graph schema"),
         ([ONE_NODE, {"nodes/a.#size": [1], "nodes/a.x": [1.0, 2.0]}], "in 'nodes/a.x'; got 1 in record 0 .*; 2 in"),
         ([ONE_NODE, {"nodes/a.#size": [1]}], "'nodes/a.x' in every example in which .*; got it in 1 of 2"),
         ([{"nodes/a.#size": [2], "nodes/a.x": [1.0, 2.0, 3.0]}], "as many values for each of its 2 rows; got 3"),
@@ -166,6 +169,18 @@ ONE_NODE = {"nodes/a.#size": [1], "nodes/a.x": [1.0]}
         ([{**EXAMPLE, "edges/e.#target": [-1]}], "points into node set 'a'; got index -1 with 2 nodes"),
         ([{**EXAMPLE, "edges/e.#source": []}], "'edges/e.#source' has one node index .*; got 0 values for 1 edges"),
         ([{**EXAMPLE, "edges/e.#source": [1.0]}], "'edges/e.#source' is a int64_list; got a float_list"),
+        (
+            [{**EXAMPLE, "nodes/b.#size": [1], "edges/e.#target": [2]}],
+            "'edges/e.#target' points into a node set; got index 2 with at most 2 nodes in a set",
+        ),
+        (
+            [
+                {**EXAMPLE, "nodes/b.#size": [1], "edges/e.#target": [1]},
+                {"nodes/a.#size": [1], "nodes/a.x": [0.0], "nodes/b.#size": [2], "edges/e.#size": [1]}
+                | {"edges/e.#source": [0], "edges/e.#target": [1]},
+            ],
+            "#target of edge set 'e', which fits no node set: 'a': index 1 with 1 nodes in record 1 .*; 'b': index 1",
+        ),
         (
             [{**EXAMPLE, "nodes/b.#size": [1], "edges/e.#target": [0, 1]}],
             "one node index for each of the edges; got 2 values for 1 edges",
@@ -179,6 +194,104 @@ ONE_NODE = {"nodes/a.#size": [1], "nodes/a.x": [1.0]}
 def test_without_schema_what_data_leave_open_is_asked_for(generate, examples, message):
     with pytest.raises(ValueError, match=message):
         generate({"train": [examples]})
+
+
+SEEDS = {
+    "nodes/_readout.#size": [1],
+    "edges/_readout/seed.#size": [1],
+    "edges/_readout/seed.#source": [0],
+    "edges/_readout/seed.#target": [0],
+}
+
+
+def test_without_schema_edges_join_the_only_node_sets_that_have_all_their_nodes(generate, caplog):
+    # `e` leads to node 1, so b, which has one node in record 0, is no target; record 1 rules b out as its source.
+    first = {**EXAMPLE, **SEEDS, "nodes/b.#size": [1], "edges/_readout/seed.#source": [1]}
+    second = {**first, "edges/e.#source": [1]}
+
+    schema, _ = generate({"train": [[first, second]]})
+
+    edges = schema.edge_sets["e"]
+    assert (edges.source, edges.target) == ("a", "a")
+    assert edges.description == (
+        "#source is 'a', as others have too few nodes: 'b': index 1 with 1 nodes in record 1 of "
+        "graphs-00000-of-00001.gz (split 'train'). #target is 'a', as others have too few nodes: 'b': index 1 with 1 "
+        "nodes in record 0 of graphs-00000-of-00001.gz (split 'train')."
+    )
+    assert f"Inferred that edge set 'e' leads from 'a' to 'a'. {edges.description}" in caplog.text
+    seeds = schema.edge_sets["_readout/seed"]
+    assert (seeds.source, seeds.target) == ("a", "_readout")
+    assert seeds.description.endswith("#target is '_readout' by the name of the edge set.")
+
+
+def test_without_schema_readouts_do_not_make_the_only_node_set_unclear(generate):
+    schema, _ = generate({"train": [[{**EXAMPLE, **SEEDS, "edges/e.#target": [0]}]]})
+
+    assert {name: (edges.source, edges.target) for name, edges in schema.edge_sets.items()} == {
+        "e": ("a", "a"),
+        "_readout/seed": ("a", "_readout"),
+    }
+    assert schema.edge_sets["e"].description == (
+        "#source is 'a', as there is no other node set. #target is 'a', as there is no other node set."
+    )
+
+
+TWO_SETS = {**EXAMPLE, "nodes/b.#size": [1]}
+
+
+def test_ends_that_examples_leave_open_are_those_of_the_option(generate):
+    schema, _ = generate({"train": [[TWO_SETS]]}, edge_set_ends={"e": ("b", "a")})
+
+    assert schema.edge_sets["e"] == graph_schema_pb2.EdgeSet(source="b", target="a")
+
+
+@pytest.mark.parametrize(
+    ("schema", "ends", "message"),
+    [
+        (
+            None,
+            {"e": ("a", "b")},
+            "got 'b' for edge set 'e', with index 1 with 1 nodes in record 0 of .*Correct the pair",
+        ),
+        (
+            None,
+            {"e": ("a", "c")},
+            r"name node sets of the examples; got 'c' for edge set 'e', not one of \['a', 'b'",
+        ),
+        (None, {"f": ("a", "a")}, r"name edge sets of the examples; got 'f', not one of \['e'\]"),
+        (SCHEMA, {"e": ("b", "a")}, r"agree with the graph schema; got \('b', 'a'\) .* declares \('a', 'a'\)"),
+        (SCHEMA, {"f": ("a", "a")}, "agree with the graph schema; got .* for edge set 'f', .* declares None"),
+    ],
+)
+def test_ends_of_the_option_that_cannot_be_right_are_refused(generate, schema, ends, message):
+    with pytest.raises(ValueError, match=f"`edge_set_ends` must .*{message}"):
+        generate({"train": [[TWO_SETS]]}, schema, edge_set_ends=ends)
+
+
+@pytest.mark.parametrize("ends", [["a", "a"], ("a",), ("a", ""), "ab", ("a", 1)])
+def test_ends_that_are_no_pair_of_names_are_refused(ends):
+    with pytest.raises(ValueError, match=r"`edge_set_ends` must give the node sets .*Write a pair of names\."):
+        GraphSchemaGenOptions(edge_set_ends={"e": ends})
+
+
+def test_a_declared_schema_is_the_one_that_examples_are_checked_against(tmp_path, write_examples):
+    examples_dir = write_examples(str(tmp_path / "examples"), {"train": [[TWO_SETS]]}, SCHEMA)
+    declared = SCHEMA + 'node_sets { key: "b" value {} }'
+    (tmp_path / "declared").mkdir()
+    folders = {name: str(tmp_path / name) for name in ("graph_schema_dir", "schema_dir")}
+
+    def run(folder):
+        return generate_graph_schema(
+            examples_dir=examples_dir,
+            declared_schema_dir=str(tmp_path / folder),
+            options=GraphSchemaGenOptions(),
+            **folders,
+        )
+
+    with pytest.raises(ValueError, match=r"`declared_graph_schema` must hold graph_schema\.pbtxt; got none in"):
+        run("declared")
+    (tmp_path / "declared" / "graph_schema.pbtxt").write_text(declared)
+    assert run("declared") == text_format.Parse(declared, graph_schema_pb2.GraphSchema())
 
 
 def test_a_schema_that_is_not_valid_is_refused(generate):

@@ -57,6 +57,58 @@ def test_labels_may_be_absent_where_there_is_a_default():
         ParseExample(spec)(tf.constant([record()]))
 
 
+READOUT_SCHEMA = """
+node_sets { key: "a" value { features { key: "x" value { dtype: DT_FLOAT } } } }
+node_sets { key: "_readout" value {
+  features { key: "class_id" value { dtype: DT_INT64 } }
+  features { key: "name" value { dtype: DT_STRING } }
+  features { key: "price" value { dtype: DT_FLOAT shape { dim { size: 2 } } } } } }
+edge_sets { key: "_readout/seed" value { source: "a" target: "_readout" } }
+"""
+
+
+def readout_record(**labels):
+    ints = {"nodes/_readout.#size": 1, "edges/_readout/seed.#size": 1}
+    ints |= {"edges/_readout/seed.#source": 1, "edges/_readout/seed.#target": 0}
+    given = {key: tf.train.Feature(int64_list=tf.train.Int64List(value=[value])) for key, value in ints.items()}
+    return record(**given, **{f"nodes/_readout.{name}": value for name, value in labels.items()})
+
+
+def test_readouts_without_labels_are_read_with_what_is_no_label():
+    spec = tfx_gnn.create_graph_spec_from_schema_pb(tfx_gnn.parse_schema(READOUT_SCHEMA))
+    labelled = readout_record(
+        class_id=tf.train.Feature(int64_list=tf.train.Int64List(value=[3])),
+        name=tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"n"])),
+        price=tf.train.Feature(float_list=tf.train.FloatList(value=[1.0, 2.0])),
+    )
+
+    readout = ParseExample(spec)(tf.constant([readout_record(), labelled])).node_sets["_readout"]
+    given = ParseExample(spec, default_values={"nodes/_readout.class_id": 7})(tf.constant([readout_record()]))
+    single = ParseSingleExample(spec)(tf.constant(readout_record())).node_sets["_readout"]
+
+    assert readout["class_id"].to_list() == [[-1], [3]]
+    assert readout["name"].to_list() == [[b""], [b"n"]]
+    np.testing.assert_array_equal(readout["price"].to_list(), [[[np.nan, np.nan]], [[1.0, 2.0]]])
+    assert given.node_sets["_readout"]["class_id"].to_list() == [[7]]
+    assert (single["class_id"].numpy().tolist(), single["name"].numpy().tolist()) == ([-1], [b""])
+
+
+def test_readout_features_that_have_no_value_for_missing_are_required():
+    spec = tfx_gnn.create_graph_spec_from_schema_pb(tfx_gnn.parse_schema(READOUT_SCHEMA.replace("DT_INT64", "DT_BOOL")))
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="class_id"):
+        ParseExample(spec)(tf.constant([readout_record()]))
+
+
+def test_a_missing_label_does_not_pass_for_a_class():
+    spec = tfx_gnn.create_graph_spec_from_schema_pb(tfx_gnn.parse_schema(READOUT_SCHEMA))
+    labels = ParseSingleExample(spec)(tf.constant(readout_record())).node_sets["_readout"]["class_id"]
+    loss = tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="label value of -1"):
+        loss(labels, tf.zeros([1, 2]))
+
+
 @pytest.mark.parametrize("layer_type", [ParseExample, ParseSingleExample])
 def test_a_model_is_made_again(parsed_spec, again, layer_type):
     shape = [] if layer_type is ParseExample else None

@@ -100,6 +100,36 @@ def test_tasks_of_seeds_are_answered_with_their_ids(models, records) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("name", list(TASKS))
+def test_every_row_for_the_stock_bulk_inferrer_is_an_array_or_a_number(models, records, name: str) -> None:
+    predictions = _serve(models[name], records[name])
+
+    rows = _load(models[name]).signatures["bulk_inferrer"](examples=tf.constant(records[name]))
+
+    assert sorted(rows) == sorted(predictions)
+    for output, values in rows.items():
+        # TFX's component asks each row for its dtype, which `bytes` do not have.
+        assert all(hasattr(row, "dtype") for row in values.numpy()), output
+        expected = predictions[output]
+        if expected.dtype == tf.string and expected.shape.rank == 1:
+            expected = expected[:, None]
+        assert values.numpy().tolist() == expected.numpy().tolist(), output
+
+
+def test_the_stock_evaluator_is_told_the_classes_of_a_single_task(models, records) -> None:
+    found = _ask(models["graphs"], records["graphs"], "evaluator")
+
+    predictions = _ask(models["graphs"], records["graphs"])
+    assert found == {name: predictions[name] for name in ("logits", "probabilities")} | {
+        "all_classes": [[b"0", b"1"]] * 4
+    }
+    assert _ask(models["graphs"], [], "evaluator")["all_classes"] == []
+    assert "evaluator" not in _load(models["nodes"]).signatures
+    assert ServingModel(str(models["graphs"])).example_signatures == [
+        "embeddings", "serving_default", "transformed_graph",
+    ]  # fmt: skip
+
+
 def test_whole_graphs_are_answered_with_their_ids(models, records) -> None:
     found = _ask(models["graphs"], records["graphs"])
 
@@ -369,7 +399,7 @@ def test_embeddings_of_other_models(task_graphs, tmp_path: Path, records, caplog
             task_graphs.export(str(tmp_path / name), task, task_graphs.NODE_SCHEMA, model)
 
     hidden = _load(tmp_path / "hidden" / "Format-Serving")
-    assert sorted(hidden.signatures) == ["serving_default", "transformed_graph"]
+    assert sorted(hidden.signatures) == ["bulk_inferrer", "serving_default", "transformed_graph"]
     assert [record.message for record in caplog.records if "without signature `embeddings`" in record.message]
     found = _ask(tmp_path / "renamed" / "Format-Serving", records["graphs"][:1], "embeddings")
     assert found == {"id": [b"a"], "embedding": [[0.75, -0.75]]}
