@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 import tensorflow as tf
 
 from tfx_gnn.graph.tensor.adjacency import Adjacency
@@ -16,15 +17,23 @@ from tfx_gnn.graphlearn.data.batch_parts import (
     check_additional_rows,
     check_edge_names,
     check_edge_rows,
-    check_is_name,
+    check_is_free,
     check_keys,
     check_lengths,
     counts_to_starts,
     join_edge_data,
+    offsets_of_rows,
+    ordered,
     split_additional,
 )
-from tfx_gnn.graphlearn.data.composite_value import CompositeSpec, CompositeValue, as_tensor, num_rows
-from tfx_gnn.graphlearn.data.data import Data, as_data, data_of, data_or_encoded
+from tfx_gnn.graphlearn.data.composite_value import (
+    CompositeSpec,
+    CompositeValue,
+    as_tensor,
+    check_is_name,
+    num_rows,
+)
+from tfx_gnn.graphlearn.data.data import ENCODED, Data, as_data, data_of, data_or_encoded
 from tfx_gnn.graphlearn.data.ego_graph import graph_features
 from tfx_gnn.graphlearn.data.handler_scope import transform_in_scope
 from tfx_gnn.graphlearn.data.merging import (
@@ -50,7 +59,7 @@ class HeteroBatchGraphSpec(CompositeSpec):
     """Type spec of `HeteroBatchGraph`."""
 
 
-class HeteroBatchGraph(CompositeValue):
+class HeteroBatchGraph(CompositeValue, HeteroSubGraph):
     """A batch of subgraphs with nodes and edges of several types.
 
     The nodes of each type are those of the first subgraph, then those of the second one, and so on; the same holds for
@@ -123,6 +132,7 @@ class HeteroBatchGraph(CompositeValue):
         check_lengths({**self._node_offsets, **self._edge_offsets})
         first = next(iter(self._nodes_dict))
         self._additional = additional_arrays(type(self), additional_keys, kwargs)
+        self._additional_keys = list(additional_keys)
         self._additional_offsets = {
             key: (additional_offsets or {}).get(key, self._node_offsets[first]) for key in self._additional
         }
@@ -307,6 +317,11 @@ class HeteroBatchGraph(CompositeValue):
         return self._edge_offsets
 
     @property
+    def needs_encoding(self) -> bool:
+        """Whether `transform` encodes something: a type with a schema has nodes that are not encoded yet."""
+        return any(self._nodes_dict[key][ENCODED] is None for key in self._node_schemas or ())
+
+    @property
     def node_schema_dict(self) -> dict[str, FeatureSpec] | None:
         """FeatureSpecs by node type; None if nothing is to be encoded."""
         return self._node_schemas
@@ -329,7 +344,7 @@ class HeteroBatchGraph(CompositeValue):
     @property
     def additional_keys(self) -> list[str]:
         """The names of further arrays; `batch[key]` is the array."""
-        return list(self._additional)
+        return list(self._additional_keys)
 
     @property
     def num_graphs(self) -> Any:
@@ -355,6 +370,35 @@ class HeteroBatchGraph(CompositeValue):
             return self._additional[key]
         return None if key.startswith("_") else getattr(self, key, None)
 
+    def __setitem__(self, key: str, value: Any) -> None:
+        """Sets an additional array by name, with the rows of the array that it replaces, of nodes, or of subgraphs."""
+        check_is_free(type(self), key)
+        if isinstance(value, (list, tuple)):
+            value = np.asarray(value)
+        offsets = offsets_of_rows(key, value, self._additional_offsets, self._additional, self._node_starts())
+        if key not in self._additional_keys:
+            self._additional_keys.append(key)
+        self._additional = ordered(self._additional_keys, {**self._additional, key: value})
+        self._additional_offsets = ordered(self._additional_keys, {**self._additional_offsets, key: offsets})
+
+    def __getattr__(self, key: str) -> Any:
+        if not key.startswith("_") and key in (arrays := vars(self).get("_additional", {})):
+            return arrays[key]
+        raise AttributeError(
+            f"`{key}` must be an attribute or an additional array of {type(self).__name__}; got none of that name."
+        )
+
+    def _node_starts(self) -> tuple[Any, Any]:
+        first = next(iter(self._nodes_dict))
+        return self._node_offsets[first], self.num_nodes(first)
+
+    @property
+    def keys(self) -> list[str]:
+        """The names of all attributes that are not None."""
+        edges = ["edges_dict"] if self._edges_dict else []
+        offsets = ["graph_node_offsets_dict", "graph_edge_offsets_dict"]
+        return ["edge_index_dict", "nodes_dict", *edges, *offsets, *self._additional]
+
     def transform(self, transform_func: Callable[[HeteroBatchGraph], HeteroBatchGraph] | None = None) -> Any:
         """Encodes the attributes with the feature handlers of the enclosing model.
 
@@ -363,19 +407,19 @@ class HeteroBatchGraph(CompositeValue):
 
         Returns:
             The batch with float tensors of the width of the feature specs as nodes and edges of all types that have
-            a schema, and with both schemas None. Labels, weights and ids stay in `node_data_dict`. A batch without
-            `node_schema_dict` is returned as it is, so that a second call changes nothing.
+            a schema. Schemas are kept; labels, weights and ids stay in `node_data_dict`. A batch without
+            `node_schema_dict`, or with encoded nodes, is returned as it is, so that a second call changes nothing.
 
         Raises:
             RuntimeError: if no model encloses the call.
         """
-        if self._node_schemas is None and transform_func is None:
+        if not self.needs_encoding and transform_func is None:
             return self
         return transform_in_scope(self, transform_func)
 
     @tf.autograph.experimental.do_not_convert
     def replace(self, nodes_dict: Mapping[str, Data], edges_dict: Mapping[EdgeType, Data]) -> HeteroBatchGraph:
-        """Returns a batch of the same form with other attributes, which are not encoded any further.
+        """Returns a batch of the same form with other attributes.
 
         Args:
             nodes_dict: all nodes, for all types.
@@ -383,8 +427,6 @@ class HeteroBatchGraph(CompositeValue):
         """
         static = {
             **self._static(),
-            "node_schema": None,
-            "edge_schema": None,
             "attributed_edges": tuple(key in edges_dict for key in self._edge_index_dict),
         }
         components = {
@@ -460,6 +502,7 @@ class HeteroBatchGraph(CompositeValue):
             "node_schema": keyed_to_plain(self._node_schemas, self._nodes_dict),
             "edge_schema": keyed_to_plain(self._edge_schemas, self._edge_index_dict),
             "additional_keys": tuple(self._additional),
+            "declared_keys": tuple(self._additional_keys),
         }
 
     @classmethod
@@ -481,6 +524,7 @@ class HeteroBatchGraph(CompositeValue):
         batch._node_schemas = keyed_from_plain(static["node_schema"], node_types)
         batch._edge_schemas = keyed_from_plain(static["edge_schema"], edge_types)
         keys = static["additional_keys"]
+        batch._additional_keys = list(static["declared_keys"])
         batch._additional = {key: components["additional"][key] for key in keys}
         batch._additional_offsets = {key: components["additional_offsets"][key] for key in keys}
         return batch
