@@ -99,7 +99,7 @@ class DataLoader:
             if data is not None:
                 raise ValueError("`data` and `dataset` must not both be given; got both. Remove one of them.")
             data = dataset
-        if not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
+        if data is None or not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
             raise TypeError(f"`data` must be a list of examples; got {type(data).__name__}. Write list(data).")
         if not isinstance(batch_size, (int, np.integer)) or isinstance(batch_size, bool) or batch_size < 1:
             raise ValueError(f"`batch_size` must be an integer of at least 1; got {batch_size!r}.")
@@ -120,7 +120,7 @@ class DataLoader:
                 "`collate_fn` must be given without layout, rules, follow_batch, exclude_keys and guesses_by_name; got "
                 "some of them. They are options of `collate`, which it replaces."
             )
-        self._data = data
+        self._data: Sequence[Any] = data
         self._batch_size = int(batch_size)
         self._shuffle = bool(shuffle)
         self._collate_fn = collate_fn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,21 +45,26 @@ def are_coalesced(edge_index: Array) -> bool:
     return bool(((source > before) | ((source == before) & (target > last))).all())
 
 
-def faults_of_edges(edge_index: Any, num_sources: int | None, num_targets: int | None, where: str) -> list[str]:
-    """Returns what is wrong with an edge index, a sentence each."""
-    faults = []
-    for what, count in (("source", num_sources), ("target", num_targets)):
-        if count is None:
-            faults.append(f"`num_nodes` must be known for the {what} nodes of {where}; got None. Set num_nodes or x.")
+def faults_of_edges(edge_index: Any, ends: Sequence[tuple[str, int | None]], where: str) -> list[str]:
+    """Returns what is wrong with edges, a sentence each.
+
+    `ends` has the name and number of the source nodes and of the target nodes.
+    """
+    faults = [
+        f"`num_nodes` must be known of {name}; got None. Set num_nodes or x."
+        for name, count in dict(ends).items()
+        if count is None
+    ]
     if edge_index is None:
         return faults
     if edge_index.ndim != 2 or len(edge_index) != 2:
         return [*faults, f"`edge_index` must have shape [2, num_edges]; got {list(edge_index.shape)} in {where}."]
-    for row, count in zip(edge_index, (num_sources, num_targets), strict=True):
-        wrong = row[(row < 0) | (row >= (row.max(initial=0) + 1 if count is None else count))]
+    for row, (name, count) in zip(edge_index, ends, strict=True):
+        limit = row.max(initial=0) + 1 if count is None else count
+        wrong = row[(row < 0) | (row >= limit)]
         if len(wrong):
             faults.append(
-                f"`edge_index` must hold indices of nodes, from 0 and below {count}; got {wrong[0]} in {where}. "
+                f"`edge_index` must hold indices of {name}, from 0 and below {limit}; got {wrong[0]} in {where}. "
                 "Correct it, or set num_nodes."
             )
     return faults

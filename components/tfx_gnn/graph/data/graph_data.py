@@ -295,10 +295,8 @@ class GraphData(Attributes):
         return not faults
 
     def _faults(self) -> list[str]:
-        num_nodes = self.num_nodes
-        return faults_of_edges(self._store.get("edge_index"), num_nodes, num_nodes, type(self).__name__)[
-            int(num_nodes is None) :
-        ]
+        nodes = ("the nodes", self.num_nodes)
+        return faults_of_edges(self._store.get("edge_index"), [nodes, nodes], type(self).__name__)
 
     def __inc__(self, key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns by how much the values of a key grow from this graph to the next: PyG's method, to be overridden.

@@ -283,8 +283,8 @@ class HeteroGraphData(GraphData):
     def _faults(self) -> list[str]:
         faults = []
         for key in self.edge_types:
-            ends = [num_nodes_in(self._stores.get(end, {})) for end in (key[0], key[2])]
-            faults += faults_of_edges(self._stores[key].get("edge_index"), *ends, f"edges {key}")
+            ends = [(f"nodes of type {end!r}", num_nodes_in(self._stores.get(end, {}))) for end in (key[0], key[2])]
+            faults += faults_of_edges(self._stores[key].get("edge_index"), ends, f"edges {key}")
         return faults
 
     def _increment_of_index(self, key: str, *args: Any) -> Any:

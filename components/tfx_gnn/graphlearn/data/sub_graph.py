@@ -149,7 +149,7 @@ class HeteroSubGraph(_Keyed):
             key: _as_edge_index(value, f"edge_index_dict[{key}]") for key, value in edge_index_dict.items()
         }
         self._nodes_dict = {key: _as_data(value, f"nodes_dict[{key!r}]") for key, value in nodes_dict.items()}
-        self._edges_dict = (
+        self._edges_dict: Any = (
             None
             if edges_dict is None
             else {key: _as_data(value, f"edges_dict[{key}]") for key, value in edges_dict.items()}

@@ -245,7 +245,7 @@ def test_a_clone_shares_nothing():
         (GraphData(x=np.ones([2, 1]), edge_index=[[0, -1], [1, 0]]), "from 0 and below 2; got -1"),
         (GraphData(x=np.ones([2]), edge_index=np.ones([3, 2], int)), r"must have shape \[2, num_edges\]; got \[3, 2\]"),
         (GraphData(edge_index=[[0], [1]]), "`num_nodes` must be known"),
-        (HeteroGraphData(p={"num_nodes": 2}, p__w__a={"edge_index": [[0], [0]]}), "known for the target nodes"),
+        (HeteroGraphData(p={"num_nodes": 2}, p__w__a={"edge_index": [[0], [0]]}), "known of nodes of type 'a'"),
         (HeteroGraphData(p={"num_nodes": 2}, p__w__p={"edge_index": [[0], [2]]}), "below 2; got 2 in edges"),
     ],
 )

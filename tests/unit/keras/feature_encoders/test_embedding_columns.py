@@ -69,11 +69,11 @@ def test_an_integer_beyond_the_bucket_is_refused_in_pipelines_and_saved_models(t
     module.column = column
     module.serve = tf.function(column, input_signature=[tf.TensorSpec([None], tf.int64)])
     tf.saved_model.save(module, str(tmp_path))
-    served = tf.saved_model.load(str(tmp_path)).serve
+    loaded = tf.saved_model.load(str(tmp_path))
 
-    assert served(tf.constant([3], tf.int64)).shape == [1, 8]
+    assert loaded.serve(tf.constant([3], tf.int64)).shape == [1, 8]
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"`city` must have integers in \[0, 20\)"):
-        served(tf.constant([20], tf.int64))
+        loaded.serve(tf.constant([20], tf.int64))
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"`city` must have integers in \[0, 20\)"):
         list(tf.data.Dataset.from_tensors([30]).map(column.prepare))
 
