@@ -13,6 +13,7 @@ import tensorflow as tf
 from tfx_gnn.graph.data.columns import ArrayColumn, Column
 from tfx_gnn.graph.data.graph_data import GraphData, rebuilt
 from tfx_gnn.graph.data.graph_layout import GraphLayout
+from tfx_gnn.graph.data.hetero_graph_data import HeteroGraphData
 from tfx_gnn.graph.data.layout_graphs import Columns, GraphMaker, Path
 from tfx_gnn.graph.data.stores import StoreKey, Stores
 from tfx_gnn.graph.graph_constants import DEFAULT_INDICES_DTYPE
@@ -128,6 +129,11 @@ class Batch(GraphData):
             IndexError: if there is no such example.
         """
         if isinstance(key, str) or (isinstance(key, tuple) and all(isinstance(name, str) for name in key)):
+            if isinstance(self, HeteroGraphData) and key not in self._store and self._type_of(key) not in self._stores:
+                # Examples make types when they are asked for; a batch would no longer be what it was made from.
+                raise KeyError(
+                    f"`key` must be a value or a type of the batch; got {key!r}. It has {[*self._stores][1:]}."
+                )
             return super().__getitem__(key)
         if np.ndim(key) == 0 and not isinstance(key, slice):
             return self._example(self._positions([key])[0])

@@ -305,10 +305,10 @@ class Collator:
     def _guessed_counts(self, given: _Examples, store_key: StoreKey, key: str, values: list[Any]) -> Counts | None:
         if BATCH in key:
             return np.array([int(np.max(value)) + 1 if np.size(value) else 0 for value in values])
-        if "index" in key and isinstance(store_key, tuple):
-            return self._end_counts(given, store_key, key)
         if "index" in key:
-            return self._counts(given, "num_nodes" if store_key is None else store_key, key)
+            if isinstance(store_key, tuple):
+                return self._end_counts(given, store_key, key)
+            return self._counts(given, store_key or "num_nodes", key)
         return None
 
     def _join_as_overridden(

@@ -64,7 +64,7 @@ class HeteroGraphData(GraphData):
                 self[key] = value
 
     def __getattr__(self, key: str) -> Any:
-        if key.endswith("_dict") and not key.startswith("_"):
+        if key.endswith("_dict") and not key.startswith("_") and key not in self._store:
             return self.collect(key.removesuffix("_dict"))
         return super().__getattr__(key)
 

@@ -127,6 +127,16 @@ def test_the_class_itself_counts_both_ends_of_edges_between_types():
     assert collate([guessed, guessed], guesses_by_name=True)["w"].twin_index.tolist() == [[1, 3], [1, 4]]
 
 
+def test_a_batch_makes_no_types_when_it_is_read():
+    batch = collate([typed(), typed()])
+
+    with pytest.raises(KeyError, match="`key` must be a value or a type of the batch; got 'q'"):
+        batch["q"]
+    with pytest.raises(KeyError, match="got \\('a', 'p'\\)"):
+        batch["a", "p"]
+    assert batch.num_nodes == 10
+
+
 def test_classes_that_leave_increments_alone_are_still_protected():
     class Stacked(GraphData):
         def __cat_dim__(self, key, value, *args, **kwargs):
