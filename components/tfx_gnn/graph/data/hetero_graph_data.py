@@ -172,7 +172,7 @@ class HeteroGraphData(GraphData):
             allow_empty: whether no type needs to have one.
 
         Raises:
-            AttributeError: if no type has a value of this name; it is a KeyError, too.
+            AbsentValueError: if no type has a value of this name; it is an AttributeError and a KeyError.
         """
         found = {}
         for store_key, store in self._stores.items():

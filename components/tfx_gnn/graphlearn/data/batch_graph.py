@@ -5,32 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
 import tensorflow as tf
 
 from tfx_gnn.graph.graph_constants import EDGES, NODES
 from tfx_gnn.graph.tensor.adjacency import Adjacency
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
+from tfx_gnn.graphlearn.data.additional_arrays import WithAdditionalArrays
 from tfx_gnn.graphlearn.data.batch_parts import (
     FlatTensors,
     additional_arrays,
     check_additional_rows,
     check_edge_rows,
-    check_is_free,
     counts_to_starts,
     join_edge_data,
-    offsets_of_rows,
-    ordered,
     split_additional,
 )
-from tfx_gnn.graphlearn.data.composite_value import (
-    CompositeSpec,
-    CompositeValue,
-    as_tensor,
-    check_is_name,
-    num_rows,
-)
+from tfx_gnn.graphlearn.data.composite_value import CompositeSpec, CompositeValue, as_tensor, num_rows
 from tfx_gnn.graphlearn.data.data import ENCODED, Data, as_data, data_of, data_or_encoded
 from tfx_gnn.graphlearn.data.ego_graph import graph_features
 from tfx_gnn.graphlearn.data.handler_scope import transform_in_scope
@@ -62,7 +53,7 @@ class BatchGraphSpec(CompositeSpec):
     """Type spec of `BatchGraph`."""
 
 
-class BatchGraph(CompositeValue, SubGraph):
+class BatchGraph(WithAdditionalArrays, CompositeValue, SubGraph):
     """A batch of subgraphs with nodes and edges of one type.
 
     Nodes and edges are those of the first subgraph, then those of the second one, and so on. `graph` is the same as a
@@ -297,11 +288,6 @@ class BatchGraph(CompositeValue, SubGraph):
         return self._edge_schema
 
     @property
-    def additional_keys(self) -> list[str]:
-        """The names of further arrays; `batch[key]` is the array."""
-        return list(self._additional_keys)
-
-    @property
     def num_graphs(self) -> Any:
         """The number of subgraphs: an int if it is known, else a scalar tensor."""
         return num_rows(self._graph_node_offsets)
@@ -316,32 +302,6 @@ class BatchGraph(CompositeValue, SubGraph):
         """The number of all edges: an int if it is known, else a scalar tensor."""
         static = self._edge_index.shape[1]
         return tf.shape(self._edge_index, tf.int64)[1] if static is None else int(static)
-
-    @tf.autograph.experimental.do_not_convert
-    def __getitem__(self, key: str) -> Any:
-        """Returns an additional array, or an attribute, by name; None if there is none."""
-        check_is_name(key)
-        if key in self._additional:
-            return self._additional[key]
-        return None if key.startswith("_") else getattr(self, key, None)
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        """Sets an additional array by name, with the rows of the array that it replaces, of nodes, or of subgraphs."""
-        check_is_free(type(self), key)
-        if isinstance(value, (list, tuple)):
-            value = np.asarray(value)
-        offsets = offsets_of_rows(key, value, self._additional_offsets, self._additional, self._node_starts())
-        if key not in self._additional_keys:
-            self._additional_keys.append(key)
-        self._additional = ordered(self._additional_keys, {**self._additional, key: value})
-        self._additional_offsets = ordered(self._additional_keys, {**self._additional_offsets, key: offsets})
-
-    def __getattr__(self, key: str) -> Any:
-        if not key.startswith("_") and key in (arrays := vars(self).get("_additional", {})):
-            return arrays[key]
-        raise AttributeError(
-            f"`{key}` must be an attribute or an additional array of {type(self).__name__}; got none of that name."
-        )
 
     def _node_starts(self) -> tuple[Any, Any]:
         return self._graph_node_offsets, self.num_nodes

@@ -13,6 +13,7 @@ import tensorflow as tf
 from tfx_gnn.graphlearn.data.composite_value import check_is_name, num_rows
 from tfx_gnn.graphlearn.data.data import Data, data_of
 from tfx_gnn.graphlearn.data.merging import counts_of, join_data, split_rows, starts_of
+from tfx_gnn.graphlearn.data.schema import GivenSpec, as_type_schema
 
 
 class FlatTensors:
@@ -107,6 +108,8 @@ def offsets_of_rows(key: str, value: Any, known: Mapping[str, Any], arrays: Mapp
     They are those of the array that it replaces, or there is one row per node, or one per graph; `starts` is where the
     nodes of each graph begin, and their number.
     """
+    if value.shape.rank == 0 if tf.is_tensor(value) else value.ndim == 0:
+        raise ValueError(f"`{key}` must be an array with rows; got the scalar {value!r}. Give each node a row.")
     rows, (node_starts, num_nodes) = num_rows(value), starts
     if key in arrays and isinstance(rows, int) and rows == num_rows(arrays[key]):
         return known[key]
@@ -166,3 +169,11 @@ def check_edge_names(edge_types: Sequence[tuple[str, str, str]]) -> None:
             f"`edge_index_dict` must have a different edge type in each key; got {repeated[0]!r} in "
             f"{[key for key in edge_types if key[1] == repeated[0]]}. Rename one, such as {repeated[0]}_reverse."
         )
+
+
+def as_schemas(given: Mapping[Any, GivenSpec] | None, what: str, known: Mapping[Any, Any]) -> Any:
+    """Returns the feature specs of types, of which each must be known."""
+    if given is None:
+        return None
+    check_keys(given, known, what, "edge_index_dict" if what.startswith("edge") else "nodes_dict")
+    return {key: as_type_schema((str(key), spec), what)[1] for key, spec in given.items()}

@@ -5,34 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
 import tensorflow as tf
 
 from tfx_gnn.graph.tensor.adjacency import Adjacency
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
+from tfx_gnn.graphlearn.data.additional_arrays import WithAdditionalArrays
 from tfx_gnn.graphlearn.data.batch_parts import (
     FlatTensors,
     additional_arrays,
+    as_schemas,
     check_additional_rows,
     check_edge_names,
     check_edge_rows,
-    check_is_free,
     check_keys,
     check_lengths,
     counts_to_starts,
     join_edge_data,
-    offsets_of_rows,
-    ordered,
     split_additional,
 )
-from tfx_gnn.graphlearn.data.composite_value import (
-    CompositeSpec,
-    CompositeValue,
-    as_tensor,
-    check_is_name,
-    num_rows,
-)
+from tfx_gnn.graphlearn.data.composite_value import CompositeSpec, CompositeValue, as_tensor, num_rows
 from tfx_gnn.graphlearn.data.data import ENCODED, Data, as_data, data_of, data_or_encoded
 from tfx_gnn.graphlearn.data.ego_graph import graph_features
 from tfx_gnn.graphlearn.data.handler_scope import transform_in_scope
@@ -50,7 +42,7 @@ from tfx_gnn.graphlearn.data.merging import (
     split_edges,
     starts_of,
 )
-from tfx_gnn.graphlearn.data.schema import GivenSpec, as_type_schema, keyed_from_plain, keyed_to_plain
+from tfx_gnn.graphlearn.data.schema import GivenSpec, keyed_from_plain, keyed_to_plain
 from tfx_gnn.graphlearn.data.sub_graph import EdgeType, HeteroSubGraph
 from tfx_gnn.graphlearn.feature_spec import FeatureSpec
 
@@ -59,7 +51,7 @@ class HeteroBatchGraphSpec(CompositeSpec):
     """Type spec of `HeteroBatchGraph`."""
 
 
-class HeteroBatchGraph(CompositeValue, HeteroSubGraph):
+class HeteroBatchGraph(WithAdditionalArrays, CompositeValue, HeteroSubGraph):
     """A batch of subgraphs with nodes and edges of several types.
 
     The nodes of each type are those of the first subgraph, then those of the second one, and so on; the same holds for
@@ -116,8 +108,8 @@ class HeteroBatchGraph(CompositeValue, HeteroSubGraph):
         self._edge_index_dict = dict(edge_index_dict)
         self._nodes_dict = {key: as_data(value, f"nodes_dict[{key!r}]") for key, value in nodes_dict.items()}
         self._edges_dict = {key: as_data(value, f"edges_dict[{key}]") for key, value in (edges_dict or {}).items()}
-        self._node_schemas = _as_schemas(node_schema_dict, "node_schema_dict", self._nodes_dict)
-        self._edge_schemas = _as_schemas(edge_schema_dict, "edge_schema_dict", self._edge_index_dict)
+        self._node_schemas = as_schemas(node_schema_dict, "node_schema_dict", self._nodes_dict)
+        self._edge_schemas = as_schemas(edge_schema_dict, "edge_schema_dict", self._edge_index_dict)
         check_keys(self._edges_dict, self._edge_index_dict, "edges_dict", "edge_index_dict")
         check_keys(self._nodes_dict, graph_node_offsets_dict, "nodes_dict", "graph_node_offsets_dict")
         check_edge_names(list(self._edge_index_dict))
@@ -342,11 +334,6 @@ class HeteroBatchGraph(CompositeValue, HeteroSubGraph):
         return list(self._edge_index_dict)
 
     @property
-    def additional_keys(self) -> list[str]:
-        """The names of further arrays; `batch[key]` is the array."""
-        return list(self._additional_keys)
-
-    @property
     def num_graphs(self) -> Any:
         """The number of subgraphs: an int if it is known, else a scalar tensor."""
         return num_rows(next(iter(self._node_offsets.values())))
@@ -361,32 +348,6 @@ class HeteroBatchGraph(CompositeValue, HeteroSubGraph):
         """Returns the number of all edges of a type: an int if it is known, else a scalar tensor."""
         index = self._edge_index_dict[edge_type]
         return tf.shape(index, tf.int64)[1] if index.shape[1] is None else int(index.shape[1])
-
-    @tf.autograph.experimental.do_not_convert
-    def __getitem__(self, key: str) -> Any:
-        """Returns an additional array, or an attribute, by name; None if there is none."""
-        check_is_name(key)
-        if key in self._additional:
-            return self._additional[key]
-        return None if key.startswith("_") else getattr(self, key, None)
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        """Sets an additional array by name, with the rows of the array that it replaces, of nodes, or of subgraphs."""
-        check_is_free(type(self), key)
-        if isinstance(value, (list, tuple)):
-            value = np.asarray(value)
-        offsets = offsets_of_rows(key, value, self._additional_offsets, self._additional, self._node_starts())
-        if key not in self._additional_keys:
-            self._additional_keys.append(key)
-        self._additional = ordered(self._additional_keys, {**self._additional, key: value})
-        self._additional_offsets = ordered(self._additional_keys, {**self._additional_offsets, key: offsets})
-
-    def __getattr__(self, key: str) -> Any:
-        if not key.startswith("_") and key in (arrays := vars(self).get("_additional", {})):
-            return arrays[key]
-        raise AttributeError(
-            f"`{key}` must be an attribute or an additional array of {type(self).__name__}; got none of that name."
-        )
 
     def _node_starts(self) -> tuple[Any, Any]:
         first = next(iter(self._nodes_dict))
@@ -535,10 +496,3 @@ class HeteroBatchGraph(CompositeValue, HeteroSubGraph):
             f"HeteroBatchGraph(num_graphs={self.num_graphs}, num_edges={edges}, nodes={self._nodes_dict}, "
             f"edges={self._edges_dict}, additional_keys={self.additional_keys})"
         )
-
-
-def _as_schemas(given: Mapping[Any, GivenSpec] | None, what: str, known: Mapping[Any, Any]) -> Any:
-    if given is None:
-        return None
-    check_keys(given, known, what, "edge_index_dict" if what.startswith("edge") else "nodes_dict")
-    return {key: as_type_schema((str(key), spec), what)[1] for key, spec in given.items()}

@@ -198,6 +198,7 @@ class PartitionableColumn(FeatureColumn):
             the rows, as decimal strings, "oov" gives them one more row after the others, and "last" the last row, which
             they share with its category. "error" is a check of `prepare`: where that part is compiled by XLA, which has
             no assertions, they get the last row, so let the input pipeline run it for TPUs.
+        owner: name of what the column belongs to, for messages.
         max_dense_gradient_elements: largest number of elements, rows times dimension, of a table with a dense
             gradient, which TPUs need.
         **kwargs: arguments of `tf_keras.layers.Layer`.
@@ -227,6 +228,7 @@ class PartitionableColumn(FeatureColumn):
         *,
         combiner: Combiner = "mean",
         out_of_range: OutOfRange = "error",
+        owner: str = "",
         max_dense_gradient_elements: int = MAX_DENSE_GRADIENT_ELEMENTS,
         **kwargs: Any,
     ) -> None:
@@ -246,8 +248,7 @@ class PartitionableColumn(FeatureColumn):
         self.rows = rows + (out_of_range == "oov")
         self.dimension = dimension
         self.out_of_range: OutOfRange = out_of_range
-        #: What the column belongs to, for messages.
-        self.owner = ""
+        self._owner = owner
         self.combiner: Combiner = combiner
         self._max_dense_gradient_elements = max_dense_gradient_elements
         self._tables: EmbeddingTables | None = None
@@ -274,7 +275,7 @@ class PartitionableColumn(FeatureColumn):
         Returns:
             Integers of the same shape.
         """
-        column = what or (f"{self.name} of {self.owner}" if self.owner else self.name)
+        column = what or (f"{self.name} of {self._owner}" if self._owner else self.name)
         return categories_in_range(values, num_categories, self.out_of_range, column)
 
     def encode(self, prepared: Any) -> tf.Tensor:
@@ -301,6 +302,7 @@ class PartitionableColumn(FeatureColumn):
         return {
             **super().get_config(),
             "out_of_range": self.out_of_range,
+            "owner": self._owner,
             "max_dense_gradient_elements": self._max_dense_gradient_elements,
         }
 

@@ -70,8 +70,7 @@ class FeatureHandler(tf_keras.layers.Layer):
             vocabulary are hashed to `num_buckets`.
         num_buckets: rows for dynamic categories without a vocabulary; 0: 131072.
         max_values: width to which `prepare` pads several values; 0: they stay ragged.
-        out_of_range: what becomes of integers that are not hashed and not below their bucket size, as for
-            `PartitionableColumn`: "error", "hash", "oov" or "last".
+        out_of_range: as for `PartitionableColumn`, for integers that are not hashed.
         max_dense_gradient_elements: as for `EmbeddingTables`.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
@@ -136,10 +135,9 @@ class FeatureHandler(tf_keras.layers.Layer):
                 return NumericColumn(column_name, dtype=self.dtype_policy)
             if isinstance(one, SparseSpec):
                 # Hashes are in range.
-                rule = "error" if one.need_hash or kind == "string" else out_of_range
-                made = EmbeddingColumn(column_name, one.bucket_size, one.dimension, one.need_hash, out_of_range=rule)
-                made.owner = name
-                return made
+                rule: Any = "error" if one.need_hash or kind == "string" else out_of_range
+                sizes = (one.bucket_size, one.dimension, one.need_hash)
+                return EmbeddingColumn(column_name, *sizes, out_of_range=rule, owner=name)
             if isinstance(one, MultivalSpec):
                 return SparseEmbeddingColumn(column_name, one.bucket_size, one.dimension, one.delimiter, **several)
             vocabulary = unused.pop(column_name, ())
@@ -407,9 +405,8 @@ class FeatureHandlers(tf_keras.layers.Layer):
             ValueError: if the handler of this name has a different spec.
         """
         if name not in self.handlers:
-            self.handlers[name] = FeatureHandler(
-                name, feature_spec, self.fuse_embedding, out_of_range=self.out_of_range
-            )
+            options: dict[str, Any] = {"out_of_range": self.out_of_range}
+            self.handlers[name] = FeatureHandler(name, feature_spec, self.fuse_embedding, **options)
         if not self.handlers[name].has_spec(feature_spec):
             raise ValueError(
                 f"`feature_spec` must be the same wherever a type is encoded; got another for {name!r}. Use "

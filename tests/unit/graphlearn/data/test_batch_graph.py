@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sized
 
 import numpy as np
@@ -304,6 +305,11 @@ def test_a_batch_is_a_subgraph_whose_additional_arrays_are_set_later():
     assert BatchGraph.from_tensors(batch.flatten(), batch.spec)["label"].tolist() == [1, 0]
     with pytest.raises(ValueError, match="`rows` must have one row per node; got 4 for 5 nodes"):
         batch["rows"] = np.zeros([4])
+    with pytest.raises(ValueError, match="`rows` must be an array with rows; got the scalar"):
+        batch["rows"] = 3
+    twin = copy.copy(batch)
+    twin["only"] = np.zeros([5])
+    assert "only" not in batch.additional_keys
     with pytest.raises(ValueError, match="must be free names; got 'nodes'"):
         batch["nodes"] = whole.nodes
     with pytest.raises(AttributeError, match="`unknown` must be an attribute"):
