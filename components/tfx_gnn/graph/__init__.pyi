@@ -36,10 +36,10 @@ from tfx_gnn.graph.data.collated_batch import Batch as Batch
 from tfx_gnn.graph.data.collating import collate as collate
 from tfx_gnn.graph.data.data_loader import DataLoader as DataLoader
 from tfx_gnn.graph.data.graph_data import GraphData as GraphData
-from tfx_gnn.graph.data.graph_data import HeteroGraphData as HeteroGraphData
 from tfx_gnn.graph.data.graph_layout import EdgeLayout as EdgeLayout
 from tfx_gnn.graph.data.graph_layout import FieldRule as FieldRule
 from tfx_gnn.graph.data.graph_layout import GraphLayout as GraphLayout
+from tfx_gnn.graph.data.hetero_graph_data import HeteroGraphData as HeteroGraphData
 from tfx_gnn.graph.graph_constants import CONTEXT as CONTEXT
 from tfx_gnn.graph.graph_constants import DEFAULT_STATE_NAME as DEFAULT_STATE_NAME
 from tfx_gnn.graph.graph_constants import EDGES as EDGES

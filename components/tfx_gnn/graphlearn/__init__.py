@@ -1,6 +1,6 @@
-"""GraphLearn's data layer: decoders, feature specs, masks and losses under its names.
+"""GraphLearn's data layer: decoders, feature specs, masks, columns and losses under its names.
 
-Its columns and feature handlers are layers, in `tfx_gnn.keras.feature_encoders`.
+Its columns and feature handlers are layers; they are also in `tfx_gnn.keras.feature_encoders`.
 """
 
 from __future__ import annotations

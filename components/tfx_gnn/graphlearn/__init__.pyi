@@ -44,3 +44,16 @@ from tfx_gnn.graphlearn.queries.sampled_subgraphs import SampledSubGraph as Samp
 from tfx_gnn.graphlearn.queries.sampled_subgraphs import SampledSubGraphs as SampledSubGraphs
 from tfx_gnn.graphlearn.queries.steps import EdgeStep as EdgeStep
 from tfx_gnn.graphlearn.queries.steps import NodeStep as NodeStep
+from tfx_gnn.keras.feature_encoders.embedding_columns import DynamicEmbeddingColumn as DynamicEmbeddingColumn
+from tfx_gnn.keras.feature_encoders.embedding_columns import (
+    DynamicSparseEmbeddingColumn as DynamicSparseEmbeddingColumn,
+)
+from tfx_gnn.keras.feature_encoders.embedding_columns import EmbeddingColumn as EmbeddingColumn
+from tfx_gnn.keras.feature_encoders.embedding_columns import FusedEmbeddingColumn as FusedEmbeddingColumn
+from tfx_gnn.keras.feature_encoders.embedding_columns import SparseEmbeddingColumn as SparseEmbeddingColumn
+from tfx_gnn.keras.feature_encoders.feature_column import FeatureColumn as FeatureColumn
+from tfx_gnn.keras.feature_encoders.feature_column import FeatureGroup as FeatureGroup
+from tfx_gnn.keras.feature_encoders.feature_column import NumericColumn as NumericColumn
+from tfx_gnn.keras.feature_encoders.feature_column import PartitionableColumn as PartitionableColumn
+from tfx_gnn.keras.feature_encoders.feature_handler import FeatureHandler as FeatureHandler
+from tfx_gnn.keras.feature_encoders.feature_handler import FeatureHandlers as FeatureHandlers

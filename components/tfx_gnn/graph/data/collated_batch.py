@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tfx_gnn.graph.data.columns import ArrayColumn, Column
-from tfx_gnn.graph.data.graph_data import (
-    GraphData,
-    HeteroGraphData,
-    StoreKey,
-    Stores,
-    describe_store,
-    num_nodes_in,
-)
+from tfx_gnn.graph.data.graph_data import GraphData, rebuilt
 from tfx_gnn.graph.data.graph_layout import GraphLayout
+from tfx_gnn.graph.data.hetero_graph_data import HeteroGraphData
 from tfx_gnn.graph.data.layout_graphs import Columns, GraphMaker, Path
+from tfx_gnn.graph.data.stores import StoreKey, Stores
 from tfx_gnn.graph.graph_constants import DEFAULT_INDICES_DTYPE
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 
@@ -31,19 +27,30 @@ class Plan:
     """How a batch was made, so that it can be taken apart.
 
     `columns` has the keys of the examples; what was added to them (`batch`, `ptr` and what follows keys) is in `added`.
-    `states` has further attributes of the examples, such as the plans of inner batches.
+    `states` has further attributes of the examples, such as the plans of inner batches. `base_type` is the class of the
+    innermost examples, which can be pickled, unlike the class of a batch; `is_nested` tells that examples are batches.
     """
 
-    example_type: type[GraphData]
+    base_type: type[GraphData]
+    is_nested: bool
     num_examples: int
     num_innermost: int
     columns: Columns
     added: frozenset[Path]
     states: tuple[dict[str, Any], ...] | None
 
+    @property
+    def example_type(self) -> type[GraphData]:
+        """The class of the examples."""
+        return batch_class(self.base_type) if self.is_nested else self.base_type
 
-class Batch(HeteroGraphData):
+
+class Batch(GraphData):
     """Several examples as one graph without edges between them: PyG's `Batch`.
+
+    A batch of examples of a class is an instance of this class, too: it has its methods and properties, which see the
+    values of the batch. Like them, it is iterated over as pairs of key and value; `to_data_list` and `batch[i]` return
+    examples.
 
     It has the keys of the examples, `batch` (the example of each node, shape [num_nodes]) and `ptr` (where the nodes of
     each example begin, shape [num_examples + 1]), if their numbers of nodes are known. `collate`, `DataLoader` and
@@ -61,6 +68,9 @@ class Batch(HeteroGraphData):
     """
 
     _plan: Plan | None = None
+    _has_ptr = True
+    #: The class of the innermost examples, in classes that `batch_class` makes.
+    _base_type: type[GraphData] | None = None
 
     @classmethod
     def from_data_list(
@@ -103,9 +113,10 @@ class Batch(HeteroGraphData):
     def __bool__(self) -> bool:
         return True
 
-    def __iter__(self) -> Iterator[Any]:
-        """Yields the examples."""
-        return iter(self.to_data_list())
+    @property
+    def batch_size(self) -> int:
+        """The same as `num_graphs`."""
+        return self.num_graphs
 
     def __getitem__(self, key: Any) -> Any:
         """Returns a value, an example, or a list of examples.
@@ -117,32 +128,16 @@ class Batch(HeteroGraphData):
             KeyError: if there is no such value.
             IndexError: if there is no such example.
         """
-        if isinstance(key, str) and (key in self._store or key not in self._stores):
-            return self._store[key]
-        if isinstance(key, (str, tuple)):
+        if isinstance(key, str) or (isinstance(key, tuple) and all(isinstance(name, str) for name in key)):
+            if isinstance(self, HeteroGraphData) and key not in self._store and self._type_of(key) not in self._stores:
+                # Examples make types when they are asked for; a batch would no longer be what it was made from.
+                raise KeyError(
+                    f"`key` must be a value or a type of the batch; got {key!r}. It has {[*self._stores][1:]}."
+                )
             return super().__getitem__(key)
         if np.ndim(key) == 0 and not isinstance(key, slice):
             return self._example(self._positions([key])[0])
         return self.index_select(key)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        if isinstance(key, str) and len(self._stores) == 1:
-            # A dict is a value, unless there are types of nodes.
-            GraphData.__setitem__(self, key, value)
-        else:
-            super().__setitem__(key, value)
-
-    @property
-    def num_nodes(self) -> int | None:
-        """The number of nodes of all examples; None if it is not known."""
-        if len(self._stores) > 1:
-            return HeteroGraphData.num_nodes.fget(self)  # type: ignore[attr-defined]
-        found = num_nodes_in(self._store)
-        return int(self._store[PTR][-1]) if found is None and PTR in self._store else found
-
-    @num_nodes.setter
-    def num_nodes(self, value: int) -> None:
-        self._store["num_nodes"] = value
 
     def to_data_list(self) -> list[Any]:
         """Returns the examples exactly as they were, but for values that were replaced since.
@@ -263,11 +258,48 @@ class Batch(HeteroGraphData):
         }
         return _make_example(plan, position, stores)
 
-    def __repr__(self) -> str:
-        name = "Batch" if self._plan is None else f"{self._plan.example_type.__name__.removesuffix('Batch')}Batch"
-        if len(self._stores) == 1:
-            return f"{name}({describe_store(self._store)})"
-        return super().__repr__().replace(type(self).__name__, name, 1)
+    def get_example(self, idx: int) -> Any:
+        """Returns one example; `batch[idx]` does the same.
+
+        Args:
+            idx: its position; negative ones count from the end.
+
+        Raises:
+            IndexError: if there is no such example.
+        """
+        return self._example(self._positions([idx])[0])
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self._base_type is None:
+            return super().__reduce_ex__(protocol)
+        state = {key: value for key, value in self.__dict__.items() if key != "_store"}
+        return _rebuilt_batch, (self._base_type, state)
+
+
+def _rebuilt_batch(base_type: type[GraphData], state: dict[str, Any]) -> Any:
+    return rebuilt(batch_class(base_type), state)
+
+
+_making_class = threading.Lock()
+
+
+def batch_class(example_type: type[GraphData]) -> Any:
+    """Returns the class of batches of examples of a class: a subclass of `Batch` and of this class."""
+    if issubclass(example_type, Batch):
+        return example_type
+    found = vars(example_type).get("_batch_class")
+    if found is None:
+        with _making_class:
+            found = vars(example_type).get("_batch_class")
+            if found is None:
+                found = type(
+                    f"{example_type.__name__}Batch",
+                    (Batch, example_type),
+                    {"__module__": example_type.__module__, "__doc__": Batch.__doc__, "_base_type": example_type},
+                )
+                # With the class itself, so that both are freed together.
+                example_type._batch_class = found  # type: ignore[attr-defined]
+    return found
 
 
 def _rows(columns: dict[str, list[Any]], num_examples: int) -> list[dict[str, Any]]:
@@ -277,7 +309,8 @@ def _rows(columns: dict[str, list[Any]], num_examples: int) -> list[dict[str, An
 
 
 def _make_example(plan: Plan, position: int, stores: Stores) -> Any:
-    example = plan.example_type.__new__(plan.example_type)
+    example_type = plan.example_type
+    example = example_type.__new__(example_type)
     state = example.__dict__
     if plan.states is not None:
         state.update(plan.states[position])

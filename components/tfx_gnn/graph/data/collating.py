@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tfx_gnn.graph.data.collated_batch import BATCH, PTR, Batch, Plan
+from tfx_gnn.graph.data.collated_batch import BATCH, PTR, Batch, Plan, batch_class
 from tfx_gnn.graph.data.columns import (
     ArrayColumn,
     Column,
@@ -22,22 +22,19 @@ from tfx_gnn.graph.data.columns import (
     join_offsets,
     starts_of,
 )
-from tfx_gnn.graph.data.graph_data import (
+from tfx_gnn.graph.data.graph_data import GraphData, overrides_increments, overrides_rules, refuse_undecided
+from tfx_gnn.graph.data.graph_layout import FieldRule, GraphLayout, Key
+from tfx_gnn.graph.data.hetero_graph_data import HeteroGraphData
+from tfx_gnn.graph.data.layout_graphs import Path, split_key
+from tfx_gnn.graph.data.stores import (
     INDEX_KEYS,
-    GraphData,
-    HeteroGraphData,
     StoreKey,
     Stores,
-    UndecidedIncrementError,
     default_axis,
     num_nodes_in,
-    overrides_rules,
-    refuse_undecided,
     required_num_nodes,
     tells_num_nodes,
 )
-from tfx_gnn.graph.data.graph_layout import FieldRule, GraphLayout, Key
-from tfx_gnn.graph.data.layout_graphs import Path, split_key
 
 _NO_RULES: Mapping[Key, FieldRule] = MappingProxyType({})
 
@@ -143,7 +140,8 @@ class Collator:
         store_keys = [key for key, store in examples[0]._stores.items() if store or key is None]
         _check_keys(examples, store_keys)
         self._check_named_keys(examples[0])
-        batch: Any = Batch.__new__(Batch)
+        example_type = type(examples[0])
+        batch: Any = object.__new__(batch_class(example_type))
         stores: Stores = {}
         columns: dict[StoreKey, dict[str, Column]] = {}
         added: set[Path] = set()
@@ -151,21 +149,30 @@ class Collator:
             stores[store_key], columns[store_key] = {}, {}
             new = self._collate_store(given, store_key, stores[store_key], columns[store_key])
             added.update((store_key, key) for key in new)
-        is_nested = isinstance(examples[0], Batch)
+        is_nested = issubclass(example_type, Batch)
         if isinstance(examples[0], Batch) and examples[0]._plan is not None:
             # Ids of inner graphs still grow if this batch is collated in turn.
             added |= examples[0]._plan.added
         states = None
+        shared: dict[str, Any] = {}
         if len(examples[0].__dict__) > 2:
             states = tuple(
                 {name: value for name, value in example.__dict__.items() if name not in ("_stores", "_store")}
                 for example in examples
             )
+            # For methods of the class that read them.
+            shared = {
+                name: value
+                for name, value in states[0].items()
+                if name != "_plan" and all(state.get(name) is value for state in states)
+            }
         batch.__dict__.update(
+            shared,
             _stores=stores,
             _store=stores[None],
             _plan=Plan(
-                example_type=type(examples[0]),
+                base_type=getattr(example_type, "_base_type", None) or example_type,
+                is_nested=is_nested,
                 num_examples=len(examples),
                 num_innermost=int(_innermost(examples).sum()) if is_nested else len(examples),
                 columns=columns,
@@ -216,7 +223,7 @@ class Collator:
         if store_key is None and "num_nodes" in given.counts and self._layout is None:
             return given.counts["num_nodes"]
         if store_key is None:
-            if issubclass(given.example_type, HeteroGraphData) and not issubclass(given.example_type, Batch):
+            if issubclass(given.example_type, HeteroGraphData):
                 return None
             if given.example_type.num_nodes is not GraphData.num_nodes:
                 counts = [example.num_nodes for example in given.examples]
@@ -265,10 +272,12 @@ class Collator:
                 if key == PTR or key.endswith(f"_{PTR}"):
                     return join_offsets(values)
                 return join_arrays(key, values, axis=0, counts=_innermost(given.examples))
-        elif overrides_rules(given.example_type):
+        if overrides_rules(given.example_type):
             return self._join_as_overridden(given, store_key, key, values)
         counts = self._default_counts(given, store_key, key, values)
-        return join_arrays(key, values, axis=default_axis(key), counts=counts, are_indices=key in INDEX_KEYS)
+        is_of_nodes = isinstance(store_key, str)
+        axis = 0 if is_of_nodes else default_axis(key)
+        return join_arrays(key, values, axis=axis, counts=counts, are_indices=key in INDEX_KEYS)
 
     def _rule_of(self, path: Key) -> tuple[FieldRule | None, bool]:
         """Returns the rule of a key, and whether the layout has it as the ends of edges, which cannot be missing."""
@@ -283,25 +292,31 @@ class Collator:
     def _default_counts(self, given: _Examples, store_key: StoreKey, key: str, values: list[Any]) -> Any:
         if key in INDEX_KEYS:
             if isinstance(store_key, tuple):
-                source, target = (self._counts(given, name, key) for name in (store_key[0], store_key[2]))
-                return np.stack([source, target])
+                return self._end_counts(given, store_key, key)
             return self._counts(given, "num_nodes" if store_key is None else store_key, key)
         if not self._guesses:
             refuse_undecided(key, values[0])
             return None
         return self._guessed_counts(given, store_key, key, values)
 
+    def _end_counts(self, given: _Examples, edge_type: tuple[str, str, str], key: str) -> Counts:
+        return np.stack([self._counts(given, name, key) for name in (edge_type[0], edge_type[2])])
+
     def _guessed_counts(self, given: _Examples, store_key: StoreKey, key: str, values: list[Any]) -> Counts | None:
-        if "index" in key and not isinstance(store_key, tuple):
-            return self._counts(given, "num_nodes" if store_key is None else store_key, key)
         if BATCH in key:
             return np.array([int(np.max(value)) + 1 if np.size(value) else 0 for value in values])
+        if "index" in key:
+            if isinstance(store_key, tuple):
+                return self._end_counts(given, store_key, key)
+            return self._counts(given, store_key or "num_nodes", key)
         return None
 
     def _join_as_overridden(
         self, given: _Examples, store_key: StoreKey, key: str, values: list[Any]
     ) -> tuple[Any, Column]:
         """Asks the overridden methods of all examples."""
+        if not self._guesses and key not in INDEX_KEYS and not overrides_increments(given.example_type):
+            refuse_undecided(key, values[0])
         increments = []
         axis = None
         for position, (example, value) in enumerate(zip(given.examples, values, strict=True)):
@@ -310,13 +325,7 @@ class Collator:
                 arguments = (*arguments, example[store_key])
             if position == 0:
                 axis = example.__cat_dim__(*arguments)
-            try:
-                increments.append(example.__inc__(*arguments))
-            except UndecidedIncrementError:
-                if not self._guesses:
-                    raise
-                counts = self._guessed_counts(given, store_key, key, values)
-                return join_arrays(key, values, axis=axis, counts=counts)
+            increments.append(example.__inc__(*arguments))
         return join_arrays(key, values, axis=axis, counts=_as_counts(key, increments, axis, values[0]))
 
     def _rule_counts(self, given: _Examples, key: str, rule: FieldRule, first: Any) -> Any:

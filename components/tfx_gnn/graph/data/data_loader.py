@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -11,17 +12,34 @@ import tensorflow as tf
 
 from tfx_gnn.graph.data.collated_batch import Batch
 from tfx_gnn.graph.data.collating import Collator
-from tfx_gnn.graph.data.graph_data import GraphData
 from tfx_gnn.graph.data.graph_layout import FieldRule, GraphLayout, Key
 
+_LOGGER = logging.getLogger(__name__)
 _NO_RULES: Mapping[Key, FieldRule] = MappingProxyType({})
+
+#: Arguments of PyTorch's loader that concern its worker processes and pinned memory, with their defaults.
+_WITHOUT_EFFECT: Mapping[str, Any] = MappingProxyType(
+    {
+        "num_workers": 0,
+        "pin_memory": False,
+        "timeout": 0,
+        "worker_init_fn": None,
+        "multiprocessing_context": None,
+        "prefetch_factor": None,
+        "persistent_workers": False,
+        "pin_memory_device": "",
+        "in_order": True,
+    }
+)
+_said: set[str] = set()
 
 
 class DataLoader:
     """Yields batches of examples in memory: PyG's `DataLoader`.
 
     Each iteration is an epoch. Batches are made in the calling thread, which is faster than sending them between
-    processes.
+    processes. So arguments of PyTorch's loader that concern worker processes and pinned memory are accepted, but have
+    no effect, which is logged once for each; they are attributes of the loader, as there.
 
     Example:
         >>> data = [tfx_gnn.GraphData(x=np.ones([size, 16]), y=size) for size in (3, 2, 4)]
@@ -33,19 +51,23 @@ class DataLoader:
 
     def __init__(
         self,
-        data: Sequence[GraphData],
+        data: Sequence[Any] | None = None,
         batch_size: int = 1,
+        shuffle: bool | None = False,
+        follow_batch: Sequence[str] | None = (),
+        exclude_keys: Sequence[str] | None = (),
         *,
-        shuffle: bool = False,
+        dataset: Sequence[Any] | None = None,
         sampler: Iterable[int] | None = None,
         batch_sampler: Iterable[Sequence[int]] | None = None,
         drop_last: bool = False,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        generator: Any = None,
         layout: GraphLayout | None = None,
         rules: Mapping[Key, FieldRule] = _NO_RULES,
-        follow_batch: Sequence[str] = (),
-        exclude_keys: Sequence[str] = (),
         guesses_by_name: bool = False,
         seed: int = 0,
+        **without_effect: Any,
     ) -> None:
         """Prepares batches.
 
@@ -53,21 +75,31 @@ class DataLoader:
             data: examples, with `len` and indices.
             batch_size: number of examples of a batch, at least 1.
             shuffle: whether to draw another order for each epoch.
+            follow_batch: as for `collate`.
+            exclude_keys: as for `collate`.
+            dataset: another name of `data`.
             sampler: indices of examples in their order, iterated over anew for each epoch.
             batch_sampler: lists of the indices of each batch, iterated over anew for each epoch.
             drop_last: whether to leave out a last batch with fewer examples.
+            collate_fn: makes a batch of a list of examples, which may be of any kind, instead of `collate`.
+            generator: draws the orders: a `numpy.random.Generator`, which each epoch advances; of a generator of
+                PyTorch, its `initial_seed()` is taken as `seed`.
             layout: as for `collate`.
             rules: as for `collate`.
-            follow_batch: as for `collate`.
-            exclude_keys: as for `collate`.
             guesses_by_name: as for `collate`.
             seed: determines all orders, together with the number of the epoch.
+            **without_effect: `num_workers`, `pin_memory`, `timeout`, `worker_init_fn`, `multiprocessing_context`,
+                `prefetch_factor`, `persistent_workers`, `pin_memory_device` and `in_order`.
 
         Raises:
-            TypeError: if `data` has no length.
+            TypeError: if `data` has no length, or an argument is unknown.
             ValueError: if `batch_size` is below 1, or options exclude each other.
         """
-        if not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
+        if dataset is not None:
+            if data is not None:
+                raise ValueError("`data` and `dataset` must not both be given; got both. Remove one of them.")
+            data = dataset
+        if data is None or not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
             raise TypeError(f"`data` must be a list of examples; got {type(data).__name__}. Write list(data).")
         if not isinstance(batch_size, (int, np.integer)) or isinstance(batch_size, bool) or batch_size < 1:
             raise ValueError(f"`batch_size` must be an integer of at least 1; got {batch_size!r}.")
@@ -83,22 +115,82 @@ class DataLoader:
                 "`sampler` and `batch_sampler` must start again with each epoch; got an iterator. Give a list, or an "
                 "object with __iter__."
             )
-        self._data = data
+        if collate_fn is not None and (layout is not None or rules or follow_batch or exclude_keys or guesses_by_name):
+            raise ValueError(
+                "`collate_fn` must be given without layout, rules, follow_batch, exclude_keys and guesses_by_name; got "
+                "some of them. They are options of `collate`, which it replaces."
+            )
+        self._data: Sequence[Any] = data
         self._batch_size = int(batch_size)
-        self._shuffle = shuffle
+        self._shuffle = bool(shuffle)
+        self._collate_fn = collate_fn
+        self._generator = generator
+        self._without_effect = {**_WITHOUT_EFFECT, **_checked_without_effect(without_effect)}
         self._sampler = sampler
         self._batch_sampler = batch_sampler
         self._drop_last = drop_last
         self._layout = layout
-        self._seed = seed
+        self._seed = _seed_of(generator, seed)
         self._epoch = 0
+        self._follow_batch = follow_batch
+        self._exclude_keys = exclude_keys
         self._collator = Collator(
             layout=layout,
             rules=rules,
-            follow_batch=follow_batch,
-            exclude_keys=exclude_keys,
+            follow_batch=follow_batch or (),
+            exclude_keys=exclude_keys or (),
             guesses_by_name=guesses_by_name,
         )
+
+    @property
+    def dataset(self) -> Sequence[Any]:
+        """The examples."""
+        return self._data
+
+    @property
+    def batch_size(self) -> int | None:
+        """The number of examples of a batch; None if a `batch_sampler` decides it."""
+        return self._batch_size if self._batch_sampler is None else None
+
+    @property
+    def drop_last(self) -> bool:
+        """Whether a last batch with fewer examples is left out."""
+        return self._drop_last
+
+    @property
+    def sampler(self) -> Iterable[int]:
+        """The indices of examples in the order of the next epoch."""
+        return _Indices(self._order, len(self._data)) if self._sampler is None else self._sampler
+
+    @property
+    def batch_sampler(self) -> Iterable[Sequence[int]]:
+        """The indices of the examples of each batch of the next epoch."""
+        return _Indices(self._batches, self) if self._batch_sampler is None else self._batch_sampler
+
+    @property
+    def collate_fn(self) -> Callable[[list[Any]], Any]:
+        """What makes a batch of a list of examples."""
+        return self._collate_fn or self._collator.collate
+
+    @property
+    def generator(self) -> Any:
+        """What draws the orders; None if the seed does."""
+        return self._generator
+
+    @property
+    def follow_batch(self) -> Sequence[str] | None:
+        """The keys of which a batch tells the example of each row."""
+        return self._follow_batch
+
+    @property
+    def exclude_keys(self) -> Sequence[str] | None:
+        """The keys that batches leave out."""
+        return self._exclude_keys
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _WITHOUT_EFFECT:
+            return self._without_effect[name]
+        raise AttributeError(f"`{name}` must be an attribute of DataLoader; got none of that name.")
 
     def __len__(self) -> int:
         """Returns the number of batches of an epoch; TypeError if the sampler does not know it."""
@@ -109,9 +201,10 @@ class DataLoader:
 
     def __iter__(self) -> Iterator[Batch]:
         """Yields the batches of the next epoch."""
-        epoch, self._epoch = self._epoch, self._epoch + 1
-        for indices in self._batches(epoch):
-            yield self._collator.collate([self._data[index] for index in self._checked(indices)])
+        batches = self._batches(self._epoch)
+        self._epoch += 1
+        for indices in batches:
+            yield self.collate_fn([self._data[index] for index in self._checked(indices)])
 
     def _checked(self, indices: Sequence[int]) -> Sequence[int]:
         if self._sampler is None and self._batch_sampler is None:
@@ -122,14 +215,23 @@ class DataLoader:
                 raise IndexError(f"`sampler` must yield indices in [0, {size}), the examples of `data`; got {index}.")
         return indices
 
-    def _batches(self, epoch: int) -> Iterator[Sequence[int]]:
+    def _order(self, epoch: int | None = None) -> Sequence[int]:
+        """Returns the order of an epoch; by default, of the next one."""
+        if not self._shuffle:
+            return range(len(self._data))
+        if isinstance(self._generator, np.random.Generator):
+            random = self._generator
+        else:
+            random = np.random.default_rng([self._seed, self._epoch if epoch is None else epoch])
+        order: list[int] = random.permutation(len(self._data)).tolist()
+        return order
+
+    def _batches(self, epoch: int | None = None) -> Iterator[Sequence[int]]:
         if self._batch_sampler is not None:
             yield from self._batch_sampler
             return
         if self._sampler is None:
-            order: Sequence[int] = range(len(self._data))
-            if self._shuffle:
-                order = np.random.default_rng([self._seed, epoch]).permutation(len(self._data)).tolist()
+            order = self._order(epoch)
             stop = len(order) - len(order) % self._batch_size if self._drop_last else len(order)
             for start in range(0, stop, self._batch_size):
                 yield order[start : start + self._batch_size]
@@ -154,6 +256,11 @@ class DataLoader:
             ValueError: if there are no examples, or, without a layout, examples have types of nodes or hold dicts or
                 lists of arrays.
         """
+        if self._collate_fn is not None:
+            raise ValueError(
+                "`collate_fn` must be absent to make a data set, because it does not tell the types of batches; got "
+                "one. Call tf.data.Dataset.from_generator with an output_signature."
+            )
         if not len(self._data):
             raise ValueError("`data` must hold an example, which tells the types of all; got none.")
         batch = self._collator.collate([self._data[0]])
@@ -177,6 +284,53 @@ class DataLoader:
         if len(batch._stores) > 1:
             raise ValueError("`layout` must be given for examples with types of nodes; got none. Write a GraphLayout.")
         return {key: _as_array(key, value) for key, value in batch.to_dict().items()}
+
+
+class _Indices:
+    """What a sampler of PyTorch is: it can be iterated over again and again, and has a length."""
+
+    def __init__(self, indices: Callable[[], Iterable[Any]], sized: Any) -> None:
+        self._indices = indices
+        self._sized = sized
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._indices())
+
+    def __len__(self) -> int:
+        return self._sized if isinstance(self._sized, int) else len(self._sized)
+
+
+def _seed_of(generator: Any, seed: int) -> int:
+    if generator is None:
+        return seed
+    if seed:
+        raise ValueError(f"`seed` must be absent if there is a `generator`; got {seed}. Remove one of them.")
+    if isinstance(generator, np.random.Generator):
+        return 0
+    if hasattr(generator, "initial_seed"):
+        return int(generator.initial_seed())
+    raise TypeError(
+        f"`generator` must be a numpy.random.Generator or a generator of PyTorch; got {type(generator).__name__}. "
+        "Write numpy.random.default_rng(seed)."
+    )
+
+
+def _checked_without_effect(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Refuses unknown arguments; says once of each known one that it has no effect."""
+    unknown = [name for name in given if name not in _WITHOUT_EFFECT]
+    if unknown:
+        raise TypeError(
+            f"`{unknown[0]}` must be an argument of DataLoader; got one that neither it nor PyTorch's loader has. "
+            "Remove it."
+        )
+    num_workers = given.get("num_workers", 0)
+    if not isinstance(num_workers, (int, np.integer)) or isinstance(num_workers, bool) or num_workers < 0:
+        raise ValueError(f"`num_workers` must be an integer of at least 0; got {num_workers!r}.")
+    for name, value in given.items():
+        if value != _WITHOUT_EFFECT[name] and name not in _said:
+            _said.add(name)
+            _LOGGER.warning("`%s` of DataLoader has no effect: batches are made in the calling thread.", name)
+    return given
 
 
 def _as_array(key: str, value: Any) -> Any:

@@ -1,223 +1,55 @@
 """Examples in memory: graphs as named arrays, which need no schema and may hold anything, and subclasses of them.
 
-They are what PyG calls `Data` and `HeteroData`. Values are numpy arrays, so that batches are made without an operation
-of TensorFlow for each graph.
+They are what PyG calls `Data`; `HeteroGraphData` is its `HeteroData`.
 """
 
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
-NodeType = str
-EdgeType = tuple[str, str, str]
+from tfx_gnn.graph.data.edge_properties import faults_of_edges
+from tfx_gnn.graph.data.stores import (
+    ArrayWithSizeMethod,
+    Attributes,
+    Store,
+    Stores,
+    default_axis,
+    describe_store,
+    num_edges_in,
+    num_nodes_in,
+    required_num_nodes,
+    width_of,
+)
 
-#: Where a value of an example is: None for the graph itself, else the type of its nodes or edges.
-StoreKey = Union[None, NodeType, EdgeType]
-Stores = dict[StoreKey, dict[str, Any]]
-
-#: Keys that hold node indices in every example.
-INDEX_KEYS = ("edge_index", "face")
-_ARRAY_KEYS = frozenset({"x", "edge_index", "edge_attr", "y", "pos", "face"})
-_ABSENT_AS_NONE = _ARRAY_KEYS - {"face"}
-_NODE_KEYS = ("x", "pos")
-_DEFAULT_RELATION = "to"
+_ABSENT_AS_NONE = frozenset({"x", "edge_index", "edge_attr", "edge_weight", "y", "pos", "face", "batch", "time"})
 
 
 class UndecidedIncrementError(ValueError):
     """A key has a name like those of indices, but nothing says whether it holds some."""
 
 
-class _Size(int):
-    """The number of elements of an array; called with a dimension, its size, as with a tensor of PyTorch."""
-
-    _shape: tuple[int, ...] = ()
-
-    def __call__(self, dim: int | None = None) -> Any:
-        return self._shape if dim is None else self._shape[dim]
-
-
-class _ArrayWithSizeMethod(np.ndarray):  # type: ignore[type-arg]
-    """What overridden methods of PyG see: `size(0)` works as well as `shape[0]`."""
-
-    @property
-    def size(self) -> Any:
-        size = _Size(super().size)
-        size._shape = self.shape
-        return size
-
-
-def as_value(key: str, value: Any) -> Any:
-    """Converts tensors to arrays, also in lists and dicts, and lists of numbers under the keys of PyG's tensors."""
-    if key == "num_nodes":
-        _check_num_nodes(value)
-    if type(value) is np.ndarray or value is None or isinstance(value, (str, bytes, bool, int, float)):
-        return value
-    if isinstance(value, (tf.RaggedTensor, tf.SparseTensor)) or (
-        isinstance(value, tf.Tensor) and not hasattr(value, "numpy")
-    ):
-        raise TypeError(
-            f"`{key}` must be an array or an eager dense tensor; got {type(value).__name__}. Store its values and row "
-            "lengths, or its edges as `edge_index`, under keys of their own."
-        )
-    if hasattr(value, "__array__"):
-        return np.asarray(value)
-    if isinstance(value, list) and key in _ARRAY_KEYS and not any(hasattr(item, "__array__") for item in value):
-        try:
-            array = np.asarray(value)
-        except ValueError as error:
-            raise ValueError(f"`{key}` must have rows of one length; got {value!r}. Fill them up.") from error
-        if key in INDEX_KEYS and not array.size:
-            array = array.astype(np.int64)
-        return array.astype(np.float32) if array.dtype == np.float64 else array
-    if isinstance(value, Mapping):
-        return {name: as_value(name, item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        items = [as_value("", item) for item in value]
-        return tuple(items) if isinstance(value, tuple) else items
-    return value
-
-
-def _check_num_nodes(value: Any) -> None:
-    """Refuses numbers of nodes that are none; None removes the key."""
-    if value is None:
-        return
-    array = np.asarray(value)
-    if array.ndim or array.dtype.kind not in "iu" or array < 0:
-        raise ValueError(f"`num_nodes` must be an integer of at least 0; got {value!r}.")
-
-
-def num_nodes_in(store: Mapping[str, Any]) -> int | None:
-    """Returns the number of nodes that the values of one store tell; None if they do not."""
-    if (num_nodes := store.get("num_nodes")) is not None:
-        return int(num_nodes)
-    for key in _NODE_KEYS:
-        value = store.get(key)
-        if isinstance(value, np.ndarray) and value.ndim:
-            return len(value)
-    return None
-
-
-def tells_num_nodes(store: Mapping[str, Any]) -> bool:
-    """Returns whether a store has a key that may tell the number of nodes."""
-    return "num_nodes" in store or any(key in store for key in _NODE_KEYS)
-
-
-def default_axis(key: str) -> int:
-    """Returns the dimension along which PyG concatenates values of a key."""
-    return -1 if "index" in key or key == "face" else 0
-
-
-class _Attributes:
-    """Named values, as attributes and items."""
-
-    _store: dict[str, Any]
-
-    def __getattr__(self, key: str) -> Any:
-        # Underscores are for attributes of subclasses, and for what `copy` and `pickle` ask for.
-        if not key.startswith("_") and (store := self.__dict__.get("_store")) is not None:
-            if key in store:
-                return self._seen(store[key])
-            if key in _ABSENT_AS_NONE:
-                return None
-        raise AttributeError(
-            f"`{key}` must be a key of {type(self).__name__}; got none of that name. Its keys are "
-            f"{list(self.__dict__.get('_store') or ())}."
-        )
-
-    def _seen(self, value: Any) -> Any:
-        return value
-
-    def __setattr__(self, key: str, value: Any) -> None:
-        descriptor = getattr(type(self), key, None)
-        if key.startswith("_") or (isinstance(descriptor, property) and descriptor.fset is not None):
-            object.__setattr__(self, key, value)
-        else:
-            self[key] = value
-
-    def __delattr__(self, key: str) -> None:
-        if key.startswith("_"):
-            object.__delattr__(self, key)
-        else:
-            del self[key]
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._seen(self._store[key])
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        if not isinstance(key, str):
-            raise TypeError(f"`key` must be a string; got {key!r}.")
-        if value is None:
-            self._store.pop(key, None)
-        else:
-            self._store[key] = as_value(key, value)
-
-    def __delitem__(self, key: Any) -> None:
-        del self._store[key]
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._store
-
-    def keys(self) -> list[str]:
-        """Lists the names of the values, in the order in which they were set."""
-        return list(self._store)
-
-
-class _Store(_Attributes):
-    """The values of the nodes or edges of one type."""
-
-    def __init__(self, store: dict[str, Any]) -> None:
-        self._store = store
-
-    def __len__(self) -> int:
-        return len(self._store)
-
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
-        yield from self._store.items()
-
-    @property
-    def num_nodes(self) -> int | None:
-        return num_nodes_in(self._store)
-
-    @num_nodes.setter
-    def num_nodes(self, value: int) -> None:
-        self["num_nodes"] = value
-
-    def __repr__(self) -> str:
-        return f"{{{describe_store(self._store)}}}"
-
-
-def describe_store(store: Mapping[str, Any]) -> str:
-    """Describes values by their shapes: `x=[3, 16], y=1`."""
-    return ", ".join(f"{key}={_describe(value)}" for key, value in store.items())
-
-
-def _describe(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"[{', '.join(map(str, value.shape))}]"
-    if isinstance(value, Mapping):
-        return f"{{{describe_store(value)}}}"
-    if isinstance(value, (list, tuple)):
-        return f"[{len(value)}]"
-    return repr(value)
-
-
 def overrides_rules(cls: type[Any]) -> bool:
     """Returns whether a subclass overrides methods of PyG that say how values are collated."""
-    return cls.__inc__ is not GraphData.__inc__ or cls.__cat_dim__ is not GraphData.__cat_dim__
+    return overrides_increments(cls) or cls.__cat_dim__ is not GraphData.__cat_dim__
 
 
-class GraphData(_Attributes):
+def overrides_increments(cls: type[Any]) -> bool:
+    """Returns whether a subclass says itself by how much values grow."""
+    return cls.__inc__ is not GraphData.__inc__
+
+
+class GraphData(Attributes):
     """A graph as named values: PyG's `Data`.
 
     Values are attributes and items: `data.x` is `data["x"]`. Arrays, tensors of TensorFlow and of PyTorch are kept as
     numpy arrays; numbers, strings, lists, tuples and dicts are kept as they are, but for lists under `x`, `edge_index`,
-    `edge_attr`, `y`, `pos` and `face`, which become arrays. A value of None removes the key. Those names but `face` are
-    None if they are not set.
+    `edge_attr`, `y`, `pos` and `face`, which become arrays. A value of None removes the key. Those names, `batch`,
+    `edge_weight` and `time` are None if they are not set; other names are an AttributeError.
 
     `collate` and `DataLoader` make batches of examples. Subclasses may override `__inc__` and `__cat_dim__` as in PyG,
     to say by how much indices grow from one graph to the next, and along which dimension values are concatenated; in
@@ -232,9 +64,12 @@ class GraphData(_Attributes):
     """
 
     _shows_sizes = False
+    _absent_as_none = _ABSENT_AS_NONE
+    #: Whether a value `ptr` tells where the nodes of each graph begin.
+    _has_ptr = False
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
         cls._shows_sizes = overrides_rules(cls)
 
     def __init__(
@@ -258,7 +93,7 @@ class GraphData(_Attributes):
     def _seen(self, value: Any) -> Any:
         # Only overridden methods need it, and it costs time.
         if self._shows_sizes and type(value) is np.ndarray:
-            return value.view(_ArrayWithSizeMethod)
+            return value.view(ArrayWithSizeMethod)
         return value
 
     def __copy__(self) -> Any:
@@ -279,10 +114,10 @@ class GraphData(_Attributes):
     def __reduce_ex__(self, protocol: Any) -> Any:
         # Pickled without the second reference to the store, which would become a copy.
         state = {key: value for key, value in self.__dict__.items() if key != "_store"}
-        return _rebuilt, (type(self), state)
+        return rebuilt, (type(self), state)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return _rebuilt(
+        return rebuilt(
             type(self), copy.deepcopy({key: value for key, value in self.__dict__.items() if key != "_store"}, memo)
         )
 
@@ -296,7 +131,8 @@ class GraphData(_Attributes):
 
         It is never guessed from `edge_index`, which does not tell how many nodes without edges follow.
         """
-        return num_nodes_in(self._store)
+        found = num_nodes_in(self._store)
+        return int(self._store["ptr"][-1]) if found is None and self._has_ptr and "ptr" in self._store else found
 
     @num_nodes.setter
     def num_nodes(self, value: int) -> None:
@@ -304,126 +140,210 @@ class GraphData(_Attributes):
 
     @property
     def num_edges(self) -> int:
-        """The number of edges; 0 if there is no `edge_index`."""
-        edge_index = self._store.get("edge_index")
-        return 0 if edge_index is None else edge_index.shape[-1]
+        """The number of edges: that of `edge_index`, or of rows of `edge_attr`; 0 if there is neither."""
+        return num_edges_in(self._store)
+
+    @property
+    def num_node_features(self) -> Any:
+        """The size of the last dimension of `x`; 1 for one number per node, 0 if there is no `x`."""
+        return width_of(self._store.get("x"))
+
+    @property
+    def num_features(self) -> Any:
+        """The same as `num_node_features`."""
+        return self.num_node_features
+
+    @property
+    def num_edge_features(self) -> Any:
+        """The size of the last dimension of `edge_attr`; 1 for one number per edge, 0 if there is no `edge_attr`."""
+        return width_of(self._store.get("edge_attr"))
+
+    @property
+    def num_faces(self) -> int | None:
+        """The number of faces; None if there is no `face`."""
+        face = self._store.get("face")
+        return None if face is None else int(face.shape[-1])
+
+    @property
+    def stores(self) -> list[Store]:
+        """The values of the graph and of each type of nodes and edges."""
+        return [Store(self._store, self, None)]
+
+    @property
+    def node_stores(self) -> list[Store]:
+        """The values of nodes, of each type."""
+        return self.stores
+
+    @property
+    def edge_stores(self) -> list[Store]:
+        """The values of edges, of each type."""
+        return self.stores
+
+    def size(self, dim: int | None = None) -> Any:
+        """Returns the numbers of rows and columns of the adjacency matrix, or one of them.
+
+        Args:
+            dim: 0 or 1; None for both.
+        """
+        sizes = (self.num_nodes, self.num_nodes)
+        return sizes if dim is None else sizes[dim]
+
+    def is_undirected(self) -> bool:
+        """Returns whether each edge has one in the other direction, with an equal `edge_attr` if there is one."""
+        return all(store.is_undirected() for store in self.edge_stores)
+
+    def is_directed(self) -> bool:
+        """Returns whether an edge lacks one in the other direction."""
+        return not self.is_undirected()
+
+    def has_self_loops(self) -> bool:
+        """Returns whether an edge leads from a node to itself."""
+        return any(store.has_self_loops() for store in self.edge_stores)
+
+    def has_isolated_nodes(self) -> bool:
+        """Returns whether a node has no edge to or from another node."""
+        return any(store.has_isolated_nodes() for store in self.edge_stores)
+
+    def is_coalesced(self) -> bool:
+        """Returns whether edges are in the order of source and target, and none is there twice."""
+        return all(store.is_coalesced() for store in self.edge_stores)
+
+    def is_sorted(self, sort_by_row: bool = True) -> bool:
+        """Returns whether edges are in the order of their sources.
+
+        Args:
+            sort_by_row: False for the order of their targets.
+        """
+        return all(store.is_sorted(sort_by_row) for store in self.edge_stores)
+
+    def node_attrs(self) -> list[str]:
+        """Lists the keys of arrays with one row per node."""
+        return [key for key in self._store if self.is_node_attr(key)]
+
+    def edge_attrs(self) -> list[str]:
+        """Lists the keys of arrays with one row per edge."""
+        return [key for key in self._store if self.is_edge_attr(key)]
+
+    def is_node_attr(self, key: str) -> bool:
+        """Returns whether an array has one row per node.
+
+        Args:
+            key: name of a value. With as many edges as nodes, a name with "edge" is one of edges.
+        """
+        return self._has_rows(key, self.num_nodes, self.num_edges, is_edge=False)
+
+    def is_edge_attr(self, key: str) -> bool:
+        """Returns whether an array has one row per edge.
+
+        Args:
+            key: as for `is_node_attr`.
+        """
+        return self._has_rows(key, self.num_edges, self.num_nodes, is_edge=True)
+
+    def _has_rows(self, key: str, expected: int | None, other: int | None, *, is_edge: bool) -> bool:
+        value = self._store[key]
+        if not isinstance(value, np.ndarray) or not value.ndim:
+            return not is_edge and isinstance(value, (list, tuple)) and len(value) == expected
+        axis = self.__cat_dim__(key, self._seen(value))
+        if axis is None or value.shape[axis] != expected:
+            return False
+        return expected != other or ("edge" in key) == is_edge
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Returns a value, or the default if there is none.
+
+        Args:
+            key: name of a value.
+            default: what to return otherwise.
+        """
+        return self._seen(self._store[key]) if key in self._store else default
+
+    def update(self, data: GraphData | Mapping[str, Any]) -> Any:
+        """Sets the values of another graph or of a dict.
+
+        Args:
+            data: values by name.
+
+        Returns:
+            The graph itself.
+        """
+        for key, value in (data.to_dict() if isinstance(data, GraphData) else data).items():
+            self[key] = value
+        return self
+
+    def clone(self) -> Any:
+        """Returns a copy that shares no array with this graph."""
+        return copy.deepcopy(self)
+
+    def validate(self, raise_on_error: bool = True) -> bool:
+        """Checks that edges lead to nodes that exist.
+
+        Args:
+            raise_on_error: False to warn instead.
+
+        Returns:
+            Whether there is no fault.
+
+        Raises:
+            ValueError: if there is a fault.
+        """
+        faults = self._faults()
+        if faults and raise_on_error:
+            raise ValueError(" ".join(faults))
+        for fault in faults:
+            warnings.warn(fault, stacklevel=2)
+        return not faults
+
+    def _faults(self) -> list[str]:
+        nodes = ("the nodes", self.num_nodes)
+        return faults_of_edges(self._store.get("edge_index"), [nodes, nodes], type(self).__name__)
 
     def __inc__(self, key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
-        """Returns by how much the values of a key grow from this graph to the next: PyG's method, to be overridden."""
-        if key in INDEX_KEYS:
-            return required_num_nodes(self.num_nodes, key)
-        refuse_undecided(key, value)
-        return 0
+        """Returns by how much the values of a key grow from this graph to the next: PyG's method, to be overridden.
+
+        This is PyG's rule. `collate` asks for it only where a subclass does; a class that does not override the method
+        needs a `FieldRule` for names with "index" or "batch" other than `edge_index`.
+
+        Args:
+            key: name of a value.
+            value: the value.
+            *args: for a value of a type of nodes or edges, all values of this type.
+            **kwargs: not used.
+
+        Returns:
+            The largest value and 1 more for arrays with "batch" in their name, the number of nodes for those with
+            "index" and for "face", else 0.
+        """
+        if "batch" in key and isinstance(value, np.ndarray):
+            return int(np.max(value)) + 1 if np.size(value) else 0
+        return self._increment_of_index(key, *args)
+
+    def _increment_of_index(self, key: str, *args: Any) -> Any:
+        return required_num_nodes(self.num_nodes, key) if "index" in key or key == "face" else 0
 
     def __cat_dim__(self, key: str, value: Any, *args: Any, **kwargs: Any) -> int | None:
-        """Returns the dimension along which values of a key are concatenated: PyG's method, to be overridden."""
+        """Returns the dimension along which values of a key are concatenated: PyG's method, to be overridden.
+
+        Args:
+            key: name of a value.
+            value: the value.
+            *args: as for `__inc__`.
+            **kwargs: not used.
+        """
+        return self._default_axis(key, *args)
+
+    def _default_axis(self, key: str, *args: Any) -> int:
         return default_axis(key)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({describe_store(self._store)})"
 
 
-def _rebuilt(cls: type[GraphData], state: dict[str, Any]) -> GraphData:
+def rebuilt(cls: type[GraphData], state: dict[str, Any]) -> GraphData:
+    """Makes an example of its pickled state."""
     data = cls.__new__(cls)
     data.__dict__.update(state, _store=state["_stores"][None])
     return data
-
-
-class HeteroGraphData(GraphData):
-    """A graph with several types of nodes and edges, as named values: PyG's `HeteroData`.
-
-    `data["paper"]` has the values of nodes of one type, `data["paper", "cites", "paper"]` of edges from and to a type;
-    both are made when they are first asked for. Attributes, such as `data.y`, are values of the graph.
-
-    Example:
-        >>> data = tfx_gnn.HeteroGraphData()
-        >>> data["paper"].x = np.ones([2, 8])
-        >>> data["author"].num_nodes = 3
-        >>> data["paper", "by", "author"].edge_index = [[0, 1], [2, 0]]
-        >>> data.edge_types
-        [('paper', 'by', 'author')]
-    """
-
-    def __getitem__(self, key: Any) -> Any:
-        """Returns a value of the graph, or the values of a type of nodes or edges."""
-        if isinstance(key, str) and key in self._store:
-            return self._seen(self._store[key])
-        return _Store(self._stores.setdefault(_checked_type(key), {}))
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        if isinstance(value, Mapping) and (isinstance(key, tuple) or key not in self._store):
-            store = _Store(self._stores.setdefault(_checked_type(key), {}))
-            for name, item in value.items():
-                store[name] = item
-        else:
-            super().__setitem__(key, value)
-
-    def __delitem__(self, key: Any) -> None:
-        if isinstance(key, str) and key in self._store:
-            del self._store[key]
-        else:
-            del self._stores[_checked_type(key)]
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._store or (key is not None and key in self._stores)
-
-    @property
-    def node_types(self) -> list[str]:
-        """The types of nodes."""
-        return [key for key in self._stores if isinstance(key, str)]
-
-    @property
-    def edge_types(self) -> list[EdgeType]:
-        """The types of edges: (type of the source, relation, type of the target)."""
-        return [key for key in self._stores if isinstance(key, tuple)]
-
-    @property
-    def num_nodes(self) -> int | None:
-        """The number of nodes of all types; None if that of a type is not known."""
-        counts = [num_nodes_in(self._stores[node_type]) for node_type in self.node_types]
-        return None if None in counts else sum(count for count in counts if count is not None)
-
-    @num_nodes.setter
-    def num_nodes(self, value: int) -> None:
-        raise AttributeError(f"`num_nodes` must be set for a type of nodes; got {value}. Set data['type'].num_nodes.")
-
-    @property
-    def num_edges(self) -> int:
-        """The number of edges of all types."""
-        stores = [self._stores[edge_type] for edge_type in self.edge_types]
-        return sum(store["edge_index"].shape[-1] for store in stores if "edge_index" in store)
-
-    def __repr__(self) -> str:
-        lines = [
-            f"  {key!r}={{ {describe_store(store)} }}," if key is not None else f"  {describe_store(store)},"
-            for key, store in self._stores.items()
-            if key is not None or store
-        ]
-        return "\n".join([f"{type(self).__name__}(", *lines, ")"])
-
-
-def _checked_type(key: Any) -> StoreKey:
-    """Returns the type of nodes or edges that a key means."""
-    names = key if isinstance(key, tuple) else (key,)
-    if len(names) in (1, 2, 3) and all(isinstance(name, str) for name in names):
-        if len(names) == 1:
-            return str(names[0])
-        return (names[0], _DEFAULT_RELATION if len(names) == 2 else names[1], names[-1])
-    raise TypeError(
-        f"`key` must be a type of nodes or (source type, relation, target type); got {key!r}. Write data['paper'] or "
-        "data['paper', 'cites', 'paper']."
-    )
-
-
-def required_num_nodes(num_nodes: int | None, key: str) -> int:
-    """Returns a number of nodes; refuses one that is not known."""
-    if num_nodes is None:
-        raise ValueError(
-            f"`num_nodes` must be known, because `{key}` grows by it from graph to graph; got neither `num_nodes` nor "
-            "`x` nor `pos`. Set `num_nodes`: the indices of edges do not tell how many nodes have no edges. Or say "
-            f"what `{key}` counts with a FieldRule."
-        )
-    return num_nodes
 
 
 def refuse_undecided(key: str, value: Any) -> None:

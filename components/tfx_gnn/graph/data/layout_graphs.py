@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfx_gnn.graph.data.columns import ArrayColumn, Column, Counts, starts_of
-from tfx_gnn.graph.data.graph_data import StoreKey, Stores
 from tfx_gnn.graph.data.graph_layout import EdgeLayout, GraphLayout, Key
+from tfx_gnn.graph.data.stores import StoreKey, Stores
 from tfx_gnn.graph.graph_constants import SIZE_NAME, SOURCE, TARGET
 from tfx_gnn.graph.tensor.adjacency import Adjacency
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor

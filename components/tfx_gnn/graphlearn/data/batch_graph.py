@@ -11,18 +11,18 @@ from tfx_gnn.graph.graph_constants import EDGES, NODES
 from tfx_gnn.graph.tensor.adjacency import Adjacency
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
+from tfx_gnn.graphlearn.data.additional_arrays import WithAdditionalArrays
 from tfx_gnn.graphlearn.data.batch_parts import (
     FlatTensors,
     additional_arrays,
     check_additional_rows,
     check_edge_rows,
-    check_is_name,
     counts_to_starts,
     join_edge_data,
     split_additional,
 )
 from tfx_gnn.graphlearn.data.composite_value import CompositeSpec, CompositeValue, as_tensor, num_rows
-from tfx_gnn.graphlearn.data.data import Data, as_data, data_of, data_or_encoded
+from tfx_gnn.graphlearn.data.data import ENCODED, Data, as_data, data_of, data_or_encoded
 from tfx_gnn.graphlearn.data.ego_graph import graph_features
 from tfx_gnn.graphlearn.data.handler_scope import transform_in_scope
 from tfx_gnn.graphlearn.data.merging import (
@@ -53,7 +53,7 @@ class BatchGraphSpec(CompositeSpec):
     """Type spec of `BatchGraph`."""
 
 
-class BatchGraph(CompositeValue):
+class BatchGraph(WithAdditionalArrays, CompositeValue, SubGraph):
     """A batch of subgraphs with nodes and edges of one type.
 
     Nodes and edges are those of the first subgraph, then those of the second one, and so on. `graph` is the same as a
@@ -129,6 +129,7 @@ class BatchGraph(CompositeValue):
             EDGES if self._edge_schema is None else self._edge_schema[0],
         )
         self._additional = additional_arrays(type(self), additional_keys, kwargs)
+        self._additional_keys = list(additional_keys)
         self._additional_offsets = {
             key: (additional_offsets or {}).get(key, graph_node_offsets) for key in self._additional
         }
@@ -272,6 +273,11 @@ class BatchGraph(CompositeValue):
         return self._graph_edge_offsets
 
     @property
+    def needs_encoding(self) -> bool:
+        """Whether `transform` encodes something: there is a schema, and nodes are not encoded yet."""
+        return self._node_schema is not None and self._nodes[ENCODED] is None
+
+    @property
     def node_schema(self) -> TypeSchema | None:
         """(name of the type, FeatureSpec) of the nodes; None if nothing is to be encoded."""
         return self._node_schema
@@ -280,11 +286,6 @@ class BatchGraph(CompositeValue):
     def edge_schema(self) -> TypeSchema | None:
         """(name of the type, FeatureSpec) of the edges; None if nothing is to be encoded."""
         return self._edge_schema
-
-    @property
-    def additional_keys(self) -> list[str]:
-        """The names of further arrays; `batch[key]` is the array."""
-        return list(self._additional)
 
     @property
     def num_graphs(self) -> Any:
@@ -302,13 +303,14 @@ class BatchGraph(CompositeValue):
         static = self._edge_index.shape[1]
         return tf.shape(self._edge_index, tf.int64)[1] if static is None else int(static)
 
-    @tf.autograph.experimental.do_not_convert
-    def __getitem__(self, key: str) -> Any:
-        """Returns an additional array, or an attribute, by name; None if there is none."""
-        check_is_name(key)
-        if key in self._additional:
-            return self._additional[key]
-        return None if key.startswith("_") else getattr(self, key, None)
+    def _node_starts(self) -> tuple[Any, Any]:
+        return self._graph_node_offsets, self.num_nodes
+
+    @property
+    def keys(self) -> list[str]:
+        """The names of all attributes that are not None."""
+        edges = ["edges"] if self._edges is not None else []
+        return ["edge_index", "nodes", *edges, "graph_node_offsets", "graph_edge_offsets", *self._additional]
 
     def transform(self, transform_func: Callable[[BatchGraph], BatchGraph] | None = None) -> BatchGraph:
         """Encodes the attributes with the feature handlers of the enclosing model.
@@ -318,25 +320,25 @@ class BatchGraph(CompositeValue):
 
         Returns:
             The batch with a float tensor of the width of the feature spec as `nodes` (and `edges`, if they have a
-            schema), and with both schemas None. Labels, weights and ids stay in `node_data`. A batch without
-            `node_schema` is returned as it is, so that a second call changes nothing.
+            schema). Schemas are kept; labels, weights and ids stay in `node_data`. A batch without `node_schema`, or
+            with encoded nodes, is returned as it is, so that a second call changes nothing.
 
         Raises:
             RuntimeError: if no model encloses the call.
         """
-        if self._node_schema is None and transform_func is None:
+        if not self.needs_encoding and transform_func is None:
             return self
         return transform_in_scope(self, transform_func)
 
     @tf.autograph.experimental.do_not_convert
     def replace(self, nodes: Data, edges: Data | None) -> BatchGraph:
-        """Returns a batch of the same form with other attributes, which are not encoded any further.
+        """Returns a batch of the same form with other attributes.
 
         Args:
             nodes: all nodes.
             edges: all edges, or None.
         """
-        static = {**self._static(), "node_schema": None, "edge_schema": None}
+        static = self._static()
         components = self._components()
         components.pop("edges", None)
         components["nodes"] = nodes.arrays
@@ -404,6 +406,7 @@ class BatchGraph(CompositeValue):
             "node_schema": schemas_to_plain(None if self._node_schema is None else [self._node_schema]),
             "edge_schema": schemas_to_plain(None if self._edge_schema is None else [self._edge_schema]),
             "additional_keys": tuple(self._additional),
+            "declared_keys": tuple(self._additional_keys),
             "names": self._names,
         }
 
@@ -424,6 +427,7 @@ class BatchGraph(CompositeValue):
         batch._edge_schema = (schemas_from_plain(static["edge_schema"]) or [None])[0]
         batch._names = tuple(static["names"])
         keys = static["additional_keys"]
+        batch._additional_keys = list(static["declared_keys"])
         batch._additional = {key: components["additional"][key] for key in keys}
         batch._additional_offsets = {key: components["additional_offsets"][key] for key in keys}
         return batch

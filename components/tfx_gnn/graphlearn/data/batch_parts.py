@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfx_gnn.graphlearn.data.composite_value import num_rows
+from tfx_gnn.graphlearn.data.composite_value import check_is_name, num_rows
 from tfx_gnn.graphlearn.data.data import Data, data_of
 from tfx_gnn.graphlearn.data.merging import counts_of, join_data, split_rows, starts_of
+from tfx_gnn.graphlearn.data.schema import GivenSpec, as_type_schema
 
 
 class FlatTensors:
@@ -50,12 +51,6 @@ def counts_to_starts(counts: Any) -> Any:
     return tf.cumsum(counts, exclusive=True) if tf.is_tensor(counts) else starts_of(np.asarray(counts))
 
 
-def check_is_name(key: object) -> None:
-    """Refuses a position in place of the name of an array."""
-    if not isinstance(key, str):
-        raise TypeError(f"`key` must be the name of an array; got {key!r}. Call to_graphs() for single graphs.")
-
-
 def check_edge_rows(edges: Data | None, num_edges: Any, what: str) -> None:
     """Refuses attributes of edges that do not have a row per edge, as far as the numbers are known."""
     found = num_edges if edges is None else edges.num_items
@@ -84,20 +79,50 @@ def join_edge_data(parts: Sequence[Data | None], num_edges: Any, what: str) -> D
 
 
 def additional_arrays(batch_class: type[Any], keys: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns further arrays in the declared order."""
+    """Returns further arrays in the declared order; keys may be declared before their arrays are set."""
     if isinstance(keys, str):
         raise TypeError(f"`additional_keys` must be a list of names; got {keys!r}. Write [{keys!r}].")
-    if set(keys) != set(given):
+    undeclared = [key for key in given if key not in keys]
+    if undeclared:
         raise TypeError(
             f"`additional_keys` must name the further arrays; got {list(keys)} for arrays {sorted(given)}. Name them "
-            "all, and no others."
+            "all."
         )
-    taken = [key for key in keys if hasattr(batch_class, key)]
-    if taken:
+    for key in keys:
+        check_is_free(batch_class, key)
+    return {key: given[key] for key in keys if key in given}
+
+
+def check_is_free(batch_class: type[Any], key: str) -> None:
+    """Refuses the name of something that a batch has already."""
+    check_is_name(key)
+    if key.startswith("_") or hasattr(batch_class, key):
         raise ValueError(
-            f"`additional_keys` must be free names; got {taken}, which {batch_class.__name__} has already. Rename them."
+            f"`additional_keys` must be free names; got {key!r}, which {batch_class.__name__} has already. Rename it."
         )
-    return {key: given[key] for key in keys}
+
+
+def offsets_of_rows(key: str, value: Any, known: Mapping[str, Any], arrays: Mapping[str, Any], starts: Any) -> Any:
+    """Returns where the rows of each graph begin in a further array that is set later.
+
+    They are those of the array that it replaces, or there is one row per node, or one per graph; `starts` is where the
+    nodes of each graph begin, and their number.
+    """
+    if value.shape.rank == 0 if tf.is_tensor(value) else value.ndim == 0:
+        raise ValueError(f"`{key}` must be an array with rows; got the scalar {value!r}. Give each node a row.")
+    rows, (node_starts, num_nodes) = num_rows(value), starts
+    if key in arrays and isinstance(rows, int) and rows == num_rows(arrays[key]):
+        return known[key]
+    num_graphs = num_rows(node_starts)
+    if isinstance(rows, int) and isinstance(num_nodes, int) and rows != num_nodes and rows == num_graphs:
+        return tf.range(num_graphs, dtype=tf.int64) if tf.is_tensor(node_starts) else np.arange(num_graphs)
+    check_additional_rows({key: value}, num_nodes)
+    return node_starts
+
+
+def ordered(keys: Sequence[str], arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns arrays in the order of their declared keys."""
+    return {key: arrays[key] for key in keys if key in arrays}
 
 
 def check_additional_rows(arrays: Mapping[str, Any], num_nodes: Any) -> None:
@@ -144,3 +169,11 @@ def check_edge_names(edge_types: Sequence[tuple[str, str, str]]) -> None:
             f"`edge_index_dict` must have a different edge type in each key; got {repeated[0]!r} in "
             f"{[key for key in edge_types if key[1] == repeated[0]]}. Rename one, such as {repeated[0]}_reverse."
         )
+
+
+def as_schemas(given: Mapping[Any, GivenSpec] | None, what: str, known: Mapping[Any, Any]) -> Any:
+    """Returns the feature specs of types, of which each must be known."""
+    if given is None:
+        return None
+    check_keys(given, known, what, "edge_index_dict" if what.startswith("edge") else "nodes_dict")
+    return {key: as_type_schema((str(key), spec), what)[1] for key, spec in given.items()}

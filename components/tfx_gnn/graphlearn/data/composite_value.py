@@ -139,3 +139,9 @@ def is_symbolic(nest: Any) -> bool:
 def describe(values: Mapping[str, Any]) -> str:
     """Returns "name=[shape]" for each array."""
     return ", ".join(f"{name}={list(array_spec(value).shape)}" for name, value in values.items())
+
+
+def check_is_name(key: object) -> None:
+    """Refuses a position in place of a name, which would let a loop over a graph never end."""
+    if not isinstance(key, str):
+        raise TypeError(f"`key` must be the name of an array; got {key!r}. A batch has single graphs in to_graphs().")

@@ -12,6 +12,7 @@ from tfx_gnn.graphlearn.data.composite_value import (
     CompositeSpec,
     CompositeValue,
     array_spec,
+    check_is_name,
     describe,
     num_rows,
 )
@@ -121,16 +122,22 @@ class Data(CompositeValue):
     @tf.autograph.experimental.do_not_convert
     def __getitem__(self, key: str) -> Any:
         """Returns an array by name; None if there is none."""
+        check_is_name(key)
         return vars(self).get(key)
 
     def __setitem__(self, key: str, value: Any) -> None:
         """Sets an array by name."""
+        check_is_name(key)
         if key.startswith("_") or (key not in FLAT_ORDER and hasattr(type(self), key)):
             raise ValueError(
                 f"`{key}` must be a free name without an underscore in front; got the name of something that Data has "
                 "already. Use another name."
             )
         setattr(self, key, np.asarray(value) if isinstance(value, (list, tuple)) else value)
+
+    def __contains__(self, key: object) -> bool:
+        """Returns whether there is an array of this name."""
+        return key in self.arrays
 
     @property
     def arrays(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.adjacency import Adjacency
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
-from tfx_gnn.graphlearn.data.composite_value import CompositeSpec, CompositeValue, as_tensor
+from tfx_gnn.graphlearn.data.composite_value import CompositeSpec, CompositeValue, as_tensor, check_is_name, describe
 from tfx_gnn.graphlearn.data.data import ENCODED, Data, as_data, data_of, data_or_encoded
 from tfx_gnn.graphlearn.data.handler_scope import transform_in_scope
 from tfx_gnn.graphlearn.data.schema import (
@@ -63,6 +63,7 @@ class EgoGraph(CompositeValue):
         nbr_nums: Sequence[int] | npt.NDArray[Any],
         nbr_edges: Sequence[Any] = (),
         edge_schema: Sequence[GivenSchema] | None = (),
+        **kwargs: Any,
     ) -> None:
         """Holds seeds and neighbors.
 
@@ -75,6 +76,7 @@ class EgoGraph(CompositeValue):
             nbr_nums: the number of neighbors of each hop: k_0, k_1, ....
             nbr_edges: the edges to the neighbors of each hop, with as many rows; empty for none.
             edge_schema: the same as `node_schema`, for the edges of each hop; empty or None for none.
+            **kwargs: further arrays by name, which are attributes of the graph, and kept by `transform`.
 
         Raises:
             EncodingError: if `node_schema` does not have one item more than `nbr_nums`; it is an AssertionError, too.
@@ -100,7 +102,35 @@ class EgoGraph(CompositeValue):
             *(as_data(nodes, f"nbr_nodes[{hop}]") for hop, nodes in enumerate(nbr_nodes)),
         )
         self._edge_levels = tuple(as_data(edges, f"nbr_edges[{hop}]") for hop, edges in enumerate(nbr_edges))
+        self._further: dict[str, Any] = {}
         self._check_rows()
+        for key, value in kwargs.items():
+            self[key] = value
+
+    @tf.autograph.experimental.do_not_convert
+    def __getitem__(self, key: str) -> Any:
+        """Returns a further array, or an attribute, by name; None if there is none."""
+        check_is_name(key)
+        return None if key.startswith("_") else getattr(self, key, None)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        """Sets a further array by name."""
+        check_is_name(key)
+        if key.startswith("_") or hasattr(type(self), key):
+            raise ValueError(
+                f"`{key}` must be a free name without an underscore in front; got the name of something that EgoGraph "
+                "has already. Use another name."
+            )
+        self._further = {**self._further, key: value if tf.is_tensor(value) else np.asarray(value)}
+
+    def __contains__(self, key: object) -> bool:
+        """Returns whether there is a further array of this name."""
+        return key in self._further
+
+    def __getattr__(self, key: str) -> Any:
+        if not key.startswith("_") and key in (arrays := vars(self).get("_further", {})):
+            return arrays[key]
+        raise AttributeError(f"`{key}` must be an attribute or a further array of EgoGraph; got none of that name.")
 
     def _check_rows(self) -> None:
         rows = self._levels[0].num_items
@@ -249,7 +279,7 @@ class EgoGraph(CompositeValue):
             levels: the seeds and the neighbors of each hop.
             edge_levels: the edges of each hop; empty for none.
         """
-        return EgoGraph(levels[0], levels[1:], None, self._nbr_nums, edge_levels)
+        return EgoGraph(levels[0], levels[1:], None, self._nbr_nums, edge_levels, **self._further)
 
     def transform(self, transform_func: Callable[[EgoGraph], EgoGraph] | None = None) -> EgoGraph:
         """Encodes the attributes with the feature handlers of the enclosing model.
@@ -320,6 +350,7 @@ class EgoGraph(CompositeValue):
         return {
             "levels": [level.arrays for level in self._levels],
             "edge_levels": [level.arrays for level in self._edge_levels],
+            "further": self._further,
         }
 
     def _static(self) -> Any:
@@ -335,6 +366,7 @@ class EgoGraph(CompositeValue):
         graph = cls.__new__(cls)
         graph._levels = tuple(data_of(arrays) for arrays in components["levels"])
         graph._edge_levels = tuple(data_of(arrays) for arrays in components["edge_levels"])
+        graph._further = dict(components["further"])
         graph._nbr_nums = np.array(static["nbr_nums"], np.int64)
         graph._node_schema = schemas_from_plain(static["node_schema"])
         graph._edge_schema = schemas_from_plain(static["edge_schema"]) or ()
@@ -342,7 +374,8 @@ class EgoGraph(CompositeValue):
 
     def __repr__(self) -> str:
         edges = f", nbr_edges={list(self._edge_levels)}" if self._edge_levels else ""
-        return f"EgoGraph(src={self._levels[0]}, nbr_nums={self._nbr_nums.tolist()}{edges})"
+        further = f", {describe(self._further)}" if self._further else ""
+        return f"EgoGraph(src={self._levels[0]}, nbr_nums={self._nbr_nums.tolist()}{edges}{further})"
 
 
 def graph_features(data: Data) -> dict[str, tf.Tensor]:

@@ -10,13 +10,14 @@ import tensorflow as tf
 from tfx_gnn.graph.tensor.adjacency import Adjacency
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
+from tfx_gnn.graphlearn.data.additional_arrays import WithAdditionalArrays
 from tfx_gnn.graphlearn.data.batch_parts import (
     FlatTensors,
     additional_arrays,
+    as_schemas,
     check_additional_rows,
     check_edge_names,
     check_edge_rows,
-    check_is_name,
     check_keys,
     check_lengths,
     counts_to_starts,
@@ -24,7 +25,7 @@ from tfx_gnn.graphlearn.data.batch_parts import (
     split_additional,
 )
 from tfx_gnn.graphlearn.data.composite_value import CompositeSpec, CompositeValue, as_tensor, num_rows
-from tfx_gnn.graphlearn.data.data import Data, as_data, data_of, data_or_encoded
+from tfx_gnn.graphlearn.data.data import ENCODED, Data, as_data, data_of, data_or_encoded
 from tfx_gnn.graphlearn.data.ego_graph import graph_features
 from tfx_gnn.graphlearn.data.handler_scope import transform_in_scope
 from tfx_gnn.graphlearn.data.merging import (
@@ -41,7 +42,7 @@ from tfx_gnn.graphlearn.data.merging import (
     split_edges,
     starts_of,
 )
-from tfx_gnn.graphlearn.data.schema import GivenSpec, as_type_schema, keyed_from_plain, keyed_to_plain
+from tfx_gnn.graphlearn.data.schema import GivenSpec, keyed_from_plain, keyed_to_plain
 from tfx_gnn.graphlearn.data.sub_graph import EdgeType, HeteroSubGraph
 from tfx_gnn.graphlearn.feature_spec import FeatureSpec
 
@@ -50,7 +51,7 @@ class HeteroBatchGraphSpec(CompositeSpec):
     """Type spec of `HeteroBatchGraph`."""
 
 
-class HeteroBatchGraph(CompositeValue):
+class HeteroBatchGraph(WithAdditionalArrays, CompositeValue, HeteroSubGraph):
     """A batch of subgraphs with nodes and edges of several types.
 
     The nodes of each type are those of the first subgraph, then those of the second one, and so on; the same holds for
@@ -107,8 +108,8 @@ class HeteroBatchGraph(CompositeValue):
         self._edge_index_dict = dict(edge_index_dict)
         self._nodes_dict = {key: as_data(value, f"nodes_dict[{key!r}]") for key, value in nodes_dict.items()}
         self._edges_dict = {key: as_data(value, f"edges_dict[{key}]") for key, value in (edges_dict or {}).items()}
-        self._node_schemas = _as_schemas(node_schema_dict, "node_schema_dict", self._nodes_dict)
-        self._edge_schemas = _as_schemas(edge_schema_dict, "edge_schema_dict", self._edge_index_dict)
+        self._node_schemas = as_schemas(node_schema_dict, "node_schema_dict", self._nodes_dict)
+        self._edge_schemas = as_schemas(edge_schema_dict, "edge_schema_dict", self._edge_index_dict)
         check_keys(self._edges_dict, self._edge_index_dict, "edges_dict", "edge_index_dict")
         check_keys(self._nodes_dict, graph_node_offsets_dict, "nodes_dict", "graph_node_offsets_dict")
         check_edge_names(list(self._edge_index_dict))
@@ -123,6 +124,7 @@ class HeteroBatchGraph(CompositeValue):
         check_lengths({**self._node_offsets, **self._edge_offsets})
         first = next(iter(self._nodes_dict))
         self._additional = additional_arrays(type(self), additional_keys, kwargs)
+        self._additional_keys = list(additional_keys)
         self._additional_offsets = {
             key: (additional_offsets or {}).get(key, self._node_offsets[first]) for key in self._additional
         }
@@ -307,6 +309,11 @@ class HeteroBatchGraph(CompositeValue):
         return self._edge_offsets
 
     @property
+    def needs_encoding(self) -> bool:
+        """Whether `transform` encodes something: a type with a schema has nodes that are not encoded yet."""
+        return any(self._nodes_dict[key][ENCODED] is None for key in self._node_schemas or ())
+
+    @property
     def node_schema_dict(self) -> dict[str, FeatureSpec] | None:
         """FeatureSpecs by node type; None if nothing is to be encoded."""
         return self._node_schemas
@@ -327,11 +334,6 @@ class HeteroBatchGraph(CompositeValue):
         return list(self._edge_index_dict)
 
     @property
-    def additional_keys(self) -> list[str]:
-        """The names of further arrays; `batch[key]` is the array."""
-        return list(self._additional)
-
-    @property
     def num_graphs(self) -> Any:
         """The number of subgraphs: an int if it is known, else a scalar tensor."""
         return num_rows(next(iter(self._node_offsets.values())))
@@ -347,13 +349,16 @@ class HeteroBatchGraph(CompositeValue):
         index = self._edge_index_dict[edge_type]
         return tf.shape(index, tf.int64)[1] if index.shape[1] is None else int(index.shape[1])
 
-    @tf.autograph.experimental.do_not_convert
-    def __getitem__(self, key: str) -> Any:
-        """Returns an additional array, or an attribute, by name; None if there is none."""
-        check_is_name(key)
-        if key in self._additional:
-            return self._additional[key]
-        return None if key.startswith("_") else getattr(self, key, None)
+    def _node_starts(self) -> tuple[Any, Any]:
+        first = next(iter(self._nodes_dict))
+        return self._node_offsets[first], self.num_nodes(first)
+
+    @property
+    def keys(self) -> list[str]:
+        """The names of all attributes that are not None."""
+        edges = ["edges_dict"] if self._edges_dict else []
+        offsets = ["graph_node_offsets_dict", "graph_edge_offsets_dict"]
+        return ["edge_index_dict", "nodes_dict", *edges, *offsets, *self._additional]
 
     def transform(self, transform_func: Callable[[HeteroBatchGraph], HeteroBatchGraph] | None = None) -> Any:
         """Encodes the attributes with the feature handlers of the enclosing model.
@@ -363,19 +368,19 @@ class HeteroBatchGraph(CompositeValue):
 
         Returns:
             The batch with float tensors of the width of the feature specs as nodes and edges of all types that have
-            a schema, and with both schemas None. Labels, weights and ids stay in `node_data_dict`. A batch without
-            `node_schema_dict` is returned as it is, so that a second call changes nothing.
+            a schema. Schemas are kept; labels, weights and ids stay in `node_data_dict`. A batch without
+            `node_schema_dict`, or with encoded nodes, is returned as it is, so that a second call changes nothing.
 
         Raises:
             RuntimeError: if no model encloses the call.
         """
-        if self._node_schemas is None and transform_func is None:
+        if not self.needs_encoding and transform_func is None:
             return self
         return transform_in_scope(self, transform_func)
 
     @tf.autograph.experimental.do_not_convert
     def replace(self, nodes_dict: Mapping[str, Data], edges_dict: Mapping[EdgeType, Data]) -> HeteroBatchGraph:
-        """Returns a batch of the same form with other attributes, which are not encoded any further.
+        """Returns a batch of the same form with other attributes.
 
         Args:
             nodes_dict: all nodes, for all types.
@@ -383,8 +388,6 @@ class HeteroBatchGraph(CompositeValue):
         """
         static = {
             **self._static(),
-            "node_schema": None,
-            "edge_schema": None,
             "attributed_edges": tuple(key in edges_dict for key in self._edge_index_dict),
         }
         components = {
@@ -460,6 +463,7 @@ class HeteroBatchGraph(CompositeValue):
             "node_schema": keyed_to_plain(self._node_schemas, self._nodes_dict),
             "edge_schema": keyed_to_plain(self._edge_schemas, self._edge_index_dict),
             "additional_keys": tuple(self._additional),
+            "declared_keys": tuple(self._additional_keys),
         }
 
     @classmethod
@@ -481,6 +485,7 @@ class HeteroBatchGraph(CompositeValue):
         batch._node_schemas = keyed_from_plain(static["node_schema"], node_types)
         batch._edge_schemas = keyed_from_plain(static["edge_schema"], edge_types)
         keys = static["additional_keys"]
+        batch._additional_keys = list(static["declared_keys"])
         batch._additional = {key: components["additional"][key] for key in keys}
         batch._additional_offsets = {key: components["additional_offsets"][key] for key in keys}
         return batch
@@ -491,10 +496,3 @@ class HeteroBatchGraph(CompositeValue):
             f"HeteroBatchGraph(num_graphs={self.num_graphs}, num_edges={edges}, nodes={self._nodes_dict}, "
             f"edges={self._edges_dict}, additional_keys={self.additional_keys})"
         )
-
-
-def _as_schemas(given: Mapping[Any, GivenSpec] | None, what: str, known: Mapping[Any, Any]) -> Any:
-    if given is None:
-        return None
-    check_keys(given, known, what, "edge_index_dict" if what.startswith("edge") else "nodes_dict")
-    return {key: as_type_schema((str(key), spec), what)[1] for key, spec in given.items()}

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfx_gnn.graphlearn.data.composite_value import as_tensor, is_symbolic, num_rows
+from tfx_gnn.graphlearn.data.composite_value import CompositeValue, as_tensor, is_symbolic, num_rows
 from tfx_gnn.graphlearn.data.data import Data, data_of
 
 Counts = npt.NDArray[np.int64]
@@ -284,7 +284,8 @@ def check_graphs(graphs: Sequence[Any], graph_class: type[Any]) -> None:
     if set(map(type, graphs)) == {graph_class}:
         return
     for position, graph in enumerate(graphs):
-        if not isinstance(graph, graph_class):
+        # A batch is a subgraph, too, but its own graphs would become one.
+        if not isinstance(graph, graph_class) or isinstance(graph, CompositeValue):
             raise TypeError(
                 f"`graphs` must hold {graph_class.__name__}; got {type(graph).__name__} in place {position}. Let the "
                 "inducer return subgraphs of one class."

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tfx_gnn.graphlearn.data.composite_value import check_is_name
 from tfx_gnn.graphlearn.data.data import Data
 
 EdgeType = tuple[str, str, str]
@@ -19,16 +20,27 @@ class _Keyed:
 
     def __getitem__(self, key: str) -> Any:
         """Returns an attribute by name; None if there is none."""
+        check_is_name(key)
         return None if key.startswith("_") else getattr(self, key, None)
 
     def __setitem__(self, key: str, value: Any) -> None:
         """Sets a further attribute by name."""
+        check_is_name(key)
         if key.startswith("_") or hasattr(type(self), key):
             raise ValueError(
                 f"`{key}` must be a free name without an underscore in front; got the name of something that "
                 f"{type(self).__name__} has already. Use another name."
             )
         setattr(self, key, value)
+
+    def __contains__(self, key: object) -> bool:
+        """Returns whether there is an attribute of this name that is not None."""
+        return key in self.keys
+
+    @property
+    def keys(self) -> list[str]:
+        """The names of all attributes that are not None."""
+        raise NotImplementedError
 
     def _further_keys(self) -> list[str]:
         return [key for key, value in vars(self).items() if not key.startswith("_") and value is not None]
@@ -137,7 +149,7 @@ class HeteroSubGraph(_Keyed):
             key: _as_edge_index(value, f"edge_index_dict[{key}]") for key, value in edge_index_dict.items()
         }
         self._nodes_dict = {key: _as_data(value, f"nodes_dict[{key!r}]") for key, value in nodes_dict.items()}
-        self._edges_dict = (
+        self._edges_dict: Any = (
             None
             if edges_dict is None
             else {key: _as_data(value, f"edges_dict[{key}]") for key, value in edges_dict.items()}

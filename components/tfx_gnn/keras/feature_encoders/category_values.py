@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, Union
+from typing import Any, Literal, Protocol, Union
 
 import tensorflow as tf
 
@@ -154,6 +154,57 @@ def table_rows(values: tf.Tensor, num_rows: int) -> tf.Tensor:
     last = tf.constant(num_rows - 1, values.dtype)
     is_row = tf.logical_and(values >= 0, values <= last)
     return tf.cast(tf.where(is_row, values, last), tf.int32)
+
+
+OutOfRange = Literal["error", "hash", "oov", "last"]
+
+OUT_OF_RANGE = ("error", "hash", "oov", "last")
+"""What can become of integers that are not categories."""
+
+
+def categories_in_range(values: Values, num_categories: int, out_of_range: OutOfRange, column: str) -> Values:
+    """Checks that integers are categories, in [0, num_categories), or makes categories of them.
+
+    "error" refuses others, "hash" hashes them to categories, "oov" makes `num_categories` of them, and "last"
+    leaves them to `table_rows`. NO_VALUE, which pads several values of an item, is left as it is.
+
+    Example:
+        >>> categories_in_range(tf.constant([0, 7, -1]), 3, "oov", "color").numpy().tolist()
+        [0, 3, 3]
+    """
+    values = values if isinstance(values, tf.RaggedTensor) else tf.convert_to_tensor(values)
+    if out_of_range == "last" or not values.dtype.is_integer:
+        return values
+    if out_of_range == "error":
+        return tf.ragged.map_flat_values(_checked_categories, values, num_categories, column, values.shape.rank != 1)
+    return tf.ragged.map_flat_values(_replaced_categories, values, num_categories, out_of_range == "hash")
+
+
+def _checked_categories(values: tf.Tensor, num_categories: int, column: str, may_be_padded: bool) -> tf.Tensor:
+    wide = _wide(values)
+    seen = tf.where(wide == NO_VALUE, tf.zeros_like(wide), wide) if may_be_padded else wide
+    # The extremes of no values are the other way round, and pass.
+    lowest, highest = tf.reduce_min(seen), tf.reduce_max(seen)
+    is_low = lowest < 0
+    # In an order that also holds for unsigned and for empty values.
+    is_right = tf.logical_and(tf.logical_not(is_low), highest < num_categories)
+    wrong = tf.where(is_low, lowest, highest)
+    text = f"`{column}` must have integers in [0, {num_categories}), its bucket size; got "
+    remedy = 'Enlarge the bucket, or set out_of_range="hash" or "oov", or need_hash.'
+    if tf.executing_eagerly():
+        if not is_right:
+            raise tf.errors.InvalidArgumentError(None, None, f"{text}{int(wrong)}. {remedy}")
+        return values
+    with tf.control_dependencies([tf.debugging.Assert(is_right, [text, wrong, remedy])]):
+        return tf.identity(values)
+
+
+def _replaced_categories(values: tf.Tensor, num_categories: int, is_hashed: bool) -> tf.Tensor:
+    wide = _wide(values)
+    is_category = tf.logical_and(wide >= 0, wide < num_categories)
+    others = hash_to_buckets(wide, num_categories) if is_hashed else num_categories
+    replaced = tf.where(is_category, wide, tf.cast(others, wide.dtype))
+    return tf.where(wide == NO_VALUE, wide, replaced)
 
 
 def pad_values(values: tf.RaggedTensor, max_values: int) -> tf.Tensor:

@@ -29,8 +29,8 @@ class EmbeddingColumn(PartitionableColumn):
         name: name of the column.
         bucket_size: number of categories, and of rows of the table.
         dimension: width of an embedding.
-        need_hash: whether integers are first hashed to `bucket_size` categories, as decimal strings. If not,
-            integers outside [0, bucket_size) get the last row. Strings are always hashed.
+        need_hash: whether integers are first hashed to `bucket_size` categories, as decimal strings. Strings are always
+            hashed. Other integers must be in [0, bucket_size), unless `out_of_range` says otherwise.
         **kwargs: arguments of `PartitionableColumn`.
 
     Call args:
@@ -46,10 +46,11 @@ class EmbeddingColumn(PartitionableColumn):
 
     def __init__(self, name: str, bucket_size: int, dimension: int, need_hash: bool = False, **kwargs: Any) -> None:
         super().__init__(name, bucket_size, dimension, **kwargs)
+        self._bucket_size = bucket_size
         self._need_hash = need_hash
 
     def prepare(self, values: Any) -> tf.Tensor:
-        """Hashes strings, and integers if `need_hash` is set.
+        """Hashes strings, and integers if `need_hash` is set; checks other integers.
 
         Args:
             values: integers or strings, shape [num_items].
@@ -57,14 +58,16 @@ class EmbeddingColumn(PartitionableColumn):
         Returns:
             Integers of the same shape.
         """
-        values = tf.convert_to_tensor(values)
-        return hash_to_buckets(values, self.rows) if self._need_hash or values.dtype == tf.string else values
+        values = values if isinstance(values, tf.RaggedTensor) else tf.convert_to_tensor(values)
+        if self._need_hash or values.dtype == tf.string:
+            return hash_to_buckets(values, self._bucket_size)
+        return super().prepare(values)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
-            "bucket_size": self.rows,
+            "bucket_size": self._bucket_size,
             "dimension": self.dimension,
             "need_hash": self._need_hash,
         }
@@ -146,8 +149,8 @@ class FusedEmbeddingColumn(PartitionableColumn):
         **kwargs: arguments of `PartitionableColumn`.
 
     Call args:
-        values: one tensor of integers for each input, shape [num_items]. An integer outside the input's categories
-            gets the input's last row.
+        values: one tensor of integers for each input, shape [num_items]. With `out_of_range` "oov", each input has one
+            row more.
 
     Returns:
         Float tensor of shape [num_items, number of inputs * dimension].
@@ -167,8 +170,10 @@ class FusedEmbeddingColumn(PartitionableColumn):
                 f"`bucket_list` must hold at least one number, each at least 1; got {list(bucket_list)} for {name!r}. "
                 "List the number of categories of each input."
             )
+        self._num_more = int(kwargs.get("out_of_range") == "oov")
         super().__init__(name, sum(bucket_list), dimension, **kwargs)
         self._bucket_list = list(bucket_list)
+        self.rows = sum(bucket_list) + len(bucket_list) * self._num_more
 
     def prepare(self, values: Sequence[Any]) -> tf.Tensor:
         """Maps each input to rows in its part of the table.
@@ -187,10 +192,11 @@ class FusedEmbeddingColumn(PartitionableColumn):
                 f"`values` must have one tensor for each of {len(self._bucket_list)} inputs; got {len(values)} for "
                 f"{self.name!r}. Give all of them."
             )
-        begins = [sum(self._bucket_list[:position]) for position in range(len(values))]
+        sizes = [size + self._num_more for size in self._bucket_list]
+        begins = [sum(sizes[:position]) for position in range(len(values))]
         rows = [
-            table_rows(tf.convert_to_tensor(value), size) + begin
-            for value, size, begin in zip(values, self._bucket_list, begins, strict=True)
+            table_rows(self.in_range(value, size - self._num_more, f"{self.name}[{position}]"), size) + begin
+            for position, (value, size, begin) in enumerate(zip(values, sizes, begins, strict=True))
         ]
         return tf.stack(rows, axis=1)
 

@@ -8,7 +8,13 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.keras.feature_encoders.category_values import combine_embeddings, flat_categories
+from tfx_gnn.keras.feature_encoders.category_values import (
+    OUT_OF_RANGE,
+    OutOfRange,
+    categories_in_range,
+    combine_embeddings,
+    flat_categories,
+)
 from tfx_gnn.keras.feature_encoders.embedding_tables import EmbeddingTables
 from tfx_gnn.keras.feature_encoders.encoder_options import COMBINERS, MAX_DENSE_GRADIENT_ELEMENTS, Combiner
 
@@ -20,11 +26,14 @@ class FeatureColumn(tf_keras.layers.Layer):
     the model runs on a TPU, which has no strings. `encode` turns the result into floats, on any
     device. Calling the column runs both.
 
+    A class may instead override `forward`, GraphLearn's method, which does both; then `prepare` is not used, and a
+    `FeatureGroup` calls it in the model.
+
     A column that is called for several sets of nodes, such as source and neighbors, uses one
     table for all of them.
 
     Init args:
-        name: name of the column.
+        name: name of the column; None for a name made of that of the class.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
     Call args:
@@ -43,7 +52,7 @@ class FeatureColumn(tf_keras.layers.Layer):
         [4.0, 4.0, 5.0]
     """
 
-    def __init__(self, name: str, **kwargs: Any) -> None:
+    def __init__(self, name: str | None = None, **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
 
     def prepare(self, values: Any) -> Any:
@@ -69,15 +78,31 @@ class FeatureColumn(tf_keras.layers.Layer):
         Raises:
             NotImplementedError: if the class of the column does not implement it.
         """
-        raise NotImplementedError(f"`encode` must be written for {type(self).__name__}.")
+        raise NotImplementedError(f"`encode` or `forward` must be written for {type(self).__name__}.")
+
+    def forward(self, x: Any) -> tf.Tensor:
+        """Prepares and encodes values: GraphLearn's method, to be overridden.
+
+        Args:
+            x: raw values, shape [num_items].
+
+        Returns:
+            Float tensor of shape [num_items] or [num_items, dimension].
+        """
+        return self.encode(self.prepare(x))
 
     def call(self, values: Any) -> tf.Tensor:
-        """Prepares and encodes values; see the class.
+        """Calls `forward`; see the class.
 
         Args:
             values: raw values, shape [num_items].
         """
-        return self.encode(self.prepare(values))
+        return self.forward(values)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the class overrides `forward` or `call`, so that it has no part for the input pipeline."""
+        return type(self).forward is not FeatureColumn.forward or type(self).call is not FeatureColumn.call
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
@@ -169,6 +194,11 @@ class PartitionableColumn(FeatureColumn):
         rows: rows of the table.
         dimension: width of an embedding.
         combiner: how several embeddings of one item are combined: "mean" or "sum".
+        out_of_range: what becomes of integers outside of [0, rows): "error" refuses them, "hash" hashes them to
+            the rows, as decimal strings, "oov" gives them one more row after the others, and "last" the last row, which
+            they share with its category. "error" is a check of `prepare`: where that part is compiled by XLA, which has
+            no assertions, they get the last row, so let the input pipeline run it for TPUs.
+        owner: name of what the column belongs to, for messages.
         max_dense_gradient_elements: largest number of elements, rows times dimension, of a table with a dense
             gradient, which TPUs need.
         **kwargs: arguments of `tf_keras.layers.Layer`.
@@ -184,7 +214,7 @@ class PartitionableColumn(FeatureColumn):
 
     Example:
         >>> column = PartitionableColumn("color", rows=3, dimension=2, combiner="sum")
-        >>> column(tf.constant([0, 2, 7])).shape.as_list(), column.weights[0].shape.as_list()
+        >>> column(tf.constant([0, 2, 1])).shape.as_list(), column.weights[0].shape.as_list()
         ([3, 2], [3, 2])
         >>> column(tf.ragged.constant([[0, 1], [], [2]])).numpy()[1].tolist()
         [0.0, 0.0]
@@ -197,6 +227,8 @@ class PartitionableColumn(FeatureColumn):
         dimension: int,
         *,
         combiner: Combiner = "mean",
+        out_of_range: OutOfRange = "error",
+        owner: str = "",
         max_dense_gradient_elements: int = MAX_DENSE_GRADIENT_ELEMENTS,
         **kwargs: Any,
     ) -> None:
@@ -208,11 +240,43 @@ class PartitionableColumn(FeatureColumn):
             )
         if combiner not in COMBINERS:
             raise ValueError(f"`combiner` must be one of {list(COMBINERS)}; got {combiner!r}. Choose one of these.")
-        self.rows = rows
+        if out_of_range not in OUT_OF_RANGE:
+            raise ValueError(
+                f"`out_of_range` must be one of {list(OUT_OF_RANGE)}; got {out_of_range!r} for {name!r}. Choose one of "
+                "these."
+            )
+        self.rows = rows + (out_of_range == "oov")
         self.dimension = dimension
+        self.out_of_range: OutOfRange = out_of_range
+        self._owner = owner
         self.combiner: Combiner = combiner
         self._max_dense_gradient_elements = max_dense_gradient_elements
         self._tables: EmbeddingTables | None = None
+
+    def prepare(self, values: Any) -> Any:
+        """Checks integers, or gives those out of range a row, as `out_of_range` says.
+
+        Args:
+            values: integers, shape [num_items], or several for each item.
+
+        Returns:
+            Integers of the same shape.
+        """
+        return self.in_range(values, self.rows - (self.out_of_range == "oov"))
+
+    def in_range(self, values: Any, num_categories: int, what: str = "") -> Any:
+        """Checks integers, or gives those out of range a row, as `out_of_range` says.
+
+        Args:
+            values: integers of any shape, dense or ragged.
+            num_categories: number of categories; with "oov", the row after them.
+            what: name of the values, for messages; that of the column by default.
+
+        Returns:
+            Integers of the same shape.
+        """
+        column = what or (f"{self.name} of {self._owner}" if self._owner else self.name)
+        return categories_in_range(values, num_categories, self.out_of_range, column)
 
     def encode(self, prepared: Any) -> tf.Tensor:
         """Looks up embeddings in the column's own table.
@@ -235,7 +299,12 @@ class PartitionableColumn(FeatureColumn):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor arguments that all columns of categories have."""
-        return {**super().get_config(), "max_dense_gradient_elements": self._max_dense_gradient_elements}
+        return {
+            **super().get_config(),
+            "out_of_range": self.out_of_range,
+            "owner": self._owner,
+            "max_dense_gradient_elements": self._max_dense_gradient_elements,
+        }
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
@@ -296,7 +365,9 @@ class FeatureGroup(tf_keras.layers.Layer):
                 f"`values` must have one column for each of {len(self._columns)} feature columns; got {len(parts)}. "
                 "Give a tensor of shape [num_items, number of columns], or a list."
             )
-        return [column.prepare(part) for column, part in zip(self._columns, parts, strict=True)]
+        return [
+            part if column.is_whole else column.prepare(part) for column, part in zip(self._columns, parts, strict=True)
+        ]
 
     def encode(self, prepared: Sequence[Any]) -> tf.Tensor:
         """Runs the part that needs no strings.
@@ -307,7 +378,10 @@ class FeatureGroup(tf_keras.layers.Layer):
         Returns:
             As for calls.
         """
-        encoded = [column.encode(part) for column, part in zip(self._columns, prepared, strict=True)]
+        encoded = [
+            column(part) if column.is_whole else column.encode(part)
+            for column, part in zip(self._columns, prepared, strict=True)
+        ]
         return tf.concat([as_columns(part) for part in encoded], axis=-1)
 
     def call(self, values: Any) -> tf.Tensor:
@@ -317,6 +391,17 @@ class FeatureGroup(tf_keras.layers.Layer):
             values: tensor of shape [num_items, number of columns], or a list with one tensor per column.
         """
         return self.encode(self.prepare(values))
+
+    def forward(self, values: Any) -> tf.Tensor:
+        """Calls the group; GraphLearn's name for it.
+
+        Args:
+            values: as for calls.
+
+        Returns:
+            As for calls.
+        """
+        return self(values)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""

@@ -26,7 +26,7 @@ from tfx_gnn.graphlearn.feature_spec import (
     spec_from_plain,
     spec_to_plain,
 )
-from tfx_gnn.keras.feature_encoders.category_values import Vocabulary, combine_embeddings, flat_categories
+from tfx_gnn.keras.feature_encoders.category_values import OutOfRange, Vocabulary, combine_embeddings, flat_categories
 from tfx_gnn.keras.feature_encoders.embedding_columns import (
     DynamicEmbeddingColumn,
     DynamicSparseEmbeddingColumn,
@@ -70,6 +70,7 @@ class FeatureHandler(tf_keras.layers.Layer):
             vocabulary are hashed to `num_buckets`.
         num_buckets: rows for dynamic categories without a vocabulary; 0: 131072.
         max_values: width to which `prepare` pads several values; 0: they stay ragged.
+        out_of_range: as for `PartitionableColumn`, for integers that are not hashed.
         max_dense_gradient_elements: as for `EmbeddingTables`.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
@@ -109,6 +110,7 @@ class FeatureHandler(tf_keras.layers.Layer):
         vocabularies: Mapping[str, Vocabulary] | None = None,
         num_buckets: int = 0,
         max_values: int = 0,
+        out_of_range: OutOfRange = "error",
         max_dense_gradient_elements: int = MAX_DENSE_GRADIENT_ELEMENTS,
         **kwargs: Any,
     ) -> None:
@@ -121,6 +123,7 @@ class FeatureHandler(tf_keras.layers.Layer):
             "vocabularies": dict(vocabularies or {}),
             "num_buckets": num_buckets,
             "max_values": max_values,
+            "out_of_range": out_of_range,
             "max_dense_gradient_elements": max_dense_gradient_elements,
         }
         unused = dict(vocabularies or {})
@@ -131,7 +134,10 @@ class FeatureHandler(tf_keras.layers.Layer):
             if isinstance(one, DenseSpec):
                 return NumericColumn(column_name, dtype=self.dtype_policy)
             if isinstance(one, SparseSpec):
-                return EmbeddingColumn(column_name, one.bucket_size, one.dimension, one.need_hash)
+                # Hashes are in range.
+                rule: Any = "error" if one.need_hash or kind == "string" else out_of_range
+                sizes = (one.bucket_size, one.dimension, one.need_hash)
+                return EmbeddingColumn(column_name, *sizes, out_of_range=rule, owner=name)
             if isinstance(one, MultivalSpec):
                 return SparseEmbeddingColumn(column_name, one.bucket_size, one.dimension, one.delimiter, **several)
             vocabulary = unused.pop(column_name, ())
@@ -258,6 +264,7 @@ class FeatureHandlers(tf_keras.layers.Layer):
     Init args:
         fuse_embedding: as for `FeatureHandler`.
         handlers: handlers by name, to start with.
+        out_of_range: as for `FeatureHandler`.
         **kwargs: arguments of `tf_keras.layers.Layer`.
 
     Call args:
@@ -280,11 +287,14 @@ class FeatureHandlers(tf_keras.layers.Layer):
         self,
         fuse_embedding: bool = True,
         handlers: Mapping[str, FeatureHandler] | None = None,
+        *,
+        out_of_range: OutOfRange = "error",
         **kwargs: Any,
     ) -> None:
         # Attributes have the dtypes of their columns.
         super().__init__(**{"autocast": False, **kwargs})
         self.fuse_embedding = fuse_embedding
+        self.out_of_range: OutOfRange = out_of_range
         self.handlers = {
             name: tf_keras.layers.deserialize(handler) if isinstance(handler, dict) else handler
             for name, handler in (handlers or {}).items()
@@ -306,9 +316,10 @@ class FeatureHandlers(tf_keras.layers.Layer):
             transform_func: applied to the graph first; returns a graph of the same class.
 
         Returns:
-            The graph with float tensors of the width of the feature specs in place of attributes, and without
-            schemas. Labels, weights, ids and all other arrays are kept. A graph without a node schema is returned as
-            it is, so that a second call changes nothing.
+            The graph with float tensors of the width of the feature specs in place of attributes. An EgoGraph is then
+            without `node_schema`; batches keep theirs, as in GraphLearn. Labels, weights, ids and all other arrays are
+            kept. A graph without a node schema, or with encoded nodes, is returned as it is, so that a second call
+            changes nothing.
 
         Raises:
             TypeError: if `graph`, or what `transform_func` returns, is not such a graph.
@@ -343,23 +354,24 @@ class FeatureHandlers(tf_keras.layers.Layer):
         return graph.replace(levels, edges)
 
     def _transform_batch(self, graph: Any) -> Any:
-        if graph.node_schema is None:
+        if not graph.needs_encoding:
             return graph
         edges = graph.edge_data
-        if edges is not None and graph.edge_schema is not None:
+        if edges is not None and graph.edge_schema is not None and edges[ENCODED] is None:
             name, spec = graph.edge_schema
             edges = self._encoded(_edge_name(name), spec, edges)
         name, spec = graph.node_schema
         return graph.replace(self._encoded(name, spec, graph.node_data), edges)
 
     def _transform_hetero(self, graph: Any) -> Any:
-        if graph.node_schema_dict is None:
+        if not graph.needs_encoding:
             return graph
         nodes, edges = dict(graph.node_data_dict), dict(graph.edge_data_dict)
         for name, spec in graph.node_schema_dict.items():
-            nodes[name] = self._encoded(name, spec, nodes[name])
+            if nodes[name][ENCODED] is None:
+                nodes[name] = self._encoded(name, spec, nodes[name])
         for key, spec in (graph.edge_schema_dict or {}).items():
-            if key in edges:
+            if key in edges and edges[key][ENCODED] is None:
                 edges[key] = self._encoded(_edge_name(key[1]), spec, edges[key])
         return graph.replace(nodes, edges)
 
@@ -393,7 +405,8 @@ class FeatureHandlers(tf_keras.layers.Layer):
             ValueError: if the handler of this name has a different spec.
         """
         if name not in self.handlers:
-            self.handlers[name] = FeatureHandler(name, feature_spec, self.fuse_embedding)
+            options: dict[str, Any] = {"out_of_range": self.out_of_range}
+            self.handlers[name] = FeatureHandler(name, feature_spec, self.fuse_embedding, **options)
         if not self.handlers[name].has_spec(feature_spec):
             raise ValueError(
                 f"`feature_spec` must be the same wherever a type is encoded; got another for {name!r}. Use "
@@ -426,6 +439,7 @@ class FeatureHandlers(tf_keras.layers.Layer):
         return {
             **super().get_config(),
             "fuse_embedding": self.fuse_embedding,
+            "out_of_range": self.out_of_range,
             "handlers": {name: tf_keras.layers.serialize(handler) for name, handler in self.handlers.items()},
         }
 

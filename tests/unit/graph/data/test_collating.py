@@ -241,7 +241,7 @@ def test_all_examples_come_back_exactly():
     batch = collate(EXAMPLES)
 
     assert same(batch.to_data_list(), EXAMPLES)
-    assert same([*batch], EXAMPLES)
+    assert [key for key, _ in batch] == batch.keys()
     assert same([batch[position] for position in (0, 1, -2, np.int64(4))], [EXAMPLES[i] for i in (0, 1, 3, 4)])
 
 
@@ -290,7 +290,7 @@ def test_values_that_were_replaced_are_taken_apart_and_added_ones_refused():
     batch = Batch.from_data_list([graph(1), graph(2)])
     batch.x = tf.constant([[1.0], [2.0], [3.0]])
 
-    assert [example.x.tolist() for example in batch] == [[[1.0]], [[2.0], [3.0]]]
+    assert [example.x.tolist() for example in batch.to_data_list()] == [[[1.0]], [[2.0], [3.0]]]
     batch.hidden = batch.x
     with pytest.raises(ValueError, match="got 'hidden', which was added since"):
         batch.to_data_list()
@@ -310,7 +310,9 @@ def test_batches_of_batches_keep_the_ids_of_inner_graphs():
     assert outer.edge_index.tolist() == [[0, 3, 4, 7], [1, 2, 5, 6]]
     assert outer.edge_index_batch.tolist() == [0, 1, 2, 3]
     assert outer.num_graphs == 2
-    assert all(same(batch, inner) and same(batch.to_data_list(), inner.to_data_list()) for batch in outer)
+    assert all(
+        same(batch, inner) and same(batch.to_data_list(), inner.to_data_list()) for batch in outer.to_data_list()
+    )
     assert collate([outer, inner]).batch.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
 
 
@@ -340,7 +342,7 @@ def test_edges_between_types_grow_by_the_nodes_of_their_types():
     assert (batch["a"].num_nodes, batch.num_nodes, batch.num_edges) == (6, 10, 4)
     assert batch.y.tolist() == [1, 1]
     assert (batch.node_types, batch.edge_types) == (["p", "a"], [("p", "w", "a")])
-    assert all(same(example, hetero()) for example in batch)
+    assert all(same(example, hetero()) for example in batch.to_data_list())
 
 
 def test_overridden_methods_of_types_get_their_values():

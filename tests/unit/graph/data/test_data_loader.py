@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import types
+
 import numpy as np
 import pytest
 
 import tfx_gnn
 from tfx_gnn import DataLoader, EdgeLayout, FieldRule, GraphData, GraphLayout
+from tfx_gnn.graph.data import data_loader
 
 DATA = [
     GraphData(x=np.full([size, 2], size, np.float32), edge_index=[[0], [size - 1]], y=size, name=f"n{size}")
@@ -69,6 +72,12 @@ def test_options_of_collate_are_passed_on():
         ({"batch_sampler": [[0]], "shuffle": True}, ValueError, "`batch_sampler` must be given without"),
         ({"sampler": [0], "shuffle": True}, ValueError, "`sampler` must be given without shuffle"),
         ({"sampler": iter([0])}, TypeError, "must start again with each epoch; got an iterator"),
+        ({"generator": 3}, TypeError, "`generator` must be a numpy.random.Generator"),
+        ({"generator": np.random.default_rng(), "seed": 3}, ValueError, "`seed` must be absent"),
+        ({"collate_fn": len, "exclude_keys": ["x"]}, ValueError, "`collate_fn` must be given without"),
+        ({"dataset": DATA}, ValueError, "`data` and `dataset` must not both be given"),
+        ({"num_worker": 3}, TypeError, "`num_worker` must be an argument of DataLoader"),
+        ({"num_workers": -1}, ValueError, "`num_workers` must be an integer of at least 0; got -1"),
         ({"data": iter(DATA)}, TypeError, "`data` must be a list of examples; got list_iterator"),
     ],
 )
@@ -115,3 +124,84 @@ def test_what_is_no_tensor_is_refused_in_a_data_set():
 def test_samplers_yield_indices_of_examples(options):
     with pytest.raises(IndexError, match=r"`sampler` must yield indices in \[0, 7\).*got (7|-8)"):
         list(DataLoader(DATA, **options))
+
+
+def test_arguments_of_pytorch_without_effect_are_attributes_and_logged_once(caplog):
+    given = {
+        "num_workers": 2,
+        "pin_memory": True,
+        "timeout": 5,
+        "worker_init_fn": print,
+        "multiprocessing_context": "spawn",
+        "prefetch_factor": 4,
+        "persistent_workers": True,
+        "pin_memory_device": "cuda",
+        "in_order": False,
+    }
+    data_loader._said.clear()
+
+    loader = DataLoader(DATA, batch_size=4, **given)
+    first = len(caplog.records)
+    DataLoader(DATA, **given)
+
+    assert {name: getattr(loader, name) for name in given} == given
+    assert labels(loader) == [[1, 2, 3, 4], [5, 6, 7]]
+    assert first == len(caplog.records) == len(given)
+    assert "`num_workers` of DataLoader has no effect" in caplog.text
+    data_loader._said.clear()
+    DataLoader(DATA, num_workers=0, pin_memory=False, worker_init_fn=None)
+    assert len(caplog.records) == first
+    with pytest.raises(AttributeError, match="`workers` must be an attribute of DataLoader"):
+        _ = loader.workers
+
+
+def test_a_loader_tells_what_it_was_given():
+    loader = DataLoader(dataset=DATA, batch_size=4, drop_last=True, follow_batch=None, exclude_keys=None, shuffle=None)
+    batches = DataLoader(DATA, batch_sampler=[[0], [1, 2]])
+
+    assert loader.dataset is DATA
+    assert (loader.batch_size, loader.drop_last, loader.num_workers, loader.generator) == (4, True, 0, None)
+    assert (list(loader.sampler), len(loader.sampler)) == ([0, 1, 2, 3, 4, 5, 6], 7)
+    assert ([list(one) for one in loader.batch_sampler], len(loader.batch_sampler)) == ([[0, 1, 2, 3]], 1)
+    assert (batches.batch_size, batches.batch_sampler) == (None, [[0], [1, 2]])
+    assert DataLoader(DATA, sampler=[3]).sampler == [3]
+    assert loader.collate_fn(DATA[:2]).y.tolist() == [1, 2]
+
+
+def test_arguments_have_the_order_of_pyg():
+    loader = DataLoader(*[DATA, 7, True, ["edge_index"], ["name"]])
+
+    batch = next(iter(loader))
+
+    assert sorted(batch.y.tolist()) == [1, 2, 3, 4, 5, 6, 7]
+    assert batch.edge_index_batch.tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert "name" not in batch
+
+
+def test_the_sampler_has_the_order_of_the_next_epoch():
+    loader = DataLoader(DATA, batch_size=7, shuffle=True, seed=3)
+
+    for _ in range(2):
+        order = list(loader.sampler)
+        assert [index + 1 for index in order] == labels(loader)[0]
+
+
+def test_a_generator_draws_the_orders():
+    epochs = [labels(loader := DataLoader(DATA, 7, shuffle=True, generator=np.random.default_rng(5))), labels(loader)]
+    again = DataLoader(DATA, 7, shuffle=True, generator=np.random.default_rng(5))
+
+    assert [labels(again), labels(again)] == epochs
+    assert epochs[0] != epochs[1]
+    assert sorted(epochs[0][0]) == [1, 2, 3, 4, 5, 6, 7]
+    torch_generator = types.SimpleNamespace(initial_seed=lambda: 4)
+    assert labels(DataLoader(DATA, 7, shuffle=True, generator=torch_generator)) == labels(
+        DataLoader(DATA, 7, shuffle=True, seed=4)
+    )
+
+
+def test_a_function_makes_the_batches():
+    loader = DataLoader(["a", "b", "c"], batch_size=2, collate_fn="".join)
+
+    assert list(loader) == ["ab", "c"]
+    with pytest.raises(ValueError, match="`collate_fn` must be absent to make a data set"):
+        loader.as_dataset()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterable, Sized
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -270,5 +273,70 @@ def test_attributes_of_other_edges_are_refused():
 
 
 def test_a_position_is_no_name():
-    with pytest.raises(TypeError, match=r"must be the name of an array; got 0\. Call to_graphs"):
+    with pytest.raises(
+        TypeError, match=r"must be the name of an array; got 0\. A batch has single graphs in to_graphs"
+    ):
         BatchGraph.from_graphs(_graphs())[0]
+
+
+def test_a_batch_is_a_subgraph_whose_additional_arrays_are_set_later():
+    graphs = [SubGraph([[0, 1], [1, 2]], Data(ids=np.arange(3))), SubGraph([[0], [1]], Data(ids=np.arange(2)))]
+    whole = BatchGraph.from_graphs(graphs)
+
+    batch = BatchGraph(
+        whole.edge_index, whole.nodes, None, whole.graph_node_offsets, additional_keys=["depth", "label", "absent"]
+    )
+    batch["label"] = np.array([1, 0])
+    batch["depth"] = [3, 2, 1, 2, 1]
+    batch["extra"] = tf.range(5)
+
+    assert isinstance(batch, SubGraph)
+    assert batch.additional_keys == ["depth", "label", "absent", "extra"]
+    assert batch.keys == [
+        *["edge_index", "nodes", "graph_node_offsets", "graph_edge_offsets"],
+        *["depth", "label", "extra"],
+    ]
+    assert (batch["absent"], "absent" in batch, "depth" in batch, "nodes" in batch) == (None, False, True, True)
+    assert batch.depth.tolist() == [3, 2, 1, 2, 1]
+    assert [one.label.tolist() for one in batch.to_graphs()] == [[1], [0]]
+    again = tf.function(lambda value: value)(batch)
+    assert [one.depth.tolist() for one in again.to_graphs()] == [[3, 2, 1], [2, 1]]
+    assert again.additional_keys == batch.additional_keys
+    assert BatchGraph.from_tensors(batch.flatten(), batch.spec)["label"].tolist() == [1, 0]
+    with pytest.raises(ValueError, match="`rows` must have one row per node; got 4 for 5 nodes"):
+        batch["rows"] = np.zeros([4])
+    with pytest.raises(ValueError, match="`rows` must be an array with rows; got the scalar"):
+        batch["rows"] = 3
+    twin = copy.copy(batch)
+    twin["only"] = np.zeros([5])
+    assert "only" not in batch.additional_keys
+    with pytest.raises(ValueError, match="must be free names; got 'nodes'"):
+        batch["nodes"] = whole.nodes
+    with pytest.raises(AttributeError, match="`unknown` must be an attribute"):
+        _ = batch.unknown
+    with pytest.raises(TypeError, match="must hold SubGraph; got BatchGraph"):
+        BatchGraph.from_graphs([batch])
+
+
+def test_a_replaced_array_keeps_the_rows_of_its_graphs():
+    graphs = [
+        SubGraph([[0], [0]], Data(ids=np.arange(1)), hops=np.arange(3)),
+        SubGraph([[0], [0]], Data(ids=np.arange(1)), hops=np.arange(1)),
+    ]
+    batch = BatchGraph.from_graphs(graphs, ["hops"])
+
+    batch["hops"] = batch["hops"] * 2
+
+    assert [one.hops.tolist() for one in batch.to_graphs()] == [[0, 2, 4], [0]]
+
+
+def test_graphs_are_no_sequences():
+    graph = SubGraph([[0], [1]], Data(ids=np.arange(2)))
+
+    for one in (graph, graph.nodes, BatchGraph.from_graphs([graph])):
+        assert not isinstance(one, (Iterable, Sized))
+        assert bool(one)
+        with pytest.raises(TypeError, match="must be the name of an array; got 0"):
+            list(one)
+    assert "ids" in graph.nodes
+    assert "labels" not in graph.nodes

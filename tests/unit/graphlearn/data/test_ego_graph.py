@@ -116,3 +116,23 @@ def test_a_graph_without_hops_is_its_seeds():
 
     assert sorted(graph.to_graph_tensor().node_sets) == ["_readout", "seed"]
     assert graph.transform() is graph
+
+
+def test_further_arrays_are_attributes_that_travel_with_the_graph():
+    graph = EgoGraph(
+        Data(ids=np.arange(2)), [Data(ids=np.arange(6))], None, [3], [], [], pair=[4, 5], time=tf.constant([1.0, 2.0])
+    )
+    graph["depth"] = np.array([7, 8])
+
+    again = tf.function(lambda value: value)(graph)
+
+    assert (graph.pair.tolist(), graph["depth"].tolist(), graph["absent"]) == ([4, 5], [7, 8], None)
+    assert (again.pair.numpy().tolist(), again.time.numpy().tolist()) == ([4, 5], [1, 2])
+    assert graph.replace(graph.levels, ()).pair.tolist() == [4, 5]
+    assert next(iter(tf.data.Dataset.from_tensors(graph))).depth.numpy().tolist() == [7, 8]
+    with pytest.raises(ValueError, match="`src` must be a free name"):
+        graph["src"] = [1]
+    with pytest.raises(AttributeError, match="`absent` must be an attribute or a further array"):
+        _ = graph.absent
+    with pytest.raises(TypeError, match="must be the name of an array"):
+        list(graph)

@@ -187,3 +187,21 @@ def test_parts_of_a_batch_that_no_graphs_have_are_refused(changed, message):
     assert _batch_of_two_types().graph_edge_offsets_dict["u", "buys", "i"].tolist() == [0, 1]
     with pytest.raises(ValueError, match=message):
         _batch_of_two_types(**changed)
+
+
+def test_a_batch_is_a_subgraph_of_types_with_keys():
+    click = ("user", "click", "item")
+    one = HeteroSubGraph({click: [[0], [1]]}, {"user": Data(ids=np.arange(1)), "item": Data(ids=np.arange(2))})
+
+    batch = HeteroBatchGraph.from_graphs([one, one])
+    batch["age"] = np.array([3, 4])
+
+    assert isinstance(batch, HeteroSubGraph)
+    assert batch.keys == [
+        *["edge_index_dict", "nodes_dict", "graph_node_offsets_dict", "graph_edge_offsets_dict", "age"]
+    ]
+    assert [graph.age.tolist() for graph in batch.to_graphs()] == [[3], [4]]
+    assert one.keys == ["edge_index_dict", "nodes_dict"]
+    assert "edges_dict" not in one
+    with pytest.raises(TypeError, match="must hold HeteroSubGraph; got HeteroBatchGraph"):
+        HeteroBatchGraph.from_graphs([batch])

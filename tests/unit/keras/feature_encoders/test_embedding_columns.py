@@ -11,6 +11,7 @@ from tfx_gnn.keras.feature_encoders.embedding_columns import (
     FusedEmbeddingColumn,
     SparseEmbeddingColumn,
 )
+from tfx_gnn.keras.feature_encoders.feature_column import PartitionableColumn
 
 
 def test_categories_become_rows():
@@ -35,11 +36,92 @@ def test_integers_beyond_the_buckets_are_hashed():
     np.testing.assert_array_equal(embedded, tf.gather(column.weights[0], hash_to_buckets(values, 20)))
 
 
-def test_texts_are_hashed_and_what_is_no_category_has_the_last_row():
+def test_texts_are_hashed():
     column = EmbeddingColumn("c", 4, 2)
 
     assert column.prepare(tf.constant(["Bern"])).numpy().tolist() == [int(hash_to_buckets(tf.constant("Bern"), 4))]
-    np.testing.assert_array_equal(column(tf.constant([-1, 4])), tf.gather(column.weights[0], [3, 3]))
+
+
+@pytest.mark.parametrize(
+    ("make", "values", "message"),
+    [
+        (lambda: EmbeddingColumn("city", 20, 8), [3, 25], r"`city` must have integers in \[0, 20\).*got.*25"),
+        (lambda: EmbeddingColumn("city", 20, 8), [3, -1], r"`city` must have integers in \[0, 20\).*got.*-1"),
+        (lambda: PartitionableColumn("color", 3, 2), [2**40], rf"`color` must have.*{2**40}"),
+        (lambda: PartitionableColumn("color", 3, 2), [[0, 3], [1, 1]], r"`color` must have.*\[0, 3\).*got.*3"),
+    ],
+)
+@pytest.mark.parametrize("wrap", [lambda f: f, tf.function], ids=["eager", "traced"])
+def test_an_integer_beyond_the_bucket_is_refused(make, values, message, wrap):
+    column = make()
+    encode = wrap(column)
+
+    assert encode(tf.constant([0, 1], tf.int64)).shape == [2, column.dimension]
+    assert encode(tf.zeros([0], tf.int64)).shape == [0, column.dimension]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"(?s){message}.*Enlarge the bucket"):
+        encode(tf.constant(values, tf.int64))
+
+
+def test_an_integer_beyond_the_bucket_is_refused_in_pipelines_and_saved_models(tmp_path):
+    column = EmbeddingColumn("city", 20, 8)
+    column(tf.constant([0]))
+    module = tf.Module()
+    module.column = column
+    module.serve = tf.function(column, input_signature=[tf.TensorSpec([None], tf.int64)])
+    tf.saved_model.save(module, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+
+    assert loaded.serve(tf.constant([3], tf.int64)).shape == [1, 8]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"`city` must have integers in \[0, 20\)"):
+        loaded.serve(tf.constant([20], tf.int64))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"`city` must have integers in \[0, 20\)"):
+        list(tf.data.Dataset.from_tensors([30]).map(column.prepare))
+
+
+def test_compiled_columns_give_what_is_no_category_the_last_row():
+    column = EmbeddingColumn("city", 20, 8)
+
+    embedded = tf.function(column, jit_compile=True)(tf.constant([0, 25, -1]))
+
+    np.testing.assert_array_equal(embedded, tf.gather(column.weights[0], [0, 19, 19]))
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected", "num_rows"),
+    [
+        ("last", [0, 3, 3, 3], 4),
+        ("oov", [0, 3, 4, 4], 5),
+        ("hash", [0, 3, int(hash_to_buckets(tf.constant("-1"), 4)), int(hash_to_buckets(tf.constant("9"), 4))], 4),
+    ],
+)
+@pytest.mark.parametrize("wrap", [lambda f: f, tf.function], ids=["eager", "traced"])
+def test_an_option_gives_integers_beyond_the_bucket_a_row(rule, expected, num_rows, wrap):
+    column = EmbeddingColumn("c", 4, 2, out_of_range=rule)
+
+    embedded = wrap(column)(tf.constant([0, 3, -1, 9]))
+
+    np.testing.assert_array_equal(embedded, tf.gather(column.weights[0], expected))
+    assert column.weights[0].shape == [num_rows, 2]
+    again = EmbeddingColumn.from_config(column.get_config())
+    assert again(tf.constant([9])).shape == [1, 2]
+    assert again.weights[0].shape == [num_rows, 2]
+
+
+def test_texts_never_have_the_row_of_integers_beyond_the_bucket():
+    column = EmbeddingColumn("c", 4, 2, out_of_range="oov")
+
+    assert column.prepare(tf.constant(["Bern"])).numpy().tolist() == [int(hash_to_buckets(tf.constant("Bern"), 4))]
+
+
+def test_padding_is_in_range():
+    column = PartitionableColumn("c", 3, 2, out_of_range="oov")
+
+    padded = tf.constant([[1, NO_VALUE], [7, 0]])
+
+    assert column.prepare(padded).numpy().tolist() == [[1, NO_VALUE], [3, 0]]
+    assert PartitionableColumn("d", 3, 2).prepare(padded[:1]).numpy().tolist() == [[1, NO_VALUE]]
+    with pytest.raises(ValueError, match="`out_of_range` must be one of"):
+        EmbeddingColumn("c", 3, 2, out_of_range="clip")
 
 
 @pytest.fixture
@@ -123,7 +205,7 @@ def test_errors_of_columns_of_one_category(make, message):
 
 def test_one_table_serves_all_inputs():
     """[10, 20, 30] of dimension 8, 3 x [4] -> table [60, 8], output [4, 24]."""
-    column = FusedEmbeddingColumn("a", [10, 20, 30], 8)
+    column = FusedEmbeddingColumn("a", [10, 20, 30], 8, out_of_range="last")
     first, second, third = [0, 1, 2, 9], [0, 5, 19, 20], [29, 0, -1, 3]
 
     fused = column([tf.constant(first), tf.constant(second), tf.constant(third)])
@@ -135,6 +217,18 @@ def test_one_table_serves_all_inputs():
     np.testing.assert_array_equal(fused[:, :8], table[first])
     np.testing.assert_array_equal(fused[:, 8:16], table[[10, 15, 29, 29]])
     np.testing.assert_array_equal(fused[:, 16:], table[[59, 30, 59, 33]])
+
+
+def test_an_input_beyond_its_part_of_the_table_is_refused_or_has_a_row_there():
+    inputs = [tf.constant([10]), tf.constant([1])]
+    column = FusedEmbeddingColumn("a", [10, 20], 8, out_of_range="oov")
+
+    assert column.prepare(inputs).numpy().tolist() == [[10, 12]]
+    assert column(inputs).shape == (1, 16)
+    assert column.weights[0].shape == (32, 8)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"`a\[0\]` must have integers in \[0, 10\).*got 10"):
+        FusedEmbeddingColumn("a", [10, 20], 8)(inputs)
+    assert FusedEmbeddingColumn.from_config(column.get_config()).prepare(inputs).numpy().tolist() == [[10, 12]]
 
 
 def test_the_tables_of_the_document():

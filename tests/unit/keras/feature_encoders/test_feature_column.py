@@ -4,7 +4,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.keras.feature_encoders.embedding_columns import EmbeddingColumn, SparseEmbeddingColumn
-from tfx_gnn.keras.feature_encoders.feature_column import FeatureGroup, NumericColumn
+from tfx_gnn.keras.feature_encoders.feature_column import FeatureColumn, FeatureGroup, NumericColumn
 
 
 def make_group():
@@ -91,3 +91,38 @@ def test_a_normalizer_gets_integers_as_floats_that_hold_them_exactly():
     assert shifted.numpy().tolist() == [0.5, 1.5, 2.5, 3.5, 4.5]
     assert since.numpy().tolist() == [0.5, 1.5]
     assert {values.dtype for values in (plain, halved, shifted, since)} == {tf.float32}
+
+
+class Doubled(EmbeddingColumn):
+    def forward(self, x):
+        return super().forward(x) * 2
+
+
+class Logarithm(FeatureColumn):
+    def __init__(self):
+        super().__init__()
+
+    def forward(self, x):
+        return tf.math.log(tf.cast(x, tf.float32))
+
+
+class Called(FeatureColumn):
+    def call(self, values):
+        return tf.cast(values, tf.float32) + 1
+
+
+def test_a_column_may_override_forward_as_in_graphlearn():
+    doubled = Doubled("city", 10, 4)
+    group = FeatureGroup([Logarithm(), doubled, Called("called")])
+
+    encoded = group(tf.constant([[1, 2, 5], [1, 3, 6]]))
+    parts = group.encode(group.prepare(tf.constant([[1, 2, 5], [1, 3, 6]])))
+
+    assert encoded[:, 0].numpy().tolist() == [0, 0]
+    np.testing.assert_array_equal(encoded[:, 1:5], 2 * tf.gather(doubled.weights[0], [2, 3]))
+    assert encoded[:, 5].numpy().tolist() == [6, 7]
+    np.testing.assert_array_equal(encoded, parts)
+    np.testing.assert_array_equal(encoded, group.forward(tf.constant([[1, 2, 5], [1, 3, 6]])))
+    assert tf.function(Logarithm())(tf.constant([1])).numpy().tolist() == [0]
+    with pytest.raises(NotImplementedError, match="`encode` or `forward` must be written for FeatureColumn"):
+        FeatureColumn("none")(tf.constant([1]))

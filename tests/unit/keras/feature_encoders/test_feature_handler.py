@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfx_gnn import graphlearn
 from tfx_gnn.graphlearn.attribute_decoder import Decoder
+from tfx_gnn.graphlearn.feature_spec import FeatureSpec
 from tfx_gnn.keras.feature_encoders.category_values import hash_to_buckets, table_rows
+from tfx_gnn.keras.feature_encoders.embedding_columns import EmbeddingColumn
 from tfx_gnn.keras.feature_encoders.feature_handler import FeatureHandler, FeatureHandlers
 
 #: The six attributes "28:0:0.2:Hangzhou:1,5,12:1000008" of the document.
@@ -169,3 +172,28 @@ def test_an_equal_handler_is_made_of_the_config():
 
     assert again.get_config() == handler.get_config()
     assert again.has_spec(USER.feature_spec)
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+def test_an_integer_beyond_its_bucket_is_refused_or_has_a_row(fuse):
+    spec = FeatureSpec(2)
+    spec.append_sparse(10, 4)
+    spec.append_sparse(5, 4, need_hash=True)
+    data = {"int_attrs": tf.constant([[10, 99]])}
+
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"`int_0 of user` must have integers in \[0, 10\).*got 10"
+    ):
+        FeatureHandler("user", spec, fuse)(data)
+    handler = FeatureHandler("user", spec, fuse, out_of_range="oov")
+    handler(data)
+    assert sum(weight.shape[0] for weight in handler.weights) == 10 + 1 + 5
+    assert FeatureHandler.from_config(handler.get_config())(data).shape == [1, 8]
+    handlers = FeatureHandlers(fuse, out_of_range="hash")
+    assert handlers.get("user", spec)(data).shape == [1, 8]
+    assert FeatureHandlers.from_config(handlers.get_config()).out_of_range == "hash"
+
+
+def test_columns_are_reached_from_graphlearn():
+    assert graphlearn.EmbeddingColumn is EmbeddingColumn
+    assert graphlearn.FeatureHandler is FeatureHandler

@@ -103,7 +103,9 @@ def test_a_batch_keeps_its_form_and_its_counts():
     assert batch.labels.tolist() == [0, 1, 0, 0, 1]
     assert batch.weights.tolist() == [0.5] * 5
     assert batch["depth"].tolist() == [3, 2]
-    assert (batch.node_schema, batch.edge_schema) == (None, None)
+    assert (batch.node_schema[0], batch.edge_schema[0]) == (_batch().node_schema[0], _batch().edge_schema[0])
+    assert FeatureHandlers().transform(batch) is batch
+    assert batch.transform() is batch
     assert batch.graph.node_sets["user"]["hidden_state"].shape == [5, 13]
     assert [graph.nodes["encoded"].shape for graph in batch.to_graphs()] == [(3, 13), (2, 13)]
 
@@ -118,7 +120,8 @@ def test_a_heterogeneous_batch_is_encoded_by_type():
     assert batch.edges_dict[BUY].weights.tolist() == [1, 1]
     assert (batch.num_graphs, batch.num_nodes("item"), batch.num_edges(BUY)) == (2, 4, 2)
     assert batch.node_data_dict["user"].labels.tolist() == [0, 0]
-    assert batch.node_schema_dict is None
+    assert list(batch.node_schema_dict) == ["user", "item"]
+    assert FeatureHandlers().transform(batch) is batch
 
 
 @pytest.mark.parametrize("make", [_ego, _batch, _hetero])
