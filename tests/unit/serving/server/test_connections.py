@@ -1,6 +1,7 @@
 """Requests that are too large or too slow for their connection; the application behind it answers at once."""
 
 import contextlib
+import dataclasses
 import functools
 import socket
 import threading
@@ -10,14 +11,25 @@ import pytest
 import uvicorn
 from starlette.responses import JSONResponse
 
-from tfx_gnn.serving.server.connections import MAX_HEAD_BYTES, BoundedConnection
+from tfx_gnn.serving.server.connections import (
+    MAX_HEAD_BYTES,
+    MAX_HEADERS,
+    MAX_PIPELINED,
+    BoundedConnection,
+    ConnectionLimits,
+)
+from tfx_gnn.serving.server.open_connections import OpenConnections
 
 HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"
 
 
+LIMITS = ConnectionLimits(head_seconds=60.0, body_seconds=60.0, max_discarded_bytes=2**25)
+ANSWER = JSONResponse({"ready": True})
+
+
 @contextlib.contextmanager
-def connected(first=b"", *, head_seconds=60.0):
+def connected(first=b"", *, app=ANSWER, max_connections=10, **limits):
     """A connection to a server in a thread, and the reasons of its refusals; it starts when `first` is sent."""
     reasons = []
 
@@ -25,8 +37,13 @@ def connected(first=b"", *, head_seconds=60.0):
         reasons.append(refusal.reason)
         return JSONResponse({"error": refusal.message}, status_code=refusal.status)
 
-    connection: Any = functools.partial(BoundedConnection, head_seconds=head_seconds, refused=refused)
-    config = uvicorn.Config(JSONResponse({"ready": True}), http=connection, log_config=None, ws="none", lifespan="off")
+    connection: Any = functools.partial(
+        BoundedConnection,
+        limits=dataclasses.replace(LIMITS, **limits),
+        others=OpenConnections(max_connections=max_connections, max_client_connections=max_connections),
+        refused=refused,
+    )
+    config = uvicorn.Config(app, http=connection, log_config=None, ws="none", lifespan="off", loop="uvloop")
     server = uvicorn.Server(config)
     with (
         socket.create_server(("127.0.0.1", 0)) as listening,
@@ -93,7 +110,7 @@ def test_head_that_does_not_end_is_refused_in_time_even_if_bytes_keep_coming():
 
 
 def test_body_that_is_not_read_does_not_hold_the_connection():
-    with connected(POST, head_seconds=0.3) as (client, reasons):
+    with connected(POST, body_seconds=0.3) as (client, reasons):
         received = drip(client)
 
     assert received.startswith(b"HTTP/1.1 200 OK")
