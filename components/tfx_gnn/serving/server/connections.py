@@ -159,8 +159,9 @@ class BoundedConnection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Waits for the next request, or refuses it if it has come already and was none."""
+        is_last = not self.pipeline
         super().on_response_complete()
-        if self.transport.is_closing() or not self.cycle.response_complete:
+        if self.transport.is_closing() or not is_last:
             return
         if self._deferred is not None:
             self._refuse(self._deferred)
@@ -181,7 +182,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Ends the connection with the server, after the response that it owes."""
-        if self.cycle is None or self.cycle.response_complete:
+        if self.cycle is None or self.cycle.response_complete or self.transport.is_discarding:
             self.transport.close_now()
         else:
             super().shutdown()

@@ -128,6 +128,17 @@ POSTS = {
     "a version that is no number": ("/v2/models/toy/versions/x/infer", {}, 404, r"must be one of \[3\]; got 'x'"),
     "an unknown verb": ("/v1/models/toy:classify", {}, 404, "path must be one of those at /docs"),
     "a path with dots": ("/v1/models/../../etc/passwd", {}, 404, "path must be"),
+    "JSON of 90,000 open brackets": (PREDICT, b'{"instances":' + b"[" * 90_000, 400, "levels of brackets, 90001, more"),
+    "brackets in a text": (PREDICT, {"instances": ["[" * 500 + '\\"' + "{" * 500]}, 400, r"`instances\[0\]` must be"),
+    "a key that is there twice": (PREDICT, b'{"instances": [], "a": 1, "a": 2}', 400, "key 'a' is there twice"),
+    "a long key": (PREDICT, graph(**{"k" * 1001: 0}), 400, "a key of 1001 characters, more than 1000"),
+    "JSON in UTF-16": (PREDICT, '{"instances": []}'.encode("utf-16"), 400, "must be JSON in UTF-8"),
+    "many outputs": (INFER, {**tensor(), "outputs": [{}] * 1001}, 400, "`outputs` must be at most 1000; got 1001"),
+    "a tensor of many dimensions": (INFER, tensor(shape=[1] * 3), 400, r"`inputs\[0\].shape` must be \[n\]"),
+    "many instances of an unknown kind": (PREDICT, {"instances": [0] * 5}, 400, "1 to 4 examples; got 5"),
+    "many values of a column": (PREDICT, {"inputs": {"ids": [0] * 5}}, 400, "1 to 4 examples; got 5"),
+    "many values of a tensor": (INFER, tensor(shape=[5], data=[0] * 5), 400, "1 to 4 examples; got 5"),
+    "a set of very many nodes": (PREDICT, graph(node_sets={"_readout": {"#size": 2**31 - 1}}), 400, "at most 100000"),
     "too large a body": (PREDICT, b" " * 100_001, 413, "at most 100000 bytes"),
 }
 
@@ -234,9 +245,17 @@ def half_of_a_request(server):
     """A request whose body does not end."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(
-            f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{{".encode()
+            f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode()
+            + b"Content-Length: 100\r\n\r\n{"
         )
         yield connection
+
+
+@pytest.fixture
+def toy_version(make_version, tmp_path):
+    """A folder of one version."""
+    make_version(str(tmp_path), 1)
+    return str(tmp_path)
 
 
 def test_limits_on_time_and_concurrency(serve, make_version, tmp_path, toy_records):
@@ -278,11 +297,10 @@ def test_slow_bodies_keep_nobody_out(serve, make_version, tmp_path, toy_records)
 
 
 @pytest.mark.parametrize(("young_seconds", "statuses"), [(60.0, (429, 408)), (0.0, (400, 429))])
-def test_bodies_that_arrive_slowly_make_room(serve, make_version, tmp_path, monkeypatch, young_seconds, statuses):
+def test_bodies_that_arrive_slowly_make_room(serve, toy_version, monkeypatch, young_seconds, statuses):
     monkeypatch.setattr("tfx_gnn.serving.server.admission._YOUNG_SECONDS", young_seconds)
-    make_version(str(tmp_path), 1)
-    options = {"max_body_bytes": 1000, "max_pending_bytes": 1000, "body_seconds": 2.0}
-    with serve(str(tmp_path), **options) as client, half_of_a_request(client) as slow:
+    options = {"max_body_bytes": 1000, "max_pending_bytes": 1000, "body_seconds": 1.0}
+    with serve(toy_version, **options) as client, half_of_a_request(client) as slow:
         while not client.server.metrics.pending_bytes._value.get():
             pass
         fast = client.ask("POST", PREDICT, b" " * 1000)
