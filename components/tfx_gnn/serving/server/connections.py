@@ -18,7 +18,7 @@ from tfx_gnn.serving.server.refusals import Refusal, malformed
 MAX_HEAD_BYTES = 2**16
 """Largest size of a request's first line and headers, in bytes."""
 MAX_HEADERS = 256
-MAX_PIPELINED = 32
+MAX_PIPELINED = 128
 """Largest number of requests that wait in a connection for the answer to the one before."""
 
 _LEAST_PROGRESS_BYTES = 2**18

@@ -80,7 +80,7 @@ class ServedGraph:
                 403,
                 "read_only",
                 "The graph must be writable; got a server without an overlay. Start it with `--overlay FILE` beside "
-                "`--graph-index-dir`, and let only trusted clients reach it.",
+                "`--graph-index-dir`, and give tokens for writing to trusted clients alone.",
             )
         num_rows = self._num_before if self._written else self._num_rows
         num_rows += sum(addition.rows.num_rows for addition in [*self._waiting, *self._written])
