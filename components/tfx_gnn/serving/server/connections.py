@@ -154,8 +154,16 @@ class BoundedConnection(HttpToolsProtocol):
         """Expects the next head; until it begins, uvicorn's time for idle connections counts."""
         self._is_in_head, self._num_head_bytes = True, 0
         self._cancel_alarm()
-        self._others.work(self)
         super().on_message_complete()
+        if not self.cycle.response_complete:
+            self._others.work(self)
+        elif self._is_counted:
+            # It was answered before it was there as a whole, and uvicorn's time has ended with its last part.
+            self._others.wait(self)
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def on_response_complete(self) -> None:
         """Waits for the next request, or refuses it if it has come already and was none."""

@@ -208,6 +208,30 @@ def test_header_that_decides_is_there_once(items_server, name):
     assert b"must be there once; got it twice" in answer
 
 
+@pytest.mark.parametrize(
+    ("line", "status"), [(b"POST /v1/graph:add", b"415"), (b"POST /none", b"404"), (b"PUT /v2", b"405")]
+)
+def test_connection_ends_where_the_client_waits_to_be_told_to_send_its_body(items_server, line, status):
+    head = b" HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", items_server.port), timeout=60) as connection:
+        connection.sendall(line + head)
+        answer = connection.recv(2**16)
+
+    # What came next would be taken for the body.
+    assert answer.split()[1] == status
+    assert b"\r\nconnection: close\r\n" in answer
+
+
+def test_transfer_encoding_other_than_chunks_is_refused(items_server):
+    head = b"POST /v1/graph:add HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", items_server.port), timeout=60) as connection:
+        connection.sendall(head + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n")
+        answer = connection.recv(2**16)
+
+    assert answer.split()[1] == b"501"
+    assert b"`Transfer-Encoding` must be chunked; got 'gzip, chunked'" in answer
+
+
 @pytest.mark.parametrize(("version", "status"), [(b"1.0", b"200"), (b"1.1", b"400")])
 def test_host_may_be_absent_in_http_1_0_alone(items_server, version, status):
     with socket.create_connection(("127.0.0.1", items_server.port), timeout=60) as connection:

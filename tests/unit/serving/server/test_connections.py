@@ -30,7 +30,7 @@ ANSWER = JSONResponse({"ready": True})
 
 
 @contextlib.contextmanager
-def connected(first=b"", *, app=ANSWER, max_connections=10, **limits):
+def connected(first=b"", *, app=ANSWER, max_connections=10, keep_alive_seconds=60, **limits):
     """A connection to a server in a thread, and the reasons of its refusals; it starts when `first` is sent."""
     reasons = []
 
@@ -44,7 +44,15 @@ def connected(first=b"", *, app=ANSWER, max_connections=10, **limits):
         others=OpenConnections(max_connections=max_connections, max_client_connections=max_connections),
         refused=refused,
     )
-    config = uvicorn.Config(app, http=connection, log_config=None, ws="none", lifespan="off", loop="uvloop")
+    config = uvicorn.Config(
+        app,
+        http=connection,
+        log_config=None,
+        ws="none",
+        lifespan="off",
+        loop="uvloop",
+        timeout_keep_alive=keep_alive_seconds,
+    )
     server = uvicorn.Server(config)
     with (
         socket.create_server(("127.0.0.1", 0)) as listening,
@@ -307,6 +315,27 @@ def test_idle_connections_make_room_for_others():
         last.sendall(HEAD + b"\r\n")
 
         assert answer_from(last).startswith(b"HTTP/1.1 200")
+
+
+def test_connection_that_was_answered_before_its_body_came_is_idle_after_it():
+    with connected(POST, keep_alive_seconds=1, max_connections=1) as (client, _):
+        answer_from(client)
+        client.sendall(b"0" * 1000)
+        client.settimeout(30)
+
+        assert client.recv(100) == b""
+
+
+def test_connection_that_was_answered_before_its_body_came_makes_room_after_it():
+    with connected(POST, max_connections=1) as (client, _):
+        answer_from(client)
+        client.sendall(b"0" * 1000 + HEAD + b"\r\n" + POST)
+        answer_from(client)
+        client.sendall(b"0" * 1000)
+        with socket.create_connection(client.getpeername(), timeout=60) as other:
+            other.sendall(HEAD + b"\r\n")
+
+            assert answer_from(other).startswith(b"HTTP/1.1 200")
 
 
 LARGE = b"0" * 2**25
