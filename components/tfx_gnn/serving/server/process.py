@@ -217,7 +217,7 @@ class ServerProcess(uvicorn.Server):
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Serves until it is told to stop."""
-        watching = asyncio.gather(self._server.watch_versions(), self._server.watch_tokens())
+        watching = [asyncio.create_task(watch()) for watch in (self._server.watch_versions, self._server.watch_tokens)]
         try:
             listening = _bound_socket(self.config.host, self.config.port)
             # Connections inherit it. Otherwise the body of a response waits 40 ms until the client confirms its head:
@@ -225,7 +225,8 @@ class ServerProcess(uvicorn.Server):
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await super().serve(sockets=[listening])
         finally:
-            watching.cancel()
+            for task in watching:
+                task.cancel()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accepts connections from now on."""
