@@ -27,6 +27,7 @@ from tfx_gnn.serving import read_records
 _NUM_CONNECTIONS = 2
 _NUM_RECORDS = 256
 _POLL_SECONDS = 0.2
+_HEADERS = {"Content-Type": "application/json"}
 
 
 def main(saved_model_dir: str, records_file: str, num_swaps: str) -> None:
@@ -64,7 +65,8 @@ def _swap(
         for body in itertools.cycle(bodies):
             if is_over.is_set():
                 return
-            with urllib.request.urlopen(f"{url}/v1/models/default:predict", body) as response:
+            request = urllib.request.Request(f"{url}/v1/models/default:predict", body, _HEADERS)
+            with urllib.request.urlopen(request) as response:
                 response.read()
             answered[number] += 1
 

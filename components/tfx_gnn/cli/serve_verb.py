@@ -32,7 +32,8 @@ def serve(
         typer.Option(
             metavar="FILE",
             help="File of nodes and edges on top of the graph index, begun if there is none; it moves to the next "
-            "index that is built from it. With it, whoever reaches the server may add to the graph.",
+            "index that is built from it. With it, whoever has a token for writing may add to the graph; without "
+            "`--token-file`, whoever reaches the server.",
         ),
     ] = "",
     embeddings_dir: Annotated[

@@ -23,6 +23,11 @@ _WORD_BYTES = 8
 # Which bytes of a word belong to a text that has 0, 1, ... 8 bytes left.
 _WORD_MASKS = np.array([2 ** (8 * count) - 1 for count in range(_WORD_BYTES + 1)], np.uint64)
 _CHUNK = 1 << 14  # texts at a time, so that intermediate arrays stay in the cache
+# So few texts are hashed one after the other in Python's integers if they are long: a NumPy call costs as much for one
+# word as for sixteen.
+_FEW_TEXTS = 16
+_WORDS_AT_A_TIME = 1 << 14  # of a long text, which is not copied to Python's integers as a whole
+_INT_STEP, _INT_FACTORS, _INT_MASK = int(_STEP), tuple(map(int, _FACTORS)), 2**64 - 1
 
 
 def mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -67,25 +72,53 @@ def hash_ids(ids: pa.Array) -> npt.NDArray[np.uint64]:
     for start in range(0, len(ids), _CHUNK):
         stop = min(start + _CHUNK, len(ids))
         bounds = offsets[start : stop + 1] - first
-        hashes[start:stop] = _hash_words(words, bounds[:-1], np.diff(bounds))
+        hashes[start:stop] = _hash_words(data, words, bounds[:-1], np.diff(bounds))
     return hashes
 
 
 def _hash_words(
-    words: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+    data: npt.NDArray[np.uint8],
+    words: npt.NDArray[np.uint64],
+    starts: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.uint64]:
     hashes = mix(lengths.astype(np.uint64))
     num_words = (lengths + _WORD_BYTES - 1) // _WORD_BYTES
-    fewest = int(num_words.min())
-    for word in range(fewest):
+    # One word of all texts at a time, for as long as there are many texts or few words.
+    done = 0 if _are_few(len(starts), int(num_words.max())) else int(num_words.min())
+    for word in range(done):
         masks = _WORD_MASKS[np.minimum(lengths - word * _WORD_BYTES, _WORD_BYTES)]
         hashes = mix(hashes ^ (words[starts + word * _WORD_BYTES].astype(np.uint64, copy=False) & masks))
-    for word in range(fewest, int(num_words.max())):
-        longer = np.flatnonzero(num_words > word)
-        masks = _WORD_MASKS[np.minimum(lengths[longer] - word * _WORD_BYTES, _WORD_BYTES)]
-        read = words[starts[longer] + word * _WORD_BYTES].astype(np.uint64, copy=False)
+    longer, longest = np.flatnonzero(num_words > done), int(num_words.max())
+    while len(longer) and not _are_few(len(longer), longest - done):
+        masks = _WORD_MASKS[np.minimum(lengths[longer] - done * _WORD_BYTES, _WORD_BYTES)]
+        read = words[starts[longer] + done * _WORD_BYTES].astype(np.uint64, copy=False)
         hashes[longer] = mix(hashes[longer] ^ (read & masks))
+        done += 1
+        longer = longer[num_words[longer] > done]
+    for text in longer.tolist():
+        start, stop = int(starts[text]), int(starts[text] + lengths[text])
+        hashes[text] = _hash_rest(int(hashes[text]), data[start + done * _WORD_BYTES : stop])
     return hashes
+
+
+def _are_few(num_texts: int, num_words: int) -> bool:
+    """Tells whether texts, the longest of which has some words left, are hashed faster one by one."""
+    return num_texts <= _FEW_TEXTS and 2 * num_texts <= num_words
+
+
+def _hash_rest(value: int, rest: npt.NDArray[np.uint8]) -> int:
+    """Mixes the words of one text into its hash so far, as `_hash_words` does."""
+    step, (first, second), mask = _INT_STEP, _INT_FACTORS, _INT_MASK
+    for start in range(0, len(rest), _WORDS_AT_A_TIME * _WORD_BYTES):
+        part = rest[start : start + _WORDS_AT_A_TIME * _WORD_BYTES]
+        part = np.pad(part, (0, -len(part) % _WORD_BYTES)) if len(part) % _WORD_BYTES else part
+        for word in part.view("<u8").tolist():
+            value = ((value ^ word) + step) & mask
+            value = (value ^ (value >> 30)) * first & mask
+            value = (value ^ (value >> 27)) * second & mask
+            value ^= value >> 31
+    return value
 
 
 @functools.lru_cache(maxsize=1024)

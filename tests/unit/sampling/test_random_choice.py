@@ -1,9 +1,10 @@
 import math
+import time
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfx_gnn.sampling import random_choice
@@ -51,6 +52,39 @@ def test_text_is_hashed_word_by_word(texts, first):
 
     assert random_choice.hash_ids(ids).tolist() == expected
     assert random_choice.hash_ids(ids.cast(pa.string())).tolist() == expected
+
+
+_LENGTHS = st.one_of(st.integers(0, 40), st.integers(0, 700), st.sampled_from([4096, 131_071, 131_072, 131_080]))
+
+
+@given(
+    texts=st.lists(
+        st.tuples(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=9), _LENGTHS), max_size=40
+    ),
+    copies=st.sampled_from([1, 1, 20]),
+)
+@settings(max_examples=20, deadline=None)
+def test_hash_does_not_depend_on_how_many_texts_of_which_lengths_are_hashed_together(texts, copies):
+    # Few long texts are hashed in another way than many short ones.
+    ids = [(text * (length // len(text.encode()) + 1))[:length] for text, length in texts] * copies
+
+    found = random_choice.hash_ids(pa.array(ids, pa.large_string())).tolist()
+
+    expected = {one: _hash_bytes(one.encode()) for one in set(ids)}
+    assert found == [expected[one] for one in ids]
+
+
+@pytest.mark.parametrize("others", [0, 1, 30])
+def test_text_of_megabytes_is_hashed_at_once(others):
+    text = "node \U0001f600" * 130_000 + "\0"  # 1.2 MB
+
+    start = time.process_time()
+    found = random_choice.hash_ids(pa.array([text] + ["libc6"] * others, pa.large_string())).tolist()
+    seconds = time.process_time() - start
+
+    assert found == [_hash_bytes(text.encode())] + [5599739067416107081] * others
+    # A NumPy call for each word took more than a second on the same machine.
+    assert seconds < 0.6
 
 
 def test_many_ids_have_as_many_hashes():

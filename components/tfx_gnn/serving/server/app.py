@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import json
-import logging
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import numpy.typing as npt
 from starlette.applications import Starlette
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
 import tfx_gnn
 from tfx_gnn.sampling.index.graph_index import GraphIndex
 from tfx_gnn.sampling.overlay.graph_overlay import GraphOverlay
 from tfx_gnn.serving.server import candidates, open_inference, tensorflow_serving
-from tfx_gnn.serving.server.admission import Admission
+from tfx_gnn.serving.server.access import Access, check_body_headers, header_of, with_role
+from tfx_gnn.serving.server.admission import Admission, Deadline, DeadlineError
 from tfx_gnn.serving.server.batcher import Answering, Batcher
 from tfx_gnn.serving.server.graph_rows import ROW_PARTS, GraphRows, read_graph_rows
 from tfx_gnn.serving.server.ids_input import Item
@@ -31,6 +30,7 @@ from tfx_gnn.serving.server.inference import Question
 from tfx_gnn.serving.server.json_values import read_object
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.model_versions import ModelVersions
+from tfx_gnn.serving.server.observation import Observed
 from tfx_gnn.serving.server.openapi import openapi_document, openapi_page
 from tfx_gnn.serving.server.options import ServerOptions
 from tfx_gnn.serving.server.refusals import Refusal, malformed
@@ -38,13 +38,7 @@ from tfx_gnn.serving.server.retrieval import retrieve
 from tfx_gnn.serving.server.served_graph import ServedGraph
 from tfx_gnn.serving.server.served_version import Outputs, ServedVersion
 from tfx_gnn.serving.server.stored_embeddings import StoredEmbeddings
-
-_ACCESS_LOG = logging.getLogger("tfx_gnn.access")
-_LOG = logging.getLogger(__name__)
-
-_JSON_TYPES = ("", "application/json", "application/x-www-form-urlencoded", "text/plain")
-"""Types of JSON bodies; the third is what curl says unless it is told otherwise."""
-_BINARY_TYPE = "application/octet-stream"
+from tfx_gnn.serving.server.token_file import ADMIN, READ, WRITE, TokenFile
 
 _MANY_EXAMPLES_BYTES = 2**15
 """Larger bodies are read and written in a thread, so that other requests go on."""
@@ -102,6 +96,7 @@ class ModelServer:
                 lambda: float(not embeddings.describe(self.versions.served)["ready"])
             )
         self.is_draining = False
+        self._tokens = TokenFile(options.token_file) if options.token_file else None
         self._admission = Admission(options, self.metrics)
         self._batcher = Batcher(options, self.metrics)
         self._watcher = concurrent.futures.ThreadPoolExecutor(1, "versions")
@@ -110,30 +105,43 @@ class ModelServer:
         one = "/versions/{version:name}"
         get, post = ["GET"], ["POST"]
         routes = [
-            Route("/v2", self._server_metadata, methods=get),
+            self._route("/v2", self._server_metadata, get),
             Route("/v2/health/live", self._live, methods=get),
             Route("/v2/health/ready", self._ready, methods=get),
-            *(Route(f"{v2}{path}", self._model_metadata, methods=get) for path in ("", one)),
+            *(self._route(f"{v2}{path}", self._model_metadata, get) for path in ("", one)),
             *(Route(f"{v2}{path}/ready", self._model_ready, methods=get) for path in ("", one)),
-            *(Route(f"{v2}{path}/infer", self._infer, methods=post) for path in ("", one)),
-            *(Route(f"{v1}{path}:predict", self._predict, methods=post) for path in ("", one)),
-            *(Route(f"{v1}{path}:sample", self._sample, methods=post) for path in ("", one)),
-            *(Route(f"{v1}{path}:rank", self._rank, methods=post) for path in ("", one)),
-            Route(f"{v1}:embed", self._embed, methods=post),
-            Route(f"{v1}:nearest", self._nearest, methods=post),
-            *(Route(f"{v1}{path}/metadata", self._signatures, methods=get) for path in ("", one)),
-            *(Route(f"{v1}{path}", self._status, methods=get) for path in ("", one)),
-            Route("/v1/graph", self._graph_metadata, methods=get),
-            Route("/v1/graph:add", self._add, methods=post),
-            Route("/v1/embeddings", self._embeddings_metadata, methods=get),
-            Route("/metrics", self._metrics, methods=get),
-            Route("/openapi.json", self._openapi, methods=get),
-            Route("/docs", self._docs, methods=get),
+            *(self._route(f"{v2}{path}/infer", self._infer, post) for path in ("", one)),
+            *(self._route(f"{v1}{path}:predict", self._predict, post) for path in ("", one)),
+            *(self._route(f"{v1}{path}:sample", self._sample, post) for path in ("", one)),
+            *(self._route(f"{v1}{path}:rank", self._rank, post) for path in ("", one)),
+            self._route(f"{v1}:embed", self._embed, post),
+            self._route(f"{v1}:nearest", self._nearest, post),
+            *(self._route(f"{v1}{path}/metadata", self._signatures, get) for path in ("", one)),
+            *(self._route(f"{v1}{path}", self._status, get) for path in ("", one)),
+            self._route("/v1/graph", self._graph_metadata, get),
+            self._route("/v1/graph:add", self._add, post, WRITE),
+            self._route("/v1/embeddings", self._embeddings_metadata, get),
+            self._route("/metrics", self._metrics, get, ADMIN),
+            self._route("/openapi.json", self._openapi, get),
+            self._route("/docs", self._docs, get),
         ]
         self.app = Starlette(routes=routes, exception_handlers={HTTPException: self._no_route})
+        open_paths = frozenset(
+            {"/v2/health/live", "/v2/health/ready", f"/v2/models/{options.model_name}/ready"},
+        )
+        # The last one comes first.
+        self.app.add_middleware(Access, options=options, tokens=self._tokens, open_paths=open_paths)
         # For the reader of metrics, a path with a version is the same as without.
         labels = {route.endpoint: _plain_path(route.path).replace(_PLAIN_VERSION, "") for route in routes}
-        self.app.add_middleware(_Observed, labels=labels, server=self)
+        self.app.add_middleware(Observed, labels=labels, server=self)
+        if options.allowed_origins:
+            self.app.add_middleware(
+                CORSMiddleware,
+                allow_origins=options.allowed_origins,
+                allow_methods=["GET", "POST"],
+                allow_headers=["authorization", "content-type", open_inference.JSON_LENGTH_HEADER],
+                expose_headers=["x-model-version", "retry-after", open_inference.JSON_LENGTH_HEADER],
+            )
         self.documented = openapi_document(
             options, [(_plain_path(route.path), route.methods or set()) for route in routes]
         )
@@ -143,6 +151,12 @@ class ModelServer:
         while True:
             await asyncio.sleep(self._options.poll_seconds)
             await asyncio.get_running_loop().run_in_executor(self._watcher, self.refresh)
+
+    async def watch_tokens(self) -> None:
+        """Follows the file of tokens until it is cancelled; not where a version may be loading for minutes."""
+        while self._tokens is not None:
+            await asyncio.sleep(self._options.poll_seconds)
+            await asyncio.get_running_loop().run_in_executor(None, self._tokens.refresh)
 
     def refresh(self) -> None:
         """Takes what is new in the folders of versions, of graph indexes and of embeddings; blocks meanwhile."""
@@ -159,6 +173,16 @@ class ModelServer:
             self.graph.close()
         for threads in (self._watcher, self._codecs):
             threads.shutdown(wait=False, cancel_futures=True)
+
+    def _route(
+        self,
+        path: str,
+        endpoint: Callable[[Request], Coroutine[Any, Any, Response]],
+        methods: Sequence[str],
+        role: str = READ,
+    ) -> Route:
+        """Makes a route for tokens of a role, where there are tokens."""
+        return Route(path, endpoint if self._tokens is None else with_role(role, endpoint), methods=list(methods))
 
     async def _predict(self, request: Request) -> Response:
         return await self._predicted(request, tensorflow_serving.read_predict_request)
@@ -193,13 +217,15 @@ class ModelServer:
         return await self._within_limits(request, answer)
 
     async def _infer(self, request: Request) -> Response:
-        length = request.headers.get(open_inference.JSON_LENGTH_HEADER)
-        return await self._predicted(
-            request, lambda body: open_inference.read_infer_request(body, length), may_be_binary=length is not None
-        )
+        length = header_of(request.scope, open_inference.JSON_LENGTH_HEADER.encode())
+
+        def read(body: bytes, max_examples: int) -> Question:
+            return open_inference.read_infer_request(body, length, max_examples)
+
+        return await self._predicted(request, read, may_be_binary=length is not None)
 
     async def _predicted(
-        self, request: Request, read: Callable[[bytes], Question], *, may_be_binary: bool = False
+        self, request: Request, read: Callable[[bytes, int], Question], *, may_be_binary: bool = False
     ) -> Response:
         """Answers a request for predictions; the same for all protocols."""
         version = self._version(request)
@@ -215,38 +241,32 @@ class ModelServer:
         self, request: Request, answer: Callable[[bytes], Awaitable[Response]], *, may_be_binary: bool = False
     ) -> Response:
         """Reads the body of a request and answers it, within the limits on size, number and time."""
-        _check_headers(request, may_be_binary=may_be_binary)
-        with self._admission.admit() as admitted:
-            timeout = self._options.timeout_seconds
-            end = time.monotonic() + timeout
-            try:
-                body = await asyncio.wait_for(admitted.read_body(request), timeout)
-            except asyncio.TimeoutError as error:
-                raise Refusal(
-                    408, "slow_request", f"The body must arrive within {timeout} s; got a part of it. Send it again."
-                ) from error
-            try:
-                return await asyncio.wait_for(answer(body), max(end - time.monotonic(), 0.0))
-            except asyncio.TimeoutError as error:
-                raise Refusal(
-                    504,
-                    "timeout",
-                    f"The response must be ready within {timeout} s; got none. Send fewer examples, or try again when "
-                    "fewer requests wait.",
-                    retry_after=1,
-                ) from error
+        check_body_headers(request.scope, may_be_binary=may_be_binary)
+        body = await self._admission.read_body(request)
+        timeout = self._options.timeout_seconds
+        try:
+            with self._admission.admit(body), Deadline(timeout):
+                return await answer(body)
+        except DeadlineError as error:
+            raise Refusal(
+                504,
+                "timeout",
+                f"The response must be ready within {timeout} s; got none. Send fewer examples, or try again when "
+                "fewer requests wait.",
+                retry_after=1,
+            ) from error
 
     async def _answer(
         self,
         body: bytes,
-        read: Callable[[bytes], Question],
+        read: Callable[[bytes, int], Question],
         version: ServedVersion,
         answering: Answering | None = None,
     ) -> Response:
         """Answers a request by the signature that it names, unless something else answers."""
 
         def read_items() -> tuple[Question, list[Item]]:
-            question = read(body)
+            question = read(body, self._options.max_examples)
             return question, question.items(version, self._options.max_examples)
 
         is_large = len(body) > _MANY_EXAMPLES_BYTES
@@ -276,7 +296,7 @@ class ModelServer:
                 ask=self._batcher.ask,
                 run=lambda function: self._run(function, in_thread=True),
             )
-        return await self._answer(body, lambda _: asked, version)
+        return await self._answer(body, lambda *_: asked, version)
 
     async def _add_rows(self, body: bytes, graph: ServedGraph) -> Response:
         def read() -> GraphRows:
@@ -284,7 +304,7 @@ class ModelServer:
             unknown = [name for name in content if name not in ROW_PARTS]
             if unknown:
                 raise malformed(f"The body must have the keys {list(ROW_PARTS)}; got {unknown[:10]}. Leave these out.")
-            return read_graph_rows(content, "", graph.max_new_rows)
+            return read_graph_rows(content, "", graph.max_new_rows, graph.max_id_bytes)
 
         rows = await self._run(read, in_thread=len(body) > _MANY_EXAMPLES_BYTES)
         await graph.add(rows)
@@ -384,36 +404,20 @@ class ModelServer:
             )
         else:
             refusal = Refusal(error.status_code, "malformed", f"{error.detail}")
-        return self.refused(refusal, dict(error.headers or {}))
+        return self.refused(refusal, dict(error.headers or {}), scope=request.scope)
 
-    def refused(self, refusal: Refusal, headers: dict[str, str] | None = None) -> Response:
+    def refused(
+        self, refusal: Refusal, headers: dict[str, str] | None = None, *, scope: Scope | None = None
+    ) -> Response:
         """Makes the response of a refusal, and counts it."""
         self.metrics.refusals.labels(refusal.reason).inc()
-        headers = dict(headers or {})
+        headers = {**refusal.headers, **(headers or {})}
         if refusal.retry_after is not None:
             headers["retry-after"] = str(refusal.retry_after)
-        if refusal.status in (408, 413):
-            headers["connection"] = "close"  # The rest of the body is not read.
+        # The rest of the body is not of use; or it does not come, because the client waits to be told to send it.
+        if refusal.status in (408, 413) or (scope is not None and header_of(scope, b"expect") is not None):
+            headers["connection"] = "close"
         return JSONResponse({"error": refusal.message}, status_code=refusal.status, headers=headers)
-
-
-def _check_headers(request: Request, *, may_be_binary: bool) -> None:
-    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    wanted = (*_JSON_TYPES, _BINARY_TYPE) if may_be_binary else _JSON_TYPES
-    if content_type not in wanted:
-        raise Refusal(
-            415,
-            "wrong_content_type",
-            f"`Content-Type` must be application/json, or {_BINARY_TYPE} with binary tensors after "
-            f"`{open_inference.JSON_LENGTH_HEADER}` bytes of JSON; got {content_type!r}. Send JSON.",
-        )
-    encoding = request.headers.get("content-encoding", "identity").lower()
-    if encoding != "identity":
-        raise Refusal(
-            415,
-            "wrong_content_type",
-            f"`Content-Encoding` must be identity; got {encoding!r}. Send the body uncompressed.",
-        )
 
 
 def _num_bytes(values: npt.NDArray[Any]) -> int:
@@ -429,56 +433,3 @@ def _plain_path(path: str) -> str:
 
 
 _PLAIN_VERSION = "/versions/{version}"
-
-
-class _Observed:
-    """Counts and logs responses, and makes responses of refusals and errors."""
-
-    def __init__(self, app: ASGIApp, *, labels: dict[Any, str], server: ModelServer) -> None:
-        self._app, self._labels, self._server = app, labels, server
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        start = time.perf_counter()
-        status = 0
-
-        async def send_and_note(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                if self._server.is_draining:
-                    # The client opens its next connection to a server that stays.
-                    message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
-            await send(message)
-
-        try:
-            await self._with_errors(scope, receive, send_and_note)
-        finally:
-            self._note(scope, status, time.perf_counter() - start)
-
-    async def _with_errors(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await self._app(scope, receive, send)
-        except Refusal as refusal:
-            await self._server.refused(refusal)(scope, receive, send)
-        except Exception as error:  # noqa: BLE001 - the server answers, whatever is wrong with one request
-            _LOG.exception("A request to `%s` failed.", scope["path"])
-            failure = Refusal(500, "server_error", f"The server failed: {type(error).__name__}. See its log.")
-            await self._server.refused(failure)(scope, receive, send)
-
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
-        route = self._labels.get(scope.get("endpoint"), "other")
-        self._server.metrics.requests.labels(route, status).inc()
-        self._server.metrics.latency.labels(route).observe(seconds)
-        if _ACCESS_LOG.isEnabledFor(logging.INFO):
-            entry = {
-                "time": time.time(),
-                "client": (scope.get("client") or ("",))[0],
-                "method": scope["method"],
-                "path": scope["path"],
-                "status": status,
-                "seconds": round(seconds, 6),
-            }
-            _ACCESS_LOG.info(json.dumps(entry, ensure_ascii=False))

@@ -54,7 +54,8 @@ class RankRequest:
         """Reads the pairs; refuses models that do not score pairs of ids."""
         assert self.candidates is not None
         check_num_examples(len(self.candidates), max_examples)
-        return list(check_ranks(version, self.task).read_candidates(self.source, self.candidates))
+        seeds, are_known = check_ranks(version, self.task), self.retrieved is not None
+        return list(seeds.read_candidates(self.source, self.candidates, are_known=are_known))
 
     def response(self, outputs: Outputs, model_name: str, version: int) -> tuple[bytes, dict[str, str]]:
         """Writes the best candidates, and among equal ones the earlier."""

@@ -6,12 +6,12 @@ of one, around which a subgraph is sampled together with those of other requests
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfx_gnn.serving.server.graph_json import bytes_of, example_of_graph
 from tfx_gnn.serving.server.ids_input import Item
+from tfx_gnn.serving.server.json_values import read_json
 from tfx_gnn.serving.server.refusals import malformed, shown
 from tfx_gnn.serving.server.served_version import ServedVersion
 
@@ -66,8 +66,8 @@ def _parsed(value: Any, place: str, what: str) -> Any:
     if not isinstance(value, (str, bytes)):
         return value
     try:
-        return json.loads(value)
-    except (ValueError, RecursionError) as error:
+        return read_json(value if isinstance(value, bytes) else value.encode(errors="surrogatepass"))
+    except ValueError as error:
         raise malformed(f"`{place}` must be {what} as JSON; got {shown(value)}: {error}. Correct it.") from error
 
 

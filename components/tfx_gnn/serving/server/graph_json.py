@@ -29,6 +29,8 @@ from tfx_gnn.serving.server.refusals import malformed, shown
 
 _PARTS = ("node_sets", "edge_sets", "context", "readout")
 _ENDS = {"source": SOURCE_NAME, "target": TARGET_NAME}
+MAX_SIZE_ALONE = 100_000
+"""Largest size of a set of which nothing else is said: a request of a few bytes would take any memory."""
 _LARGEST_FLOAT = float(tf.float32.max)
 
 
@@ -154,6 +156,11 @@ class _Writer:
         size = values.get(SIZE_NAME, len(next(iter(lists.values()), ())))
         if not _is_int(size) or not 0 <= size < 2**31:
             raise malformed(f"`{place}.{SIZE_NAME}` must be a number of nodes or edges; got {shown(size)}. Count them.")
+        if not lists and size > MAX_SIZE_ALONE:
+            raise malformed(
+                f"`{place}.{SIZE_NAME}` must be at most {MAX_SIZE_ALONE} in a set without values; got {size}. Send a "
+                "serialized example."
+            )
         for name, items in lists.items():
             if len(items) != size:
                 raise malformed(

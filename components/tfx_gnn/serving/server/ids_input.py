@@ -27,7 +27,13 @@ from tfx_gnn.sampling.plan.recorded_plan import read_recorded_plan
 from tfx_gnn.serving.model_interface import REQUEST_SCHEMA_FILE, SAMPLING_PLAN_FILE
 from tfx_gnn.serving.schema_differences import schema_differences
 from tfx_gnn.serving.server.graph_json import bytes_of
-from tfx_gnn.serving.server.graph_rows import ROW_PARTS, GraphRows, read_graph_rows, refusal_of_rows
+from tfx_gnn.serving.server.graph_rows import (
+    ROW_PARTS,
+    GraphRows,
+    check_id_length,
+    read_graph_rows,
+    refusal_of_rows,
+)
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.refusals import Refusal, malformed, shown
 from tfx_gnn.serving.server.served_graph import ServedGraph
@@ -158,17 +164,19 @@ class SeedInput:
         }
         rows = None
         if any(part in value for part in ROW_PARTS):
-            rows = self._with_unread_columns(read_graph_rows(value, f"{place}.", self._graph.max_new_rows))
+            graph = self._graph
+            read = read_graph_rows(value, f"{place}.", graph.max_new_rows, graph.max_id_bytes)
+            rows = self._with_unread_columns(read)
         return AskedSeed(ids=ids, places=places, place=place, rows=rows)
 
-    def read_candidates(self, source: Any, candidates: Sequence[Any]) -> list[AskedSeed]:
-        """Reads the pairs of one source and several targets."""
+    def read_candidates(self, source: Any, candidates: Sequence[Any], *, are_known: bool = False) -> list[AskedSeed]:
+        """Reads the pairs of one source and several targets, which may be known to be ids of the graph."""
         of_source, of_target = (self._types[root] for root in (ROOT_SOURCE, ROOT_TARGET))
         source_id = self._read_id(source, of_source, "source", self._sets[ROOT_SOURCE])
         seeds = []
         for number, candidate in enumerate(candidates):
             place = f"candidates[{number}]"
-            target_id = self._read_id(candidate, of_target, place, self._sets[ROOT_TARGET])
+            target_id = candidate if are_known else self._read_id(candidate, of_target, place, self._sets[ROOT_TARGET])
             seeds.append(
                 AskedSeed(
                     ids={ROOT_SOURCE: source_id, ROOT_TARGET: target_id},
@@ -184,7 +192,7 @@ class SeedInput:
         targets = self._graph.snapshot.node_tables[self._sets[ROOT_TARGET]]
         if not targets.num_nodes:
             raise Refusal(404, "unknown_id", "The graph must have targets; got none. Add some.")
-        (seed,) = self.read_candidates(source, targets.ids.slice(0, 1).to_pylist())
+        (seed,) = self.read_candidates(source, targets.ids.slice(0, 1).to_pylist(), are_known=True)
         return seed
 
     @property
@@ -282,11 +290,17 @@ class SeedInput:
         return [AskedSeed(ids=ids, places=dict.fromkeys(ids, place), place=place)]
 
     def _read_id(self, value: Any, dtype: pa.DataType, place: str, node_set: str) -> str | int:
-        return read_id(value, is_integer=pa.types.is_integer(dtype), place=place, owner=repr(node_set))
+        return read_id(
+            value,
+            is_integer=pa.types.is_integer(dtype),
+            max_bytes=self._graph.max_id_bytes,
+            place=place,
+            owner=repr(node_set),
+        )
 
 
-def read_id(value: Any, *, is_integer: bool, place: str, owner: str) -> str | int:
-    """Reads an id of a request, of the type that the ids of its owner have."""
+def read_id(value: Any, *, is_integer: bool, max_bytes: int, place: str, owner: str) -> str | int:
+    """Reads an id of a request, of the type that the ids of its owner have, and of bounded length if it is text."""
     if is_integer:
         if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
             raise malformed(
@@ -295,6 +309,7 @@ def read_id(value: Any, *, is_integer: bool, place: str, owner: str) -> str | in
             )
         return value
     text = value if isinstance(value, bytes) else bytes_of(value, place)
+    check_id_length(text, place, max_bytes)
     try:
         return text.decode()
     except UnicodeDecodeError as error:

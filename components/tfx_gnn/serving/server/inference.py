@@ -59,3 +59,8 @@ def check_num_examples(count: int, max_examples: int) -> None:
     if not 1 <= count <= max_examples:
         remedy = "Split it into several requests." if count else "It is empty: ask about at least one."
         raise malformed(f"A request must hold 1 to {max_examples} examples; got {count}. {remedy}")
+
+
+def check_not_too_many(count: int, max_examples: int) -> None:
+    """Refuses a request with too many examples, before each of them takes time."""
+    check_num_examples(max(count, 1), max_examples)

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from tfx_gnn.serving.server.examples_input import IDS, INPUTS
 from tfx_gnn.serving.server.ids_input import Item
-from tfx_gnn.serving.server.inference import InputValues, items_of
+from tfx_gnn.serving.server.inference import InputValues, check_not_too_many, items_of
 from tfx_gnn.serving.server.json_values import is_text, plain_rows, read_object, write_json
 from tfx_gnn.serving.server.refusals import malformed, shown
 from tfx_gnn.serving.server.served_version import Outputs, ServedVersion
@@ -36,6 +36,8 @@ _DATATYPES = {
     **{f"{kind}{bits}": f"{kind.upper()}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
 }
 _LENGTH = struct.Struct("<I")
+_MAX_OUTPUTS = 1000
+_MAX_RANK = 2
 _INT64 = np.dtype("<i8")
 
 
@@ -85,12 +87,13 @@ class InferRequest:
         return b"".join([content, *tails]), headers
 
 
-def read_infer_request(body: bytes, json_length: str | None) -> InferRequest:
+def read_infer_request(body: bytes, json_length: str | None, max_examples: int) -> InferRequest:
     """Reads the body of `infer`.
 
     Args:
         body: the whole body.
         json_length: value of the header `JSON_LENGTH_HEADER`; None if there are no binary tensors.
+        max_examples: largest number of examples.
 
     Raises:
         Refusal: if the body does not have the protocol's form.
@@ -111,7 +114,10 @@ def read_infer_request(body: bytes, json_length: str | None) -> InferRequest:
             "examples into one tensor of shape [n]."
         )
     wanted = {}
-    for number, output in enumerate(_list(content.get("outputs", []), "outputs")):
+    outputs = _list(content.get("outputs", []), "outputs")
+    if len(outputs) > _MAX_OUTPUTS:
+        raise malformed(f"`outputs` must be at most {_MAX_OUTPUTS}; got {len(outputs)}. Name each once, or none.")
+    for number, output in enumerate(outputs):
         place = f"outputs[{number}]"
         output_name = _object(output, place).get("name")
         if not isinstance(output_name, str):
@@ -121,14 +127,14 @@ def read_infer_request(body: bytes, json_length: str | None) -> InferRequest:
         )
     return InferRequest(
         signature_name=signature_name,
-        inputs=[_read_tensor(_object(tensors[0], "inputs[0]"), tail)],
+        inputs=[_read_tensor(_object(tensors[0], "inputs[0]"), tail, max_examples)],
         request_id=request_id,
         wanted=wanted,
         is_binary=bool(parameters.get("binary_data_output", False)),
     )
 
 
-def _read_tensor(tensor: Mapping[str, Any], tail: bytes) -> InputValues:
+def _read_tensor(tensor: Mapping[str, Any], tail: bytes, max_examples: int) -> InputValues:
     name, datatype, shape = (tensor.get(key) for key in ("name", "datatype", "shape"))
     if not isinstance(name, str) or name not in INPUTS:
         raise malformed(f"`inputs[0].name` must be one of {sorted(INPUTS)}; got {shown(name)}. Name the input.")
@@ -136,21 +142,27 @@ def _read_tensor(tensor: Mapping[str, Any], tail: bytes) -> InputValues:
     if datatype not in datatypes:
         rule = " or ".join(map(repr, datatypes))
         raise malformed(f"`inputs[0].datatype` must be {rule} for {name!r}; got {shown(datatype)}. Send that type.")
-    if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
+    if (
+        not isinstance(shape, list)
+        or len(shape) > _MAX_RANK
+        or not all(type(size) is int and size >= 0 for size in shape)
+    ):
         raise malformed(f"`inputs[0].shape` must be [n]; got {shown(shape)}. Give the number of examples.")
     parameters = _object(tensor.get("parameters", {}), "inputs[0].parameters")
     place = "inputs[0].data"
     values: list[Any]
     if "binary_data_size" in parameters:
         size = _number_of_bytes(parameters["binary_data_size"], len(tail), "inputs[0].parameters.binary_data_size")
-        values = (_integers if datatype == "INT64" else _from_binary)(tail[:size], place)
+        values = (_integers if datatype == "INT64" else _from_binary)(tail[:size], place, max_examples)
     else:
         values = _list(tensor.get("data"), place)
         size = 0
+        check_not_too_many(len(values), max_examples)
         if parameters.get("content_type") == "base64":
             values = [{"b64": value} if isinstance(value, str) else value for value in values]
     if size != len(tail):
         raise malformed(f"`{place}` must be all bytes after the JSON; got {len(tail)} bytes for {size}. Correct it.")
+    check_not_too_many(len(values), max_examples)
     if shape not in ([len(values)], [len(values), 1]):
         raise malformed(f"`inputs[0].shape` must be [{len(values)}], as its data; got {shown(shape)}. Correct it.")
     return InputValues(kind=name, values=values, places=[f"{place}[{number}]" for number in range(len(values))])
@@ -164,11 +176,11 @@ def _number_of_bytes(value: Any, available: int, place: str) -> int:
     return number
 
 
-def _from_binary(data: bytes, place: str) -> list[bytes]:
+def _from_binary(data: bytes, place: str, max_examples: int) -> list[bytes]:
     """Splits the binary form of BYTES: each element after its length, 4 bytes, little-endian."""
     values: list[bytes] = []
     position = 0
-    while position < len(data):
+    while position < len(data) and len(values) <= max_examples:
         start = position + _LENGTH.size
         stop = start + (_LENGTH.unpack_from(data, position)[0] if start <= len(data) else 0)
         if start > len(data) or stop > len(data):
@@ -181,11 +193,12 @@ def _from_binary(data: bytes, place: str) -> list[bytes]:
     return values
 
 
-def _integers(data: bytes, place: str) -> list[int]:
+def _integers(data: bytes, place: str, max_examples: int) -> list[int]:
     """Reads the binary form of INT64: 8 bytes each, little-endian."""
     if len(data) % _INT64.itemsize:
         raise malformed(f"`{place}` must be integers of {_INT64.itemsize} bytes; got {len(data)} bytes. Write them so.")
-    integers: list[int] = np.frombuffer(data, _INT64).tolist()
+    # One more than may be there is enough to be refused.
+    integers: list[int] = np.frombuffer(data, _INT64)[: max_examples + 1].tolist()
     return integers
 
 

@@ -56,6 +56,8 @@ _SUMMARIES = {
     "/openapi.json": "This description",
     "/docs": "This description as a page",
 }
+_HEALTH = re.compile(r"^/v2/health/|^/v2/models/\{model\}/ready$")
+"""Paths that need no token."""
 _UNSEEN = (
     "the answer; from models that look ids up in a vocabulary, also whether it lacks them: `unseen_id`, or "
     "`unseen_source_id` and `unseen_target_id`"
@@ -69,16 +71,19 @@ _ANSWERS = {
 """What answers hold, by the end of the path, where there is more to say."""
 _ERRORS = {
     "400": "the body or a graph in it does not have the form that the message names",
-    "403": "nothing can be added to the graph, because the server has no overlay",
+    "401": "no token that the server knows",
+    "403": "the token does not allow this, a page of another site asks, or the server has no overlay to add to",
     "404": "no such path, model or version, no node with this id, or no graph",
     "405": "no such method",
     "408": "the body did not arrive in time",
     "409": "a new node is there already",
     "413": "the body is too large",
-    "415": "the body is of another type, or compressed",
+    "415": "the body is of another type than `Content-Type: application/json`, or compressed",
+    "421": "`Host` is no name of the server",
     "429": "too many requests wait; `Retry-After` says when to try again",
     "500": "the server or the model failed",
-    "503": "rows could not be written to disk, and nothing was added; or stored embeddings are too old",
+    "503": "rows could not be written to disk, and nothing was added; stored embeddings are too old; or there are too "
+    "many connections",
     "504": "the response was not ready in time",
     "507": "too many rows were added to the graph",
 }
@@ -90,11 +95,13 @@ def openapi_document(options: ServerOptions, routes: Iterable[tuple[str, Collect
     for path, methods in routes:
         for method in sorted(set(methods) - {"HEAD"}):
             paths.setdefault(path, {})[method.lower()] = _operation(path, method, options)
+    security = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}} if options.token_file else {}
     return {
         "openapi": "3.1.0",
         "info": {"title": f"Predictions of the model {options.model_name}", "version": tfx_gnn.__version__},
         "paths": paths,
         "components": {
+            **security,
             "schemas": {
                 "Error": {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}},
                 "Predict": _PREDICT_SCHEMA,
@@ -104,7 +111,7 @@ def openapi_document(options: ServerOptions, routes: Iterable[tuple[str, Collect
                 "Rank": _RANK_SCHEMA,
                 "Embed": _EMBED_SCHEMA,
                 "Nearest": _NEAREST_SCHEMA,
-            }
+            },
         },
     }
 
@@ -231,6 +238,9 @@ def _operation(path: str, method: str, options: ServerOptions) -> dict[str, Any]
             for name in names
         ]
         operation["responses"]["404"] = _error("404")
+    if options.token_file and not _HEALTH.search(path):
+        operation["security"] = [{"token": []}]
+        operation["responses"].update({status: _error(status) for status in ("401", "403")})
     if method == "POST":
         ((name, bodies),) = (found for end, found in _BODIES.items() if path.endswith(end))
         examples = {title: {"value": body} for title, body in bodies.items()}

@@ -18,14 +18,18 @@ from typing import Any, cast
 import tensorflow as tf
 import uvicorn
 
+if sys.platform != "win32":
+    import resource
+
 from tfx_gnn.sampling.index.files import MANIFEST_FILE
 from tfx_gnn.sampling.index.graph_index import GraphIndex, open_graph_index
 from tfx_gnn.sampling.overlay.graph_overlay import GraphOverlay, open_graph_overlay
 from tfx_gnn.sampling.overlay.overlay_position import check_overlay_fits
 from tfx_gnn.serving.server.app import ModelServer
-from tfx_gnn.serving.server.connections import BoundedConnection
+from tfx_gnn.serving.server.connections import BoundedConnection, ConnectionLimits
 from tfx_gnn.serving.server.ids_input import SeedInput
 from tfx_gnn.serving.server.metrics import ServerMetrics
+from tfx_gnn.serving.server.open_connections import OpenConnections
 from tfx_gnn.serving.server.options import ServerOptions
 from tfx_gnn.serving.server.served_graph import ServedGraph
 from tfx_gnn.serving.server.watched_folder import folders_newest_first
@@ -33,6 +37,11 @@ from tfx_gnn.serving.versions import complete_versions
 
 _LOG = logging.getLogger(__name__)
 
+_LEAST_DISCARDED_BYTES = 64 * 2**20
+"""How much of a refused request is read at least, so that clients that send far too much read why."""
+_OTHER_FILES = 512
+"""Files of TensorFlow, of graph indexes and of connections that are about to be closed."""
+_MAX_BACKLOG = 2048
 _KEEP_ALIVE_SECONDS = 75
 """Longer than the idle time after which load balancers close connections, so that the server is not the first."""
 
@@ -55,14 +64,15 @@ def serve_model(
             that were sampled from this graph. Or a folder of numbered ones, the newest of which takes over when it
             appears; with an overlay, if it was built from it. Empty: the model is asked by examples and graphs alone.
         overlay: file of nodes and edges on top of the index, on a local disk; it is begun if there is none. With it,
-            whoever reaches the server may add to the graph.
+            whoever has a token for writing may add to the graph; without `token_file`, whoever reaches the server.
         embeddings_dir: stored embeddings of one of its versions, the output of `write_embeddings` or a folder of
             numbered ones, the newest of which answers. Empty: none.
         started: called with the server's URL once it accepts requests.
 
     Raises:
         FileNotFoundError: if there is no model that loads.
-        ValueError: if there is no whole graph index, or the overlay is damaged or is that of another index.
+        ValueError: if there is no whole graph index, the overlay is damaged or is that of another index, or the file of
+            tokens cannot be used.
         BlockingIOError: if another process has the overlay open.
         OSError: if the address is not free.
     """
@@ -178,7 +188,16 @@ class ServerProcess(uvicorn.Server):
     """uvicorn's server, which watches versions, and is not ready for a while before it stops."""
 
     def __init__(self, server: ModelServer, options: ServerOptions, started: Callable[[str], None]) -> None:
-        connection = functools.partial(BoundedConnection, head_seconds=options.timeout_seconds, refused=server.refused)
+        limits = ConnectionLimits(
+            head_seconds=options.head_seconds,
+            body_seconds=options.body_seconds,
+            max_discarded_bytes=max(_LEAST_DISCARDED_BYTES, 4 * options.max_body_bytes),
+        )
+        others = OpenConnections(
+            max_connections=_possible_connections(options.max_connections),
+            max_client_connections=options.max_client_connections,
+        )
+        connection = functools.partial(BoundedConnection, limits=limits, others=others, refused=server.refused)
         config = uvicorn.Config(
             server.app,
             http=cast("type[asyncio.Protocol]", connection),
@@ -190,6 +209,7 @@ class ServerProcess(uvicorn.Server):
             lifespan="off",
             server_header=False,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            backlog=min(options.max_connections, _MAX_BACKLOG),
             timeout_graceful_shutdown=math.ceil(options.grace_seconds),
         )
         super().__init__(config)
@@ -197,7 +217,7 @@ class ServerProcess(uvicorn.Server):
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Serves until it is told to stop."""
-        watching = asyncio.create_task(self._server.watch_versions())
+        watching = [asyncio.create_task(watch()) for watch in (self._server.watch_versions, self._server.watch_tokens)]
         try:
             listening = _bound_socket(self.config.host, self.config.port)
             # Connections inherit it. Otherwise the body of a response waits 40 ms until the client confirms its head:
@@ -205,7 +225,8 @@ class ServerProcess(uvicorn.Server):
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await super().serve(sockets=[listening])
         finally:
-            watching.cancel()
+            for task in watching:
+                task.cancel()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accepts connections from now on."""
@@ -233,6 +254,30 @@ class ServerProcess(uvicorn.Server):
 
     def _exit(self) -> None:
         self.should_exit = True
+
+
+def _possible_connections(wanted: int) -> int:
+    """Lets the process have files for its connections, and returns for how many there are some."""
+    if sys.platform == "win32":
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + _OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return wanted
+    most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    if most > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    possible = max(most - _OTHER_FILES, most // 2)
+    if possible < wanted:
+        _LOG.warning(
+            "`--max-connections` must be below the limit on open files; got %d, and %d files. At most %d connections "
+            "are open at a time. Raise the limit: ulimit -n %d",
+            wanted,
+            most,
+            possible,
+            needed,
+        )
+    return possible
 
 
 def _bound_socket(host: str, port: int) -> socket.socket:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Mapping
 
 _MAX_MESSAGE = 2000
 
@@ -15,11 +16,21 @@ class Refusal(Exception):  # noqa: N818 - it is a response as well.
         reason: short name of the rule, a label of the metric `tfx_gnn_refusals_total`.
         message: what is wrong with which value, and what to do.
         retry_after: seconds after which the same request may succeed; None if it never will.
+        headers: headers of the response, beside those of every response.
     """
 
-    def __init__(self, status: int, reason: str, message: str, *, retry_after: int | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        *,
+        retry_after: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         message = _readable(message)
         super().__init__(message)
+        self.headers = dict(headers or {})
         self.status, self.reason, self.message, self.retry_after = status, reason, message, retry_after
 
 

@@ -39,6 +39,7 @@ class ServedGraph:
     Attributes:
         snapshot: the graph as it is now. It is replaced as a whole and never changes, so any thread may read it.
         max_new_rows: largest number of rows in a request.
+        max_id_bytes: largest id in a request.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class ServedGraph:
         index.mapped.map_all()
         self.snapshot: GraphSnapshot = snapshot_of_index(index)
         self.max_new_rows, self._max_added_rows = options.max_new_rows, options.max_added_rows
+        self.max_id_bytes = options.max_id_bytes
         self._overlay, self._metrics = overlay, metrics
         self._followed = (
             WatchedFolder(followed, MANIFEST_FILE, what="graph index", metrics=metrics) if followed else None
@@ -78,7 +80,7 @@ class ServedGraph:
                 403,
                 "read_only",
                 "The graph must be writable; got a server without an overlay. Start it with `--overlay FILE` beside "
-                "`--graph-index-dir`, and let only trusted clients reach it.",
+                "`--graph-index-dir`, and give tokens for writing to trusted clients alone.",
             )
         num_rows = self._num_before if self._written else self._num_rows
         num_rows += sum(addition.rows.num_rows for addition in [*self._waiting, *self._written])

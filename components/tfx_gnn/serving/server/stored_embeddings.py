@@ -53,9 +53,10 @@ class StoredVectors:
         """Time since they were begun; negative if that is ahead of this machine's clock."""
         return (dt.datetime.now(dt.timezone.utc) - self.created_at).total_seconds()
 
-    def row_of(self, value: Any, place: str) -> int:
+    def row_of(self, value: Any, place: str, max_id_bytes: int) -> int:
         """Finds the row of an id in a request."""
-        wanted = read_id(value, is_integer=self.ids.dtype.kind != "U", place=place, owner="the embeddings")
+        is_integer = self.ids.dtype.kind != "U"
+        wanted = read_id(value, is_integer=is_integer, max_bytes=max_id_bytes, place=place, owner="the embeddings")
         # NumPy would make all ids as long as the one that is looked for.
         is_longer = isinstance(wanted, str) and len(wanted) > self.ids.dtype.itemsize // np.dtype("U1").itemsize
         position = len(self.ids) if is_longer else int(np.searchsorted(self.ids, wanted, sorter=self.order))
@@ -177,7 +178,7 @@ class StoredEmbeddings:
                 f"`ids` must be a list of 1 to {self._options.max_examples} ids; got {shown(ids)}. Name those whose "
                 "embeddings you want, in several requests if there are more."
             )
-        rows = [stored.row_of(value, f"ids[{number}]") for number, value in enumerate(ids)]
+        rows = [stored.row_of(value, f"ids[{number}]", self._options.max_id_bytes) for number, value in enumerate(ids)]
         return {"embeddings": plain_rows(stored.vectors[rows]), **origin_of(stored, version)}
 
     def nearest(self, body: bytes, versions: Sequence[ServedVersion]) -> dict[str, Any]:
@@ -193,7 +194,7 @@ class StoredEmbeddings:
             raise malformed(
                 f"`k` must be an integer in [1, {self._options.max_examples}]; got {shown(count)}. Say how many."
             )
-        own = stored.row_of(content["id"], "id") if "id" in content else -1
+        own = stored.row_of(content["id"], "id", self._options.max_id_bytes) if "id" in content else -1
         asked = stored.vectors[own] if own >= 0 else _vector(content["embedding"], stored.manifest.dimension)
         best, scores = stored.nearest(asked, count, without=own, place="embedding" if own < 0 else "id")
         found = [
@@ -244,8 +245,12 @@ def _fields(body: bytes, allowed: set[str], needed: set[str]) -> dict[str, Any]:
 
 
 def _vector(value: Any, dimension: int) -> npt.NDArray[np.float32]:
-    is_vector = isinstance(value, list) and all(type(one) in (int, float) and abs(one) <= _LARGEST for one in value)
-    if not is_vector or len(value) != dimension:
+    is_vector = (
+        isinstance(value, list)
+        and len(value) == dimension
+        and all(type(one) in (int, float) and abs(one) <= _LARGEST for one in value)
+    )
+    if not is_vector:
         raise malformed(f"`embedding` must be a list of {dimension} finite numbers; got {shown(value)}. Correct it.")
     return np.asarray(value, np.float32)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from tfx_gnn.serving.server.examples_input import EXAMPLES, GRAPHS, IDS, INPUTS
 from tfx_gnn.serving.server.ids_input import Item
-from tfx_gnn.serving.server.inference import InputValues, items_of
+from tfx_gnn.serving.server.inference import InputValues, check_not_too_many, items_of
 from tfx_gnn.serving.server.json_values import plain_rows, read_object, write_json
 from tfx_gnn.serving.server.refusals import malformed, shown
 from tfx_gnn.serving.server.served_version import Outputs, ServedVersion
@@ -60,7 +60,7 @@ class PredictRequest:
         return write_json(content), {"content-type": "application/json"}
 
 
-def read_predict_request(body: bytes) -> PredictRequest:
+def read_predict_request(body: bytes, max_examples: int) -> PredictRequest:
     """Reads the body of `:predict`.
 
     Raises:
@@ -77,13 +77,12 @@ def read_predict_request(body: bytes) -> PredictRequest:
     if not isinstance(signature_name, str):
         raise malformed(f"`signature_name` must be a text; got {shown(signature_name)}. Name a signature.")
     if "instances" in content:
-        return PredictRequest(
-            signature_name=signature_name, inputs=_rows(content["instances"], "instances"), is_row_form=True
-        )
+        rows = _rows(content["instances"], "instances", max_examples)
+        return PredictRequest(signature_name=signature_name, inputs=rows, is_row_form=True)
     inputs = content["inputs"]
     if isinstance(inputs, Mapping) and len(inputs) == 1 and next(iter(inputs)) in INPUTS:
         ((kind, values),) = inputs.items()
-        places = [f"inputs.{kind}[{number}]" for number in range(len(_list(values, f"inputs.{kind}")))]
+        places = [f"inputs.{kind}[{number}]" for number in range(len(_list(values, f"inputs.{kind}", max_examples)))]
         given = InputValues(kind=kind, values=values, places=places)
         return PredictRequest(signature_name=signature_name, inputs=[given], is_row_form=False)
     if isinstance(inputs, Mapping):
@@ -91,7 +90,9 @@ def read_predict_request(body: bytes) -> PredictRequest:
             f"`inputs` must be a list, or an object with one of the keys {sorted(INPUTS)}; got the keys "
             f"{sorted(inputs)[:10]}. Name the input."
         )
-    return PredictRequest(signature_name=signature_name, inputs=_rows(inputs, "inputs"), is_row_form=False)
+    return PredictRequest(
+        signature_name=signature_name, inputs=_rows(inputs, "inputs", max_examples), is_row_form=False
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,7 +112,7 @@ class SampleRequest:
         return write_json({EXAMPLES: examples}), {"content-type": "application/json"}
 
 
-def read_sample_request(body: bytes) -> SampleRequest:
+def read_sample_request(body: bytes, max_examples: int) -> SampleRequest:
     """Reads the body of `:sample`.
 
     Raises:
@@ -123,12 +124,12 @@ def read_sample_request(body: bytes) -> SampleRequest:
             f"The body must have 'instances' alone; got {sorted(content)[:10]}. "
             'Write {"instances": [{"id": ...}]}, as for `:predict`.'
         )
-    return SampleRequest(inputs=_rows(content["instances"], "instances"))
+    return SampleRequest(inputs=_rows(content["instances"], "instances", max_examples))
 
 
-def _rows(items: Any, place: str) -> list[InputValues]:
+def _rows(items: Any, place: str, max_examples: int) -> list[InputValues]:
     """Reads a list of items; neighbours of one kind become one input."""
-    rows = [_row(item, f"{place}[{number}]") for number, item in enumerate(_list(items, place))]
+    rows = [_row(item, f"{place}[{number}]") for number, item in enumerate(_list(items, place, max_examples))]
     inputs = []
     for kind, group in itertools.groupby(rows, key=lambda row: row[0]):
         _, values, places = zip(*group, strict=True)
@@ -149,11 +150,13 @@ def _row(item: Any, place: str) -> tuple[str, Any, str]:
     return (GRAPHS if is_graph else EXAMPLES), item, place
 
 
-def _list(values: Any, place: str) -> list[Any]:
+def _list(values: Any, place: str, max_examples: int) -> list[Any]:
+    """Takes a list that is not too long, before each of its items takes time."""
     if not isinstance(values, list):
         raise malformed(
             f"`{place}` must be a list with one item for each example; got {shown(values)}. Make it a list."
         )
+    check_not_too_many(len(values), max_examples)
     return values
 
 

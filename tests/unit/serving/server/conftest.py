@@ -83,8 +83,9 @@ class Client:
 
     def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Reply:
         content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        sent = {} if content is None else {"Content-Type": "application/json"}
         with contextlib.closing(self.connect()) as connection:
-            connection.request(method, path, content, dict(headers or {}))
+            connection.request(method, path, content, {**sent, **(headers or {})})
             response = connection.getresponse()
             found = {name.lower(): value for name, value in response.getheaders()}
             return Reply(response.status, found, response.read())

@@ -5,10 +5,12 @@ import contextlib
 import json
 import socket
 import struct
+import threading
 
 import pytest
 
 PREDICT, INFER = "/v1/models/toy:predict", "/v2/models/toy/infer"
+JSON = {"Content-Type": "application/json"}
 HEADER = "Inference-Header-Content-Length"
 GARBAGE = base64.b64encode(b"\x0agarbage").decode()
 NO_X = base64.b64encode(b"").decode()
@@ -126,6 +128,17 @@ POSTS = {
     "a version that is no number": ("/v2/models/toy/versions/x/infer", {}, 404, r"must be one of \[3\]; got 'x'"),
     "an unknown verb": ("/v1/models/toy:classify", {}, 404, "path must be one of those at /docs"),
     "a path with dots": ("/v1/models/../../etc/passwd", {}, 404, "path must be"),
+    "JSON of 90,000 open brackets": (PREDICT, b'{"instances":' + b"[" * 90_000, 400, "levels of brackets, 90001, more"),
+    "brackets in a text": (PREDICT, {"instances": ["[" * 500 + '\\"' + "{" * 500]}, 400, r"`instances\[0\]` must be"),
+    "a key that is there twice": (PREDICT, b'{"instances": [], "a": 1, "a": 2}', 400, "key 'a' is there twice"),
+    "a long key": (PREDICT, graph(**{"k" * 1001: 0}), 400, "a key of 1001 characters, more than 1000"),
+    "JSON in UTF-16": (PREDICT, '{"instances": []}'.encode("utf-16"), 400, "must be JSON in UTF-8"),
+    "many outputs": (INFER, {**tensor(), "outputs": [{}] * 1001}, 400, "`outputs` must be at most 1000; got 1001"),
+    "a tensor of many dimensions": (INFER, tensor(shape=[1] * 3), 400, r"`inputs\[0\].shape` must be \[n\]"),
+    "many instances of an unknown kind": (PREDICT, {"instances": [0] * 5}, 400, "1 to 4 examples; got 5"),
+    "many values of a column": (PREDICT, {"inputs": {"ids": [0] * 5}}, 400, "1 to 4 examples; got 5"),
+    "many values of a tensor": (INFER, tensor(shape=[5], data=[0] * 5), 400, "1 to 4 examples; got 5"),
+    "a set of very many nodes": (PREDICT, graph(node_sets={"_readout": {"#size": 2**31 - 1}}), 400, "at most 100000"),
     "too large a body": (PREDICT, b" " * 100_001, 413, "at most 100000 bytes"),
 }
 
@@ -205,7 +218,7 @@ def test_binary_tensor_is_refused(toy_server, length, body, message):
 
 def test_chunks_beyond_the_limit_are_refused(toy_server, toy_records):
     with contextlib.closing(toy_server.connect()) as connection:
-        connection.request("POST", PREDICT, iter([b" " * 60_000] * 2), encode_chunked=True)
+        connection.request("POST", PREDICT, iter([b" " * 60_000] * 2), JSON, encode_chunked=True)
 
         assert connection.getresponse().status == 413
     assert_answers(toy_server, toy_records)
@@ -231,37 +244,66 @@ def test_client_that_leaves_within_its_body_is_forgotten(toy_server, toy_records
 def half_of_a_request(server):
     """A request whose body does not end."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
-        connection.sendall(f"POST {PREDICT} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{{".encode())
+        connection.sendall(
+            f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode()
+            + b"Content-Length: 100\r\n\r\n{"
+        )
         yield connection
+
+
+@pytest.fixture
+def toy_version(make_version, tmp_path):
+    """A folder of one version."""
+    make_version(str(tmp_path), 1)
+    return str(tmp_path)
 
 
 def test_limits_on_time_and_concurrency(serve, make_version, tmp_path, toy_records):
     make_version(str(tmp_path), 1)
-    record = base64.b64encode(toy_records["test"][0]).decode()
-    # A request waits 60 s for others, but must be answered within 0.3 s.
-    with serve(str(tmp_path), max_requests=1, timeout_seconds=0.3, max_delay_ms=60_000.0) as client:
-        late = client.ask("POST", PREDICT, {"instances": [{"b64": record}]})
+    body = {"instances": [{"b64": base64.b64encode(toy_records["test"][0]).decode()}]}
+    late = []
+    # A request waits 60 s for others, but must be answered within a second.
+    options = {"max_requests": 1, "timeout_seconds": 1.0, "body_seconds": 0.2, "max_delay_ms": 60_000.0}
+    with serve(str(tmp_path), **options) as client:
         with half_of_a_request(client) as connection:
-            while not client.server.metrics.pending_requests._value.get():
-                pass
-            busy = client.ask("POST", PREDICT, {"instances": [{"b64": record}]})
             slow = connection.recv(1000)
+        asking = threading.Thread(target=lambda: late.append(client.ask("POST", PREDICT, body)))
+        asking.start()
+        while asking.is_alive() and not client.server.metrics.pending_requests._value.get():
+            pass
+        busy = client.ask("POST", PREDICT, body)
+        asking.join()
         healthy = client.ask("GET", "/v2/health/ready")
 
-    assert (late.status, late.headers["retry-after"]) == (504, "1")
-    assert_matches(late.json["error"], "ready within 0.3 s")
+    assert slow.startswith(b"HTTP/1.1 408")
+    assert b"body must arrive within 0.2 s" in slow
+    assert (late[0].status, late[0].headers["retry-after"]) == (504, "1")
+    assert_matches(late[0].json["error"], "ready within 1.0 s")
     assert (busy.status, busy.headers["retry-after"]) == (429, "1")
     assert_matches(busy.json["error"], "room for a request; got 1 requests, of 1")
-    assert slow.startswith(b"HTTP/1.1 408")
     assert healthy.status == 200
 
 
-def test_limit_on_bytes(serve, make_version, tmp_path):
+def test_slow_bodies_keep_nobody_out(serve, make_version, tmp_path, toy_records):
     make_version(str(tmp_path), 1)
-    with serve(str(tmp_path), max_body_bytes=1000, max_pending_bytes=1000) as client, half_of_a_request(client):
+    with serve(str(tmp_path), max_requests=1, max_delay_ms=0.0) as client, contextlib.ExitStack() as slow:
+        for _ in range(20):
+            slow.enter_context(half_of_a_request(client))
+        while client.server.metrics.pending_bytes._value.get() < 20:
+            pass
+
+        assert_answers(client, toy_records)
+        assert client.server.metrics.pending_requests._value.get() == 0
+
+
+@pytest.mark.parametrize(("young_seconds", "statuses"), [(60.0, (429, 408)), (0.0, (400, 429))])
+def test_bodies_that_arrive_slowly_make_room(serve, toy_version, monkeypatch, young_seconds, statuses):
+    monkeypatch.setattr("tfx_gnn.serving.server.admission._YOUNG_SECONDS", young_seconds)
+    options = {"max_body_bytes": 1000, "max_pending_bytes": 1000, "body_seconds": 1.0}
+    with serve(toy_version, **options) as client, half_of_a_request(client) as slow:
         while not client.server.metrics.pending_bytes._value.get():
             pass
-        busy = client.ask("POST", PREDICT, b" " * 1000)
+        fast = client.ask("POST", PREDICT, b" " * 1000)
+        answer = slow.recv(1000)
 
-    assert busy.status == 429
-    assert_matches(busy.json["error"], "1 bytes of requests, of 1000")
+    assert (fast.status, int(answer.split()[1])) == statuses

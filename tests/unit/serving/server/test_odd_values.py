@@ -109,7 +109,8 @@ def test_each_odd_value_in_each_place_is_answered_or_refused(server, path, reque
     outcomes = {}
     with contextlib.closing(server.connect()) as connection:
         for place, (number, value) in itertools.product(places(request_body), enumerate(ODD_VALUES)):
-            connection.request("POST", path, json.dumps(replaced(request_body, place, value)))
+            body = json.dumps(replaced(request_body, place, value))
+            connection.request("POST", path, body, {"Content-Type": "application/json"})
             with connection.getresponse() as response:
                 content = response.read()
             message = "" if response.status == 200 else json.loads(content)["error"]

@@ -80,7 +80,8 @@ def test_nearest_nodes_have_the_largest_inner_products_and_equal_ones_keep_their
         (NEAREST, {"embedding": [1.0, float("nan")]}, 400, "`embedding` must be a list of 2 finite numbers"),
         (NEAREST, {"embedding": [1.0, 10**400]}, 400, "`embedding` must be a list of 2 finite numbers"),
         (NEAREST, {"embedding": [3e38, 0]}, 400, "`embedding` must have finite inner products"),
-        (EMBED, {"ids": ["a" * 10**6]}, 404, "`ids[0]` must be an id with a stored embedding"),
+        (EMBED, {"ids": ["a" * 4096]}, 404, "`ids[0]` must be an id with a stored embedding"),
+        (EMBED, {"ids": ["a" * 10**6]}, 400, "`ids[0]` must be an id of at most 4096 bytes; got one of 1000000"),
         ("/v1/models/other:embed", {"ids": ["a"]}, 404, "The model must be 'toy'"),
     ],
 )
