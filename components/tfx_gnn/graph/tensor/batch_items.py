@@ -6,7 +6,7 @@ because an operation for each graph and field would take a hundred times as long
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,23 +28,15 @@ _Offsets = TypeVar("_Offsets")
 _Counts = npt.NDArray[np.int64]
 
 
-def batch_length(graph: GraphPiece) -> int:
-    """Returns the first dimension of a batch; refuses scalar graphs and, while tracing, unknown sizes."""
-    _check_is_batch(graph)
-    size = graph.shape[0]
-    if size is None and tf.executing_eagerly():
-        return int(_num_rows(graph))
-    if size is None:
-        raise TypeError(
-            "`graph` must have a static batch size for len() and iteration in a tf.function; got shape "
-            f"{graph.shape}. Use tf.shape(graph.context.sizes)[0], or batch with drop_remainder=True."
-        )
-    return int(size)
+#: More than anybody writes by hand: only a loop without an end asks a batch of unknown size for so many graphs in turn.
+_MOST_IN_TURN = 100
 
 
 def take_items(graph: _Piece, key: Any) -> _Piece:
     """Returns `graph[key]`: one graph of a batch for an index, a batch for a slice, mask or vector of indices."""
     _check_is_batch(graph)
+    if isinstance(key, int) and not isinstance(key, bool):
+        return _take_item(graph, key)
     if isinstance(key, slice):
         num_rows = graph.shape[0]
         rows = tf.range(_num_rows(graph) if num_rows is None else num_rows)[key]
@@ -55,30 +47,61 @@ def take_items(graph: _Piece, key: Any) -> _Piece:
     index = _checked_index(graph, index)
     if index.shape.rank == 1:
         return _take_rows(graph, index)
+    return _take_at(graph, index)
+
+
+def unstack(graph: _Piece) -> list[_Piece]:
+    """Returns the graphs of a batch."""
+    _check_is_batch(graph)
+    size = graph.shape[0]
+    if size is None and not tf.executing_eagerly():
+        raise _unknown_size(graph)
+    if _is_split_in_one_pass(graph):
+        merged: Any = graph
+        return split_graph(merged.merge_batch_to_components(), merged.num_components.numpy().astype(np.int64))
+    size = int(_num_rows(graph)) if size is None else size
+    return [_take_at(graph, tf.constant(position, tf.int64)) for position in range(size)]
+
+
+def _take_item(graph: Any, position: int) -> Any:
+    """Returns a graph of a batch; a loop, which asks for one after another, has them all made in one pass."""
+    if tf.executing_eagerly():
+        if position == 1 and graph._unstacked is None and _is_split_in_one_pass(graph):
+            graph._unstacked = unstack(graph)
+        unstacked = graph._unstacked
+        if unstacked is not None:
+            if 0 <= position < len(unstacked):
+                return unstacked[position]
+            graph._unstacked = None
+    elif graph.shape[0] is None and position == graph._num_in_turn:
+        graph._num_in_turn += 1
+        if graph._num_in_turn > _MOST_IN_TURN:
+            raise _unknown_size(graph)
+    return _take_at(graph, _checked_index(graph, tf.constant(position, tf.int64)))
+
+
+def _take_at(graph: _Piece, index: tf.Tensor) -> _Piece:
     return _map_fields(graph, lambda field: _take_row(field, index), graph.shape[1:])
 
 
-def iterate(graph: _Piece) -> Iterator[_Piece]:
-    """Yields the graphs of a batch."""
-    size = batch_length(graph)
-    if graph.rank == 1 and tf.executing_eagerly() and not _has_sorted_edges(graph):
-        merged: Any = graph
-        yield from split_graph(merged.merge_batch_to_components(), merged.num_components.numpy().astype(np.int64))
-        return
-    for position in range(size):
-        yield take_items(graph, position)
+def _unknown_size(graph: GraphPiece) -> TypeError:
+    return TypeError(
+        "`graph` must have a static batch size for a loop or unstack() in a tf.function; got shape "
+        f"{graph.shape}. Batch with drop_remainder=True, or loop over tf.range(tf.shape(graph.context.sizes)[0])."
+    )
+
+
+def _is_split_in_one_pass(graph: Any) -> bool:
+    has_sorted_edges = any(isinstance(edge_set.adjacency, SortedAdjacency) for edge_set in graph.edge_sets.values())
+    return graph.rank == 1 and tf.executing_eagerly() and not has_sorted_edges
 
 
 def _check_is_batch(graph: GraphPiece) -> None:
     if graph.rank == 0:
         raise TypeError(
-            "`graph` must be a batch for indexing, len() and iteration; got a scalar graph. For its components, call "
+            "`graph` must be a batch for indexing and iteration; got a scalar graph. For its components, call "
             "tfx_gnn.split_components() or tfx_gnn.unmerge_components()."
         )
-
-
-def _has_sorted_edges(graph: Any) -> bool:
-    return any(isinstance(edge_set.adjacency, SortedAdjacency) for edge_set in graph.edge_sets.values())
 
 
 def _num_rows(graph: Any) -> tf.Tensor:

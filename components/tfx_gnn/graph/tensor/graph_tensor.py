@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import tensorflow as tf
@@ -58,6 +58,10 @@ class GraphTensor(GraphPiece):
     """
 
     _SPEC_TYPE: ClassVar[type[GraphPieceSpec]] = GraphTensorSpec
+
+    #: For `batch_items`: the graphs of a batch that a loop is taking, and how many it took one after another.
+    _unstacked: list[GraphTensor] | None = None
+    _num_in_turn: int = 0
 
     @classmethod
     @tf_hooks.supports_keras_tensors
@@ -153,17 +157,27 @@ class GraphTensor(GraphPiece):
         """
         return batch_items.take_items(self, key)
 
-    def __len__(self) -> int:
-        """Returns the number of graphs along the first dimension of a batch."""
-        return batch_items.batch_length(self)
+    # No `__iter__` and no `__len__`: with these, Keras, absl and others take a graph, even a scalar one, for a sequence.
+    # A loop over a batch calls `graph[0]`, `graph[1]` and so on until the IndexError.
 
-    def __bool__(self) -> bool:
-        # An empty batch is a graph, too; what callers ask is whether there is one.
-        return True
+    def unstack(self) -> list[GraphTensor]:
+        """Divides a batch into its graphs, along its first dimension.
 
-    def __iter__(self) -> Iterator[GraphTensor]:
-        """Yields the graphs of a batch, of which the number must be known."""
-        return batch_items.iterate(self)
+        Same graphs as `list(graph)`.
+
+        Returns:
+            One graph of shape `graph.shape[1:]` for each index.
+
+        Raises:
+            TypeError: if the graph is scalar, or the size of the batch is unknown in a tf.function.
+
+        Example:
+            >>> graph = tfx_gnn.homogeneous(source=tf.constant([0]), target=tf.constant([1]), node_features=tf.ones([2]))
+            >>> batch = next(iter(tf.data.Dataset.from_tensors(graph).repeat(3).batch(3)))
+            >>> [one.shape for one in batch.unstack()]
+            [TensorShape([]), TensorShape([]), TensorShape([])]
+        """
+        return batch_items.unstack(self)
 
     @property
     def num_components(self) -> tf.Tensor:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterable, Sized
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -69,7 +71,7 @@ def test_slices_masks_and_vectors_give_batches(key, expected, plain):
 
     assert batch.rank == 1
     assert [plain(graph) for graph in batch] == [plain(GRAPHS[position]) for position in expected]
-    assert len(batch) == len(expected)
+    assert [plain(graph) for graph in batch.unstack()] == [plain(graph) for graph in batch]
 
 
 @pytest.mark.parametrize(
@@ -140,21 +142,36 @@ def test_other_keys_are_refused(key):
         RAGGED[key]
 
 
-@pytest.mark.parametrize("ask", [lambda graph: graph[0], len, list])
+@pytest.mark.parametrize("ask", [lambda graph: graph[0], lambda graph: graph.unstack(), list])
 def test_a_scalar_graph_is_no_batch(ask):
     with pytest.raises(TypeError, match="must be a batch for indexing"):
         ask(GRAPHS[0])
 
 
-def test_the_length_of_a_batch_must_be_known_while_tracing():
-    def length(batch):
-        return tf.constant(len(batch))
+def test_a_graph_is_no_sequence():
+    pieces = [GRAPHS[0].context, GRAPHS[0].node_sets["atoms"], GRAPHS[0].edge_sets["bonds"]]
+    for value in (GRAPHS[0], RAGGED, RAGGED[:0], *pieces, pieces[-1].adjacency):
+        assert not isinstance(value, (Iterable, Sized)), type(value)
+        assert value, type(value)
+        with pytest.raises(TypeError, match="has no len"):
+            len(value)
 
-    assert tf.function(length)(RAGGED) == 4
+
+def test_a_loop_ends_with_the_batch_and_begins_anew(plain):
+    batch = RAGGED[:3]
+
+    for _ in range(2):
+        assert [plain(graph) for graph in batch] == [plain(graph) for graph in GRAPHS[:3]]
+    assert plain(batch[1]) == plain(GRAPHS[1])
+    assert plain(batch[-1]) == plain(GRAPHS[2])
+    assert list(RAGGED[:0]) == []
+
+
+@pytest.mark.parametrize("take", [list, lambda batch: batch.unstack()])
+def test_a_loop_while_tracing_must_know_the_size(take):
+    def count(batch):
+        return tf.constant(len(take(batch)))
+
+    assert tf.function(count)(RAGGED) == 4
     with pytest.raises(TypeError, match="must have a static batch size"):
-        tf.function(length, input_signature=[RAGGED.spec.with_shape([None])])(RAGGED)
-
-
-def test_graphs_and_empty_batches_are_true():
-    assert GRAPHS[0]
-    assert RAGGED[:0]
+        tf.function(count, input_signature=[RAGGED.spec.with_shape([None])])(RAGGED)
