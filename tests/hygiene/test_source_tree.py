@@ -139,7 +139,9 @@ def test_every_folder_and_module_in_the_layout_of_architecture_md_exists():
             folder = (ROOT if indent == 4 else LIBRARY) / entry
         for name in re.findall(r"(?<![\w/.])[a-z_]+(?:/[a-z_]+)*(?:/(?!\w)|\.py)", line):
             num_found += 1
-            if not any((base / name).exists() for base in (folder, ROOT, LIBRARY)):
+            # "One folder a step: options.py" is in each of the folders.
+            known = [*(base / name for base in (folder, ROOT, LIBRARY)), *folder.glob(f"*/{name}")]
+            if not any(path.exists() for path in known):
                 missing.append(name)
 
     assert num_found > 40

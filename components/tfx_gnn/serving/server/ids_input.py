@@ -177,7 +177,7 @@ class SeedInput:
                 continue
             column = f"{place}edges.{hop.edge_set}.{hop.weight_feature}"
             try:
-                check_hop_weights(hop, np.array(values, np.float64), lambda row, column=column: f"`{column}[{row}]`")
+                check_hop_weights(hop, np.array(values, np.float64), (f"`{column}[" + "{}]`").format)
             except ValueError as error:
                 raise malformed(str(error)) from error
 
