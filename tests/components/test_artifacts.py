@@ -94,11 +94,12 @@ def test_inference_tells_its_rows():
 def test_pushed_model_tells_version_and_place():
     pushed = standard_artifacts.PushedModel()
 
-    artifacts.describe_pushed_model(pushed, "/serving/3", 3)
+    artifacts.describe_pushed_model(pushed, "/serving/3", 3, identical_to=1)
 
     assert pushed.get_int_custom_property("pushed") == 1
     assert pushed.get_string_custom_property("pushed_destination") == "/serving/3"
     assert pushed.get_string_custom_property("pushed_version") == "3"
+    assert pushed.get_string_custom_property("identical_to_version") == "1"
 
 
 def test_model_that_was_not_pushed_has_no_version():
@@ -108,6 +109,7 @@ def test_model_that_was_not_pushed_has_no_version():
 
     assert pushed.get_int_custom_property("pushed") == 0
     assert not pushed.has_custom_property("pushed_version")
+    assert not pushed.has_custom_property("identical_to_version")
 
 
 def test_spans_are_told_apart_by_number_then_version_then_age():

@@ -127,6 +127,28 @@ def test_every_place_that_the_documents_link_to_exists():
     assert broken == []
 
 
+def test_every_folder_and_module_in_the_layout_of_architecture_md_exists():
+    """Names in a description are those of parts of the entry's folder, or of other entries."""
+    layout = (
+        (ROOT / "docs" / "architecture.md").read_text().partition("## Layout")[2].partition("Imports go one way")[0]
+    )
+    folder, missing, num_found = ROOT, [], 0
+    for line in filter(str.strip, layout.splitlines()):
+        indent = len(line) - len(line.lstrip())
+        if indent in (4, 6):
+            entry = line.split()[0].rstrip(",")
+            folder = (ROOT if indent == 4 else LIBRARY) / entry
+        for name in re.findall(r"(?<![\w/.])[a-z_]+(?:/[a-z_]+)*(?:/(?!\w)|\.py)", line):
+            num_found += 1
+            # "One folder a step: options.py" is in each of the folders.
+            known = [*(base / name for base in (folder, ROOT, LIBRARY)), *folder.glob(f"*/{name}")]
+            if not any(path.exists() for path in known):
+                missing.append(name)
+
+    assert num_found > 40
+    assert missing == []
+
+
 def test_the_changelog_knows_the_version():
     version = re.search(r'__version__ = "(.+)"', (LIBRARY / "__init__.py").read_text())
 

@@ -196,9 +196,12 @@ def push(
         options=options,
     )
     arguments.say_written(pushed_model=pushed_model_dir)
+    # That an earlier version has this model, which is worth knowing although nothing is wrong.
+    note = pushed.reason.partition("; ")[2]
+    verdict = f"pushed version {pushed.version}: {pushed.path}" + (f" ({note})" if note else "")
     arguments.end_with_verdict(
         passed=pushed.pushed,
-        verdict=f"pushed version {pushed.version}: {pushed.path}" if pushed.pushed else "NOT pushed",
+        verdict=verdict if pushed.pushed else "NOT pushed",
         reasons=(pushed.reason, *(f"warning: {warning}" for warning in pushed.warnings)),
     )
 

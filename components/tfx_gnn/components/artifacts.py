@@ -170,8 +170,10 @@ def describe_inference(inference: artifact.Artifact, *, blessed: bool, num_rows:
     inference.set_int_custom_property("num_rows", num_rows)
 
 
-def describe_pushed_model(pushed_model: artifact.Artifact, path: str, version: int | None) -> None:
-    """Marks a PushedModel artifact as TFX's Pusher does.
+def describe_pushed_model(
+    pushed_model: artifact.Artifact, path: str, version: int | None, *, identical_to: int | None = None
+) -> None:
+    """Marks a PushedModel artifact as TFX's Pusher does, and with the version that has the same model, if any.
 
     If nothing was pushed, `version` is None and `path` has no meaning.
     """
@@ -179,3 +181,5 @@ def describe_pushed_model(pushed_model: artifact.Artifact, path: str, version: i
     if version is not None:
         pushed_model.set_string_custom_property("pushed_destination", path)
         pushed_model.set_string_custom_property("pushed_version", str(version))
+    if identical_to is not None:
+        pushed_model.set_string_custom_property("identical_to_version", str(identical_to))

@@ -1,6 +1,7 @@
 from tfx_gnn.distribution.cluster import ClusterRole as ClusterRole
 from tfx_gnn.distribution.cluster import cluster_role as cluster_role
 from tfx_gnn.distribution.cluster import serve as serve
+from tfx_gnn.distribution.distributed_datasets import choose_dataset_sharding as choose_dataset_sharding
 from tfx_gnn.distribution.distributed_datasets import distribute as distribute
 from tfx_gnn.distribution.distributed_datasets import distribute_batches as distribute_batches
 from tfx_gnn.distribution.distributed_datasets import per_replica_batch_size as per_replica_batch_size

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfx_gnn.distribution.distributed_datasets import choose_dataset_sharding, distribute_batches
-from tfx_gnn.distribution.options import DATA
+from tfx_gnn.distribution.distributed_datasets import dataset_policy, distribute_batches, with_policy
+from tfx_gnn.distribution.options import DATA, HINT, OFF
 from tfx_gnn.distribution.sharding import num_input_pipelines
 from tfx_gnn.distribution.strategy_predicates import is_multi_worker_strategy
 
@@ -154,21 +154,22 @@ def predict_in_order(strategy: tf.distribute.Strategy, fn: Callable[[Any], Any],
     """Applies a function to all rows of a dataset, on all replicas.
 
     Neither the order in which replicas return results nor the number of rows per replica is certain, so every row
-    carries its position. The data is sharded by record among workers, after positions have been assigned.
+    carries its position. The data is sharded by record among workers, after positions have been assigned; so even if
+    the policy of the dataset's options is FILE, each worker reads all files.
 
     Args:
         strategy: any but ParameterServerStrategy.
         fn: takes the part of a batch that one replica has, possibly without rows, and returns a nest of
             tensors with the same number of rows: numbers, not strings.
-        dataset: finite, with batches for one step of all replicas.
+        dataset: finite, with batches for one step of all replicas; the same on each worker.
 
     Returns:
         The results of `fn` for all rows of the dataset: NumPy arrays [number of rows, ...], the same on all
         workers.
 
     Raises:
-        ValueError: if the elements are not batches, the dataset cannot be distributed or has no rows, or `fn`
-            returned another number of rows.
+        ValueError: if the elements are not batches, the dataset cannot be distributed or has no rows, its policy says
+            that each of several workers has its own rows (OFF, HINT), or `fn` returned another number of rows.
 
     Example:
         >>> strategy = tf.distribute.OneDeviceStrategy("CPU:0")
@@ -176,8 +177,16 @@ def predict_in_order(strategy: tf.distribute.Strategy, fn: Callable[[Any], Any],
         [0, 2, 4, 6, 8]
     """
     as_written = tf.autograph.experimental.do_not_convert
+    policy, num_pipelines = dataset_policy(dataset), num_input_pipelines(strategy)
+    if num_pipelines > 1 and policy in (OFF, HINT):
+        raise ValueError(
+            "`dataset` must have all rows on each worker, because they are numbered before they are sharded; got "
+            f"`auto_shard_policy` {policy.upper()}, which lets each of {num_pipelines} workers have its own rows. Give "
+            "the whole dataset, without this policy."
+        )
     with_positions = dataset.scan(tf.zeros([], tf.int64), as_written(_append_positions))
-    sharding = choose_dataset_sharding(with_positions, num_pipelines=num_input_pipelines(strategy), asked=DATA)
+    if num_pipelines > 1:
+        with_positions = with_policy(with_positions, DATA)
 
     def predict(element: Any) -> Any:
         batch, positions = element
@@ -194,7 +203,7 @@ def predict_in_order(strategy: tf.distribute.Strategy, fn: Callable[[Any], Any],
         structure[:] = [outputs]
         return [_of_all_replicas(strategy, values) for values in (positions, *tf.nest.flatten(outputs))]
 
-    steps = [step(element) for element in distribute_batches(strategy, with_positions, sharding)]
+    steps = [step(element) for element in distribute_batches(strategy, with_positions)]
     if not steps:
         raise ValueError("`dataset` must have at least one row; got none. Check the files it reads.")
     positions, *outputs = (

@@ -15,6 +15,8 @@ STRATEGIES = (*STRATEGIES_OF_ONE_PROCESS, MULTI_WORKER_MIRRORED, PARAMETER_SERVE
 AUTO, FILE, DATA, OFF = "auto", "file", "data", "off"
 SHARDINGS = (AUTO, FILE, DATA, OFF)
 """How files are divided among the processes that read them."""
+HINT = "hint"
+"""How a dataset with placeholders for the worker is divided; files have none."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

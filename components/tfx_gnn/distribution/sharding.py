@@ -26,7 +26,8 @@ class Sharding:
 
     Attributes:
         policy: "file": each pipeline reads its own files; "data": each reads all and keeps its own
-            records; "off": each reads and keeps all.
+            records; "off": each reads and keeps all; "hint", of datasets only: each reads its own part from where
+            the dataset has placeholders.
         num_pipelines: number of input pipelines, at least 1.
         message: the decision and the reason for it, in one line for the user.
     """
@@ -119,7 +120,7 @@ def shard_files(files: Sequence[_File], context: tf.distribute.InputContext, sha
     Raises:
         ValueError: if the decision was made for another number of pipelines.
     """
-    _check(context, sharding)
+    check_pipelines(sharding, context.num_input_pipelines)
     if sharding.policy != FILE:
         return list(files)
     return list(files[context.input_pipeline_id :: context.num_input_pipelines])
@@ -139,16 +140,17 @@ def shard_records(dataset: tf.data.Dataset, context: tf.distribute.InputContext,
     Raises:
         ValueError: if the decision was made for another number of pipelines.
     """
-    _check(context, sharding)
+    check_pipelines(sharding, context.num_input_pipelines)
     if sharding.policy != DATA:
         return dataset
     return dataset.shard(context.num_input_pipelines, context.input_pipeline_id)
 
 
-def _check(context: tf.distribute.InputContext, sharding: Sharding) -> None:
-    if context.num_input_pipelines != sharding.num_pipelines:
+def check_pipelines(sharding: Sharding, num_pipelines: int) -> None:
+    """Refuses a decision that was made for another number of input pipelines."""
+    if num_pipelines != sharding.num_pipelines:
         raise ValueError(
-            f"`sharding` must be decided for the {context.num_input_pipelines} input pipelines of the strategy; got "
+            f"`sharding` must be decided for the {num_pipelines} input pipelines of the strategy; got "
             f"num_pipelines={sharding.num_pipelines}. Take their number from `num_input_pipelines(strategy)`."
         )
 

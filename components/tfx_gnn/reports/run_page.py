@@ -200,7 +200,8 @@ def outcome_of(run: RecordedRun, contents: RunContents) -> Outcome:
         if any(step.component == "GraphPusher" and step.state == "cached" for step in run.steps):
             title = f"Nothing new: an earlier run pushed version {push['version']}."
         else:
-            title = f"Pushed as version {push['version']}."
+            same = push.get("identical_to")
+            title = f"Pushed as version {push['version']}{'' if same is None else f', identical to version {same}'}."
         return Outcome(
             mood="plain" if is_gone else "good", title=title, text=f"{path} is gone since." if is_gone else path
         )

@@ -139,7 +139,7 @@ def check_edges(
     sources, targets = found[SOURCE_KEY][positions], found[TARGET_KEY][positions]
     is_one_set = ends[SOURCE_KEY][0] == ends[TARGET_KEY][0]
     report = problems.report(duplicate_edges=num_again, self_loops=int((sources == targets).sum()) if is_one_set else 0)
-    check_used_edges(report, rules, problems.all[0].message if problems.all else "")
+    check_used_edges(report, rules, problems.all[0].dropped_message if problems.all else "")
     return CheckedEdges(positions=positions, sources=sources, targets=targets, report=report, problems=problems.all)
 
 

@@ -113,6 +113,7 @@ class RowProblem:
         requirement: what the column must do, as in "be of type int64".
         value: the actual value, as error messages show it; long values are cut.
         advice: what to do about it.
+        option: the option by which such rows are no error, which is no advice where they were dropped by it.
     """
 
     table: str
@@ -123,6 +124,7 @@ class RowProblem:
     column: str = ""
     requirement: str = ""
     advice: str = ""
+    option: str = ""
     row_word: str = "row"
 
     @property
@@ -133,6 +135,11 @@ class RowProblem:
     @property
     def message(self) -> str:
         """The whole error message."""
+        return f"{self.dropped_message[:-1]}, or {self.option}." if self.option else self.dropped_message
+
+    @property
+    def dropped_message(self) -> str:
+        """The message about a row that an option drops: it does not advise that option."""
         subject = self.column or self.table
         return f"`{subject}` must {self.requirement}; got {self.value} in {self.place}. {self.advice}"
 
@@ -213,7 +220,8 @@ def duplicate_node_problem(*, table: str, file: str, row: int, row_word: str, co
         column=column,
         requirement="be different in every record",
         value=f"{show_value(value)} again",
-        advice=f"Remove one of the records of {table}, or keep the first by duplicate_nodes.",
+        advice=f"Remove one of the records of {table}.",
+        option="keep the first by duplicate_nodes",
     )
 
 
@@ -227,7 +235,8 @@ def duplicate_edge_problem(*, table: str, file: str, row: int, row_word: str, va
         rule=DUPLICATE_EDGE,
         requirement="name every edge once",
         value=f"{show_value(value)} again",
-        advice="Remove one of the records, or choose keep or keep_first by duplicate_edges.",
+        advice="Remove one of the records.",
+        option="choose keep or keep_first by duplicate_edges",
     )
 
 
@@ -253,7 +262,8 @@ def dangling_edge_problem(
         column=column,
         requirement=f"name a node of {node_set!r} ({node_file})",
         value=show_value(value),
-        advice="Add the nodes or remove the edges, or drop them by dangling_edges.",
+        advice="Add the nodes or remove the edges.",
+        option="drop them by dangling_edges",
     )
 
 
@@ -266,7 +276,8 @@ def dead_letters_file(table: str) -> str:
 def write_dead_letters(folder: str, problems: Iterable[RowProblem]) -> tuple[str, ...]:
     """Writes dropped rows, one file per table, one JSON object per line, in the order of files and rows.
 
-    The keys are the fields of `RowProblem`, and `message`. Without problems, not even the folder is created.
+    The keys are the fields of `RowProblem` without `option`, and `message`. Without problems, not even the folder is
+    created.
     """
     # This module is imported with options, which must not cost an import of TensorFlow.
     import tensorflow as tf
@@ -286,5 +297,6 @@ def write_dead_letters(folder: str, problems: Iterable[RowProblem]) -> tuple[str
 
 def dead_letter_line(problem: RowProblem) -> str:
     """Formats one dropped row as a line of JSON, with its line end."""
-    fields = dataclasses.asdict(problem) | {"message": problem.message}
+    fields = dataclasses.asdict(problem) | {"message": problem.dropped_message}
+    del fields["option"]
     return json.dumps(fields, sort_keys=True, ensure_ascii=False) + "\n"

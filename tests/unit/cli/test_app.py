@@ -130,13 +130,19 @@ def test_a_pushed_version_is_the_last_line(tmp_path, toy_model_dir, toy_examples
     (tmp_path / "b").mkdir()
     write_blessing(str(tmp_path / "b"), blessed=True, reasons=[])
 
-    shown = _run(
-        "push", "--model-dir", toy_model_dir, "--examples-dir", toy_examples_dir, "--blessing-dir", str(tmp_path / "b"),
-        "--push-destination", str(tmp_path / "serving"), "--pushed-model-dir", str(tmp_path / "p"),
+    shown, again = (
+        _run(
+            "push", "--model-dir", toy_model_dir, "--examples-dir", toy_examples_dir,
+            "--blessing-dir", str(tmp_path / "b"), "--push-destination", str(tmp_path / "serving"),
+            "--pushed-model-dir", str(tmp_path / record),
+        )
+        for record in ("p", "q")
     )  # fmt: skip
 
-    assert shown.exit_code == 0, shown.output
-    assert shown.stdout.splitlines()[-1] == f"pushed version 1: {tmp_path / 'serving' / '1'}"
+    assert (shown.exit_code, again.exit_code) == (0, 0), shown.output + again.output
+    version = f"pushed version 1: {tmp_path / 'serving' / '1'}"
+    assert shown.stdout.splitlines()[-1] == version
+    assert again.stdout.splitlines()[-1] == f"{version} (the newest version is this model already)"
 
 
 @pytest.mark.parametrize("verb", ["validate", "check-tpu", "evaluate", "skew", "push"])

@@ -15,9 +15,11 @@ from tfx_gnn.distribution.distributed_datasets import (
     distribute,
     distribute_batches,
     per_replica_batch_size,
+    with_policy,
 )
 
 Dataset = tf.data.Dataset
+SHARD_HINT = tf.data.experimental.SHARD_HINT
 GENERATOR = tf.random.Generator.from_seed(1)
 PATHS = ["first", "second"]
 # A TPUStrategy cannot be made without a TPU; its type is all that is asked for.
@@ -98,7 +100,8 @@ def test_a_batch_that_cannot_be_divided_is_refused(global_batch_size, num_replic
         (lambda: tf.data.TFRecordDataset(PATHS), "auto", "file", "2 files for 2 input pipelines"),
         (lambda: tf.data.TFRecordDataset("first"), "auto", "data", "1 file for 2"),
         (lambda: Dataset.range(12), "auto", "data", "the dataset reads no files; 2 input pipelines"),
-        (lambda: Dataset.range(12), "off", "off", "Sharding by off"),
+        (lambda: Dataset.range(12), "off", "off", "No sharding, as asked"),
+        (lambda: Dataset.range(12), "hint", "hint", "each of 2 input pipelines reads the whole dataset"),
         (
             lambda: tf.data.TFRecordDataset("a").concatenate(tf.data.TFRecordDataset("b")),
             "auto",
@@ -114,6 +117,36 @@ def test_a_plain_dataset_is_divided_by_what_it_reads(make, asked, policy, messag
     assert message in sharding.message
 
 
+def test_the_policy_of_the_dataset_decides_unless_it_is_auto():
+    data, auto = with_policy(Dataset.range(12), "data"), with_policy(Dataset.range(12), "auto")
+    by_file = with_policy(tf.data.TFRecordDataset("first"), "file")
+
+    assert choose_dataset_sharding(data.batch(2).map(abs), num_pipelines=2).policy == "data"
+    assert choose_dataset_sharding(data, num_pipelines=2, asked="data").policy == "data"
+    assert choose_dataset_sharding(auto, num_pipelines=2, asked="off").policy == "off"
+    assert choose_dataset_sharding(by_file, num_pipelines=1).policy == "off"
+    with pytest.raises(ValueError, match="or the policy of the dataset's options, 'data'; got 'off'"):
+        choose_dataset_sharding(data, num_pipelines=2, asked="off")
+    with pytest.raises(ValueError, match="got 'file' with 1 files for 2"):
+        choose_dataset_sharding(by_file, num_pipelines=2)
+    with pytest.raises(ValueError, match=r"`asked` must be one of .*; got 'files'"):
+        choose_dataset_sharding(data, num_pipelines=2, asked="files")
+
+
+@pytest.mark.parametrize(
+    ("make", "has_shard_hint"),
+    [
+        (lambda data: data.shard(SHARD_HINT, SHARD_HINT).batch(2), True),
+        (lambda data: data.shard(2, 1), False),
+        (lambda data: data.shuffle(3, seed=0), False),
+    ],
+)
+def test_placeholders_for_the_worker_are_found_and_seeded_shuffling_is_no_fault(make, has_shard_hint):
+    contents = dataset_contents(make(Dataset.range(3)))
+
+    assert (contents.has_shard_hint, contents.shuffles_unseeded) == (has_shard_hint, False)
+
+
 def test_packed_examples_cannot_be_looked_into_and_are_not_for_tensorflow_to_divide():
     nodes = tfx_gnn.NodeSet.from_fields(sizes=tf.constant([2]), features={"x": tf.constant([1.0, 2.0])})
     graph = tfx_gnn.GraphTensor.from_pieces(node_sets={"a": nodes})
@@ -123,6 +156,7 @@ def test_packed_examples_cannot_be_looked_into_and_are_not_for_tensorflow_to_div
     assert not dataset_contents(packed).is_known
     assert len(list(distribute(tf.distribute.get_strategy(), lambda _: packed))) == 1
     assert choose_dataset_sharding(packed, num_pipelines=1).policy == "off"
+    assert choose_dataset_sharding(with_policy(packed, "off"), num_pipelines=2).policy == "off"
     with pytest.raises(ValueError, match=r"as the result of `pack_batches`\. Use `tfx_gnn.distribution.distribute`"):
         choose_dataset_sharding(packed, num_pipelines=2)
 

@@ -1,13 +1,16 @@
 """Input under MultiWorkerMirroredStrategy, one of two real processes: prints what this worker got as JSON.
 
-Arguments: a folder with the record files "first" (0 to 5), "second" (6 to 11) and "all" (0 to 11).
+Arguments: a folder with files of numbers: "first" (0 to 5), "second" (6 to 11), "all" (0 to 11), and "a", "b", "c",
+of four each.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
+import sharding_policies
 import tensorflow as tf
 
 import tfx_gnn
@@ -150,6 +153,15 @@ def step(iterator):
 
 iterator = iter(distribute(strategy, graphs))
 results["graphs"] = [[float(value) for value in step(iterator)] for _ in range(4)]
+
+# The policies of datasets, by source.
+results["policies"] = sharding_policies.results(strategy, Path(folder), role.task_id)
+by_hand = sharding_policies.with_policy(tf.data.Dataset.range(12).batch(GLOBAL_BATCH), "OFF")
+results["refusal: own rows in order"] = refusal(predict_in_order, strategy, lambda x: x, by_hand)
+for_one = choose_sharding(num_files=1, num_pipelines=1)
+results["refusal: decided for one"] = refusal(distribute_batches, strategy, no_files, for_one)
+sixes = sharding_policies.with_policy(tf.data.TFRecordDataset(TWO_FILES).map(parse).batch(GLOBAL_BATCH), "FILE")
+results["files in order"] = predict_in_order(strategy, lambda x: 2 * x, sixes).tolist()
 
 # Nine rows on two workers, the last batch uneven.
 results["in order"] = predict_in_order(strategy, lambda x: 2 * x, tf.data.Dataset.range(9).batch(GLOBAL_BATCH)).tolist()

@@ -139,6 +139,16 @@ def test_a_cached_push_is_not_told_as_a_new_one_and_a_lost_version_is_named(tmp_
     assert outcome.text == f"{tmp_path / 'serving' / '7'} is gone since."
 
 
+def test_a_model_that_was_pushed_before_is_named(tmp_path, write_artifacts, make_run):
+    folders = write_artifacts(tmp_path)
+    path = Path(folders["GraphPusher"]["pushed_model"], "pushed_version.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "identical_to": 3}))
+
+    outcome = outcome_of(make_run(folders), read_contents(folders))
+
+    assert outcome.title == "Pushed as version 7, identical to version 3."
+
+
 def test_a_run_without_any_artifact_has_a_page(make_run):
     run = make_run({}, failed="SubgraphExampleGen")
 

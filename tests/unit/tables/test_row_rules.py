@@ -5,6 +5,7 @@ import pytest
 
 from tfx_gnn.io.options_json import from_json, to_json
 from tfx_gnn.tables import row_rules
+from tfx_gnn.tables.graph_tables import read_tables
 from tfx_gnn.tables.row_rules import (
     RowProblem,
     RowRules,
@@ -71,6 +72,23 @@ def test_a_problem_says_what_where_and_what_to_do():
         "`user` must name a node of 'user' (/data/users.csv); got 'eve' in /data/buys.csv, line 7. "
         "Add the nodes or remove the edges, or drop them by dangling_edges."
     )
+    line = json.loads(row_rules.dead_letter_line(problem))
+    assert line["message"].endswith("line 7. Add the nodes or remove the edges.")
+    assert "option" not in line
+
+
+def test_an_option_that_dropped_all_edges_is_not_advised_again(tmp_path):
+    (tmp_path / "graph_schema.pbtxt").write_text(
+        'node_sets { key: "n" value { metadata { filename: "n.csv" } } }'
+        'edge_sets { key: "e" value { source: "n" target: "n" metadata { filename: "e.csv" } } }'
+    )
+    (tmp_path / "n.csv").write_text("id\na\n")
+    (tmp_path / "e.csv").write_text("source,target\na,b\n")
+
+    with pytest.raises(ValueError, match=r"The first: `target` must name .*Add the nodes or remove the edges\.$"):
+        read_tables(str(tmp_path), rules=RowRules(dangling_edges="drop"))
+    with pytest.raises(ValueError, match=r"or remove the edges, or drop them by dangling_edges\.$"):
+        read_tables(str(tmp_path))
 
 
 def test_long_values_are_cut():

@@ -34,4 +34,4 @@ class Executor(base_executor.BaseExecutor):
             pushed_model_dir=pushed_model.uri,
             options=parameters.from_exec_properties(GraphPusherOptions, exec_properties),
         )
-        artifacts.describe_pushed_model(pushed_model, pushed.path, pushed.version)
+        artifacts.describe_pushed_model(pushed_model, pushed.path, pushed.version, identical_to=pushed.identical_to)

@@ -50,6 +50,7 @@ from tfx_gnn.serving.warmup_requests import has_warmup_requests, write_warmup_re
 
 PUSHED_VERSION_FILE = "pushed_version.json"
 _NEW = "blessed, and its copy answered every request"
+_COMPARED_VERSIONS = 5
 _SAME = f"{_NEW}; the newest version is this model already"
 
 
@@ -67,6 +68,8 @@ class PushedVersion:
         out_of_domain: responses to values that no table had, by feature and value.
         warnings: finite values for which the model returned NaN or infinity.
         model_fingerprint: text that is equal for equal models, or "" if nothing was pushed.
+        identical_to: number of the newest of five other versions that has the same model, perhaps with other
+            statistics; None if there is none.
     """
 
     pushed: bool
@@ -78,6 +81,7 @@ class PushedVersion:
     out_of_domain: tuple[DomainAnswer, ...] = ()
     warnings: tuple[str, ...] = ()
     model_fingerprint: str = ""
+    identical_to: int | None = None
 
 
 def push_graph_model(
@@ -278,6 +282,21 @@ def _newest_if_equal(copy_dir: str, destination: str) -> int:
     return newest if is_equal else 0
 
 
+def _identical_version(model: str, version: int, destination: str) -> int | None:
+    """Returns the newest of some versions, other than `version`, whose model has this fingerprint.
+
+    All files of a version are read for it, so only the latest few are looked at.
+    """
+    others = sorted(set(list_versions(destination)) - {version}, reverse=True)
+    for one in others[:_COMPARED_VERSIONS]:
+        try:
+            if fingerprint_model(os.path.join(destination, str(one))) == model:
+                return one
+        except (FileNotFoundError, tf.errors.NotFoundError):
+            continue  # Versions may be removed at any time, and this push has been published already.
+    return None
+
+
 def _copies(destination: str, options: GraphPusherOptions) -> bool:
     """Tells whether versions are copied to their place file by file, and not renamed."""
     if options.publishing == "auto":
@@ -308,16 +327,18 @@ def _pushed(
     reason: str = _NEW,
 ) -> PushedVersion:
     path = os.path.join(destination, str(version))
+    same = _identical_version(fingerprint_model(path), version, destination)
     return PushedVersion(
         pushed=True,
         destination=destination,
         version=version,
         path=os.path.abspath(path) if has_locks(destination) else path,
-        reason=reason,
+        reason=reason if same is None else f"{reason}; the model is identical to version {same}",
         verification_requests=report.requests,
         out_of_domain=report.out_of_domain,
         warnings=tuple(f"no finite answer came back for {text}" for text in doubtful),
         model_fingerprint=origin.model,
+        identical_to=same,
     )
 
 

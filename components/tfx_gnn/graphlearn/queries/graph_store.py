@@ -29,7 +29,7 @@ _PADDINGS = ("circular", "replicate")
 
 _T = TypeVar("_T")
 
-Weighting = Literal["", "edge_weight", "in_degree"]
+Weighting = Literal["", "edge_weight", "edge_rank", "in_degree"]
 
 
 class NodeFrom(enum.Enum):
@@ -297,18 +297,29 @@ class GraphStore:
         if weighting == "in_degree":
             weights = np.bincount(ends)[plain.neighbors].astype(np.float64) if len(ends) else np.zeros(0)
         else:
-            weights = self.edge_weights(edge_type)[plain.edge_rows]
+            weights = self.edge_weights(edge_type, are_ranks=weighting == "edge_rank")[plain.edge_rows]
         return dataclasses.replace(plain, weights=weights)
 
-    def edge_weights(self, edge_type: str) -> npt.NDArray[np.float64]:
-        """Returns the weight of each edge, float64, shape [num_edges]."""
-        num_edges = self.tables.edge_tables[edge_type].num_edges
-        return _checked_weights(self.edge_attributes(edge_type), num_edges, f"edge type {edge_type!r}")
+    def edge_weights(self, edge_type: str, *, are_ranks: bool) -> npt.NDArray[np.float64]:
+        """Returns the weight of each edge, float64, shape [num_edges]; of those that only rank edges, any number."""
+        table = self.tables.edge_tables[edge_type]
+        return _checked_weights(
+            self.edge_attributes(edge_type),
+            table.num_edges,
+            f"edge type {edge_type!r}",
+            lambda position: f"row {table.rows[position]} of {table.path}",
+            are_ranks=are_ranks,
+        )
 
     def node_weights(self, node_type: str) -> npt.NDArray[np.float64]:
         """Returns the weight of each node, float64, shape [num_nodes]."""
-        num_nodes = self.tables.node_tables[node_type].num_nodes
-        return _checked_weights(self.node_ids(node_type).attributes, num_nodes, f"node type {node_type!r}")
+        table = self.tables.node_tables[node_type]
+        return _checked_weights(
+            self.node_ids(node_type).attributes,
+            table.num_nodes,
+            f"node type {node_type!r}",
+            lambda position: f"node {table.ids[position].as_py()!r} of {table.path}",
+        )
 
     def _is_masked(self, node_type: str, mask: Mask) -> npt.NDArray[np.bool_]:
         column = self.tables.node_tables[node_type].extra_columns.get(MASK_COLUMN)
@@ -320,18 +331,27 @@ class GraphStore:
         return np.asarray(column.to_numpy(zero_copy_only=False) == mask.value, np.bool_)
 
 
-def _checked_weights(attributes: TypeAttributes, num_rows: int, where: str) -> npt.NDArray[np.float64]:
+def _checked_weights(
+    attributes: TypeAttributes,
+    num_rows: int,
+    where: str,
+    place_of: Callable[[int], str],
+    *,
+    are_ranks: bool = False,
+) -> npt.NDArray[np.float64]:
     weights = attributes.weights(np.arange(num_rows))
     if weights is None:
         raise ValueError(
             f"`by` must draw by weight from weighted types only; got {where}, which has no column {WEIGHT!r} of "
             "floats. Declare Decoder(weighted=True), or use 'random'."
         )
-    wrong = np.flatnonzero(~np.isfinite(weights))
+    wrong = np.flatnonzero(~(np.isfinite(weights) & ((weights >= 0) | are_ranks)))
     if len(wrong):
+        rule = "rank by" if are_ranks else "draw by, and at least 0"
+        remedy = "" if are_ranks else ", give what must not be drawn the weight 0"
         raise ValueError(
-            f"`{WEIGHT}` must be a finite number to draw by; got {weights[wrong[0]]} in row {wrong[0]} of {where}, "
-            f"one of {len(wrong)}. Correct the table, or use 'random'."
+            f"`{WEIGHT}` must be a finite number to {rule}; got {weights[wrong[0]]} in {place_of(int(wrong[0]))}, of "
+            f"{where}, one of {len(wrong)}. Correct the table{remedy}, or use 'random'."
         )
     return weights.astype(np.float64)
 

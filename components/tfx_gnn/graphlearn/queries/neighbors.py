@@ -35,7 +35,7 @@ HOP_STRATEGIES: dict[str, _HopStrategy] = {
 }
 """The strategies of hops that GraphLearn's names stand for."""
 
-_WEIGHTINGS: dict[str, Weighting] = {"edge_weight": "edge_weight", "topk": "edge_weight", "in_degree": "in_degree"}
+_WEIGHTINGS: dict[str, Weighting] = {"edge_weight": "edge_weight", "topk": "edge_rank", "in_degree": "in_degree"}
 _NUM_DRAWS = 8  # before all edges of a node are looked at
 _WITH_REPLACEMENT = ("random", "edge_weight", "in_degree")
 

@@ -266,7 +266,7 @@ def _check_complete(step: Step) -> None:
         )
     # Weights are looked up now, so that a type without them is refused before the first batch.
     if step.operation == "hop" and settings.strategy in ("edge_weight", "topk"):
-        step.store.edge_weights(settings.edge_type)
+        step.store.edge_weights(settings.edge_type, are_ranks=settings.strategy == "topk")
     if step.operation == "negative":
         if settings.strategy == "node_weight":
             step.store.node_weights(step.type)

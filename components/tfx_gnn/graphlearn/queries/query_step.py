@@ -269,7 +269,7 @@ class Step:
 
         If a node has fewer neighbors than `count`, "random_without_replacement" and "topk" fill
         up by the store's `padding_mode`. A node without neighbors gets the default id. What has
-        no positive weight is never drawn by weight.
+        weight 0 is never drawn by weight; negative weights are refused, except for "topk".
 
         Args:
             strategy: one of these names.

@@ -11,7 +11,7 @@ _Integers = npt.NDArray[np.int64]
 class WeightedGroups:
     """Items in groups, one after another, each drawn in proportion to its weight in its group.
 
-    Items whose weight is not positive are never drawn.
+    Items of weight 0 are never drawn. Weights are finite and at least 0.
     """
 
     def __init__(self, offsets: _Integers, weights: npt.NDArray[np.float64] | None = None) -> None:

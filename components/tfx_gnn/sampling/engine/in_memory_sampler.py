@@ -18,6 +18,7 @@ from tfx_gnn.sampling.engine.sampled_subgraphs import SampledSubgraphs
 from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.index.graph_index import IndexedGraph
 from tfx_gnn.sampling.index.node_lookup import NodeLookup, make_lookup
+from tfx_gnn.sampling.plan.drawing_weights import check_hop_weights
 from tfx_gnn.sampling.plan.hop import SEED, Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan, reached_node_sets
 from tfx_gnn.sampling.plan.plan_checks import check_plan
@@ -232,12 +233,7 @@ def edge_weights(hop: Hop, table: Edges) -> npt.NDArray[np.float64] | None:
     if not hop.weight_feature:
         return None
     weights = table.features[hop.weight_feature].to_numpy(zero_copy_only=False).astype(np.float64)
-    unknown = np.flatnonzero(np.isnan(weights))
-    if len(unknown):
-        raise ValueError(
-            f"`weight_feature` must hold numbers; got NaN in {hop.weight_feature!r} of row {table.rows[unknown[0]]} of "
-            f"{table.path}, one of {len(unknown)} such edges. Correct the table or choose another feature."
-        )
+    check_hop_weights(hop, weights, lambda position: f"row {table.rows[position]} of {table.path}")
     return weights
 
 

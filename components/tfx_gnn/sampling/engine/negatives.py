@@ -16,12 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfx_gnn.sampling.engine.block_result import is_among
+from tfx_gnn.sampling.plan.drawing_weights import check_node_weights
 from tfx_gnn.sampling.plan.negatives import Negatives
 from tfx_gnn.sampling.random_choice import mix
 
 _STREAM = np.uint64(0x6E65676174697665)  # ASCII of "negative"
 _PAIRS_AT_ONCE = 1 << 18
-_MAX_WEIGHT = 1 << 20
+MAX_NODE_WEIGHT = 1 << 20
 _WEIGHT_STEPS = 1 << 20  # in a weight of 1
 _MISSING = -1
 
@@ -84,18 +85,14 @@ def order_drawable_nodes(
     )
 
 
-def whole_weights(values: pa.Array, name: str) -> npt.NDArray[np.int64]:
+def whole_weights(values: pa.Array, name: str, place_of: Callable[[int], str]) -> npt.NDArray[np.int64]:
     """Converts the weights of nodes to whole numbers, which add up to the same sum in any order.
 
-    A weight counts in steps of 2**-20. `name` is that of the feature, for messages.
+    A weight counts in steps of 2**-20. `name` is that of the feature, and `place_of` describes the node at a position,
+    for messages.
     """
     weights = values.to_numpy(zero_copy_only=False).astype(np.float64)
-    wrong = np.flatnonzero(~((weights >= 0.0) & (weights <= _MAX_WEIGHT)))
-    if len(wrong):
-        raise ValueError(
-            f"`weight_feature` must hold weights in [0, {_MAX_WEIGHT}]; got {weights[wrong[0]]} in {name!r}. Scale the "
-            "weights, and give nodes that must not be drawn the weight 0."
-        )
+    check_node_weights(weights, MAX_NODE_WEIGHT, name, place_of)
     return np.rint(weights * _WEIGHT_STEPS).astype(np.int64)
 
 

@@ -305,7 +305,8 @@ class _Grouping:
                 column=self._spec.graph_id_column,
                 requirement=f"name a graph {where}",
                 value=self._graph_id(table, position),
-                advice="Add the graph or remove its rows, or drop them by dangling_edges.",
+                advice="Add the graph or remove its rows.",
+                option="drop them by dangling_edges",
                 **place,
             )
 

@@ -126,7 +126,8 @@ def _unknown_graph(table: Table, key: str, spec: GraphLevelExamples) -> MakeProb
             column=table.layout.columns[key].name,
             requirement=f"name a graph of the tables by its {spec.graph_id_column!r}",
             value=show_value(table.columns[key][position].as_py()),
-            advice="Add the graph or remove the pair, or drop such pairs by dangling_edges.",
+            advice="Add the graph or remove the pair.",
+            option="drop such pairs by dangling_edges",
             **place,
         )
 

@@ -393,7 +393,11 @@ class _NegativeDrawer:
         if plan.negatives.distribution == "in_degree":
             weights = np.bincount(ends[replaced], minlength=nodes.num_nodes).astype(np.int64)
         elif plan.negatives.weight_feature:
-            weights = whole_weights(nodes.features[plan.negatives.weight_feature], plan.negatives.weight_feature)
+            weights = whole_weights(
+                nodes.features[plan.negatives.weight_feature],
+                plan.negatives.weight_feature,
+                lambda position: f"node {nodes.ids[position].as_py()!r} of {nodes.path}",
+            )
         self._groups = _groups(nodes, plan.negatives) if plan.negatives.condition_features else None
         self._drawable = order_drawable_nodes(hash_ids(nodes.ids), weights=weights, groups=self._groups)
         self._edges = PairLookup(ends[kept], ends[replaced], num_targets=nodes.num_nodes)

@@ -236,7 +236,7 @@ class _Builder:
             duplicate_edges=num_again,
             self_loops=_count_equal(sources, targets, dropped) if is_one_set else 0,
         )
-        check_used_edges(report, self._rules, edges.problems[0].message if edges.problems else "")
+        check_used_edges(report, self._rules, edges.problems[0].dropped_message if edges.problems else "")
         return dropped, report
 
     def _ends(self, sets: Mapping[str, str]) -> dict[str, _End]:

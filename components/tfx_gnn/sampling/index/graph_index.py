@@ -22,6 +22,7 @@ from tfx_gnn.sampling.index import files
 from tfx_gnn.sampling.index.column_files import MappedFiles
 from tfx_gnn.sampling.index.files import IndexManifest, TableEntry
 from tfx_gnn.sampling.index.node_lookup import NodeLookup, open_lookup
+from tfx_gnn.sampling.plan.drawing_weights import check_hop_weights
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.random_choice import edge_hash
 from tfx_gnn.tables.edges import Edges
@@ -142,8 +143,7 @@ class EdgesByRow:
         self._other_offsets = other_offsets
         self._time_feature = time_feature
         self._ranks = ranks
-        self._weight_feature = hop.weight_feature
-        self._weighs_by_degree = hop.weighs_by_degree
+        self._hop = hop
 
     @property
     def offsets(self) -> _Integers:
@@ -173,12 +173,19 @@ class EdgesByRow:
 
     def weights_at(self, positions: _Integers) -> npt.NDArray[np.float64]:
         """Returns the weights of edges; see `EdgesByNode`."""
-        if self._weighs_by_degree:
+        if self._hop.weighs_by_degree:
             # The in-degree of a node is the number of edges that the opposite direction follows from it.
             assert self._other_offsets is not None
             ends = self.neighbors_at(positions)
             return (self._other_offsets[ends + 1] - self._other_offsets[ends]).astype(np.float64)
-        return self._feature_at(self._weight_feature, positions).astype(np.float64)
+        weights = self._feature_at(self._hop.weight_feature, positions).astype(np.float64)
+        # When they are read: a graph may be too large to check all weights before the first choice.
+        check_hop_weights(self._hop, weights, lambda number: self._place_of(positions[number : number + 1]))
+        return weights
+
+    def _place_of(self, position: _Integers) -> str:
+        """Describes where an edge comes from, for errors; takes an array of its position."""
+        return f"row {self.rows_at(position)[0]} of {self._table.path}"
 
     def _feature_at(self, feature: str, positions: _Integers) -> npt.NDArray[Any]:
         values: npt.NDArray[Any] = (

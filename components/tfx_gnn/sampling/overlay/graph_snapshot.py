@@ -288,6 +288,13 @@ class _SnapshotEdges(EdgesByRow):
         rows[is_added] = self._merged.rows[numbers[is_added]]
         return rows
 
+    def _place_of(self, position: _Integers) -> str:
+        """Describes where an edge comes from, for errors; see `EdgesByRow`."""
+        is_added, numbers = self._merged.insertions.split(position)
+        if not is_added[0]:
+            return super()._place_of(position)
+        return f"added edge {numbers[0]} of {self._hop.edge_set!r}"
+
     def neighbors_at(self, positions: _Integers) -> _Integers:
         """Returns the nodes at the other end; see `EdgesByNode`."""
         is_added, numbers = self._merged.insertions.split(positions)

@@ -56,7 +56,8 @@ class Hop:
             drawn twice is in the subgraph twice.
             "weighted": one at a time without replacement, each draw with probability
             proportional to the weights of the remaining edges (Efraimidis, Spirakis,
-            2006). Edges whose weight is not positive are never chosen.
+            2006). Edges of weight 0 are never chosen; weights that are negative
+            or not finite are refused.
             "weighted_with_replacement": `fan_out` independent draws, each in proportion to
             the weights.
             "top_k": the edges of largest weight; ties go to the edge that comes first
@@ -133,7 +134,7 @@ class Hop:
 
     @property
     def draws_by_weight(self) -> bool:
-        """Whether edges are drawn in proportion to weights; edges whose weight is not positive are never drawn."""
+        """Whether edges are drawn in proportion to weights; edges of weight 0 are never drawn."""
         return self.weighs_by_degree or self.strategy in ("weighted", "weighted_with_replacement")
 
     def _check_fan_out(self, place: str) -> None:

@@ -307,6 +307,9 @@ class ModelServer:
             return read_graph_rows(content, "", graph.max_new_rows, graph.max_id_bytes)
 
         rows = await self._run(read, in_thread=len(body) > _MANY_EXAMPLES_BYTES)
+        for version in self.versions.served:
+            if version.seeds is not None:
+                version.seeds.check_weights(rows, "")
         await graph.add(rows)
         return JSONResponse({"added": {"nodes": rows.num_nodes, "edges": rows.num_edges}})
 

@@ -22,6 +22,7 @@ from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler
 from tfx_gnn.sampling.index.files import TableEntry
 from tfx_gnn.sampling.overlay.graph_snapshot import GraphSnapshot
+from tfx_gnn.sampling.plan.drawing_weights import check_hop_weights
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET
 from tfx_gnn.sampling.plan.recorded_plan import read_recorded_plan
 from tfx_gnn.serving.model_interface import REQUEST_SCHEMA_FILE, SAMPLING_PLAN_FILE
@@ -165,9 +166,27 @@ class SeedInput:
         rows = None
         if any(part in value for part in ROW_PARTS):
             graph = self._graph
-            read = read_graph_rows(value, f"{place}.", graph.max_new_rows, graph.max_id_bytes)
-            rows = self._with_unread_columns(read)
+            given = read_graph_rows(value, f"{place}.", graph.max_new_rows, graph.max_id_bytes)
+            self.check_weights(given, f"{place}.")
+            rows = self._with_unread_columns(given)
         return AskedSeed(ids=ids, places=places, place=place, rows=rows)
+
+    def check_weights(self, rows: GraphRows, place: str) -> None:
+        """Refuses new edges by whose weights no edge can be drawn, before they are in the way of others' answers.
+
+        Raises:
+            Refusal: if there is one; `place` is the start of the place of "edges" in the request.
+        """
+        for hop in self._recorded.plan.hops:
+            values = rows.edges.get(hop.edge_set, {}).get(hop.weight_feature, [])
+            # Values of another type are refused with all other columns.
+            if not hop.weight_feature or any(type(value) not in (int, float) for value in values):
+                continue
+            column = f"{place}edges.{hop.edge_set}.{hop.weight_feature}"
+            try:
+                check_hop_weights(hop, np.array(values, np.float64), (f"`{column}[" + "{}]`").format)
+            except ValueError as error:
+                raise malformed(str(error)) from error
 
     def read_candidates(self, source: Any, candidates: Sequence[Any], *, are_known: bool = False) -> list[AskedSeed]:
         """Reads the pairs of one source and several targets, which may be known to be ids of the graph."""

@@ -135,6 +135,26 @@ def test_blessed_model_becomes_the_next_version(
     assert "nodes/_readout.color" not in tf.train.Example.FromString(sent).features.feature
 
 
+@pytest.mark.parametrize("publishing", ["rename", "copy"])
+def test_a_model_that_a_version_has_already_is_pushed_and_said_to_be_identical(
+    tmp_path: Path, toy_folders: dict[str, str], publishing: Literal["rename", "copy"]
+) -> None:
+    """The second push comes with other statistics, so the version is new and the model is not."""
+    statistics = tmp_path / "statistics"
+    statistics.mkdir()
+    (statistics / "FeatureStats.pb").write_bytes(b"statistics")
+
+    first = _push(tmp_path, **toy_folders, run="1", publishing=publishing)
+    second = _push(tmp_path, **toy_folders, run="2", statistics_dir=str(statistics), publishing=publishing)
+    shutil.copytree(second.path, tmp_path / "serving" / "3")
+    (tmp_path / "serving" / "3" / "saved_model.pb").write_bytes(b"another model")
+    third = _push(tmp_path, **toy_folders, run="3", publishing=publishing)
+
+    assert [(one.version, one.identical_to) for one in (first, second, third)] == [(1, None), (2, 1), (4, 2)]
+    assert second.reason.endswith("; the model is identical to version 1")
+    assert json.loads((tmp_path / "pushed-2" / "pushed_version.json").read_text())["identical_to"] == 1
+
+
 @pytest.mark.parametrize("run", ["1", "2"], ids=["same record", "record beside the first"])
 def test_push_that_was_ended_before_it_was_recorded_finds_its_version_again(
     tmp_path: Path, toy_model_dir: str, toy_examples_dir: str, monkeypatch: pytest.MonkeyPatch, run: str

@@ -145,16 +145,31 @@ def test_a_decoder_of_other_columns_is_refused(graph):
         store.V("item").batch(2).alias("v").values().next()
 
 
-@pytest.mark.parametrize("weight", [float("nan"), float("inf")])
-def test_weights_that_are_not_finite_are_refused(make_store, weight):
+@pytest.mark.parametrize("weight", [float("nan"), float("inf"), -0.5])
+def test_weights_that_nothing_can_be_drawn_by_are_refused(make_store, weight):
     nodes = {"n": {"id": [1, 2], "weight": [1.0, weight]}}
     store = make_store(nodes, {"e": ("n", "n", [(1, 2)], {"weight": [weight]})})
     root = store.V("n").batch(1)
 
-    with pytest.raises(ValueError, match="in row 0 of edge type 'e', one of 1"):
+    with pytest.raises(ValueError, match=rf"got {weight} in row 0 of .*, of edge type 'e', one of 1\."):
         root.outV("e").sample(1).by("edge_weight").alias("w").values()
-    with pytest.raises(ValueError, match="in row 1 of node type 'n', one of 1"):
+    with pytest.raises(ValueError, match=rf"got {weight} in node 2 of .*, of node type 'n', one of 1\."):
         store.V("n").batch(1).Neg("n").sample(1).by("node_weight").alias("w").values()
+
+
+def test_top_k_ranks_negative_weights_and_weight_0_is_never_drawn(make_store):
+    edges = {
+        "e": ("n", "n", [(1, 2), (1, 3), (1, 4)], {"weight": [-1.0, 0.0, -2.0]}),
+        "f": ("n", "n", [(1, 2), (1, 3)], {"weight": [0.0, 0.0]}),
+    }
+    store = make_store({"n": {"id": [1, 2, 3, 4]}}, edges)
+
+    def neighbors(edge_type, strategy, count):
+        query = store.V("n").batch(1).alias("s").outV(edge_type).sample(count).by(strategy).alias("w").values()
+        return query.next()["w"].ids.tolist()
+
+    assert neighbors("e", "topk", 2) == [[3, 2]]
+    assert neighbors("f", "edge_weight", 2) == [[store.default_neighbor_id] * 2]
 
 
 def test_labels_beyond_int32_are_refused(make_store):

@@ -176,16 +176,50 @@ def test_a_hub_of_degree_20000_is_cut_by_every_strategy_in_both_directions(strat
     assert subgraphs.truncated_hubs.get(hop.name or plan.hops[0].name, ()) == hubs
 
 
-def test_weights_that_are_no_numbers_are_refused():
+@pytest.mark.parametrize(
+    ("strategy", "weight", "message"),
+    [
+        (
+            "weighted",
+            -0.5,
+            r"must hold finite numbers of at least 0; got -0\.5 in 'weight' of row 1 of spokes\.csv, one",
+        ),
+        ("weighted_with_replacement", -0.5, r"got -0\.5 in 'weight' of row 1 of spokes\.csv, one of 2 such rows"),
+        ("weighted", float("inf"), r"got inf in 'weight' of row 1 of spokes\.csv, one of 2 such rows"),
+        ("weighted", float("nan"), r"got NaN in 'weight' of row 1 of spokes\.csv, one of 2 such rows"),
+        ("top_k", float("nan"), r"must hold numbers; got NaN in 'weight' of row 1 of spokes\.csv, one of 2 such rows"),
+    ],
+)
+def test_weights_that_no_edge_can_be_chosen_by_are_refused(strategy, weight, message):
     tables = _star(3)
     spoke = tables.edge_tables["spoke"]
-    weights = pa.array([1.0, float("nan"), float("nan")], pa.float32())
+    weights = pa.array([1.0, weight, weight], pa.float32())
     tables.edge_tables["spoke"] = dataclasses.replace(spoke, path="spokes.csv", features={"weight": weights})
-    hop = Hop(edge_set="spoke", fan_out=1, strategy="weighted", weight_feature="weight", direction="backward")
+    hop = Hop(edge_set="spoke", fan_out=1, strategy=strategy, weight_feature="weight", direction="backward")
     plan = SamplingPlan(seed_node_set="hub", hops=(hop,))
 
-    with pytest.raises(ValueError, match=r"got NaN in 'weight' of row 1 of spokes\.csv, one of 2 such edges"):
+    with pytest.raises(ValueError, match=message):
         InMemorySampler(tables, plan, sampling_seed=0)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "weights", "rows"),
+    [
+        ("weighted", [0.0, 0.0, 0.0], []),
+        ("weighted_with_replacement", [0.0, 0.0, 0.0], []),
+        ("weighted", [0.0, 2.0, 0.0], [1]),
+        ("top_k", [-1.0, float("-inf"), 0.0], [0, 2]),
+    ],
+)
+def test_what_weighs_nothing_is_never_drawn_and_top_k_ranks_any_number(strategy, weights, rows):
+    tables = _star(3)
+    spoke = tables.edge_tables["spoke"]
+    tables.edge_tables["spoke"] = dataclasses.replace(spoke, features={"weight": pa.array(weights, pa.float32())})
+    hop = Hop(edge_set="spoke", fan_out=2, strategy=strategy, weight_feature="weight", direction="backward")
+
+    sampler = InMemorySampler(tables, SamplingPlan(seed_node_set="hub", hops=(hop,)), sampling_seed=0)
+
+    assert sampler.sample_nodes(np.array([0])).edge_sets["spoke"].rows.tolist() == rows
 
 
 def test_each_subgraph_and_each_run_draws_for_itself():

@@ -229,16 +229,18 @@ def test_in_degree_negatives_follow_the_weights_without_replacement():
 
 
 def test_weights_become_whole_numbers_that_keep_their_ratios():
-    weights = whole_weights(pa.array([0.0, 0.25, 3.0, 2.0**20, 2.0**-20]), "weight")
+    weights = whole_weights(pa.array([0.0, 0.25, 3.0, 2.0**20, 2.0**-20]), "weight", str)
 
     assert weights.tolist() == [0, 2**18, 3 * 2**20, 2**40, 1]
-    assert whole_weights(pa.array([1, 2]), "weight").tolist() == [2**20, 2**21]
+    assert whole_weights(pa.array([1, 2]), "weight", str).tolist() == [2**20, 2**21]
 
 
 @pytest.mark.parametrize("wrong", [-0.5, float("nan"), float("inf"), 2.0**20 + 1])
 def test_weights_out_of_range_are_refused(wrong):
-    with pytest.raises(ValueError, match=r"`weight_feature` must hold weights in \[0, 1048576\]; got .* in 'w'"):
-        whole_weights(pa.array([1.0, wrong]), "w")
+    with pytest.raises(
+        ValueError, match=r"`weight_feature` must hold weights in \[0, 1048576\]; got .* in 'w' of node 1\."
+    ):
+        whole_weights(pa.array([1.0, wrong]), "w", "node {}".format)
 
 
 def test_negatives_of_one_value_are_uniform_within_it():

@@ -69,7 +69,7 @@ def graphs(draw):
             st.integers(0, sizes[target] - 1),
             st.integers(0, 5),
             st.integers(0, 3),
-            st.integers(-1, 3),
+            st.integers(0, 3),
             st.integers(1, 3),
         )
         columns = np.array(draw(st.lists(edge, min_size=1, max_size=20)), np.int64).reshape(-1, 6).T

@@ -12,6 +12,7 @@ from tfx_gnn.sampling.examples.seed_selection import make_seeds
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.index.build import write_graph_index
 from tfx_gnn.sampling.index.graph_index import open_graph_index
+from tfx_gnn.sampling.overlay.graph_snapshot import snapshot_of_index
 from tfx_gnn.sampling.plan.edge_ranks import rank_edges
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.inference_plan import plan_for_inference
@@ -117,6 +118,35 @@ def test_nodes_have_the_records_of_training(graph, strategy):
     assert sampler.sample(found) == list(trained)
     # Neither its place nor its neighbours in a call change a record.
     assert sampler.sample({"seed": np.array([rows[4], rows[2], rows[4]])}) == [trained[4], trained[2], trained[4]]
+
+
+@pytest.mark.parametrize("strategy", ["weighted", "weighted_with_replacement"])
+def test_negative_weights_are_refused_where_they_are_read_in_the_index_and_in_added_rows(tmp_path, strategy):
+    folder, index_dir = tmp_path / "tables", tmp_path / "index"
+    folder.mkdir()
+    index_dir.mkdir()
+    (folder / "graph_schema.pbtxt").write_text(SCHEMA)
+    (folder / "users.csv").write_text("id,age,color,part\na,1,red,train\nb,1,red,train\nc,1,red,train\n")
+    (folder / "items.csv").write_text("id,price\n1,0.5\n2,0.5\n")
+    (folder / "buys.csv").write_text("source,target,weight,at\na,1,1,0\na,2,0,0\nb,1,2,0\nb,2,-0.5,0\nc,1,0,0\n")
+    schema = read_tables_schema(str(folder))
+    write_graph_index(str(index_dir), schema, layouts_of(schema, str(folder)))
+    graph = snapshot_of_index(open_graph_index(str(index_dir)))
+    hop = Hop(edge_set="buys", fan_out=3, strategy=strategy, weight_feature="weight")
+    plan = RecordedPlan(plan=dataclasses.replace(NODES, hops=(hop,)), sampling_seed=SEED)
+
+    def sample(graph, row):
+        (record,) = RecordSampler(graph, plan).sample({"seed": np.array([row])})
+        return tf.train.Example.FromString(record).features.feature["edges/buys.#size"].int64_list.value[:]
+
+    assert (sample(graph, 0)[0] > 0, sample(graph, 2)) == (True, [0])
+    with pytest.raises(ValueError, match=r"at least 0; got -0\.5 in 'weight' of row 3 of .*buys\.csv\. Correct it"):
+        sample(graph, 1)
+    added = {"#source": ["c"], "#target": [2], "weight": [-3.0], "at": [0]}
+    with pytest.raises(ValueError, match=r"got -3\.0 in 'weight' of added edge 0 of 'buys'\."):
+        sample(graph.with_rows(edges={"buys": added}), 2)
+    with pytest.raises(ValueError, match=r"got -0\.5 in 'weight' of row 3 of .*buys\.csv\. Correct it"):
+        InMemorySampler(read_tables(str(folder)), plan.plan, sampling_seed=SEED)
 
 
 def test_a_declared_column_of_splits_is_left_out_as_in_training(graph):

@@ -16,6 +16,7 @@ from tfx_gnn.sampling.overlay.graph_snapshot import snapshot_of_index
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
+from tfx_gnn.serving.server.graph_rows import GraphRows
 from tfx_gnn.serving.server.ids_input import AskedSeed, SeedInput, UnknownNodes, records_of
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.model_versions import ModelVersions
@@ -74,6 +75,39 @@ def make_input(items_index, items_graph, tmp_path):
         return SeedInput(items_graph, str(tmp_path), ServerMetrics())
 
     return make
+
+
+def test_new_edges_that_nothing_can_be_drawn_by_are_refused_before_they_are_in_the_way(tmp_path):
+    """An edge with a negative weight would fail every later request that reaches its source."""
+    tables, index_dir, extra = tmp_path / "tables", tmp_path / "index", tmp_path / "assets.extra"
+    for folder in (tables, index_dir, extra):
+        folder.mkdir()
+    (tables / "graph_schema.pbtxt").write_text(
+        'node_sets { key: "n" value { metadata { filename: "n.csv" } } }'
+        'edge_sets { key: "e" value { source: "n" target: "n"'
+        ' features { key: "w" value { dtype: DT_FLOAT } } metadata { filename: "e.csv" } } }'
+    )
+    (tables / "n.csv").write_text("id\na\nb\n")
+    (tables / "e.csv").write_text("source,target,w\na,b,1\n")
+    schema = read_tables_schema(str(tables))
+    write_graph_index(str(index_dir), schema, layouts_of(schema, str(tables)))
+    index = open_graph_index(str(index_dir))
+    hop = Hop(edge_set="e", fan_out=2, strategy="weighted", weight_feature="w")
+    recorded = RecordedPlan(plan=SamplingPlan(seed_node_set="n", hops=(hop,)), sampling_seed=0)
+    recorded.write(str(extra / "sampling_plan.json"))
+    write_schema(RecordSampler(index, recorded).schema, str(extra / "graph_schema.pbtxt"))
+    seeds = SeedInput(ServedGraph(index, ServerOptions(), ServerMetrics()), str(tmp_path), ServerMetrics())
+
+    def edges(*weights):
+        return {"e": {"#source": ["b"] * len(weights), "#target": ["a"] * len(weights), "w": list(weights)}}
+
+    seeds.check_weights(GraphRows(nodes={}, edges=edges(0, 0.5, "1")), "")
+    for weight in (-1, float("nan"), float("inf"), -1e300):
+        with pytest.raises(Refusal, match=r"at least 0; got .* in 'w' of `edges\.e\.w\[1\]`\.") as refused:
+            seeds.check_weights(GraphRows(nodes={}, edges=edges(1, weight)), "")
+        assert refused.value.status == 400
+    with pytest.raises(Refusal, match=r"got -1\.0 in 'w' of `instances\[0\]\.edges\.e\.w\[0\]`\."):
+        seeds.read({"id": "b", "edges": edges(-1)}, "instances[0]")
 
 
 def test_ids_are_answered_as_the_examples_of_training(items_server, items_index, items_plan):

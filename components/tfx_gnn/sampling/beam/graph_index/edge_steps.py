@@ -167,7 +167,7 @@ class DropRepeats(Step):
             if job.rules.duplicate_edges == "refuse":
                 raise refusal(first, num_again)
             dropped[DUPLICATE_EDGE] = num_again
-            table.note_problems((path for result in results for path in result.problem_files), first.message)
+            table.note_problems((path for result in results for path in result.problem_files), first.dropped_message)
         table.num_kept = [result.num_kept for result in results]
         table.row_bound = max((result.row_bound for result in results), default=0)
         table.report = dataclasses.replace(

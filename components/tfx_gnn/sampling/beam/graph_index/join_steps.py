@@ -231,7 +231,7 @@ class JoinEnds(Step):
         dropped = collections.Counter(table.report.dropped)
         for one in dangling:
             dropped[DANGLING[one.key]] += one.count
-            table.note_problems([], one.first.message)
+            table.note_problems([], one.first.dropped_message)
         for result in results:
             table.note_problems(result.problem_files, "")
         num_used = table.report.rows_read - dropped.total()

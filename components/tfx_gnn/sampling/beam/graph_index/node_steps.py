@@ -286,7 +286,7 @@ class SortNodes(Step):
         if job.rules.duplicate_nodes == "refuse":
             raise refusal(first, num_again)
         for result in repeated:
-            table.note_problems(result.problem_files, first.message)
+            table.note_problems(result.problem_files, first.dropped_message)
         table.report = dataclasses.replace(
             table.report,
             rows_used=table.report.rows_used - num_again,

@@ -29,6 +29,9 @@ from tfx_gnn.sampling.beam.partitioned_graph.partitions import (
     ranges_by_partition,
     split_by_partition,
 )
+from tfx_gnn.sampling.engine.negatives import MAX_NODE_WEIGHT
+from tfx_gnn.sampling.plan.drawing_weights import check_hop_weights, check_node_weights
+from tfx_gnn.sampling.plan.hop import ROOT_SOURCE
 from tfx_gnn.sampling.plan.seed_splits import pair_keys
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables.table_files import TableBlock, read_unit
@@ -82,6 +85,7 @@ class SendBlocks(beam.DoFn):
                 yield pvalue.TaggedOutput(ROW_COUNTS, ((DROPPED, label, rule), (count,)))
         if not block.num_rows:
             return
+        _check_weights(self._job, layout, block)
         if layout.kind == "node":
             yield from self._nodes(layout, block)
         else:
@@ -145,6 +149,21 @@ class SendBlocks(beam.DoFn):
             yield pvalue.TaggedOutput(PAIRS, (partition_key(partition, label), pack(message)))
 
 
+def _check_weights(job: PartitionJob, layout: TableLayout, block: TableBlock) -> None:
+    """Refuses weights that the plan cannot choose edges or negatives by."""
+    place_of = place_in_file(job, layout.label, block.unit, block.rows)
+    negatives = job.plan.negatives
+    if layout.kind == "edge":
+        for hop in job.plan.hops:
+            if hop.edge_set == layout.name and hop.weight_feature:
+                check_hop_weights(hop, _floats(block.columns[hop.weight_feature]), place_of)
+    elif layout.kind == "node" and negatives and negatives.weight_feature:
+        drawn_set = job.requirements.root_sets[0 if negatives.side == ROOT_SOURCE else 1]
+        if layout.name == drawn_set:
+            feature = negatives.weight_feature
+            check_node_weights(_floats(block.columns[feature]), MAX_NODE_WEIGHT, feature, place_of)
+
+
 def place_in_file(job: PartitionJob, label: str, unit: int, rows: npt.NDArray[np.int64]) -> Callable[[int], str]:
     """Returns a function that describes the place of a row of a block, as in "/data/nodes.csv, line 12".
 
@@ -194,6 +213,10 @@ def starts_of_units(counts: dict[tuple[str, int], tuple[int, int]]) -> dict[tupl
         starts[label, unit] = sums[label]
         sums[label] += counts[label, unit][0]
     return starts
+
+
+def _floats(values: pa.Array) -> npt.NDArray[np.float64]:
+    return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
 
 
 def _integers(values: pa.Array) -> npt.NDArray[np.int64]:

@@ -161,7 +161,12 @@ class DrawablePartition:
         if plan.negatives.distribution == "in_degree":
             weights = graph.load_in_degrees(plan.seed_edge_set, partition)
         elif plan.negatives.weight_feature:
-            weights = whole_weights(nodes.features[plan.negatives.weight_feature], plan.negatives.weight_feature)
+            # The reader of the tables, which knows the file and the row, has refused others before.
+            weights = whole_weights(
+                nodes.features[plan.negatives.weight_feature],
+                plan.negatives.weight_feature,
+                lambda position: f"the node with code {nodes.codes[position]:#x}",
+            )
         self._nodes = nodes
         self._groups_of_nodes: _Codes | None = None
         self.groups: _Codes = np.zeros(1, np.uint64)

@@ -56,6 +56,7 @@ from tfx_gnn.sampling.engine.edge_choice import (
     positions_of_requests,
     visits_all_edges,
 )
+from tfx_gnn.sampling.plan.drawing_weights import check_hop_weights
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema
@@ -366,6 +367,8 @@ class _Edges:
             weights = partition.in_degrees.astype(np.float64)
         elif hop.weight_feature:
             weights = partition.numbers(hop.weight_feature)
+            # The reader of the tables, which knows the file, has refused others; the partitions may be older.
+            check_hop_weights(hop, weights, lambda number: f"row {partition.edge_rows[number]} of edges/{hop.edge_set}")
         self._adjacency = Adjacency(
             offsets=partition.offsets,
             edge_rows=partition.edge_rows,

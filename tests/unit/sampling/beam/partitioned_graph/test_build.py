@@ -190,6 +190,36 @@ def test_the_partitions_are_those_of_the_tables_in_memory(
     assert report.dead_letters == ()
 
 
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (_PLANS["temporal"], r"at least 0; got -0\.25 in 'w' of .*e-2\.parquet, row 2, one of 2"),
+        (
+            SamplingPlan(
+                seed_edge_set="e",
+                negatives=Negatives(num_per_positive=1, side="source", distribution="node_weight", weight_feature="x"),
+            ),
+            r"weights in \[0, 1048576\]; got -1\.0 in 'x' of .*a\.parquet, row 1\.",
+        ),
+    ],
+    ids=["edges", "nodes"],
+)
+def test_weights_that_nothing_can_be_drawn_by_are_refused_with_file_and_row(
+    tables_dir: str, tmp_path: Path, plan: SamplingPlan, message: str
+) -> None:
+    folder = tmp_path / "tables"
+    shutil.copytree(tables_dir, folder)
+    for name, column, positions, value in (("e-2", "w", (2, 5), -0.25), ("a", "x", (1,), -1.0)):
+        table = pq.read_table(folder / f"{name}.parquet")
+        values = table.column(column).to_numpy().copy()
+        values[list(positions)] = value
+        place = table.schema.get_field_index(column)
+        pq.write_table(table.set_column(place, column, pa.array(values)), folder / f"{name}.parquet")
+
+    with pytest.raises(ValueError, match=message):
+        _build(str(folder), tmp_path / "partitions", plan, num_partitions=2)
+
+
 def test_the_largest_hubs_are_named(tables_dir: str, tmp_path: Path) -> None:
     report = _build(tables_dir, tmp_path / "partitions", _PLANS["both directions"], num_partitions=2, hub_degree=100)
 

@@ -57,7 +57,7 @@ def tables():
         sources=sources,
         targets=draw.integers(0, NUM_NODES, count),
         features={
-            "w": pa.array(draw.integers(-1, 4, count).astype(np.float32)),
+            "w": pa.array(draw.integers(0, 4, count).astype(np.float32)),
             "t": pa.array(draw.integers(0, 9, count)),
         },
     )
