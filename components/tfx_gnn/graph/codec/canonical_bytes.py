@@ -83,21 +83,27 @@ def _canonical_of_some(serialized: tf.Tensor) -> tf.Tensor:
 def _are_canonical(serialized: tf.Tensor) -> tf.Tensor:
     """Returns whether each list is in one piece, packed if it holds numbers, and as long as it says; bool of shape [].
 
-    The length and the kind of a tf.Feature determine its first bytes, so these are computed and compared. Small
-    operations dominate the cost, so all headers are computed together, as one integer each.
+    The lengths of an entry of the map of features and of its key, and the kind of its list, determine the bytes with
+    which the list begins. So these are computed and compared. Small operations dominate the cost, so all are computed
+    together, as one integer each.
     """
-    features = _split(serialized, "Example", "features")
-    values = _split(_split(features, "Features", "feature"), "Entry", "value")
-    length = tf.strings.length(values)
-    found = tf.reshape(tf.io.decode_raw(values, tf.int64, fixed_length=_HEADER_SIZE), [-1])
+    entries = _split(_split(serialized, "Example", "features"), "Features", "feature")
+    raw = tf.io.decode_raw(entries, tf.uint8, fixed_length=_ENTRY_SIZE)
+    key_length = tf.cast(raw[:, 1], tf.int32)
+    length = tf.strings.length(entries) - key_length
     headers = _headers()
+    group = tf.raw_ops.Bucketize(input=length, boundaries=headers.boundaries)
+    start = tf.minimum(key_length, _LONGEST_KEY) + tf.gather(headers.starts, group)
+    places = (start + tf.range(0, tf.size(raw), _ENTRY_SIZE))[:, tf.newaxis] + np.arange(_HEADER_SIZE, dtype=np.int32)
+    found = tf.bitcast(tf.gather(tf.reshape(raw, [-1]), places), tf.int64)
     kind = tf.bitwise.bitwise_and(tf.bitwise.right_shift(found, _KIND_SHIFT), _NUM_KINDS - 1)
-    row = tf.raw_ops.Bucketize(input=length, boundaries=headers.boundaries) * _NUM_KINDS + tf.cast(kind, tf.int32)
+    row = group * _NUM_KINDS + tf.cast(kind, tf.int32)
     digits = tf.cast(length, tf.int64)[:, tf.newaxis] - tf.gather(headers.overheads, row)
     digits = tf.bitwise.bitwise_and(digits, tf.gather(headers.digit_masks, row)) * tf.gather(headers.places, row)
     difference = tf.bitwise.bitwise_xor(tf.reduce_sum(digits, axis=1), found)
     compared = tf.bitwise.bitwise_and(difference, tf.gather(headers.masks, row))
-    return tf.reduce_all(tf.equal(compared, tf.gather(headers.fixed_bits, row)))
+    is_canonical = tf.equal(compared, tf.gather(headers.fixed, row)) & (key_length <= _LONGEST_KEY)
+    return tf.reduce_all(is_canonical)
 
 
 def _split(messages: tf.Tensor, message: str, field: str) -> tf.Tensor:
@@ -108,24 +114,21 @@ def _split(messages: tf.Tensor, message: str, field: str) -> tf.Tensor:
 
 @functools.cache
 def _wire_format() -> bytes:
-    """Describes tf.Examples down to tf.Features, but all messages in them as bytes, so that none is decoded."""
+    """Describes tf.Examples down to the entries of the map, but all messages as bytes, so that none is decoded."""
     file = descriptor_pb2.FileDescriptorProto(name="wire.proto", package="wire")
-    bytes_type, one, many = 12, 1, 3
-    for message, fields in {
-        "Example": {"features": (1, many)},
-        "Features": {"feature": (1, many)},
-        "Entry": {"value": (2, one)},
-    }.items():
-        described = file.message_type.add(name=message)
-        for name, (number, label) in fields.items():
-            described.field.add(name=name, number=number, type=bytes_type, label=label)
+    for message, field in (("Example", "features"), ("Features", "feature")):
+        type_of_bytes, repeated = 12, 3
+        file.message_type.add(name=message).field.add(name=field, number=1, type=type_of_bytes, label=repeated)
     return b"bytes://" + descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
 
 
 #: The header of a tf.Feature: tag and length of its list, then tag and length of the packed values. Longer ones, from
-#: 2 MB on, do not fit an integer; such features are encoded anew.
+#: 2 MB on, do not fit an integer; such features are encoded anew, and so are those with longer keys.
 _HEADER_SIZE = 8
 _LONGEST_VARINT = 3
+_LONGEST_KEY = 96
+#: Bytes of an entry that are looked at: tag and length of the key, the key, tag and length of the feature, its header.
+_ENTRY_SIZE = 2 + _LONGEST_KEY + 1 + _LONGEST_VARINT + _HEADER_SIZE
 #: Tags of the lists of strings, floats and integers. Two of their bits tell them apart.
 _LISTS = {1: 0x0A, 2: 0x12, 3: 0x1A}
 _STRINGS, _FLOATS = 1, 2
@@ -136,64 +139,78 @@ _VALUES = 0x0A
 
 @dataclasses.dataclass(frozen=True)
 class _Headers:
-    """What canonical headers look like, with a row for each kind of list in each group of lengths of the tf.Feature.
+    """What canonical headers look like, by the length of the entry without its key.
 
-    In the headers of a group, as little-endian integers, the digits (seven bits each) of the length of the list and of
-    the length of its values are in the same places.
+    Lengths fall into groups. In the headers of a group, as little-endian integers, the digits (seven bits each) of the
+    length of the list and of the length of its values are in the same places. There is a row for each kind of list in
+    each group.
 
     Attributes:
         boundaries: first length of each group but the first.
-        overheads: by how much the list, or its values, are shorter than the feature; shape [num_rows, 6], for three
+        starts: where in the entry the header begins, without the key; shape [num_groups].
+        overheads: by how much the list, or its values, are shorter than the entry; shape [num_rows, 6], for three
             digits each.
         digit_masks: bits of a length that make a digit, shape [num_rows, 6].
         places: factors that bring digits to their places, 0 for those that the group lacks; shape [num_rows, 6].
-        fixed_bits: what else is in the header, shape [num_rows]. Has bits outside of the mask if none is canonical.
+        fixed: what else is in the header, shape [num_rows]. Has bits outside of the mask if no header is canonical.
         masks: bits to compare, shape [num_rows].
     """
 
     boundaries: list[float]
+    starts: npt.NDArray[np.int32]
     overheads: npt.NDArray[np.int64]
     digit_masks: npt.NDArray[np.int64]
     places: npt.NDArray[np.int64]
-    fixed_bits: npt.NDArray[np.int64]
+    fixed: npt.NDArray[np.int64]
     masks: npt.NDArray[np.int64]
 
 
 @functools.cache
 def _headers() -> _Headers:
-    too_long = 128**_LONGEST_VARINT
-    # Groups begin near the lengths at which varints become longer.
-    near = {128**size + offset for size in range(_LONGEST_VARINT + 1) for offset in range(-10, 20)}
-    lengths = [length for length in sorted(near) if 0 <= length <= too_long]
+    # Groups begin near the lengths at which varints become longer; in the last one, they are too long.
+    near = {128**size + offset for size in range(_LONGEST_VARINT + 1) for offset in range(-20, 40)}
+    lengths = [length for length in sorted(near) if length >= 0]
     first = [0, *(length for before, length in itertools.pairwise(lengths) if _group(before) != _group(length))]
-    rows = [row for length in first for row in _group(length)]
-    columns = zip(*rows, strict=True)
-    overheads, digit_masks, places, fixed_bits, masks = (np.array(column, np.int64) for column in columns)
-    return _Headers([float(length) for length in first[1:]], overheads, digit_masks, places, fixed_bits, masks)
+    starts = [start for start, _ in map(_group, first)]
+    columns = zip(*(row for length in first for row in _group(length)[1]), strict=True)
+    overheads, digit_masks, places, fixed, masks = (np.array(column, np.int64) for column in columns)
+    return _Headers(
+        boundaries=[float(length) for length in first[1:]],
+        starts=np.array(starts, np.int32),
+        overheads=overheads,
+        digit_masks=digit_masks,
+        places=places,
+        fixed=fixed,
+        masks=masks,
+    )
 
 
 class _Row(NamedTuple):
     overheads: list[int]
     digit_masks: list[int]
     places: list[int]
-    fixed_bits: int = 0
+    fixed: int = 0
     mask: int = 0
 
 
-def _group(length: int) -> list[_Row]:
-    """Returns the rows of `_Headers` for tf.Features of a length."""
-    return [_row(length, kind) for kind in range(_NUM_KINDS)]
+def _group(length: int) -> tuple[int, list[_Row]]:
+    """Returns the start of the header, and a row for each kind, for entries of a length, without the key."""
+    # Before the feature are tag and length of the key.
+    feature_length, varint = _payload(length - 2)
+    is_possible = varint > 0
+    rows = [_row(length, feature_length, kind, is_possible=is_possible) for kind in range(_NUM_KINDS)]
+    return length - feature_length if is_possible else 0, rows
 
 
-def _row(length: int, kind: int) -> _Row:
+def _row(length: int, feature_length: int, kind: int, *, is_possible: bool) -> _Row:
     digit_masks = [0x7F << 7 * digit for digit in range(_LONGEST_VARINT)] * 2
     row = _Row([0] * len(digit_masks), digit_masks, [0] * len(digit_masks))
-    never = row._replace(fixed_bits=1)
-    if length == 0:
-        # Without a list, there is nothing to compare.
+    never = row._replace(fixed=1)
+    if length == 0 or (is_possible and feature_length == 0):
+        # The filling behind the entries of an example, or a feature without a list.
         return row
-    list_length, list_varint = _payload(length)
-    if kind not in _LISTS or not list_varint:
+    list_length, list_varint = _payload(feature_length)
+    if kind not in _LISTS or not is_possible or not list_varint:
         return never
     header = bytes([_LISTS[kind]]) + _continuation_bits(list_varint)
     _place(row, 0, length - list_length, list_varint, at=1)
@@ -206,8 +223,7 @@ def _row(length: int, kind: int) -> _Row:
         if kind == _FLOATS:
             # The length must be a multiple of four.
             digit_masks[_LONGEST_VARINT] &= ~0b11
-    mask = b"\xff" * len(header)
-    return row._replace(fixed_bits=_as_integer(header), mask=_as_integer(mask))
+    return row._replace(fixed=_as_integer(header), mask=_as_integer(b"\xff" * len(header)))
 
 
 def _as_integer(header: bytes) -> int:

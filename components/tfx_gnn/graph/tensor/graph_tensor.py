@@ -157,8 +157,8 @@ class GraphTensor(GraphPiece):
         """
         return batch_items.take_items(self, key)
 
-    # No `__iter__` and no `__len__`: with these, Keras, absl and others take a graph, even a scalar one, for a sequence.
-    # A loop over a batch calls `graph[0]`, `graph[1]` and so on until the IndexError.
+    # No `__iter__` and no `__len__`: with these, Keras, absl and others take any graph for a sequence. A loop over a
+    # batch calls `graph[0]`, `graph[1]` and so on until the IndexError.
 
     def unstack(self) -> list[GraphTensor]:
         """Divides a batch into its graphs, along its first dimension.
@@ -172,7 +172,8 @@ class GraphTensor(GraphPiece):
             TypeError: if the graph is scalar, or the size of the batch is unknown in a tf.function.
 
         Example:
-            >>> graph = tfx_gnn.homogeneous(source=tf.constant([0]), target=tf.constant([1]), node_features=tf.ones([2]))
+            >>> graph = tfx_gnn.homogeneous(
+            ...     source=tf.constant([0]), target=tf.constant([1]), node_features=tf.ones([2]))
             >>> batch = next(iter(tf.data.Dataset.from_tensors(graph).repeat(3).batch(3)))
             >>> [one.shape for one in batch.unstack()]
             [TensorShape([]), TensorShape([]), TensorShape([])]
