@@ -42,7 +42,8 @@ def canonical_examples(serialized: tf.Tensor) -> tf.Tensor:
     damaged, or UnicodeDecodeError, if TensorFlow quotes bytes that are not text.
 
     Example:
-        >>> record = tf.train.Example(features={"feature": {"k": {"int64_list": {"value": [5, 6]}}}})
+        >>> record = tf.train.Example()
+        >>> record.features.feature["k"].int64_list.value.extend([5, 6])
         >>> serialized = tf.constant([record.SerializeToString()])
         >>> bool(canonical_examples(serialized)[0] == serialized[0])
         True

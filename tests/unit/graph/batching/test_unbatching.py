@@ -231,7 +231,7 @@ def test_a_graph_without_components_has_no_parts():
 
     assert tfx_gnn.split_components(graph) == []
     assert tfx_gnn.unmerge_components(graph).shape == [0]
-    assert len(tfx_gnn.unmerge_components(graph)) == 0
+    assert tfx_gnn.unmerge_components(graph).unstack() == []
     assert tfx_gnn.component_ids(graph, node_set_name="atoms").numpy().tolist() == []
     assert tfx_gnn.component_offsets(graph, node_set_name="atoms").numpy().tolist() == [0]
 
