@@ -47,11 +47,11 @@ def parse_example(
         default_values: values for features that an example lacks, by key without the prefix:
             {"nodes/_readout.label": b""} lets a model serve examples without labels. A value
             is a scalar or has the shape of one item, and is used for every item of the example.
-        trusted: whether `serialized` is known to come from a protobuf library. Reading then takes about a
-            quarter less time. By default, any bytes, such as those of clients or custom encoders, are read as
-            protobuf defines them, except for two cases described in `tfx_gnn.graph.codec.canonical_bytes`.
-            With `trusted=True`, unusual but legal bytes may be refused, and damaged bytes may crash the
-            process. Has no effect without `validate`.
+        trusted: whether `serialized` is known to come from a protobuf library. Reading then takes
+            about half the time. By default, any bytes, such as those of clients or custom encoders,
+            are read as protobuf defines them, except for two cases described in
+            `tfx_gnn.graph.codec.canonical_bytes`. With `trusted=True`, unusual but legal bytes may be
+            refused, and damaged bytes may crash the process. Has no effect without `validate`.
 
     Returns:
         Graph of shape [num_examples], whose spec is `spec` batched. Fields without a static number

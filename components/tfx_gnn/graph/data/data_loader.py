@@ -136,7 +136,8 @@ class DataLoader:
         self._exclude_keys = exclude_keys
         self._collator = Collator(
             layout=layout,
-            rules=rules,
+            # A mapping proxy, as the default is, cannot be pickled.
+            rules=dict(rules),
             follow_batch=follow_batch or (),
             exclude_keys=exclude_keys or (),
             guesses_by_name=guesses_by_name,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfx_gnn.graph.graph_constants import Field, NodeSetName
-from tfx_gnn.graph.tensor import fields
+from tfx_gnn.graph.tensor import fields, tf_hooks
 from tfx_gnn.graph.tensor.adjacency import HyperAdjacency
 from tfx_gnn.graph.tensor.graph_piece import GraphPiece
 from tfx_gnn.graph.tensor.graph_tensor_spec import CONTEXT_PART, EDGE_SETS_PART, NODE_SETS_PART
@@ -65,18 +65,20 @@ def unstack(graph: _Piece) -> list[_Piece]:
 
 def _take_item(graph: Any, position: int) -> Any:
     """Returns a graph of a batch; a loop, which asks for one after another, has them all made in one pass."""
+    is_next = position == graph._num_in_turn
+    graph._num_in_turn = position + 1 if is_next or position == 0 else 0
     if tf.executing_eagerly():
-        if position == 1 and graph._unstacked is None and _is_split_in_one_pass(graph):
+        # Graphs that were made before a tape are not connected to the batch for it.
+        if tf_hooks.is_recording_gradients():
+            graph._unstacked = None
+        elif position == 1 and is_next and graph._unstacked is None and _is_split_in_one_pass(graph):
             graph._unstacked = unstack(graph)
         unstacked = graph._unstacked
-        if unstacked is not None:
-            if 0 <= position < len(unstacked):
-                return unstacked[position]
-            graph._unstacked = None
-    elif graph.shape[0] is None and position == graph._num_in_turn:
-        graph._num_in_turn += 1
-        if graph._num_in_turn > _MOST_IN_TURN:
-            raise _unknown_size(graph)
+        if unstacked is not None and 0 <= position < len(unstacked):
+            return unstacked[position]
+        graph._unstacked = None
+    elif graph.shape[0] is None and graph._num_in_turn > _MOST_IN_TURN:
+        raise _unknown_size(graph)
     return _take_at(graph, _checked_index(graph, tf.constant(position, tf.int64)))
 
 

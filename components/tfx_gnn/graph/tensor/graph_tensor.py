@@ -160,6 +160,9 @@ class GraphTensor(GraphPiece):
     # No `__iter__` and no `__len__`: with these, Keras, absl and others take any graph for a sequence. A loop over a
     # batch calls `graph[0]`, `graph[1]` and so on until the IndexError.
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_unstacked", "_num_in_turn")}
+
     def unstack(self) -> list[GraphTensor]:
         """Divides a batch into its graphs, along its first dimension.
 

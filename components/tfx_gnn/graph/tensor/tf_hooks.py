@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 import tensorflow as tf
 from tensorflow.core.protobuf import struct_pb2
+from tensorflow.python.eager import record
 from tensorflow.python.framework.composite_tensor import CompositeTensor
 from tensorflow.python.framework.type_spec import BatchableTypeSpec
 from tensorflow.python.framework.type_spec_registry import register as register_type_spec
@@ -30,6 +31,7 @@ __all__ = [
     "flat_tensor_specs",
     "from_flat_tensors",
     "in_xla_context",
+    "is_recording_gradients",
     "no_flat_tensors",
     "num_flat_tensors",
     "register_type_spec",
@@ -61,6 +63,11 @@ def supports_keras_tensors(function: _Function) -> _Function:
 def in_xla_context() -> bool:
     """Returns whether operations are currently being traced for XLA, by `jit_compile=True` or for a TPU."""
     return bool(control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()))
+
+
+def is_recording_gradients() -> bool:
+    """Returns whether a gradient tape or a forward accumulator may record what is computed now."""
+    return bool(record.could_possibly_record())
 
 
 def to_flat_tensors(spec: Any, value: Any, batched: bool) -> list[Any]:

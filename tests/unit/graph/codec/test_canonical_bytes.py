@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints
-from tfx_gnn.graph.codec import canonical_bytes
 from tfx_gnn.graph.codec.canonical_bytes import canonical_examples
 from tfx_gnn.graph.codec.example_parsing import (
     parse_and_merge,
@@ -160,96 +159,6 @@ def test_all_that_protobuf_allows_is_read_as_it_means_it(encoded, values):
     parsed = tf.io.parse_example(canonical, {"k": tf.io.RaggedFeature(tf.float32)})["k"]
     assert parsed.to_list() == [values]
     assert list(tf.train.Example.FromString(encoded).features.feature["k"].float_list.value) == values
-
-
-def record(kind, values, key="k"):
-    message = tf.train.Example()
-    getattr(message.features.feature[key], kind).value.extend(values)
-    return message.SerializeToString()
-
-
-def is_canonical(*encoded):
-    return bool(canonical_bytes._are_canonical(tf.constant(list(encoded))))
-
-
-def test_what_protobuf_writes_is_taken_as_it_is():
-    # Lengths at which each of the three varints of an entry becomes longer, and all that are near.
-    sizes = [size + offset for size in (128, 2**14, 2**21 - 40) for offset in range(-24, 20)]
-    of_lists = [
-        record(kind, values)
-        for size in [*range(24), *sizes]
-        for kind, values in [(FLOATS, [0.5] * (size // 4)), (INTEGERS, [1] * size), (STRINGS, [b"x" * size])]
-        if size < 2**16 or kind == STRINGS
-    ]
-    several = [record(STRINGS, [b"x"] * number) for number in range(3)]
-    keys = [record(FLOATS, [1.0], "k" * length) for length in range(1, 97)]
-
-    assert is_canonical(b"", tf.train.Example().SerializeToString(), example(), *of_lists, *several, *keys)
-    assert is_canonical(with_value(b""), example(), with_value(list_of(FLOATS)))
-
-
-#: With what protobuf reads; None if it refuses to.
-ODD = {
-    "unpacked": (list_of(FLOATS, unpacked(1.0)), [1.0]),
-    "two pieces": (list_of(FLOATS, packed(1.0), packed(2.0)), [1.0, 2.0]),
-    "packed, then unpacked": (list_of(FLOATS, packed(1.0), unpacked(2.0)), [1.0, 2.0]),
-    "an empty piece": (list_of(FLOATS, packed(), packed(2.0)), [2.0]),
-    "only an empty piece": (list_of(FLOATS, packed()), []),
-    "two lists": (list_of(FLOATS, packed(1.0)) + list_of(FLOATS, packed(2.0)), [1.0, 2.0]),
-    "two kinds": (list_of(INTEGERS, encoder.packed(INTEGERS, [1])) + list_of(FLOATS, packed(2.0)), [2.0]),
-    "a long length of values": (list_of(FLOATS, encoder.delimited(1, b"\0\0\x80?", spare_bytes=1)), [1.0]),
-    "a long length of the list": (encoder.delimited(2, packed(1.0), spare_bytes=2), [1.0]),
-    "no whole float": (list_of(FLOATS, encoder.delimited(1, b"\0\0\x80?\0")), None),
-    "values longer than the list": (list_of(FLOATS, encoder.delimited(1, b"\0\0\x80?", length=8)), None),
-    "values of 2 GB": (list_of(FLOATS, encoder.delimited(1, b"\0\0\x80?", length=2**31)), None),
-    "values shorter than the list": (list_of(FLOATS, encoder.delimited(1, b"\0\0\x80?" * 2, length=4)), None),
-}
-
-
-@pytest.mark.parametrize(("value", "read"), ODD.values(), ids=ODD)
-def test_other_encodings_are_noticed(value, read):
-    batch = [record(FLOATS, [9.0]), with_value(value)]
-
-    assert not is_canonical(*batch)
-    if read is None:
-        with pytest.raises(tf.errors.InvalidArgumentError, match=r"tf\.Example|Could not parse"):
-            canonical_examples(tf.constant(batch))
-    else:
-        parsed = tf.io.parse_example(canonical_examples(tf.constant(batch)), {"k": tf.io.RaggedFeature(tf.float32)})
-        assert parsed["k"].to_list() == [[9.0], read]
-
-
-@pytest.mark.parametrize("size", [30, 40, 200, 5000, 20_000])
-def test_other_encodings_are_noticed_in_lists_of_any_length(size):
-    halves = packed(*[1.0] * (size // 2))
-
-    assert not is_canonical(with_value(list_of(FLOATS, unpacked(*[1.0] * size))))
-    assert not is_canonical(with_value(list_of(FLOATS, halves, halves)))
-    assert not is_canonical(with_value(list_of(INTEGERS, encoder.unpacked(INTEGERS, [1] * size))))
-    assert not is_canonical(with_value(list_of(STRINGS, encoder.unpacked(STRINGS, [b"x"] * size)) * 2))
-    assert not is_canonical(with_value(list_of(FLOATS, encoder.delimited(1, halves, length=len(halves) + 4))))
-
-
-@pytest.mark.parametrize("spare_bytes", [1, 2])
-def test_a_long_length_of_the_key_or_the_feature_is_noticed(spare_bytes):
-    value = list_of(FLOATS, unpacked(1.0))
-    # The places that the shorter length would point to hold a canonical header.
-    key = b"k" * 64 + list_of(FLOATS, packed(1.0))
-    long_key = encoder.delimited(1, key, spare_bytes=spare_bytes) + encoder.delimited(2, value)
-    long_value = encoder.delimited(1, b"k") + encoder.delimited(2, value, spare_bytes=spare_bytes)
-
-    for entry in (long_key, long_value):
-        assert not is_canonical(encoder.example(encoder.delimited(1, entry)))
-
-
-@pytest.mark.parametrize("key", ["k" * 97, "k" * 127, "k" * 128, "k" * 300])
-def test_long_keys_and_large_features_are_encoded_anew(key):
-    long = record(FLOATS, [1.0], key)
-    large = record(FLOATS, [0.5] * 2**19)
-
-    assert not is_canonical(long)
-    assert not is_canonical(large)
-    assert canonical_examples(tf.constant([long, large])).numpy().tolist() == [long, large]
 
 
 def test_no_examples_are_no_examples():

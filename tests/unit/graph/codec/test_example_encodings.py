@@ -41,7 +41,6 @@ UNREADABLE = (
     "Can't parse serialized Example",
     "Unsupported datatype",
     "Unable to parse binary protobuf",
-    "ReadValue: Failed",
     "must hold tf.Example protos",
 )
 #: What else refusals say.

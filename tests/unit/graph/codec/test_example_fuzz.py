@@ -39,7 +39,6 @@ NO_PROTO = (
     "Could not parse example",
     "Unsupported datatype",
     "Unable to parse binary protobuf",
-    "ReadValue: Failed",
     "must hold tf.Example protos",
 )
 #: What is said of others by the parser, by TensorFlow's, and by padding.

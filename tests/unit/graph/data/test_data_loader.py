@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+import pickle
 import types
 
 import numpy as np
@@ -205,3 +207,10 @@ def test_a_function_makes_the_batches():
     assert list(loader) == ["ab", "c"]
     with pytest.raises(ValueError, match="`collate_fn` must be absent to make a data set"):
         loader.as_dataset()
+
+
+def test_a_loader_can_be_pickled_and_copied():
+    loader = DataLoader([GraphData(x=np.ones([2, 1]), edge_index=np.array([[0], [1]]))] * 2, batch_size=2)
+
+    for again in (pickle.loads(pickle.dumps(loader)), copy.deepcopy(loader)):
+        assert [batch.num_edges for batch in again] == [2]

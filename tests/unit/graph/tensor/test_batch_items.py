@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sized
 
 import numpy as np
@@ -165,6 +166,30 @@ def test_a_loop_ends_with_the_batch_and_begins_anew(plain):
     assert plain(batch[1]) == plain(GRAPHS[1])
     assert plain(batch[-1]) == plain(GRAPHS[2])
     assert list(RAGGED[:0]) == []
+
+
+@pytest.mark.parametrize("take", [list, lambda batch: batch.unstack(), lambda batch: [batch[1]]])
+def test_graphs_are_connected_to_the_batch_for_a_tape(take):
+    weight = tf.Variable([1.0])
+    batch = RAGGED.replace_features(context={"w": tf.ones([4, 1])})
+    unfinished = iter(batch)
+    next(unfinished), next(unfinished)
+
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(batch.context["w"])
+        loss = tf.add_n([tf.reduce_sum(weight * graph.context["w"] ** 2) for graph in take(batch)])
+
+    expected = [0.0, 2.0, 0.0, 0.0] if len(take(batch)) == 1 else [2.0] * 4
+    assert tf.convert_to_tensor(tape.gradient(loss, batch.context["w"]))[:, 0].numpy().tolist() == expected
+
+
+def test_what_a_loop_has_taken_is_not_copied():
+    batch = RAGGED[:]
+    iterator = iter(batch)
+    next(iterator), next(iterator)
+
+    assert "_unstacked" in batch.__dict__
+    assert "_unstacked" not in copy.copy(batch).__dict__
 
 
 @pytest.mark.parametrize("take", [list, lambda batch: batch.unstack()])
