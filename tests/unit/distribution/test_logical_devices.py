@@ -1,4 +1,4 @@
-"""Input on one machine with several devices, in a process of its own. Numbers are lines of seed 004."""
+"""Input on one machine with several devices, in a process of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Input under MultiWorkerMirroredStrategy, in two real processes. Numbers are lines of seed 004."""
+"""Input under MultiWorkerMirroredStrategy, in two real processes."""
 
 from __future__ import annotations
 
