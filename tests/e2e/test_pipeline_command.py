@@ -18,9 +18,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 TINY_PROJECT = Path(__file__).parents[1] / "components" / "tiny_project"
 COMMAND = [sys.executable, "-m", "tfx_gnn_pipelines"]
-# Six examples in the test split do not show that a model is better than the baseline.
+# Six examples in the test split do not show that a model is better than the baseline. The check beside the run would
+# say so in some runs and not in others, as whichever of the two ends first.
 TINY = [
-    *(*COMMAND, "tiny_project.task:TASK", "--root", "outputs"),
+    *(*COMMAND, "tiny_project.task:TASK", "--root", "outputs", "--no-check"),
     *("--set", "graph_evaluator.baseline_confidence=0"),
 ]
 MINUTE = 60
