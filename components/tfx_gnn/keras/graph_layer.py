@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -49,16 +50,45 @@ class GraphLayer(tf_keras.layers.Layer):
 
 
 def check_no_keras3_layer(name: str, value: Any) -> None:
-    """Refuses a layer of Keras 3, also inside of a list, tuple or mapping; `name` is the layer that it was given to."""
+    """Refuses a layer of Keras 3, also inside of lists, tuples and mappings; `name` is the layer it was given to."""
     if (keras3_layer := _keras3_layer_class()) is None:
         return
-    values = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else (value,)
-    for one in values:
-        if isinstance(one, keras3_layer):
-            raise TypeError(
-                f"`{name}` must hold layers of tf_keras; got {type(one).__module__}.{type(one).__name__} of Keras 3. "
-                f"{_REMEDY}"
-            )
+    if isinstance(value, keras3_layer):
+        raise TypeError(
+            f"`{name}` must hold layers of tf_keras; got {type(value).__module__}.{type(value).__name__} of Keras 3. "
+            f"{_REMEDY}"
+        )
+    if isinstance(value, (Mapping, list, tuple)):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            check_no_keras3_layer(name, one)
+
+
+@contextlib.contextmanager
+def keras3_layers_refused(name: str) -> Iterator[None]:
+    """Refuses calls of layers of Keras 3 inside of the block; `name` is the layer whose callback runs in it.
+
+    Layers of Keras 3 compute with the tensors of tf_keras, but their weights become constants.
+    """
+    if _keras3_layer_class() is None:
+        yield
+        return
+    state = sys.modules["keras.src.backend.common.global_state"]
+    before = state.get_global_attribute("current_call_ctx")
+    state.set_global_attribute("current_call_ctx", _RefusingContext(name))
+    try:
+        yield
+    finally:
+        state.set_global_attribute("current_call_ctx", before)
+
+
+class _RefusingContext:
+    """Takes the place of what Keras 3 notes of the outermost layer being called, which each layer looks at."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, _attribute: str) -> Any:
+        raise TypeError(f"`{self._name}` must compute with layers of tf_keras; got a layer of Keras 3. {_REMEDY}")
 
 
 @tf.autograph.experimental.do_not_convert

@@ -58,6 +58,11 @@ print(json.dumps({
     "base class": outcome(lambda: layers.SimpleConv(dense, "mean", receiver_tag=tfgnn.TARGET)),
     "mapping": outcome(lambda: layers.NodeSetUpdate({"edges": dense}, dense)),
     "update": outcome(lambda: layers.GraphUpdate(node_sets={"nodes": dense})),
+    "nested": outcome(lambda: setattr(layers.Readout(node_set_name="nodes"), "inner", [{"a": (dense,)}])),
+    "callback": outcome(lambda: layers.MapFeatures(
+        node_sets_fn=lambda node_set, **_: tf.keras.layers.Dense(4)(node_set["hidden_state"])
+    )(graph)),
+    "after the callback": outcome(lambda: dense(tf.ones([1, 3])).shape.as_list()),
     "inside": outcome(lambda: model(records)),
     "outside": outcome(lambda: model.update(model.parse(records)).shape.as_list()),
     "without weights": outcome(lambda: reader(records)),
@@ -102,6 +107,8 @@ def outcomes() -> dict[str, str]:
             "`NodeSetUpdate(edge_set_inputs={edges: ...})` must hold layers of tf_keras; got keras.",
         ),
         ("update", "must hold layers of tf_keras; got keras.src.layers.core.dense.Dense of Keras 3."),
+        ("nested", "`Readout` must hold layers of tf_keras; got keras.src.layers.core.dense.Dense of Keras 3."),
+        ("callback", "`MapFeatures(...=fn)` must compute with layers of tf_keras; got a layer of Keras 3."),
         (
             "inside",
             "`MapFeatures` must be part of a model of tf_keras; got a call by Model of Keras 3,",
@@ -116,6 +123,7 @@ def test_what_meets_our_layers_is_refused_with_the_variable_and_tf_keras(outcome
 
 def test_layers_that_keras3_need_not_train_and_calls_outside_of_it_stay(outcomes):
     assert outcomes["outside"] == "[2]"
+    assert outcomes["after the callback"] == "[1, 2]"
     assert outcomes["without weights"] == "1"
 
 

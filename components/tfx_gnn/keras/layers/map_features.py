@@ -13,7 +13,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import FeaturePiece
-from tfx_gnn.keras.graph_layer import GraphLayer
+from tfx_gnn.keras.graph_layer import GraphLayer, keras3_layers_refused
 from tfx_gnn.keras.keras_tensors import is_symbolic
 from tfx_gnn.keras.layer_arguments import as_layer, pop_with_prefix, with_prefix
 
@@ -89,6 +89,7 @@ class MapFeatures(GraphLayer):
         Raises:
             ValueError: if a callback returned something that cannot be a feature, or feature names
                 differ from those at the first call.
+            TypeError: if a callback called a layer of Keras 3.
             KeyError: if the graph has a set that was missing at the first call.
         """
         if not self._is_initialized:
@@ -180,7 +181,8 @@ def _make_model(callback: Callback | None, piece_spec: Any, **set_name: str) -> 
     if callback is None:
         return None
     piece = tf_keras.Input(type_spec=piece_spec)
-    outputs = callback(piece, **set_name)
+    with keras3_layers_refused("MapFeatures(...=fn)"):
+        outputs = callback(piece, **set_name)
     if outputs is None:
         return None
     if not isinstance(outputs, Mapping):
