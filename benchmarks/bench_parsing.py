@@ -38,9 +38,6 @@ def bench_parse_merge_pad(report: Report, batch_size: int, taken_by: str) -> Non
     def ours(serialized: tf.Tensor) -> Any:
         return tfx_gnn.parse_merge_and_pad(spec, serialized, constraints)
 
-    def trusted(serialized: tf.Tensor) -> Any:
-        return tfx_gnn.parse_merge_and_pad(spec, serialized, constraints, trusted=True)
-
     def in_two_steps(serialized: tf.Tensor) -> Any:
         return tfx_gnn.pad_to_total_sizes(tfx_gnn.parse_and_merge(spec, serialized), constraints)
 
@@ -60,7 +57,6 @@ def bench_parse_merge_pad(report: Report, batch_size: int, taken_by: str) -> Non
             OURS: take(ours),
             TF_GNN: _tf_gnn_pass(constraints, take),
             BARE_PARSER: take(lambda serialized: tf.io.parse_example(serialized, features)),
-            f"{OURS}, trusted=True": take(trusted),
             f"{OURS}, parse_and_merge only": take(unpadded),
             f"{OURS}, pad_to_total_sizes afterwards": take(in_two_steps),
         },

@@ -80,7 +80,7 @@ class Data:
         budget = self.budgets.find(BUDGET_KINDS[batching], batch_size)
         files = record_files(self.examples_dir, ("train",))
         records = shuffled_records(files, epochs=_first_epoch(), shuffle_buffer_size=10_000, seed=0)
-        return padded_batches(records, self.spec, budget, batching, trusted=True)
+        return padded_batches(records, self.spec, budget, batching)
 
     def precomputed_batches(self) -> tf.data.Dataset:
         """Reads an epoch of packed batches."""

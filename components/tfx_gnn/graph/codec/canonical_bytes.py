@@ -1,43 +1,65 @@
-"""Rewrites serialized tf.Examples into the one encoding that TensorFlow's parser reads correctly.
+"""Makes sure that serialized tf.Examples have the one encoding that TensorFlow's parser reads correctly.
 
-`tf.io.parse_example` has its own protobuf reader. Protobuf allows a list to be encoded in several
-pieces, but this reader silently drops all pieces after the first. Given a wrong length, or more
-unpacked floats than a fixed-size feature takes, it writes outside of its buffers.
+`tf.io.parse_example` has its own protobuf reader. Protobuf allows a list to be encoded in several pieces, but this
+reader silently drops all pieces after the first. Given a wrong length, or more unpacked floats than a fixed-size
+feature takes, it writes outside of its buffers.
+
+All that may go wrong shows in the bytes between the key of a feature and its values: one tag and one length for each
+of the messages around the values. In the encoding that protobuf's libraries write, these bytes follow from the length
+of the entry. So they are compared with what they should be, which costs a tenth of the parsing, and only a batch with
+other encodings is encoded anew.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
+from google.protobuf import descriptor_pb2
 
 _MESSAGE = "tensorflow.Example"
-#: Need not exist in any example: looking for any key makes the parser walk all features.
-_ANY_KEY = "#any"
+#: Looking for a key that no example has makes the parser walk all features.
+_NO_KEY = "#tfx_gnn: the key of no feature"
+#: Fewer examples are encoded anew in less time than the many small operations of a comparison take.
+_FEW_EXAMPLES = 4
+#: The decoder pads all examples to the number of entries of the largest one, so that kilobytes could take gigabytes. So
+#: it gets no batch in which this would be more than some times as much, and what is padded anyway is bounded.
+_MOST_PADDING, _ANY_PADDING = 8, 2**24
+#: Entries of fewer bytes, on average, would take much more memory than their bytes, unless they are few.
+_SMALLEST_ENTRY, _FEW_ENTRIES = 16, 2**16
 
 
 def canonical_examples(serialized: tf.Tensor) -> tf.Tensor:
-    """Decodes and re-encodes tf.Examples, so that all parsers read them the same way.
+    """Returns tf.Examples that all parsers read the same way: the same bytes, or else the same values encoded anew.
 
-    The result holds the same values, with each list packed and in one piece. Only TensorFlow's own
-    operations are used, so this function can be part of an exported model.
+    In the result, each list of numbers is packed and in one piece. Only TensorFlow's own operations are used, so this
+    function can be part of an exported model.
 
     Two cases, which no known encoder writes, are not read as protobuf defines, because that would take 50% longer:
 
-    - Entries of the map of features that lack the key or the value, or hold unknown fields, are refused. Protobuf's
-      own libraries differ in how they treat them.
+    - Entries of the map of features that lack the key or the value are refused, and so are unknown fields in the map
+      or an entry, and entries whose tag takes two bytes. Protobuf's own libraries differ in how they treat these.
     - If a key has several entries, the last entry with a list counts, even if an entry without a list follows.
 
-    Refused bytes raise InvalidArgumentError. In a tf.function, they may also raise DataLossError, if only values are
-    damaged, or UnicodeDecodeError, if TensorFlow quotes bytes that are not text.
+    Refused bytes raise InvalidArgumentError. In a tf.function, they may also raise DataLossError, if an example as a
+    whole has the right length, or UnicodeDecodeError, if TensorFlow quotes bytes that are not text.
 
     Example:
-        >>> twice = tf.train.Example().SerializeToString() * 2
-        >>> canonical_examples(tf.constant([twice])).numpy().tolist()
-        [b'']
+        >>> record = tf.train.Example(features={"feature": {"k": {"int64_list": {"value": [5, 6]}}}})
+        >>> serialized = tf.constant([record.SerializeToString()])
+        >>> bool(canonical_examples(serialized)[0] == serialized[0])
+        True
     """
-    try:
+    if not tf.executing_eagerly():
         return _canonical(serialized)
+    try:
+        return _canonical_eagerly()(serialized)
     except (UnicodeDecodeError, tf.errors.DataLossError) as error:
         # TensorFlow's message quotes the bytes, which Python may be unable to decode as text.
         raise tf.errors.InvalidArgumentError(
@@ -45,7 +67,37 @@ def canonical_examples(serialized: tf.Tensor) -> tf.Tensor:
         ) from error
 
 
+@functools.cache
+def _canonical_eagerly() -> Any:
+    # One call of a function takes less time than each of its operations by itself.
+    return tf.function(
+        _canonical, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False, jit_compile=False
+    )
+
+
 def _canonical(serialized: tf.Tensor) -> tf.Tensor:
+    num_examples = serialized.shape[0]
+    if num_examples is None:
+        # The decoder does not accept an empty batch.
+        return tf.cond(tf.size(serialized) > 0, lambda: _canonical_of_many(serialized), lambda: serialized)
+    if num_examples < _FEW_EXAMPLES:
+        return _encode_anew(serialized) if num_examples else serialized
+    return _canonical_of_many(serialized)
+
+
+def _canonical_of_many(serialized: tf.Tensor) -> tf.Tensor:
+    entries, are_whole = _split_examples(serialized)
+    lists = _find_lists(entries)
+    is_canonical = are_whole & lists.has_key & ~_differ(lists.found, lists.lengths, lists.rows, _list_headers())
+
+    def unless_canonical() -> tf.Tensor:
+        is_canonical = are_whole & _are_canonical_with_strings(entries, lists)
+        return tf.cond(is_canonical, lambda: serialized, lambda: _encode_anew(serialized))
+
+    return tf.ensure_shape(tf.cond(is_canonical, lambda: serialized, unless_canonical), serialized.shape)
+
+
+def _encode_anew(serialized: tf.Tensor) -> tf.Tensor:
     def encode_anew() -> Any:
         sizes, (features,) = tf.io.decode_proto(
             serialized, _MESSAGE, ["features"], [tf.string], "local://", sanitize=True
@@ -53,8 +105,294 @@ def _canonical(serialized: tf.Tensor) -> tf.Tensor:
         return tf.io.encode_proto(sizes, [features], ["features"], _MESSAGE)
 
     # Runs first: it refuses most bytes that are not tf.Examples, with the right error, and reads integers safely.
-    walked = tf.io.parse_example(serialized, {_ANY_KEY: tf.io.FixedLenFeature([], tf.int64, 0)})[_ANY_KEY]
+    walked = tf.io.parse_example(serialized, {_NO_KEY: tf.io.FixedLenFeature([], tf.int64, 0)})[_NO_KEY]
     # True unless there are no examples, which the decoder does not accept. A mere control dependency on the walk would
     # be optimized away.
     is_any = tf.reduce_any(walked >= tf.int64.min)
     return tf.ensure_shape(tf.cond(is_any, encode_anew, lambda: serialized), serialized.shape)
+
+
+def _split_examples(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the entries of the maps of all examples, and whether the examples hold nothing else.
+
+    Returns:
+        entries: string of shape [num_entries], with empty strings behind the last entries of examples that have fewer
+            than others. None if the examples have to be encoded anew.
+        are_whole: bool of shape [].
+    """
+    headers = _example_headers()
+    lengths = tf.strings.length(serialized)
+    group = tf.raw_ops.Bucketize(input=lengths, boundaries=headers.boundaries)
+    found = tf.io.decode_raw(serialized, tf.uint8, fixed_length=headers.width)
+    num_bytes = tf.reduce_sum(tf.cast(lengths, tf.int64))
+    padded = tf.cast(tf.reduce_max(lengths), tf.int64) * tf.size(lengths, out_type=tf.int64)
+    is_even = padded <= _MOST_PADDING * num_bytes + _ANY_PADDING
+    # Bytes that may not be entries are not split, which would be an error.
+    is_split = ~_differ(found, lengths, group, headers) & is_even
+    lengths *= tf.cast(is_split, tf.int32)
+    maps = tf.strings.substr(serialized, tf.minimum(tf.gather(headers.sizes, group), lengths), lengths)
+    entries = _split(maps)
+    are_few = tf.size(entries, out_type=tf.int64) <= num_bytes // _SMALLEST_ENTRY + _FEW_ENTRIES
+    are_whole = (
+        is_split
+        & are_few
+        & tf.reduce_all(
+            tf.equal(tf.reduce_sum(_sizes_of_fields(tf.strings.length(entries)), axis=1), tf.strings.length(maps))
+        )
+    )
+    return tf.reshape(entries, [-1])[: tf.cast(are_few, tf.int32) * tf.size(entries)], are_whole
+
+
+def _split(messages: tf.Tensor) -> tf.Tensor:
+    """Returns all occurrences of field 1 in messages, with empty strings behind them; shape [num_messages, most]."""
+    # The decoder's own message does not say what it could not read, but it quotes the name.
+    _, (values,) = tf.io.decode_proto(
+        messages, "wire.Message", ["field"], [tf.string], _wire_format(), name="serialized_must_hold_tf.Example_protos"
+    )
+    return values
+
+
+@functools.cache
+def _wire_format() -> bytes:
+    """Describes messages whose field 1 is repeated and has a length, as in tf.Examples at all levels."""
+    file = descriptor_pb2.FileDescriptorProto(name="wire.proto", package="wire")
+    type_of_bytes, repeated = 12, 3
+    file.message_type.add(name="Message").field.add(name="field", number=1, type=type_of_bytes, label=repeated)
+    return b"bytes://" + descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+
+
+def _sizes_of_fields(lengths: tf.Tensor) -> tf.Tensor:
+    """Returns the least that fields with a payload take in a message, with their tags and lengths; 0 without payload.
+
+    If the sizes of the fields that were split from a message add up to its length, then nothing else is in there.
+    """
+    return lengths + tf.gather(
+        [0, 2, 3, 4, 5, 6],
+        tf.raw_ops.Bucketize(input=lengths, boundaries=[1.0, 2.0**7, 2.0**14, 2.0**21, 2.0**28]),
+    )
+
+
+class _Lists(NamedTuple):
+    """Where the lists of entries begin.
+
+    Attributes:
+        starts: where in the entry its key ends, int32 of shape [num_entries].
+        lengths: how much of the entry is left from there, same shape.
+        found: first bytes of that, uint8 of shape [num_entries, width of the headers].
+        kinds: bits that tell kinds of lists apart, int32 of shape [num_entries].
+        rows: what the header should be, as the row of the table; same shape.
+        has_key: whether each entry begins with a key, of less than 128 bytes; bool of shape [].
+    """
+
+    starts: tf.Tensor
+    lengths: tf.Tensor
+    found: tf.Tensor
+    kinds: tf.Tensor
+    rows: tf.Tensor
+    has_key: tf.Tensor
+
+
+def _find_lists(entries: tf.Tensor) -> _Lists:
+    headers = _list_headers()
+    # Tag and length of the key as one integer, negative if the length takes several bytes.
+    key = tf.cast(tf.io.decode_raw(entries, tf.int16, fixed_length=2)[:, 0], tf.int32)
+    entry_lengths = tf.strings.length(entries)
+    is_padding = tf.equal(entry_lengths, 0)
+    has_key = tf.reduce_all(tf.equal(tf.bitwise.bitwise_and(key, ~0x7F00), _FIRST_FIELD) | is_padding)
+    starts = tf.clip_by_value(tf.bitwise.right_shift(key, 8) + 2, 0, entry_lengths)
+    lengths = entry_lengths - starts
+    first = tf.strings.substr(entries, starts, tf.fill(tf.shape(starts), headers.width))
+    found = tf.io.decode_raw(first, tf.uint8, fixed_length=headers.width)
+    group = tf.raw_ops.Bucketize(input=lengths, boundaries=headers.boundaries)
+    tag_places = tf.range(0, tf.size(found), headers.width) + tf.gather(headers.tag_places, group)
+    tags = tf.cast(tf.gather(tf.reshape(found, [-1]), tag_places), tf.int32)
+    kinds = tf.bitwise.bitwise_and(tf.bitwise.right_shift(tags, _KIND_SHIFT), _NUM_KINDS - 1)
+    rows = tf.where(is_padding, len(headers.sizes) - 1, group * _NUM_KINDS + kinds)
+    return _Lists(starts, lengths, found, kinds, rows, has_key)
+
+
+def _are_canonical_with_strings(entries: tf.Tensor, lists: _Lists) -> tf.Tensor:
+    """Returns whether all lists are canonical, also those of no string or several."""
+    headers = _list_headers(only_one_string=False)
+    is_canonical = lists.has_key & ~_differ(lists.found, lists.lengths, lists.rows, headers)
+    # Nothing is split that may not be a list of strings, which would be an error.
+    is_read = tf.cast(is_canonical & tf.equal(lists.kinds, _STRINGS), tf.int32)
+    sizes = tf.gather(headers.sizes, lists.rows)
+    lengths = (lists.lengths - sizes) * is_read
+    contents = tf.strings.substr(entries, lists.starts + sizes * is_read, lengths)
+    # Joined, because there may be many lists of few strings, and few of many.
+    strings = _split(tf.strings.reduce_join(contents)[tf.newaxis])[0]
+    string_lengths = tf.strings.length(strings)
+    tags_and_lengths = 2 + tf.raw_ops.Bucketize(input=string_lengths, boundaries=[2.0**7, 2.0**14, 2.0**21, 2.0**28])
+    string_ends = tf.cumsum(tf.concat([[0], string_lengths + tags_and_lengths], axis=0))
+    # Nothing but strings is there if their sizes add up, and none reaches into the next list if each list ends where a
+    # string does.
+    ends = tf.cumsum(lengths)
+    place = tf.raw_ops.LowerBound(sorted_inputs=string_ends[tf.newaxis], values=ends[tf.newaxis])[0]
+    place = tf.minimum(place, tf.size(strings))
+    return is_canonical & tf.reduce_all(tf.equal(tf.gather(string_ends, place), ends))
+
+
+def _differ(found: tf.Tensor, lengths: tf.Tensor, rows: tf.Tensor, headers: _Headers) -> tf.Tensor:
+    """Returns whether any header is not as it should be; bool of shape [].
+
+    Args:
+        found: uint8 of shape [num_messages, width].
+        lengths: of the messages, with their headers; int32 of shape [num_messages].
+        rows: of the table, same shape.
+        headers: the table.
+    """
+    payloads = lengths[:, tf.newaxis] - tf.gather(headers.overheads, rows)
+    digits = tf.bitwise.right_shift(payloads, tf.gather(headers.shifts, rows))
+    digits = tf.bitwise.bitwise_and(digits, tf.gather(headers.digits, rows))
+    expected = tf.bitwise.bitwise_or(digits, tf.gather(headers.fixed, rows))
+    differences = tf.bitwise.bitwise_xor(expected, tf.cast(found, tf.int32))
+    return tf.reduce_any(tf.not_equal(tf.bitwise.bitwise_and(differences, tf.gather(headers.compared, rows)), 0))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Headers:
+    """What headers should look like: the tags and lengths before the payload of a message in a message.
+
+    Lengths fall into groups, in which the digits (seven bits each) of all lengths in the header are in the same places.
+    There is a row for each group, or for each kind of list in each group, and a last one that fits anything. Arrays
+    have shape [num_rows] or [num_rows, width].
+
+    Attributes:
+        boundaries: first length of each group but the first.
+        tag_places: which byte holds the tag of the list, by group.
+        sizes: how many bytes the header has.
+        overheads: by byte, by how much the length that it is a digit of is less than that of the whole.
+        shifts: by byte, where in the length the digit is.
+        digits: by byte, bits of the digit; 0 for tags.
+        fixed: by byte, what else it holds.
+        compared: by byte, bits to compare; one that no byte has, if no header is right.
+    """
+
+    boundaries: list[float]
+    tag_places: npt.NDArray[np.int32]
+    sizes: npt.NDArray[np.int32]
+    overheads: npt.NDArray[np.int32]
+    shifts: npt.NDArray[np.int32]
+    digits: npt.NDArray[np.int32]
+    fixed: npt.NDArray[np.int32]
+    compared: npt.NDArray[np.int32]
+
+    @property
+    def width(self) -> int:
+        return int(self.fixed.shape[1])
+
+
+class _Byte(NamedTuple):
+    overhead: int = 0
+    shift: int = 0
+    digit: int = 0
+    fixed: int = 0
+    compared: int = 0xFF
+
+
+_Row = tuple[_Byte, ...]
+_NEVER: _Row = (_Byte(fixed=0x100, compared=0x100),)
+#: Tags of the first two fields of a message, if they have lengths.
+_FIRST_FIELD, _SECOND_FIELD = 0x0A, 0x12
+#: Tags of the lists of strings, floats and integers. Two of their bits tell them apart.
+_LISTS = {1: 0x0A, 2: 0x12, 3: 0x1A}
+_STRINGS, _FLOATS = 1, 2
+_KIND_SHIFT, _NUM_KINDS = 3, 4
+#: Longer features, from 2 MB on, and longer examples are encoded anew.
+_LONGEST_IN_LIST = 3
+_LONGEST_IN_EXAMPLE = 4
+
+
+@functools.cache
+def _example_headers() -> _Headers:
+    """Describes examples by their length: tag and length of the map of features."""
+
+    def row(length: int) -> _Row:
+        if not length:
+            return ()
+        payload = _payload(length, _LONGEST_IN_EXAMPLE)
+        return _NEVER if payload is None else (_Byte(fixed=_FIRST_FIELD), *_length(length, payload))
+
+    return _table(lambda length: [row(length)], 1 + _LONGEST_IN_EXAMPLE)
+
+
+@functools.cache
+def _list_headers(*, only_one_string: bool = True) -> _Headers:
+    """Describes entries by their length without the key: tags and lengths of the feature, its list, and the values.
+
+    Args:
+        only_one_string: whether the header of a list of strings includes that of its only string.
+    """
+
+    def row(length: int, kind: int) -> _Row:
+        feature = _payload(length, _LONGEST_IN_LIST)
+        if feature is None:
+            return _NEVER
+        header: _Row = (_Byte(fixed=_SECOND_FIELD), *_length(length, feature))
+        if not feature:
+            return header
+        of_list = _payload(feature, _LONGEST_IN_LIST)
+        if of_list is None or kind not in _LISTS:
+            return _NEVER
+        header += (_Byte(fixed=_LISTS[kind]), *_length(length, of_list))
+        if not of_list or (kind == _STRINGS and not only_one_string):
+            return header
+        values = _payload(of_list, _LONGEST_IN_LIST)
+        if values is None:
+            return _NEVER
+        # Floats take four bytes each.
+        lowest_digit = 0x7C if kind == _FLOATS else 0x7F
+        return (*header, _Byte(fixed=_FIRST_FIELD), *_length(length, values, lowest_digit))
+
+    def tag_place(length: int) -> int:
+        feature = _payload(length, _LONGEST_IN_LIST)
+        return length - feature if feature else 0
+
+    return _table(
+        lambda length: [row(length, kind) for kind in range(_NUM_KINDS)], 3 * (1 + _LONGEST_IN_LIST), tag_place
+    )
+
+
+def _payload(length: int, longest: int) -> int | None:
+    """Returns what is left of a length without a tag and the length of the rest; None if there is no such rest."""
+    for size in range(1, longest + 1):
+        rest = length - 1 - size
+        if rest >= 0 and _varint_size(rest) == size:
+            return rest
+    return None
+
+
+def _varint_size(number: int) -> int:
+    return max(1, -(-number.bit_length() // 7))
+
+
+def _length(whole: int, payload: int, lowest_digit: int = 0x7F) -> Iterator[_Byte]:
+    """Yields the bytes of the length of a payload that ends where the whole does."""
+    size = _varint_size(payload)
+    for place in range(size):
+        continues = 0x80 if place < size - 1 else 0
+        yield _Byte(whole - payload, 7 * place, 0x7F if place else lowest_digit, continues)
+
+
+def _table(rows_of: Callable[[int], list[_Row]], width: int, tag_place: Callable[[int], int] = lambda _: 0) -> _Headers:
+    # Groups begin near the lengths at which one more digit is needed.
+    near = {128**size + offset for size in range(1, _LONGEST_IN_EXAMPLE + 1) for offset in range(-20, 40)}
+    lengths = sorted(near | set(range(20)))
+    first = [0, *(length for before, length in itertools.pairwise(lengths) if rows_of(before) != rows_of(length))]
+    rows = [row for length in first for row in rows_of(length)]
+    # The last row fits anything.
+    rows.append(())
+    padded = [row + (_Byte(compared=0),) * (width - len(row)) for row in rows]
+    columns = np.array(padded, np.int32).reshape([len(rows), width, len(_Byte._fields)])
+    overheads, shifts, digits, fixed, compared = np.moveaxis(columns, 2, 0)
+    return _Headers(
+        boundaries=[float(length) for length in first[1:]],
+        tag_places=np.array([tag_place(length) for length in first], np.int32),
+        sizes=np.array([len(row) for row in rows], np.int32),
+        overheads=overheads,
+        shifts=shifts,
+        digits=digits,
+        fixed=fixed,
+        compared=compared,
+    )

@@ -29,13 +29,15 @@ def parse_example(
     validate: bool = True,
     *,
     default_values: Mapping[str, Any] | None = None,
-    trusted: bool = False,
 ) -> GraphTensor:
     """Reads a batch of graphs, one from each tf.Example.
 
     Absent sizes count as 0 for every component if the number of components is static, else as
     no components; other features may be absent if there are no items. To get the merged graph,
     `parse_and_merge` is faster than merging the result of this function.
+
+    Bytes are read as protobuf defines them, whoever encoded them, except for two cases described in
+    `tfx_gnn.graph.codec.canonical_bytes`. Those that are not encoded as protobuf's libraries do take longer.
 
     Args:
         spec: spec of the scalar graph in one tf.Example.
@@ -47,11 +49,6 @@ def parse_example(
         default_values: values for features that an example lacks, by key without the prefix:
             {"nodes/_readout.label": b""} lets a model serve examples without labels. A value
             is a scalar or has the shape of one item, and is used for every item of the example.
-        trusted: whether `serialized` is known to come from a protobuf library. Reading then takes
-            about half the time. By default, any bytes, such as those of clients or custom encoders,
-            are read as protobuf defines them, except for two cases described in
-            `tfx_gnn.graph.codec.canonical_bytes`. With `trusted=True`, unusual but legal bytes may be
-            refused, and damaged bytes may crash the process. Has no effect without `validate`.
 
     Returns:
         Graph of shape [num_examples], whose spec is `spec` batched. Fields without a static number
@@ -63,7 +60,7 @@ def parse_example(
         tf.errors.InvalidArgumentError: if an example is not a tf.Example, lacks a required
             feature, or holds wrong counts or indices, or values that do not fit the dtype of their
             feature; the message names the key.
-        tf.errors.DataLossError: raised instead for damaged values, when a tf.function or dataset runs.
+        tf.errors.DataLossError: raised instead for damage inside of an example, when a tf.function or dataset runs.
         UnicodeDecodeError: raised instead for an example that is not a tf.Example, when a
             tf.function or dataset runs and TensorFlow's message quotes bytes that are not text.
 
@@ -75,7 +72,7 @@ def parse_example(
         [[3], [3]]
     """
     serialized = _check_arguments(spec, serialized, rank=1)
-    return _parse(spec, serialized, prefix, default_values, validate=validate, trusted=trusted, merged=False)
+    return _parse(spec, serialized, prefix, default_values, validate=validate, merged=False)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -86,7 +83,6 @@ def parse_single_example(
     validate: bool = True,
     *,
     default_values: Mapping[str, Any] | None = None,
-    trusted: bool = False,
 ) -> GraphTensor:
     """Reads the graph in one tf.Example.
 
@@ -96,7 +92,6 @@ def parse_single_example(
         prefix: as for `parse_example`.
         validate: as for `parse_example`.
         default_values: as for `parse_example`.
-        trusted: as for `parse_example`.
 
     Returns:
         Graph of shape [], compatible with `spec`.
@@ -114,7 +109,7 @@ def parse_single_example(
         [3]
     """
     serialized = _check_arguments(spec, serialized, rank=0)
-    return _parse(spec, serialized[tf.newaxis], prefix, default_values, validate=validate, trusted=trusted, merged=True)
+    return _parse(spec, serialized[tf.newaxis], prefix, default_values, validate=validate, merged=True)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -125,7 +120,6 @@ def parse_and_merge(
     validate: bool = True,
     *,
     default_values: Mapping[str, Any] | None = None,
-    trusted: bool = False,
     index_features: IndexFeatures | None = None,
 ) -> GraphTensor:
     """Reads a batch of tf.Examples straight into one scalar graph.
@@ -139,7 +133,6 @@ def parse_and_merge(
         prefix: as for `parse_example`.
         validate: as for `parse_example`.
         default_values: as for `parse_example`.
-        trusted: as for `parse_example`.
         index_features: features that hold indices of nodes, as `tfx_gnn.index_features` reads them from the graph
             schema. They are shifted like the ends of edges, and checked unless `validate` is False.
 
@@ -163,9 +156,9 @@ def parse_and_merge(
         check_index_features(spec, index_features)
         if not _has_one_component(spec):
             # Indices count from the first node of the example, not of their component.
-            graphs = parse_example(spec, serialized, prefix, validate, default_values=default_values, trusted=trusted)
+            graphs = parse_example(spec, serialized, prefix, validate, default_values=default_values)
             return graphs.merge_batch_to_components(index_features=index_features)
-    graph = _parse(spec, serialized, prefix, default_values, validate=validate, trusted=trusted, merged=True)
+    graph = _parse(spec, serialized, prefix, default_values, validate=validate, merged=True)
     if not index_features:
         return graph
     return shift_index_features(graph, index_features, validate=validate)
@@ -181,7 +174,6 @@ def parse_merge_and_pad(
     *,
     default_values: Mapping[str, Any] | None = None,
     padding_values: FeatureDefaultValues | None = None,
-    trusted: bool = False,
     index_features: IndexFeatures | None = None,
 ) -> tuple[GraphTensor, tf.Tensor]:
     """Reads a batch of tf.Examples into one scalar graph of fixed sizes.
@@ -199,7 +191,6 @@ def parse_merge_and_pad(
         validate: whether to check the examples, as `parse_example` does, and that they fit.
         default_values: as for `parse_example`.
         padding_values: as for `pad_to_total_sizes`.
-        trusted: as for `parse_example`.
         index_features: as for `parse_and_merge` and `pad_to_total_sizes`.
 
     Returns:
@@ -229,7 +220,6 @@ def parse_merge_and_pad(
             prefix,
             validate,
             default_values=default_values,
-            trusted=trusted,
             index_features=index_features,
         )
         return pad_to_total_sizes(
@@ -243,7 +233,7 @@ def parse_merge_and_pad(
         check_index_features(spec, index_features)
     padder = FlatPadder(spec, size_constraints, num_examples, padding_values or FeatureDefaultValues())
     check = padder.assert_fit if validate else None
-    flat, checks = read_flat(spec, serialized, prefix, default_values, validate=validate, trusted=trusted, check=check)
+    flat, checks = read_flat(spec, serialized, prefix, default_values, validate=validate, check=check)
     with tf.control_dependencies(checks):
         graph, mask = padder.pad(flat)
     graph = graph.with_indices_dtype(spec.indices_dtype).with_row_splits_dtype(spec.row_splits_dtype)
@@ -286,10 +276,9 @@ def _parse(
     default_values: Mapping[str, Any] | None,
     *,
     validate: bool,
-    trusted: bool,
     merged: bool,
 ) -> GraphTensor:
-    flat, checks = read_flat(spec, serialized, prefix, default_values, validate=validate, trusted=trusted)
+    flat, checks = read_flat(spec, serialized, prefix, default_values, validate=validate)
     with tf.control_dependencies(checks):
         finish_flat(spec, flat, merge_indices=merged)
     return _assemble(spec, flat, merged=merged)

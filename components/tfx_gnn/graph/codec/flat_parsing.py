@@ -41,19 +41,14 @@ def read_flat(
     default_values: Mapping[str, Any] | None,
     *,
     validate: bool,
-    trusted: bool,
     check: Check | None = None,
 ) -> tuple[FlatGraphs, list[tf.Operation]]:
     """Reads graphs from tf.Examples; the returned checks must run before `finish_flat`.
 
-    `trusted` means that each list is encoded in one piece, with the right length; it has no effect without
-    `validate`. `check` makes further assertions on the sizes, after the standard checks.
+    `check` makes further assertions on the sizes, after the standard checks.
     """
     fills = _default_fills(spec, default_values)
-    trusted = trusted and validate
-    if not trusted:
-        serialized = canonical_examples(serialized)
-    return _Reader(spec, serialized, prefix or "", fills, trusted).read(check, validate=validate)
+    return _Reader(spec, canonical_examples(serialized), prefix or "", fills).read(check, validate=validate)
 
 
 class _Reader:
@@ -65,10 +60,8 @@ class _Reader:
         serialized: tf.Tensor,
         prefix: str,
         fills: Mapping[str, _DefaultFill],
-        trusted: bool,
     ) -> None:
         self._spec = spec
-        self._trusted = trusted
         self._fills = {f"{prefix}{key}": fill for key, fill in fills.items()}
         self._layouts = list(example_layout.piece_keys(spec, prefix))
         self._set_specs = [example_layout.piece_spec(spec, layout) for layout in self._layouts[1:]]
@@ -115,10 +108,7 @@ class _Reader:
 
     def _io_feature(self, key: str, spec: FieldSpec, default: Any = None) -> Any:
         dtype = example_layout.stored_dtype(spec.dtype, key)
-        # If a fixed-size feature has too many floats, and they are unpacked, TensorFlow writes the excess outside of
-        # its buffers.
-        is_safe = dtype != tf.float32 or not self._trusted
-        if isinstance(spec, tf.TensorSpec) and spec.shape.is_fully_defined() and is_safe:
+        if isinstance(spec, tf.TensorSpec) and spec.shape.is_fully_defined():
             if default is not None:
                 default = np.broadcast_to(np.asarray(default, dtype.as_numpy_dtype), spec.shape.as_list())
             if spec.shape == [1]:

@@ -249,9 +249,7 @@ def subgraph_dataset(
     if not parses:
         return examples
     spec = create_graph_spec_from_schema_pb(encoder.schema)
-    return examples.map(
-        lambda record: parse_single_example(spec, record, trusted=True), num_parallel_calls=tf.data.AUTOTUNE
-    )
+    return examples.map(lambda record: parse_single_example(spec, record), num_parallel_calls=tf.data.AUTOTUNE)
 
 
 def _order(seeds: Seeds, shuffle_seed: int | None, epoch: int) -> npt.NDArray[np.int64]:

@@ -252,8 +252,7 @@ def training_batches(
         shard=shard,
         times=times,
     )
-    # The bytes can be trusted: LabelReader has already read and checked all of them.
-    return padded_batches(records, graph_spec, budget, batching, keep=keep, trusted=True)
+    return padded_batches(records, graph_spec, budget, batching, keep=keep)
 
 
 def training_dataset(batches: tf.data.Dataset, labelled: LabelledGraphs, budget: BatchBudget) -> tf.data.Dataset:
@@ -285,7 +284,7 @@ def evaluation_dataset(
     """
     keep = None if num_pipelines == 1 else lambda number: number % num_pipelines == pipeline
     records = ordered_records(files)
-    batches = padded_batches(records, labelled.graph_spec, budget, "tight", keep=keep, trusted=True)
+    batches = padded_batches(records, labelled.graph_spec, budget, "tight", keep=keep)
 
     def weigh(labels: LabelledBatch) -> Any:
         scale = [num_batches / max(num_counted[name], 1) for name in sorted(num_counted)]
@@ -302,7 +301,7 @@ def evaluation_dataset(
 
 def evaluation_batch(serialized: tf.Tensor, labelled: LabelledGraphs, budget: BatchBudget) -> LabelledBatch:
     """Makes one batch from serialized examples, string [n], as `evaluation_dataset` does."""
-    return labelled(*padded_batch(labelled.graph_spec, serialized, budget, trusted=True))
+    return labelled(*padded_batch(labelled.graph_spec, serialized, budget))
 
 
 def _weighted(

@@ -112,7 +112,6 @@ def padded_batches(
     batching: str,
     *,
     keep: Callable[[tf.Tensor], tf.Tensor] | None = None,
-    trusted: bool = False,
 ) -> tf.data.Dataset:
     """Batches, parses, merges and pads graphs.
 
@@ -124,7 +123,6 @@ def padded_batches(
         batching: "packed", "fit_or_skip" or "tight"; without meaning for trees.
         keep: maps the number of a batch in its pass, int64 scalar from 0, to whether the batch is wanted.
             Other batches are never parsed, and their counters of removed batches and graphs are lost.
-        trusted: whether the bytes are known to be undamaged, which makes parsing faster; as for `parse_example`.
 
     Returns:
         Dataset of `PaddedBatch`; features that hold indices of nodes still count from the first node of their example,
@@ -142,9 +140,7 @@ def padded_batches(
         batches = _batches_of_budget(records, spec, budget, batching)
     if keep is not None:
         batches = numbered_batches(batches, keep)
-    padded = batches.map(
-        _pad_to(spec, budget, trusted=trusted), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
-    )
+    padded = batches.map(_pad_to(spec, budget), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     return padded.prefetch(tf.data.AUTOTUNE)
 
 
@@ -245,16 +241,14 @@ def ended_batches(
     return wanted.map(as_written(lambda batch, _: batch))
 
 
-def padded_batch(
-    spec: GraphTensorSpec, serialized: tf.Tensor, budget: BatchBudget, *, trusted: bool = False
-) -> tuple[GraphTensor, tf.Tensor]:
+def padded_batch(spec: GraphTensorSpec, serialized: tf.Tensor, budget: BatchBudget) -> tuple[GraphTensor, tf.Tensor]:
     """Parses, merges and pads one batch; returns the graph and which components are real, as in `PaddedBatch`."""
     if isinstance(budget, EgoBudget):
         trees = budget.trees
         indices = {const.CONTEXT: {hop.feature: hop.node_set for hop in trees.hops}}
-        graph = parse_and_merge(spec, serialized, trusted=trusted, index_features=indices)
+        graph = parse_and_merge(spec, serialized, index_features=indices)
         return ego_batch(graph, trees, budget.batch_size)
-    return parse_merge_and_pad(spec, serialized, budget.constraints, trusted=trusted)
+    return parse_merge_and_pad(spec, serialized, budget.constraints)
 
 
 def padded_batch_spec(spec: GraphTensorSpec, budget: Budget) -> PaddedBatch:
@@ -266,11 +260,11 @@ def padded_batch_spec(spec: GraphTensorSpec, budget: Budget) -> PaddedBatch:
     return described
 
 
-def _pad_to(spec: GraphTensorSpec, budget: BatchBudget, *, trusted: bool = True) -> Callable[..., PaddedBatch]:
-    """Returns a function that pads a batch; no examples give a batch of padding, which can be `trusted`."""
+def _pad_to(spec: GraphTensorSpec, budget: BatchBudget) -> Callable[..., PaddedBatch]:
+    """Returns a function that pads a batch; no examples give a batch of padding."""
 
     def pad(serialized: tf.Tensor, *removed: tf.Tensor) -> PaddedBatch:
-        graph, is_real = padded_batch(spec, serialized, budget, trusted=trusted)
+        graph, is_real = padded_batch(spec, serialized, budget)
         num_batches, num_graphs = removed or (tf.zeros([], tf.int64), tf.zeros([], tf.int64))
         return PaddedBatch(graph, is_real, num_batches, num_graphs)
 

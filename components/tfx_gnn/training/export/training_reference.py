@@ -15,7 +15,6 @@ import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.batching.ego_batches import EgoTrees
-from tfx_gnn.graph.codec.canonical_bytes import canonical_examples
 from tfx_gnn.graph.codec.example_parsing import parse_and_merge
 from tfx_gnn.graph.codec.flat_tensors import graph_to_flat_tensors
 from tfx_gnn.graph.tensor.adjacency import Adjacency
@@ -78,10 +77,9 @@ class TrainingReference(tf.Module):
         # Model and preprocessing stay in this closure: as attributes, they would also be saved as Keras models.
         def answer(examples: tf.Tensor) -> dict[str, tf.Tensor]:
             num_examples = tf.size(examples)
-            examples = canonical_examples(examples)
             padded = preprocess(examples).graph
             of_padded = objective.served_outputs(model(padded, training=False), padded)
-            parsed = parse_and_merge(graph_spec, examples, trusted=True, index_features=index_features)
+            parsed = parse_and_merge(graph_spec, examples, index_features=index_features)
             if trees is not None:
                 graph, _ = objective.split_off_labels(parsed)
             else:

@@ -135,7 +135,6 @@ class TrainingSetup:
             self.inputs.graph_spec,
             self.budgets.evaluation,
             "tight",
-            trusted=True,
         )
 
     def _read_precomputed(self, epochs: tf.data.Dataset, keep: Any) -> tf.data.Dataset:

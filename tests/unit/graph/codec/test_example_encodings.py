@@ -42,6 +42,7 @@ UNREADABLE = (
     "Unsupported datatype",
     "Unable to parse binary protobuf",
     "must hold tf.Example protos",
+    "must_hold_tf.Example_protos",
 )
 #: What else refusals say.
 REFUSALS = ("`serialized` must hold", "ParseExampleV2", "Could not pad")

@@ -65,9 +65,8 @@ MERGED = [
 ]
 
 
-@pytest.mark.parametrize("trusted", [False, True])
-def test_values_are_shifted_while_examples_are_merged(examples, trusted):
-    graph = parse_and_merge(SPEC, examples, trusted=trusted, index_features=DECLARED)
+def test_values_are_shifted_while_examples_are_merged(examples):
+    graph = parse_and_merge(SPEC, examples, index_features=DECLARED)
 
     assert values(graph) == MERGED
     assert values(parse_example(SPEC, examples).merge_batch_to_components(index_features=DECLARED)) == MERGED
@@ -111,14 +110,13 @@ def test_of_examples_of_several_components_values_count_from_the_first_node_of_t
     assert graph.context["root"].numpy().tolist() == [0, 3, 4, 7]
 
 
-@pytest.mark.parametrize("trusted", [False, True])
-def test_wrong_values_are_refused(make_record, trusted):
+def test_wrong_values_are_refused(make_record):
     wrong = tf.constant([make_record({**content(2, 1, 1, 1), "edges/e.between": [1, 1]})])
     budget = SizeConstraints(2, {"a": 3, "b": 2}, {"e": 2})
 
     for parse in (
-        lambda: parse_and_merge(SPEC, wrong, trusted=trusted, index_features=DECLARED),
-        lambda: parse_merge_and_pad(SPEC, wrong, budget, trusted=trusted, index_features=DECLARED),
+        lambda: parse_and_merge(SPEC, wrong, index_features=DECLARED),
+        lambda: parse_merge_and_pad(SPEC, wrong, budget, index_features=DECLARED),
     ):
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"'between' of 'edges/e' .* \('b', 'a'\).* got \[1\]"):
             parse()
