@@ -88,10 +88,12 @@ def _canonical(serialized: tf.Tensor) -> tf.Tensor:
 def _canonical_of_many(serialized: tf.Tensor) -> tf.Tensor:
     entries, are_whole = _split_examples(serialized)
     lists = _find_lists(entries)
-    is_canonical = are_whole & lists.has_key & ~_differ(lists.found, lists.lengths, lists.rows, _list_headers())
+    are_ascii = tf.reduce_min(tf.io.decode_raw(lists.keys, tf.int8)) >= 0
+    has_headers = ~_differ(lists.found, lists.lengths, lists.rows, _list_headers())
+    is_canonical = are_whole & lists.has_key & are_ascii & has_headers
 
     def unless_canonical() -> tf.Tensor:
-        is_canonical = are_whole & _are_canonical_with_strings(entries, lists)
+        is_canonical = are_whole & _are_canonical_with_strings(entries, lists) & _is_utf8(lists.keys)
         return tf.cond(is_canonical, lambda: serialized, lambda: _encode_anew(serialized))
 
     return tf.ensure_shape(tf.cond(is_canonical, lambda: serialized, unless_canonical), serialized.shape)
@@ -182,6 +184,7 @@ class _Lists(NamedTuple):
         kinds: bits that tell kinds of lists apart, int32 of shape [num_entries].
         rows: what the header should be, as the row of the table; same shape.
         has_key: whether each entry begins with a key, of less than 128 bytes; bool of shape [].
+        keys: all keys, with line feeds between them; string of shape [].
     """
 
     starts: tf.Tensor
@@ -190,6 +193,7 @@ class _Lists(NamedTuple):
     kinds: tf.Tensor
     rows: tf.Tensor
     has_key: tf.Tensor
+    keys: tf.Tensor
 
 
 def _find_lists(entries: tf.Tensor) -> _Lists:
@@ -208,7 +212,9 @@ def _find_lists(entries: tf.Tensor) -> _Lists:
     tags = tf.cast(tf.gather(tf.reshape(found, [-1]), tag_places), tf.int32)
     kinds = tf.bitwise.bitwise_and(tf.bitwise.right_shift(tags, _KIND_SHIFT), _NUM_KINDS - 1)
     rows = tf.where(is_padding, len(headers.sizes) - 1, group * _NUM_KINDS + kinds)
-    return _Lists(starts, lengths, found, kinds, rows, has_key)
+    tag_and_length = tf.minimum(starts, 2)
+    keys = tf.strings.reduce_join(tf.strings.substr(entries, tag_and_length, starts - tag_and_length), separator="\n")
+    return _Lists(starts, lengths, found, kinds, rows, has_key, keys)
 
 
 def _are_canonical_with_strings(entries: tf.Tensor, lists: _Lists) -> tf.Tensor:
@@ -231,6 +237,11 @@ def _are_canonical_with_strings(entries: tf.Tensor, lists: _Lists) -> tf.Tensor:
     place = tf.raw_ops.LowerBound(sorted_inputs=string_ends[tf.newaxis], values=ends[tf.newaxis])[0]
     place = tf.minimum(place, tf.size(strings))
     return is_canonical & tf.reduce_all(tf.equal(tf.gather(string_ends, place), ends))
+
+
+def _is_utf8(text: tf.Tensor) -> tf.Tensor:
+    """Returns whether bytes can be keys of protobuf's map; `text` is a string and the result a bool, of shape []."""
+    return tf.equal(tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace"), text)
 
 
 def _differ(found: tf.Tensor, lengths: tf.Tensor, rows: tf.Tensor, headers: _Headers) -> tf.Tensor:

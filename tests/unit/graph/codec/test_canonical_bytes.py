@@ -336,6 +336,28 @@ def test_long_keys_and_large_features_are_encoded_anew(key):
     assert canonical_examples(tf.constant([long, large])).numpy().tolist() == [long, large]
 
 
+@pytest.mark.parametrize("key", [b"k\xff", b"\xc3", b"\xed\xa0\x80", b"k" * 100 + b"\x80"])
+@pytest.mark.parametrize("is_traced", [False, True])
+def test_keys_that_are_not_text_are_refused(key, is_traced):
+    # A damaged key would hide its feature.
+    entry = encoder.delimited(1, key) + encoder.delimited(2, list_of(FLOATS, packed(5.0)))
+    # Together with the byte at the start of the next key, it would be text.
+    follows = encoder.delimited(1, b"\xa9") + encoder.delimited(2, list_of(FLOATS, packed(5.0)))
+    function = traced(canonical_examples) if is_traced else canonical_examples
+
+    for entries in ([entry], [entry, follows]):
+        batch = [encoder.example(*(encoder.delimited(1, one) for one in entries))] * 4
+        with pytest.raises((tf.errors.InvalidArgumentError, tf.errors.DataLossError), match=r"protobuf|tf\.Example"):
+            function(tf.constant(batch))
+
+
+def test_keys_may_be_any_text():
+    batch = [record(FLOATS, [1.0], key) for key in ("Größe", "顧客.年齢", "\U0001f600", "\0", "")]
+
+    assert is_canonical(*batch)
+    assert canonical_examples(tf.constant(batch)).numpy().tolist() == batch
+
+
 def test_no_examples_are_no_examples():
     assert canonical_examples(tf.constant([], tf.string)).shape == [0]
     assert traced(canonical_examples)(tf.constant([], tf.string)).shape == [0]
