@@ -28,9 +28,11 @@ _MESSAGE = "tensorflow.Example"
 _NO_KEY = "#tfx_gnn: the key of no feature"
 #: Fewer examples are encoded anew in less time than the many small operations of a comparison take.
 _FEW_EXAMPLES = 4
-#: The decoder pads all examples to the number of entries of the largest one, so that kilobytes could take gigabytes. So
-#: it gets no batch in which this would be more than some times as much, and what is padded anyway is bounded.
-_MOST_PADDING, _ANY_PADDING = 8, 2**24
+#: More in a batch is encoded anew: the decoder takes at most 2 GB at once.
+_MOST_BYTES = 2**31 - 1
+#: The decoder pads all examples to the number of entries of the largest one, so that kilobytes could take gigabytes. It
+#: may pad this many bytes for each byte, and this many bytes in any batch; otherwise the examples are joined.
+_MOST_PADDING, _ANY_PADDING = 3, 2**22
 #: Entries of fewer bytes, on average, would take much more memory than their bytes, unless they are few.
 _SMALLEST_ENTRY, _FEW_ENTRIES = 16, 2**16
 
@@ -43,9 +45,13 @@ def canonical_examples(serialized: tf.Tensor) -> tf.Tensor:
 
     Two cases, which no known encoder writes, are not read as protobuf defines, because that would take 50% longer:
 
-    - Entries of the map of features that lack the key or the value are refused, and so are unknown fields in the map
-      or an entry, and entries whose tag takes two bytes. Protobuf's own libraries differ in how they treat these.
-    - If a key has several entries, the last entry with a list counts, even if an entry without a list follows.
+    - Entries of the map of features that are not one key and one value may be refused, and so may unknown fields in
+      anything but the example, unknown groups, and entries whose tag takes two bytes. Protobuf's own libraries differ
+      in how they treat some of these.
+    - If a key has several entries, features of fixed size are read from the last entry with a list, even if an entry
+      without a list follows.
+
+    Numbers of features that are not read may stay unchecked.
 
     Refused bytes raise InvalidArgumentError. In a tf.function, they may also raise DataLossError, if an example as a
     whole has the right length, or UnicodeDecodeError, if TensorFlow quotes bytes that are not text.
@@ -119,7 +125,7 @@ def _split_examples(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
     Returns:
         entries: string of shape [num_entries], with empty strings behind the last entries of examples that have fewer
-            than others. None if the examples have to be encoded anew.
+            than others. Some or none if the examples have to be encoded anew.
         are_whole: bool of shape [].
     """
     headers = _example_headers()
@@ -127,22 +133,43 @@ def _split_examples(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     group = tf.raw_ops.Bucketize(input=lengths, boundaries=headers.boundaries)
     found = tf.io.decode_raw(serialized, tf.uint8, fixed_length=headers.width)
     num_bytes = tf.reduce_sum(tf.cast(lengths, tf.int64))
-    padded = tf.cast(tf.reduce_max(lengths), tf.int64) * tf.size(lengths, out_type=tf.int64)
-    is_even = padded <= _MOST_PADDING * num_bytes + _ANY_PADDING
     # Bytes that may not be entries are not split, which would be an error.
-    is_split = ~_differ(found, lengths, group, headers) & is_even
+    is_split = ~_differ(found, lengths, group, headers) & (num_bytes <= _MOST_BYTES)
     lengths *= tf.cast(is_split, tf.int32)
     maps = tf.strings.substr(serialized, tf.minimum(tf.gather(headers.sizes, group), lengths), lengths)
-    entries = _split(maps)
-    are_few = tf.size(entries, out_type=tf.int64) <= num_bytes // _SMALLEST_ENTRY + _FEW_ENTRIES
-    are_whole = (
-        is_split
-        & are_few
-        & tf.reduce_all(
-            tf.equal(tf.reduce_sum(_sizes_of_fields(tf.strings.length(entries)), axis=1), tf.strings.length(maps))
-        )
+    padded_bytes = tf.cast(tf.reduce_max(lengths), tf.int64) * tf.size(lengths, out_type=tf.int64)
+    entries, are_tiled = tf.cond(
+        padded_bytes <= _MOST_PADDING * num_bytes + _ANY_PADDING,
+        lambda: _split_apart(maps),
+        lambda: _split_joined(maps, of_empty=0),
     )
-    return tf.reshape(entries, [-1])[: tf.cast(are_few, tf.int32) * tf.size(entries)], are_whole
+    are_few = tf.size(entries, out_type=tf.int64) <= num_bytes // _SMALLEST_ENTRY + _FEW_ENTRIES
+    return entries[: tf.cast(are_few, tf.int32) * tf.size(entries)], is_split & are_few & are_tiled
+
+
+def _split_apart(messages: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns all occurrences of field 1, with empty strings between, and whether the messages hold nothing else.
+
+    Fields have at least the size of their tag and shortest length. So if the sizes in a message add up to its length,
+    then nothing else is in there. An empty field cannot be told from padding, and so does not count.
+    """
+    fields = _split(messages)
+    sizes = tf.reduce_sum(_sizes_of_fields(tf.strings.length(fields), of_empty=0), axis=1)
+    return tf.reshape(fields, [-1]), tf.reduce_all(tf.equal(sizes, tf.strings.length(messages)))
+
+
+def _split_joined(messages: tf.Tensor, *, of_empty: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Does the same without padding, which takes longer; `of_empty` is the size of an empty field, 0 to let none count.
+
+    If there is no field, the first result is one empty string. No field reaches from one message into the next if each
+    message ends where a field does.
+    """
+    fields = _split(tf.strings.reduce_join(messages)[tf.newaxis])[0]
+    field_ends = tf.cumsum(tf.concat([[0], _sizes_of_fields(tf.strings.length(fields), of_empty=of_empty)], axis=0))
+    ends = tf.cumsum(tf.strings.length(messages))
+    place = tf.raw_ops.LowerBound(sorted_inputs=field_ends[tf.newaxis], values=ends[tf.newaxis])[0]
+    place = tf.minimum(place, tf.size(fields))
+    return fields, tf.reduce_all(tf.equal(tf.gather(field_ends, place), ends))
 
 
 def _split(messages: tf.Tensor) -> tf.Tensor:
@@ -163,15 +190,10 @@ def _wire_format() -> bytes:
     return b"bytes://" + descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
 
 
-def _sizes_of_fields(lengths: tf.Tensor) -> tf.Tensor:
-    """Returns the least that fields with a payload take in a message, with their tags and lengths; 0 without payload.
-
-    If the sizes of the fields that were split from a message add up to its length, then nothing else is in there.
-    """
-    return lengths + tf.gather(
-        [0, 2, 3, 4, 5, 6],
-        tf.raw_ops.Bucketize(input=lengths, boundaries=[1.0, 2.0**7, 2.0**14, 2.0**21, 2.0**28]),
-    )
+def _sizes_of_fields(lengths: tf.Tensor, *, of_empty: int) -> tf.Tensor:
+    """Returns how many bytes fields take at least, with their tags and lengths."""
+    boundaries = [1.0, 2.0**7, 2.0**14, 2.0**21, 2.0**28]
+    return lengths + tf.gather([of_empty, 2, 3, 4, 5, 6], tf.raw_ops.Bucketize(input=lengths, boundaries=boundaries))
 
 
 class _Lists(NamedTuple):
@@ -205,7 +227,8 @@ def _find_lists(entries: tf.Tensor) -> _Lists:
     has_key = tf.reduce_all(tf.equal(tf.bitwise.bitwise_and(key, ~0x7F00), _FIRST_FIELD) | is_padding)
     starts = tf.clip_by_value(tf.bitwise.right_shift(key, 8) + 2, 0, entry_lengths)
     lengths = entry_lengths - starts
-    first = tf.strings.substr(entries, starts, tf.fill(tf.shape(starts), headers.width))
+    first = tf.strings.substr(entries, starts, tf.fill(tf.shape(starts), _LONGEST_LIST_HEADER))
+    # The last byte is always zero.
     found = tf.io.decode_raw(first, tf.uint8, fixed_length=headers.width)
     group = tf.raw_ops.Bucketize(input=lengths, boundaries=headers.boundaries)
     tag_places = tf.range(0, tf.size(found), headers.width) + tf.gather(headers.tag_places, group)
@@ -226,17 +249,7 @@ def _are_canonical_with_strings(entries: tf.Tensor, lists: _Lists) -> tf.Tensor:
     sizes = tf.gather(headers.sizes, lists.rows)
     lengths = (lists.lengths - sizes) * is_read
     contents = tf.strings.substr(entries, lists.starts + sizes * is_read, lengths)
-    # Joined, because there may be many lists of few strings, and few of many.
-    strings = _split(tf.strings.reduce_join(contents)[tf.newaxis])[0]
-    string_lengths = tf.strings.length(strings)
-    tags_and_lengths = 2 + tf.raw_ops.Bucketize(input=string_lengths, boundaries=[2.0**7, 2.0**14, 2.0**21, 2.0**28])
-    string_ends = tf.cumsum(tf.concat([[0], string_lengths + tags_and_lengths], axis=0))
-    # Nothing but strings is there if their sizes add up, and none reaches into the next list if each list ends where a
-    # string does.
-    ends = tf.cumsum(lengths)
-    place = tf.raw_ops.LowerBound(sorted_inputs=string_ends[tf.newaxis], values=ends[tf.newaxis])[0]
-    place = tf.minimum(place, tf.size(strings))
-    return is_canonical & tf.reduce_all(tf.equal(tf.gather(string_ends, place), ends))
+    return is_canonical & _split_joined(contents, of_empty=2)[1]
 
 
 def _is_utf8(text: tf.Tensor) -> tf.Tensor:
@@ -272,7 +285,7 @@ class _Headers:
     Attributes:
         boundaries: first length of each group but the first.
         tag_places: which byte holds the tag of the list, by group.
-        sizes: how many bytes the header has.
+        sizes: how many bytes the header has; not of lists of floats.
         overheads: by byte, by how much the length that it is a digit of is less than that of the whole.
         shifts: by byte, where in the length the digit is.
         digits: by byte, bits of the digit; 0 for tags.
@@ -313,6 +326,7 @@ _KIND_SHIFT, _NUM_KINDS = 3, 4
 #: Longer features, from 2 MB on, and longer examples are encoded anew.
 _LONGEST_IN_LIST = 3
 _LONGEST_IN_EXAMPLE = 4
+_LONGEST_LIST_HEADER = 3 * (1 + _LONGEST_IN_LIST)
 
 
 @functools.cache
@@ -337,32 +351,30 @@ def _list_headers(*, only_one_string: bool = True) -> _Headers:
     """
 
     def row(length: int, kind: int) -> _Row:
-        feature = _payload(length, _LONGEST_IN_LIST)
-        if feature is None:
-            return _NEVER
-        header: _Row = (_Byte(fixed=_SECOND_FIELD), *_length(length, feature))
-        if not feature:
+        tags = [_SECOND_FIELD, _LISTS.get(kind), _FIRST_FIELD]
+        if kind == _STRINGS and not only_one_string:
+            tags.pop()
+        header: _Row = ()
+        rest: int | None = length
+        for tag in tags:
+            if header and not rest:
+                # A feature without a list, or a list without values.
+                return header
+            rest = _payload(rest or 0, _LONGEST_IN_LIST)
+            if rest is None or tag is None:
+                return _NEVER
+            header += (_Byte(fixed=tag), *_length(length, rest))
+        if kind != _FLOATS:
             return header
-        of_list = _payload(feature, _LONGEST_IN_LIST)
-        if of_list is None or kind not in _LISTS:
-            return _NEVER
-        header += (_Byte(fixed=_LISTS[kind]), *_length(length, of_list))
-        if not of_list or (kind == _STRINGS and not only_one_string):
-            return header
-        values = _payload(of_list, _LONGEST_IN_LIST)
-        if values is None:
-            return _NEVER
-        # Floats take four bytes each.
-        lowest_digit = 0x7C if kind == _FLOATS else 0x7F
-        return (*header, _Byte(fixed=_FIRST_FIELD), *_length(length, values, lowest_digit))
+        # Floats take four bytes each: the two lowest bits of the length are those of the byte that is always zero.
+        unused = (_Byte(compared=0),) * (_LONGEST_LIST_HEADER - len(header))
+        return (*header, *unused, _Byte(length - (rest or 0), digit=0b11))
 
     def tag_place(length: int) -> int:
         feature = _payload(length, _LONGEST_IN_LIST)
         return length - feature if feature else 0
 
-    return _table(
-        lambda length: [row(length, kind) for kind in range(_NUM_KINDS)], 3 * (1 + _LONGEST_IN_LIST), tag_place
-    )
+    return _table(lambda length: [row(length, kind) for kind in range(_NUM_KINDS)], _LONGEST_LIST_HEADER + 1, tag_place)
 
 
 def _payload(length: int, longest: int) -> int | None:
@@ -378,12 +390,12 @@ def _varint_size(number: int) -> int:
     return max(1, -(-number.bit_length() // 7))
 
 
-def _length(whole: int, payload: int, lowest_digit: int = 0x7F) -> Iterator[_Byte]:
+def _length(whole: int, payload: int) -> Iterator[_Byte]:
     """Yields the bytes of the length of a payload that ends where the whole does."""
     size = _varint_size(payload)
     for place in range(size):
         continues = 0x80 if place < size - 1 else 0
-        yield _Byte(whole - payload, 7 * place, 0x7F if place else lowest_digit, continues)
+        yield _Byte(whole - payload, 7 * place, 0x7F, continues)
 
 
 def _table(rows_of: Callable[[int], list[_Row]], width: int, tag_place: Callable[[int], int] = lambda _: 0) -> _Headers:
