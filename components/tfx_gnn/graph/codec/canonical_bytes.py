@@ -57,9 +57,10 @@ def canonical_examples(serialized: tf.Tensor) -> tf.Tensor:
     whole has the right length, or UnicodeDecodeError, if TensorFlow quotes bytes that are not text.
 
     Example:
-        >>> record = tf.train.Example(features={"feature": {"k": {"int64_list": {"value": [5, 6]}}}})
-        >>> serialized = tf.constant([record.SerializeToString()])
-        >>> bool(canonical_examples(serialized)[0] == serialized[0])
+        >>> record = tf.train.Example()
+        >>> record.features.feature["k"].int64_list.value.extend([5, 6])
+        >>> serialized = record.SerializeToString()
+        >>> canonical_examples(tf.constant([serialized]))[0].numpy() == serialized
         True
     """
     if not tf.executing_eagerly():
