@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import functools
 import json
 import os
 import signal
 import sys
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -188,7 +189,6 @@ def run(
         if project == "list":
             _list_tasks(console)
             return
-        from tfx_gnn_pipelines.checks.background_check import checked_beside
         from tfx_gnn_pipelines.project import read_config, user_files
 
         shortcuts = {
@@ -217,10 +217,9 @@ def run(
             output = output or os.path.join("runs", f"{config.pipeline_name}_{runner.value}.json")
             _compile(config, runner, output, image=image, resources=resources, report_to=report_to, console=console)
             return
-        beside = checked_beside(config, console, files=user_files(project))
-        checking = contextlib.nullcontext() if check is False else beside
+        files = None if check is False else user_files(project)
         pushed = _run_here(
-            config, runner, console, started_at=started_at, checking=checking, as_json=as_json, debug=debug
+            config, runner, console, started_at=started_at, check_files=files, as_json=as_json, debug=debug
         )
     except KeyboardInterrupt as interruption:
         _print_how_to_go_on()
@@ -368,21 +367,26 @@ def _run_here(
     console: Console,
     *,
     started_at: float,
-    checking: AbstractContextManager[None],
+    check_files: Sequence[str] | None,
     as_json: bool,
     debug: bool,
 ) -> bool:
-    """Runs the pipeline in this process, and returns whether the model was pushed."""
+    """Runs the pipeline in this process, with a check of it and of the user's files beside it unless they are None.
+
+    Returns:
+        Whether the model was pushed.
+    """
     console.print(
         f"Pipeline {config.pipeline_name}, runner {runner.value}", style="bold", highlight=False, soft_wrap=True
     )
+    from tfx_gnn_pipelines.checks.background_check import run_checked
     from tfx_gnn_pipelines.finished_run import find_finished_run
     from tfx_gnn_pipelines.summary import print_summary, summarize
 
     outcome = find_finished_run(config)
     if outcome is None:
-        with checking:
-            outcome = _run_steps(config, runner, console, as_json=as_json, debug=debug)
+        run = functools.partial(_run_steps, config, runner, console, as_json=as_json, debug=debug)
+        outcome = run() if check_files is None else run_checked(run, config, console, files=check_files)
     else:
         console.print(f"= {len(outcome.steps)} steps cached: nothing has changed since they ran", style="cyan")
     seconds = time.monotonic() - started_at

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tfx_gnn_pipelines.checks.background_check import checked_beside
+from tfx_gnn_pipelines.checks.background_check import RunStopped, run_checked
 from tfx_gnn_pipelines.checks.findings import Finding, PipelineCheck, PipelineNotReadyError
 from tfx_gnn_pipelines.config import quickstart
 from tfx_gnn_pipelines.task import load_task
@@ -55,24 +55,32 @@ def config(tmp_path):
 
 
 @pytest.fixture
-def beside(config, screen):
-    """Makes a block with a check beside it, which is the given program."""
+def run_beside(config, screen):
+    """Runs a function with a check beside it, which is the given program."""
 
-    def make(program, *, names=GOOD):
-        return checked_beside(
+    def call(program, run, *, names=GOOD):
+        return run_checked(
+            run,
             config,
             Console(file=screen, width=1000),
             check_names=lambda *_, **__: names,
             command=(sys.executable, "-S", "-c", program),
         )
 
-    return make
+    return call
 
 
 def answering(tmp_path, found):
     """A program that finds something at once."""
     (tmp_path / "answer").write_bytes(pickle.dumps(found))
     return f"import sys; sys.stdout.buffer.write(open({str(tmp_path / 'answer')!r}, 'rb').read())"
+
+
+def answering_when_asked(tmp_path, found):
+    """A program that finds something when it is asked; and what asks it."""
+    asked = tmp_path / "asked"
+    os.mkfifo(asked)
+    return f"open({str(asked)!r}).read(); {answering(tmp_path, found)}", lambda: asked.write_text("")
 
 
 def lasting(tmp_path):
@@ -93,53 +101,108 @@ def run_until_interrupted():
     pytest.fail("nothing interrupted the block")
 
 
-def run_step_that_fails():
-    try:
-        run_until_interrupted()
-    except KeyboardInterrupt:
-        raise RuntimeError("the step could not clean up") from None
-
-
 def is_running(pid):
     return Path(f"/proc/{pid}").exists()
 
 
 @pytest.mark.parametrize("sigint", [signal.default_int_handler, signal.SIG_IGN], ids=["terminal", "background job"])
-def test_error_stops_the_block(beside, tmp_path, sigint):
+def test_error_stops_the_run(run_beside, tmp_path, sigint):
     own = signal.signal(signal.SIGINT, sigint), signal.getsignal(signal.SIGUSR1)
+    program, ask = answering_when_asked(tmp_path, PipelineCheck(findings=(ERROR,)))
+
+    def run():
+        ask()
+        run_until_interrupted()
 
     try:
-        with (
-            pytest.raises(PipelineNotReadyError, match="`x` must be y") as stopped,
-            beside(answering(tmp_path, PipelineCheck(findings=(ERROR,)))),
-        ):
-            run_until_interrupted()
+        with pytest.raises(PipelineNotReadyError, match="`x` must be y") as stopped:
+            run_beside(program, run)
     finally:
         signal.signal(signal.SIGINT, own[0])
 
     assert stopped.value.found.findings == (ERROR,)
-    assert isinstance(stopped.value.__cause__, KeyboardInterrupt)
+    assert isinstance(stopped.value.__cause__, RunStopped)
     assert signal.getsignal(signal.SIGUSR1) == own[1]
 
 
-def test_wrong_name_stops_the_block_before_it_starts(beside, tmp_path):
+def test_error_that_is_found_before_the_run_starts_keeps_it_from_starting(config, screen, tmp_path):
+    program, ask = answering_when_asked(tmp_path, PipelineCheck(findings=(ERROR,)))
+    arrived = threading.Event()
+    own = signal.getsignal(signal.SIGUSR1)
+
+    def check_names(*_, **__):
+        # The handler of the check itself, which tells that its signal has arrived.
+        handler = signal.getsignal(signal.SIGUSR1)
+        signal.signal(signal.SIGUSR1, lambda *got: (handler(*got), arrived.set()))
+        ask()
+        arrived.wait(SECONDS)
+        return GOOD
+
+    with pytest.raises(PipelineNotReadyError, match="`x` must be y"):
+        run_checked(
+            lambda: pytest.fail("the run started"),
+            config,
+            Console(file=screen),
+            check_names=check_names,
+            command=(sys.executable, "-S", "-c", program),
+        )
+
+    assert arrived.is_set()
+    assert signal.getsignal(signal.SIGUSR1) == own
+
+
+def test_wrong_name_keeps_the_run_from_starting(run_beside, tmp_path):
     program, _ = lasting(tmp_path)
 
-    with (
-        pytest.raises(PipelineNotReadyError, match="`x` must be y"),
-        beside(program, names=PipelineCheck(findings=(ERROR,))),
-    ):
-        pytest.fail("the block started")
+    with pytest.raises(PipelineNotReadyError, match="`x` must be y"):
+        run_beside(program, lambda: pytest.fail("the run started"), names=PipelineCheck(findings=(ERROR,)))
 
 
-def test_failure_of_the_block_is_explained_by_the_error_that_was_found(beside, tmp_path):
-    with (
-        pytest.raises(PipelineNotReadyError, match="`x` must be y") as stopped,
-        beside(answering(tmp_path, PipelineCheck(findings=(ERROR,)))),
-    ):
-        run_step_that_fails()
+def test_failure_of_the_run_is_explained_by_the_error_that_was_found(run_beside, tmp_path):
+    program, ask = answering_when_asked(tmp_path, PipelineCheck(findings=(ERROR,)))
+
+    def run():
+        ask()
+        try:
+            run_until_interrupted()
+        except KeyboardInterrupt:
+            raise RuntimeError("the step could not clean up") from None
+
+    with pytest.raises(PipelineNotReadyError, match="`x` must be y") as stopped:
+        run_beside(program, run)
 
     assert isinstance(stopped.value.__cause__, RuntimeError)
+
+
+def test_run_is_interrupted_once(run_beside, tmp_path):
+    program, ask = answering_when_asked(tmp_path, PipelineCheck(findings=(ERROR,)))
+    cleaned = []
+
+    def run():
+        ask()
+        try:
+            run_until_interrupted()
+        finally:
+            os.kill(os.getpid(), signal.SIGUSR1)
+            cleaned.append("up")
+
+    with pytest.raises(PipelineNotReadyError, match="`x` must be y"):
+        run_beside(program, run)
+
+    assert cleaned == ["up"]
+
+
+def test_run_that_swallows_its_interruption_ends_with_the_error_shown(run_beside, screen, tmp_path):
+    program, ask = answering_when_asked(tmp_path, PipelineCheck(findings=(ERROR,)))
+
+    def run():
+        ask()
+        with contextlib.suppress(KeyboardInterrupt):
+            run_until_interrupted()
+        return "pushed"
+
+    assert run_beside(program, run) == "pushed"
+    assert screen.getvalue() == "error    GraphTrainer: `x` must be y.\n"
 
 
 @pytest.mark.parametrize(
@@ -149,12 +212,14 @@ def test_failure_of_the_block_is_explained_by_the_error_that_was_found(beside, t
         ((DOUBT,), "warning  GraphTrainer: `x` should be y.\nready to run: 1 warning, 2.0 s\n"),
     ],
 )
-def test_passed_check_prints_its_verdict_and_the_block_goes_on(beside, screen, tmp_path, findings, shown):
-    with beside(answering(tmp_path, PipelineCheck(findings=findings, seconds=2.0))):
+def test_passed_check_prints_its_verdict_and_the_run_goes_on(run_beside, screen, tmp_path, findings, shown):
+    def run():
         screen.wait_for("ready to run.*\n")
-        screen.write("the block ends\n")
+        screen.write("the run ends\n")
 
-    assert screen.getvalue() == f"{shown}the block ends\n"
+    run_beside(answering(tmp_path, PipelineCheck(findings=findings, seconds=2.0)), run)
+
+    assert screen.getvalue() == f"{shown}the run ends\n"
 
 
 @pytest.mark.parametrize(
@@ -165,14 +230,16 @@ def test_passed_check_prints_its_verdict_and_the_block_goes_on(beside, screen, t
         ("", "exit code 0: no message."),
     ],
 )
-def test_check_that_crashes_gives_one_warning_and_the_block_goes_on(beside, screen, program, reason):
-    with beside(program):
+def test_check_that_crashes_gives_one_warning_and_the_run_goes_on(run_beside, screen, program, reason):
+    def run():
         screen.wait_for("warning .*\n")
-        screen.write("the block ends\n")
+        screen.write("the run ends\n")
+
+    run_beside(program, run)
 
     warning, *rest = screen.getvalue().splitlines()
     assert warning.startswith(f"warning  The check beside the run failed with {reason} The run goes on.")
-    assert rest == ["the block ends"]
+    assert rest == ["the run ends"]
 
 
 @pytest.mark.parametrize(
@@ -183,15 +250,21 @@ def test_check_that_crashes_gives_one_warning_and_the_block_goes_on(beside, scre
         (ValueError, ""),
     ],
 )
-def test_end_of_the_block_ends_the_check(beside, screen, tmp_path, end, shown):
+def test_end_of_the_run_ends_the_check(run_beside, screen, tmp_path, end, shown):
     program, told = lasting(tmp_path)
+    checking = []
 
-    with pytest.raises(end) if end else contextlib.nullcontext(), beside(program):
+    def run():
         pid, folder = told.read_text().split(" ")
-        was_there = is_running(int(pid)), Path(folder).is_dir()
+        checking.extend((int(pid), folder))
+        assert is_running(int(pid))
+        assert Path(folder).is_dir()
         if end:
             raise end
 
-    assert was_there == (True, True)
-    assert (is_running(int(pid)), Path(folder).exists()) == (False, False)
+    with pytest.raises(end) if end else contextlib.nullcontext():
+        run_beside(program, run)
+
+    pid, folder = checking
+    assert (is_running(pid), Path(folder).exists()) == (False, False)
     assert screen.getvalue() == shown

@@ -16,7 +16,7 @@ from tfx_gnn.components import GraphEvaluatorOptions, GraphLayerwiseInferrerOpti
 from tfx_gnn.models import NodeClassification
 from tfx_gnn.sampling import GraphLevelExamples, SplitPlan
 from tfx_gnn_pipelines.bulk_inference import BulkInferenceOptions
-from tfx_gnn_pipelines.checks.background_check import checked_beside
+from tfx_gnn_pipelines.checks.background_check import run_checked
 from tfx_gnn_pipelines.checks.example_checks import check_examples
 from tfx_gnn_pipelines.checks.findings import Finding, FindingsCollector, PipelineCheck
 from tfx_gnn_pipelines.checks.passed_checks import PASSED_FILE, read_passed, remember_passed
@@ -155,8 +155,7 @@ def test_pipeline_that_passed_before_starts_no_check_beside_its_run_and_shows_it
     remember_passed(config, PipelineCheck(findings=(DOUBT,)))
     screen = io.StringIO()
 
-    with checked_beside(config, Console(file=screen), command=("/there/is/no/such/program",)):
-        shown = screen.getvalue()
+    shown = run_checked(screen.getvalue, config, Console(file=screen), command=("/there/is/no/such/program",))
 
     assert shown == "warning  GraphTrainer: `x` should be y.\n"
 

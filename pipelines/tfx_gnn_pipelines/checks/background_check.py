@@ -15,9 +15,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from rich.console import Console
 
@@ -25,6 +25,8 @@ from tfx_gnn_pipelines.checks.check_summary import print_finding, print_verdict
 from tfx_gnn_pipelines.checks.findings import PipelineCheck, PipelineNotReadyError
 from tfx_gnn_pipelines.checks.passed_checks import read_passed, remember_passed
 from tfx_gnn_pipelines.config import PipelineConfig
+
+_Result = TypeVar("_Result")
 
 _NICENESS = 5
 """A third of the time of a busy processor: with less, a check of 15 seconds does not end before the training."""
@@ -44,52 +46,63 @@ def _check_names(config: PipelineConfig, *, files: Sequence[str]) -> PipelineChe
     return check_names(config, files=files)
 
 
-@contextlib.contextmanager
-def checked_beside(
+class RunStopped(KeyboardInterrupt):
+    """Raised wherever the main thread is when the check beside a run finds an error; ends the run as Ctrl-C does."""
+
+
+def run_checked(
+    run: Callable[[], _Result],
     config: PipelineConfig,
     console: Console,
     *,
     files: Sequence[str] = (),
     check_names: _CheckNames = _check_names,
     command: Sequence[str] = _RUN_CHECK,
-) -> Iterator[None]:
-    """Checks a pipeline while its block runs it, unless it passed before: then its warnings are shown again.
+) -> _Result:
+    """Runs a pipeline with a check beside it, unless it passed before: then the warnings of that check are shown again.
 
-    Names and the heads of tables are checked before the block starts. The rest is checked in another process, which
-    ends with the block, and with this process however that ends. If it finds an error, the block is interrupted as by
-    Ctrl-C, even in a background job, which ignores that. If it fails itself, a warning says so, and the block goes on.
+    Names and the heads of tables are checked before the run starts. The rest is checked in another process, which
+    ends with the run, and with this process however that ends. If it finds an error, `RunStopped` is raised in the
+    run, even in a background job, which ignores Ctrl-C. If it fails itself, a warning says so, and the run goes on.
     Call this from the main thread.
 
     Args:
+        run: runs the pipeline.
         config: the pipeline.
         console: where doubts, a passed check and the failure of a check are shown.
         files: files of the user to look for wrong names in, such as `project.yaml`.
-        check_names: checks what the block does not start without.
-        command: the process beside the block, which does what `run_check` does.
+        check_names: checks what the run does not start without.
+        command: the process beside the run, which does what `run_check` does.
+
+    Returns:
+        What `run` returns.
 
     Raises:
-        PipelineNotReadyError: if an error was found while the block ran; not if the block ended first.
+        PipelineNotReadyError: if an error was found before or while the run went on.
     """
     passed = read_passed(config)
     if passed is not None:
         for finding in passed.findings:
             print_finding(console, finding)
-        yield
-        return
+        return run()
     check = _BackgroundCheck(config, console, files, command)
     try:
         try:
             names = check_names(config, files=files)
             if not names.passed:
                 raise PipelineNotReadyError(names)
-            yield
-            check.tell_if_unfinished()
+            check.may_interrupt()
+            result = run()
         finally:
-            check.end()
+            check.must_not_interrupt()
+        check.tell_if_unfinished()
     except (Exception, KeyboardInterrupt) as error:
         if check.found is not None and not check.found.passed:
             raise PipelineNotReadyError(check.found) from error
         raise
+    finally:
+        check.end()
+    return result
 
 
 class _BackgroundCheck:
@@ -103,6 +116,7 @@ class _BackgroundCheck:
         self.found: PipelineCheck | None = None
         self._console = console
         self._has_ended = False
+        self._may_interrupt = False
         self._folder = tempfile.mkdtemp(prefix="tfx-gnn-check-")
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it.
         self._process = subprocess.Popen(
@@ -128,13 +142,25 @@ class _BackgroundCheck:
         self._waiting = threading.Thread(target=self._wait, daemon=True)
         self._waiting.start()
 
+    def may_interrupt(self) -> None:
+        """Lets an error interrupt the main thread, once, from here on; raises at once if one was found already."""
+        self._may_interrupt = True
+        if self.found is not None and not self.found.passed:
+            self._interrupt()
+
+    def must_not_interrupt(self) -> None:
+        """Keeps errors from interrupting the main thread."""
+        self._may_interrupt = False
+
     def tell_if_unfinished(self) -> None:
-        """Prints that the run ended first, if it did."""
+        """Prints that the run ended first, if it did, or the error that a run has outlived."""
         if self._process.poll() is None:
             self._console.print("The run ended before its check, which the next run makes again.", style="dim")
+        for finding in self.found.errors if self.found else ():
+            print_finding(self._console, finding)
 
     def end(self) -> None:
-        """Ends the process if it is still running; nothing is interrupted afterwards."""
+        """Ends the process if it is still running."""
         self._has_ended = True
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -166,9 +192,11 @@ class _BackgroundCheck:
             print_finding(self._console, finding)
         print_verdict(self._console, self.found)
 
-    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
-        if not self._has_ended:
-            raise KeyboardInterrupt
+    def _interrupt(self, _number: int = _STOP, _frame: FrameType | None = None) -> None:
+        if self._may_interrupt:
+            # Once: what cleans up after the run is not interrupted again.
+            self._may_interrupt = False
+            raise RunStopped
 
     def _warn(self, code: int) -> None:
         self._errors.seek(0)
