@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help:  ## Print this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: quickstart
 quickstart:  ## Install, then train, check and push a model on real data (runs/debian_sections)
@@ -19,7 +19,11 @@ quickstart:  ## Install, then train, check and push a model on real data (runs/d
 	@.venv/bin/tfx-gnn run debian_sections --runner local
 
 .PHONY: test
-test: unit components e2e  ## Install, then run all tests of this machine's lane
+test:  ## Install, then run most tests, and whole pipelines on both runners, within minutes
+	@infra/ci/fast.sh
+
+.PHONY: test-all
+test-all: unit components e2e  ## Install, then run all tests of this machine's lane
 
 .PHONY: lint
 lint:  ## Check style, types, import arrows and the lock

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import json
 import os
 import re
 import sys
@@ -15,28 +16,54 @@ from typing import Any
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# Imports and tracing make so many objects that live on that by Python's thresholds the garbage collector would run a
+# thousand times as often, for a fifth of the time of tests that trace many functions.
+gc.set_threshold(500_000, 20, 20)
 # pytest-xdist sets it for its workers, and a console keeps the width that it finds first.
 os.environ.pop("COLUMNS", None)
 
 
+#: What takes long: see infra/ci/slow_tests.py, which writes it.
+SLOW_TESTS = Path(__file__).with_name("slow_tests.txt")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--few-cases", action="store_true", help="run the first and the last case of each test alone")
+    parser.addoption("--fast", action="store_true", help=f"leave out the tests and cases that {SLOW_TESTS.name} names")
+    parser.addoption("--record-seconds", metavar="FILE", help="append the seconds of each test to a file")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves the first and the last case of each test, if that is asked for; the others are counted as deselected."""
-    if not config.getoption("--few-cases"):
-        return
+    """Leaves out tests and cases as `--few-cases` and `--fast` ask for; they are counted as deselected."""
+    slow = set(SLOW_TESTS.read_text().splitlines()) if config.getoption("--fast") else set()
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    kept = {id(item) for of_one_test in cases.values() for item in (of_one_test[0], of_one_test[-1])}
+    kept = set()
+    for test, of_one_test in cases.items():
+        if slow.isdisjoint((test, test.partition("::")[0])):
+            few = config.getoption("--few-cases") or f"{test}[...]" in slow
+            kept.update(map(id, (of_one_test[0], of_one_test[-1]) if few else of_one_test))
     config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
     items[:] = [item for item in items if id(item) in kept]
 
 
+class SecondsRecorder:
+    """Appends a line of JSON for each phase of each test: its node id, "setup", "call" or "teardown", and seconds."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(f"{json.dumps([report.nodeid, report.when, report.duration])}\n")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Prepares the oracle, and makes hypothesis repeatable where a failure must be."""
+    # Where tests run in several processes, the one that started them hears of all.
+    if config.getoption("--record-seconds") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SecondsRecorder(config.getoption("--record-seconds")))
     lanes = {part for argument in config.args for part in Path(argument).parts}
     if not lanes & {"components", "e2e", "stores"}:
         # tensorflow-gnn, the oracle, needs Keras 2 under the name tf.keras. TFX components and pipelines are
@@ -54,14 +81,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spares the garbage collector work, which is a third of the time of tests that trace many functions.
-
-    What modules made on import is hidden from it: it would find half a million objects alive. And tracing makes so
-    many objects that live on that by Python's thresholds it would run a hundred times as often.
-    """
+    """Hides what modules made on import from the garbage collector, which would find half a million objects alive."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture

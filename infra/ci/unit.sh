@@ -1,5 +1,7 @@
 #!/bin/sh
-# Runs the test suite `unit`: the tests of the library, and tests/hygiene. Arguments are passed to a single pytest run.
+# Runs the test suite `unit`: all tests of the library, and tests/hygiene. The tests of a file run in one process and share
+# their fixtures. The parts use separate processes, because TensorFlow keeps everything that it has traced and compiled
+# in memory. Arguments are passed to a single pytest run.
 set -eu
 cd "$(dirname "$0")/../.."
 infra/bootstrap.sh test
@@ -11,6 +13,9 @@ if [ $# -gt 0 ]; then
     exec python -m pytest tests/unit tests/hygiene "$@"
 fi
 status=0
-infra/ci/unit_parts.sh || status=1
-python -m pytest --numprocesses auto --dist loadfile tests/hygiene || status=1
+part() {
+    python -m pytest --numprocesses auto --dist loadfile --durations 15 "$@" || status=1
+}
+part tests/unit/components tests/unit/training
+part tests/unit tests/hygiene --ignore=tests/unit/components --ignore=tests/unit/training
 exit $status

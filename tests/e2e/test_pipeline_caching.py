@@ -145,7 +145,7 @@ def test_edited_model_repeats_the_training_and_what_follows(pipeline):
 def test_edited_preprocessing_repeats_the_transform_and_what_depends_on_it(pipeline):
     pipeline.edit("preprocessing.py", "tft.scale_to_z_score(", "0.5 * tft.scale_to_z_score(")
 
-    states = pipeline.run("beam")
+    states = pipeline.run()
 
     assert cached(states) == ["SubgraphExampleGen", "GraphSchemaGen", "GraphExampleValidator"]
 
@@ -153,7 +153,7 @@ def test_edited_preprocessing_repeats_the_transform_and_what_depends_on_it(pipel
 def test_edited_table_repeats_all(pipeline):
     pipeline.edit("tables/papers.csv", "paper-00,-2.2,", "paper-00,-2.3,")
 
-    states = pipeline.run()
+    states = pipeline.run("beam")
 
     assert cached(states) == []
     assert set(states.values()) == {"complete"}
