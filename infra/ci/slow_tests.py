@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes tests/slow_tests.txt, which names what `make test` leaves out for its time, from recorded seconds.
 
-    make test-all PYTEST_ADDOPTS="--record-seconds=$PWD/seconds.jsonl"
-    infra/ci/slow_tests.py --seconds 900 seconds.jsonl
+    make unit PYTEST_ADDOPTS="--record-seconds=$PWD/seconds.jsonl"
+    infra/ci/slow_tests.py --seconds 400 seconds.jsonl
 
 Nothing but seconds decides. A limit is looked for with which all unit tests that stay take at most the given seconds of
 one processor, and applied as follows:

@@ -156,3 +156,18 @@ def test_the_changelog_knows_the_version():
     assert re.search(
         rf"^## \[?({re.escape(version[1])}|Unreleased)\b", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
     )
+
+
+def test_tests_that_take_long_are_there():
+    listed = (ROOT / "tests" / "slow_tests.txt").read_text().splitlines()
+    texts = {name: (ROOT / name).read_text() for name in {line.partition("::")[0] for line in listed}}
+
+    gone = [
+        line
+        for line in listed
+        for file, colons, test in [line.removesuffix("[...]").partition("::")]
+        if colons and f"\ndef {test}(" not in texts[file]
+    ]
+
+    assert listed == sorted(listed)
+    assert gone == []
