@@ -62,7 +62,7 @@ main() {
         lane)
             echo "newest: unit tests, $(in_root 'python --version')"
             # Every test and case runs on lane 1; here fast tests run with two cases, because it is the releases that
-            # differ. The quickstart does at length what is left out.
+            # differ. What tests/slow_tests.txt names is tried on these releases by the quickstart alone.
             in_root 'python -m pytest --numprocesses auto --dist loadfile --durations 15 --fast --few-cases tests/unit'
             echo "newest: quickstart pipeline"
             in_root 'tfx-gnn run debian_sections --runner local'
