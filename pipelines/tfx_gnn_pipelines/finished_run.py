@@ -27,7 +27,7 @@ from tfx_gnn_pipelines.run_outcome import RunOutcome
 FINISHED_FILE = "finished_run.json"
 """File in a local root with the outcome of the last run there, and what it depended on."""
 
-_FORMAT = 1
+_FORMAT = 2
 _LIBRARY = (tfx_gnn.__name__, __name__.partition(".")[0])
 _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+:[^\W\d]\w*")
 _SAVED_MODEL = "saved_model.pb"

@@ -22,6 +22,7 @@ from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableLayout
 from tfx_gnn.tables.table_roles import find_roles, find_tables
+from tfx_gnn_pipelines.label_leaks import LabelLeak, find_label_leaks
 
 _MOST_CLASSES = 20
 """Integers of at most so many different values are classes; of more, quantities."""
@@ -103,6 +104,7 @@ class Proposal:
         label: what is predicted.
         hops: what to sample around each seed.
         splits: which split each seed belongs to.
+        leaks: columns of the seeds that tell the label almost alone, and are kept out of the examples.
         features: preparations by set, as in "nodes/user", and column.
         num_dangling: by edge set, its rows that name a node that is not there, if there are any.
     """
@@ -112,6 +114,7 @@ class Proposal:
     label: Label
     hops: tuple[Hop, ...]
     splits: SplitPlan
+    leaks: tuple[LabelLeak, ...]
     features: Mapping[str, Mapping[str, Preparation]]
     num_dangling: Mapping[str, int]
 
@@ -124,6 +127,13 @@ class Proposal:
         )
         if self.splits.unused_values:
             yield f"Rows whose {self.splits.column!r} is one of {list(self.splits.unused_values)} are not predicted."
+        for leak in self.leaks:
+            place = f"{self.label.node_set}.{leak.column}"
+            yield (
+                f"{place} is left out of the examples: {leak.evidence}. Probably it is known only after the label. If "
+                f"it is known before, take it out of `excluded_features`, declare it in `features`, and write "
+                f"graph_example_validator: {{accepted_features: [nodes/{place}]}}."
+            )
         for prefix, of_set in self.features.items():
             for column, preparation in of_set.items():
                 if preparation.kind == "drop":
@@ -172,13 +182,16 @@ def propose_project(tables_dir: str, *, label: str) -> Proposal:
     splits = _propose_splits(seeds)
     _check_labels(predicted, seeds, splits)
     hops = _propose_hops(schema, tables, predicted.node_set)
+    leaks = _find_leaks(schema, seeds, predicted, splits)
+    left_out = {predicted.feature, splits.column, *(leak.column for leak in leaks)}
     return Proposal(
         schema=schema,
         is_inferred=is_inferred,
         label=predicted,
         hops=hops,
         splits=splits,
-        features=dict(_propose_features(schema, tables, predicted, hops, splits)),
+        leaks=tuple(leaks),
+        features=dict(_propose_features(schema, tables, predicted.node_set, hops, left_out)),
         num_dangling=dict(_count_dangling(schema, tables, hops)),
     )
 
@@ -403,10 +416,27 @@ def _hop_name(way: _Way) -> str:
     return way.edge_set if way.direction == "forward" else f"{way.edge_set}_backward"
 
 
+def _find_leaks(schema: GraphSchema, seeds: SetTable, label: Label, splits: SplitPlan) -> list[LabelLeak]:
+    if label.num_outputs > 1:
+        return []
+    by_column = {
+        seeds.layout.columns[name].name: name
+        for name in sorted(schema.node_sets[label.node_set].features)
+        if name not in (label.feature, splits.column) and not name.startswith("#")
+    }
+    found = find_label_leaks(
+        seeds.layout,
+        label=seeds.layout.columns[label.feature].name,
+        is_class=label.kind == "node_classification",
+        columns=list(by_column),
+    )
+    return [dataclasses.replace(leak, column=by_column[leak.column]) for leak in found]
+
+
 def _propose_features(
-    schema: GraphSchema, tables: Mapping[str, SetTable], label: Label, hops: tuple[Hop, ...], splits: SplitPlan
+    schema: GraphSchema, tables: Mapping[str, SetTable], seed_node_set: str, hops: tuple[Hop, ...], left_out: set[str]
 ) -> Iterator[tuple[str, dict[str, Preparation]]]:
-    reached = {label.node_set}
+    reached = {seed_node_set}
     for hop in hops:
         reached |= {schema.edge_sets[hop.edge_set].source, schema.edge_sets[hop.edge_set].target}
     names = [f"nodes/{name}" for name in sorted(reached)] + [
@@ -414,12 +444,11 @@ def _propose_features(
     ]
     for prefix in names:
         table = tables[prefix]
-        is_seed = prefix == f"nodes/{label.node_set}"
-        left_out = {label.feature, splits.column} if is_seed else set()
+        is_seed = prefix == f"nodes/{seed_node_set}"
         of_set = {
             name: _preparation(feature, table.values_of(name))
             for name, feature in sorted(_declared(schema, table.layout).features.items())
-            if name not in left_out and not name.startswith("#")
+            if not (is_seed and name in left_out) and not name.startswith("#")
         }
         if of_set:
             yield prefix, of_set
@@ -427,13 +456,18 @@ def _propose_features(
 
 def _preparation(feature: Feature, values: ColumnValues) -> Preparation:
     dtype = tf.dtypes.as_dtype(feature.dtype)
+    is_whole = values.num_filled == values.num_rows
+    # A missing text is a value of its own, a missing truth value stands for false, and a missing number for the mean.
+    if values.num_distinct == 1 and (is_whole or dtype not in (tf.string, tf.bool)):
+        filled = "" if is_whole else " that has a value"
+        return Preparation(kind="drop", reason=f"every row{filled} has the same, {values.values[0].as_py()!r}")
     if dtype == tf.string:
         return _text_preparation(values)
     if any(dim.size < 0 for dim in feature.shape.dim):
         return Preparation(kind="vocabulary" if dtype.is_integer else "drop", reason="lists of different lengths")
     if feature.shape.dim:
         return Preparation(kind="z_score")
-    if dtype == tf.bool or (dtype.is_integer and values.num_distinct <= 2):
+    if dtype == tf.bool or (dtype.is_integer and set(values.values.to_pylist()) <= {"-1", "0", "1"}):
         return Preparation(kind="number")
     return _number_preparation(values)
 

@@ -62,6 +62,10 @@ def _plan_lines(proposal: Proposal) -> Iterator[str]:
     yield f"  seed_node_set: {_text(label.node_set)}"
     yield "  # Kept out of the subgraphs, so that neighbors cannot reveal it."
     yield f"  label_features: [{_text(label.feature)}]"
+    if proposal.leaks:
+        leaks = ", ".join(_text(leak.column) for leak in proposal.leaks)
+        yield "  # Each alone tells the label of nearly every row: probably it is known only afterwards."
+        yield f"  excluded_features: {{{_text(label.node_set)}: [{leaks}]}}"
     if splits.column:
         unused = f", unused_values: [{', '.join(map(_text, splits.unused_values))}]" if splits.unused_values else ""
         yield "  # The column says what each row is for: train, val or test."

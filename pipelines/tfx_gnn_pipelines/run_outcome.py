@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfx_gnn.io.json_shapes import read_shaped_json
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tfx_gnn_pipelines.lineage import ArtifactRecord, ComponentRun
 
 CACHED = "cached"
+
+_ANOMALIES = {"anomalies": [{"split": str, "about": str, "description": str}]}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,6 +45,7 @@ class RunOutcome:
         pushed_model: folder of the version that was pushed, by this run or the one whose push is reused; empty if the
             model was not good enough.
         objections: why the model was not blessed.
+        warnings: what steps found wrong and did not refuse, with what to do about it, the most severe first.
         places: paths of outputs, by what they are called in a summary.
         logs_dir: folder of TensorBoard's logs.
         examples_dir: folder of the examples that were evaluated.
@@ -58,6 +61,7 @@ class RunOutcome:
     metrics: dict[str, Any]
     pushed_model: str
     objections: tuple[str, ...]
+    warnings: tuple[str, ...]
     places: dict[str, str]
     logs_dir: str
     examples_dir: str
@@ -99,6 +103,7 @@ def read_outcome(config: PipelineConfig, runs: Sequence[ComponentRun]) -> RunOut
     verdicts = {"": outputs["GraphEvaluator"]["blessing"].uri}
     verdicts[INFRA_PREFIX] = outputs["GraphSkewValidator"]["infra_blessing"].uri
     pushed_model = str(outputs["GraphPusher"]["pushed_model"].properties.get("pushed_destination", ""))
+    metrics = read_shaped_json(metrics_file, {})
     return RunOutcome(
         pipeline=config.pipeline_name,
         root=config.root,
@@ -110,9 +115,10 @@ def read_outcome(config: PipelineConfig, runs: Sequence[ComponentRun]) -> RunOut
             )
             for run in runs
         ),
-        metrics=read_shaped_json(metrics_file, {}),
+        metrics=metrics,
         pushed_model=pushed_model,
         objections=() if pushed_model else _objections(verdicts),
+        warnings=(*_useless_model(metrics), *_warnings(outputs, budgets_dir)),
         places={
             "graph schema": graph_schema_path(outputs["GraphSchemaGen"]["graph_schema"].uri),
             "budgets": os.path.join(budgets_dir, SIZE_CONSTRAINTS_FILE),
@@ -129,6 +135,31 @@ def read_outcome(config: PipelineConfig, runs: Sequence[ComponentRun]) -> RunOut
         search=search,
         search_report=search_report,
     )
+
+
+def _useless_model(metrics: Mapping[str, Any]) -> Iterator[str]:
+    """Warns where a model does no better than an answer that is the same for everybody."""
+    for name, task in metrics.get("tasks", {"": metrics}).items():
+        baseline = task.get("majority_baseline")
+        if baseline is not None and task["accuracy"] <= baseline["accuracy"]:
+            yield (
+                f"GraphEvaluator{f', task {name!r}' if name else ''}: the model's accuracy of {task['accuracy']:.3f} "
+                f"is no better than that of the answer {baseline['class']!r} alone, {baseline['accuracy']:.3f}: it has "
+                "learned nothing of use. Look at the loss by epoch, at features without a sane scale, and at whether "
+                "anything in the tables tells the label."
+            )
+
+
+def _warnings(outputs: Mapping[str, Mapping[str, ArtifactRecord]], budgets_dir: str) -> Iterator[str]:
+    from tfx_gnn.components.graph_example_validator.checks import READABLE_FILE
+    from tfx_gnn.records.size_constraints_file import SIZE_CONSTRAINTS_FILE
+
+    anomalies_file = os.path.join(outputs["GraphExampleValidator"]["anomalies"].uri, READABLE_FILE)
+    for anomaly in read_shaped_json(anomalies_file, _ANOMALIES)["anomalies"]:
+        about = f", {anomaly['about']}" if anomaly["about"] else ""
+        yield f"GraphExampleValidator, split {anomaly['split']!r}{about}: {anomaly['description']}"
+    for warning in read_shaped_json(os.path.join(budgets_dir, SIZE_CONSTRAINTS_FILE), {"warnings": [str]})["warnings"]:
+        yield f"SizeConstraintLearner: {warning}"
 
 
 def _answers(outputs: Mapping[str, Mapping[str, ArtifactRecord]]) -> dict[str, str]:

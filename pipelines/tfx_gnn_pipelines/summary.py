@@ -35,6 +35,7 @@ def print_summary(console: Console, outcome: RunOutcome, seconds: float) -> None
     console.print()
     _print_places(console, outcome)
     _print_line(console, "skew", f"{outcome.skew}, {shorten(outcome.skew_file)}")
+    _print_warnings(console, outcome.warnings)
     console.print()
     _print_line(console, "components", _components_line(outcome.steps, seconds))
     if outcome.is_pushed:
@@ -67,6 +68,7 @@ def summarize(outcome: RunOutcome, seconds: float) -> dict[str, Any]:
         "pushed_model": outcome.pushed_model if is_pushed else "",
         "seconds": round(seconds, 1),
         "metrics": outcome.metrics,
+        "warnings": list(outcome.warnings),
         "components": {step.component: {"state": step.state, "outputs": step.outputs} for step in outcome.steps},
     }
 
@@ -138,6 +140,15 @@ def _components_line(steps: Sequence[StepOutcome], seconds: float) -> str:
         if names:
             parts.append(f"{what}: {'all' if len(names) == len(steps) else ', '.join(names)}")
     return "; ".join(parts)
+
+
+def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
+    if not warnings:
+        return
+    counted = "1 warning:" if len(warnings) == 1 else f"{len(warnings)} warnings, the most severe first:"
+    console.print(f"\n{counted}", style="bold yellow", highlight=False)
+    for warning in warnings:
+        console.print(f"  {escape_controls(warning)}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _program(name: str) -> str:

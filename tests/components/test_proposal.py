@@ -208,7 +208,7 @@ def test_dangling_edges_are_told_and_left_out(tmp_path):
 
 
 def test_names_that_yaml_would_read_otherwise_are_quoted(tmp_path):
-    users = {"id": [f"u{i}" for i in range(6)], "my: größe #1": [1.5] * 6, "yes": ["a", "b"] * 3}
+    users = {"id": [f"u{i}" for i in range(6)], "my: größe #1": [1.5, 2.0, 2.5] * 2, "yes": ["a", "b"] * 3}
 
     proposal = propose_project(write(tmp_path, users=users), label="users.yes")
     text = project_text(proposal, name="it", tables_dir="tables: 1")
@@ -245,3 +245,50 @@ def test_schema_beside_the_tables_is_taken_as_it_is(tmp_path):
 def test_tables_of_ids_alone_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"`tables_dir` must hold a node table with a column to predict; got"):
         propose_project(write(tmp_path, users={"id": ["a", "b"]}), label="users.id")
+
+
+def test_columns_that_tell_the_label_are_left_out_and_said(tmp_path):
+    number = list(range(400))
+    late = [(minutes * 7919) % 97 >= 70 for minutes in number]
+    flights = {
+        "id": [f"f{i}" for i in number],
+        "delay": [(minutes * 7919) % 97 for minutes in number],
+        "verdict": ["late" if one else f"fine {i % 3}" for i, one in enumerate(late)],
+        "carrier": [f"c{i % 7}" for i in number],
+        "year": [2013] * 400,
+        "fee": [(7.5, None)[i % 2] for i in number],
+        "runway": [(22, 31)[i % 2] for i in number],
+        "late": late,
+    }
+
+    proposal = propose_project(write(tmp_path, flights=flights), label="flights.late")
+
+    task = task_of(tmp_path, proposal)
+    assert task.plan.excluded_features == {"flights": ("delay", "verdict")}
+    assert {name: type(one).__name__ for name, one in task.features["nodes/flights"].items()} == {
+        "carrier": "Vocabulary",
+        "year": "Drop",
+        "fee": "Drop",
+        "runway": "ZScore",
+    }
+    said = "\n".join(proposal.remarks())
+    assert "flights.delay is left out of the examples: alone it tells the label of 100.0% of 200 rows" in said
+    assert "flights.verdict is left out of the examples: alone it tells the label of 100.0% of 200 rows" in said
+    assert "accepted_features: [nodes/flights.delay]" in said
+    assert "nodes/flights.year is no feature: every row has the same, '2013'." in said
+    assert "nodes/flights.fee is no feature: every row that has a value has the same, '7.5'." in said
+
+
+def test_number_that_another_column_repeats_is_left_out(tmp_path):
+    number = list(range(900))
+    goods = {
+        "id": [f"g{i}" for i in number],
+        "cents": [i * i + 100 for i in number],
+        "weight": [(i * 31) % 211 for i in number],
+        "price": [(i * i + 100) / 100 + (i % 3) / 1000 for i in number],
+    }
+
+    proposal = propose_project(write(tmp_path, goods=goods), label="goods.price")
+
+    assert [leak.column for leak in proposal.leaks] == ["cents"]
+    assert sorted(proposal.features["nodes/goods"]) == ["weight"]

@@ -64,7 +64,16 @@ def summarize(tiny_config, tmp_path, monkeypatch):
     """Prints the summary of a made-up run; gives whether the model is there, and the lines."""
     monkeypatch.chdir(tmp_path)
 
-    def run(pushed_properties, states=("complete",) * 9, *, serving_blessed=True, metrics=METRICS, more=()):
+    def run(
+        pushed_properties,
+        states=("complete",) * 9,
+        *,
+        serving_blessed=True,
+        metrics=METRICS,
+        more=(),
+        anomalies=(),
+        budget_warnings=(),
+    ):
         runs = [
             ComponentRun(
                 component=component,
@@ -83,6 +92,12 @@ def summarize(tiny_config, tmp_path, monkeypatch):
         for made in runs[6:8]:
             for record in made.outputs:
                 (tmp_path / made.component / record).mkdir(parents=True)
+        for folder, name, content in (
+            ("GraphExampleValidator/anomalies", "anomalies.json", {"anomalies": anomalies}),
+            ("SizeConstraintLearner/size_constraints", "size_constraints.json", {"warnings": budget_warnings}),
+        ):
+            (tmp_path / folder).mkdir(parents=True)
+            (tmp_path / folder / name).write_text(json.dumps(content))
         (tmp_path / "GraphEvaluator" / "evaluation" / "metrics.json").write_text(json.dumps(metrics))
         reasons = ["accuracy 0.1 does not exceed the majority class's 0.2"]
         write_blessing(str(tmp_path / "GraphEvaluator" / "blessing"), blessed=False, reasons=reasons)
@@ -188,6 +203,32 @@ def test_model_that_was_not_blessed_is_shown_with_the_reasons(summarize):
     assert not is_there
     assert lines[-2] == "The model was not pushed, because it was not blessed:"
     assert lines[-1] == "  accuracy 0.1 does not exceed the majority class's 0.2"
+
+
+def test_warnings_of_all_steps_are_shown_with_a_model_that_learned_nothing_first(summarize, version_dir):
+    useless = {**METRICS, "accuracy": 0.1345}
+    drift = {"split": "train", "about": "nodes/paper.x", "description": "It differs. Look at both statistics."}
+
+    _, lines = summarize(
+        {"pushed": 1, "pushed_destination": str(version_dir), "pushed_version": "3"},
+        metrics=useless,
+        anomalies=[drift],
+        budget_warnings=["There are few graphs."],
+    )
+
+    first = lines.index("3 warnings, the most severe first:") + 1
+    assert lines[first].startswith("  GraphEvaluator: the model's accuracy of 0.135 is no better than that of")
+    assert lines[first + 1 : first + 3] == [
+        "  GraphExampleValidator, split 'train', nodes/paper.x: It differs. Look at both statistics.",
+        "  SizeConstraintLearner: There are few graphs.",
+    ]
+    assert lines[-1].startswith("  ")
+
+
+def test_run_without_warnings_says_nothing_of_them(summarize, version_dir):
+    _, lines = summarize({"pushed": 1, "pushed_destination": str(version_dir), "pushed_version": "3"})
+
+    assert "warning" not in "\n".join(lines)
 
 
 def test_objections_to_serving_are_shown_too(summarize):

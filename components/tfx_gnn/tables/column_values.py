@@ -82,14 +82,14 @@ def read_column_values(layout: TableLayout) -> dict[str, ColumnValues]:
     for block in read_all_columns(layout):
         num_rows += block.columns.num_rows
         for name, of_column in parts.items():
-            texts = _as_texts(block.columns.column(name), f"{layout.declared_as}, column {name!r}")
+            texts = as_texts(block.columns.column(name), f"{layout.declared_as}, column {name!r}")
             if texts is not None:
                 of_column.append(texts.drop_null().value_counts())
     return {name: _merged(of_column, num_rows) for name, of_column in parts.items()}
 
 
-def _as_texts(array: pa.Array, place: str) -> pa.Array | None:
-    """Spells values as a CSV file would; None for what is no text and no number."""
+def as_texts(array: pa.Array, place: str) -> pa.Array | None:
+    """Spells values as a CSV file would; None for what is no text and no number. `place` is named in errors."""
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):

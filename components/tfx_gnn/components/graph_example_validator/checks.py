@@ -37,6 +37,10 @@ READABLE_FILE = "anomalies.json"
 
 _SEVERITY = {True: anomalies_pb2.AnomalyInfo.ERROR, False: anomalies_pb2.AnomalyInfo.WARNING}
 _Type = anomalies_pb2.AnomalyInfo
+_REVEALED = (
+    "Exclude the feature from the examples by `excluded_features` of the plan, or name it in `accepted_features` if it "
+    "is known for new seeds before their label is."
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -170,14 +174,13 @@ CHECKS = {
     ),
     label_copies.LABEL_COPIED: Check(
         summary="A feature of the seed is a copy of its label",
-        advice="Exclude the feature from the examples.",
+        advice=_REVEALED,
         counts="seeds",
     ),
     label_copies.LABEL_DETERMINED: Check(
         summary="A feature of the seed determines its label without exception",
-        advice="Exclude the feature, unless it is known for new seeds before their label is.",
+        advice=_REVEALED,
         counts="seeds",
-        severity=WARNING,
     ),
     DRIFT: Check(
         summary="The distribution differs from that of the earlier data",

@@ -183,12 +183,14 @@ class LabelCopy:
 
     Attributes:
         check: `LABEL_COPIED` or `LABEL_DETERMINED`.
-        about: the feature.
+        key: tf.Example key of the feature.
+        about: the feature, or the part of it.
         num_seeds: labelled seeds.
         detail: how values and labels correspond.
     """
 
     check: str
+    key: str
     about: str
     num_seeds: int
     detail: str
@@ -207,7 +209,9 @@ def find_label_copies(columns: Sequence[LabelColumn], counts: Sequence[ColumnCou
         verdict = _verdict(column.label, found, labels)
         if verdict is not None:
             check, detail = verdict
-            copies.append(LabelCopy(check=check, about=column.about, num_seeds=found.num_seeds, detail=detail))
+            copies.append(
+                LabelCopy(check=check, key=column.key, about=column.about, num_seeds=found.num_seeds, detail=detail)
+            )
     return copies
 
 

@@ -45,6 +45,8 @@ class GraphExampleValidatorOptions:
             trained on. GraphPusher then pushes their statistics with each model.
         max_l_infinity_skew: as `max_l_infinity_drift`, but between the first split and each other split.
         max_jensen_shannon_skew: as `max_jensen_shannon_drift`, but between the first split and each other split.
+        accepted_features: tf.Example keys of features that may reveal the label, such as "nodes/flight.dep_delay",
+            because they are known before it; any other one that copies or determines it is an error.
         unstable_features: tf.Example keys that are excluded from drift and skew; for degrees, those of the sources or
             targets of an edge set. Features with times are always
             excluded.
@@ -69,6 +71,7 @@ class GraphExampleValidatorOptions:
     compares_with_latest_blessed: bool = False
     max_l_infinity_skew: float = 0.3
     max_jensen_shannon_skew: float = 0.3
+    accepted_features: tuple[str, ...] = ()
     unstable_features: tuple[str, ...] = ()
     severities: Mapping[str, str] = dataclasses.field(default_factory=dict)
 

@@ -200,11 +200,12 @@ def _shifts(
 
 def _unstable(plan: ValidationPlan, options: GraphExampleValidatorOptions) -> set[str]:
     layout = plan.layout
-    unknown = sorted(set(options.unstable_features) - set(layout.set_of_key))
-    if unknown:
+    for field in ("unstable_features", "accepted_features"):
+        unknown = sorted(set(getattr(options, field)) - set(layout.set_of_key))
+        if not unknown:
+            continue
         raise ValueError(
-            f"`unstable_features` must be tf.Example keys of the graph schema; got {unknown}. "
-            f"It has {sorted(layout.set_of_key)}."
+            f"`{field}` must be tf.Example keys of the graph schema; got {unknown}. It has {sorted(layout.set_of_key)}."
         )
     times = {layout.set_by_prefix[f"edges/{name}"].key_of(item) for name, item in options.edge_time_features.items()}
     return {*options.unstable_features, *times, plan.time_key}
@@ -219,6 +220,8 @@ def _anomalies(
 ) -> list[Anomaly]:
     anomalies = _in_words(report.findings.found, options)
     for copy in find_label_copies(plan.columns, report.label_counts):
+        if copy.key in options.accepted_features:
+            continue
         finding = Finding(check=copy.check, split=plan.rules.splits[0], about=copy.about, num_examples=copy.num_seeds)
         anomalies += _in_words([finding], options, copy.detail)
     for shift in shifts:

@@ -264,7 +264,15 @@ def test_what_was_planted_is_found_and_nothing_else(validate, plant, expected):
 
     assert expected in short(anomalies)
     assert {item.check for item in anomalies} == {expected[0]}
-    assert [item.is_error for item in anomalies] == [expected[0] != "label_determined_by_feature"] * len(anomalies)
+    assert all(item.is_error for item in anomalies)
+
+
+def test_features_known_before_the_label_may_tell_it(validate):
+    plant = copy_label(lambda year: {"kind": f"{topic_of(year)}-{year % 3}", "code": 7 if year % 2 else 3})
+
+    anomalies = validate(plant, accepted_features=("nodes/paper.kind",))
+
+    assert short(anomalies) == [("label_copied_into_feature", "train", "nodes/paper.code", 32, [])]
 
 
 def test_an_error_withholds_the_blessing_and_says_where_to_look(validate, tmp_path):
