@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -57,18 +58,18 @@ def find_label_leaks(layout: TableLayout, *, label: str, is_class: bool, columns
     """
     texts = _read(layout, [label, *columns])
     has_label = texts[label].is_valid()
+    of_rows = texts[label].filter(has_label)
+    is_fitted = np.arange(len(of_rows)) % 2 == 0
+    judge: Callable[[_Codes], str]
     if is_class:
-        labels = _codes(texts[label].filter(has_label))
+        judge = functools.partial(_judge_classes, labels=_codes(of_rows), is_fitted=is_fitted)
     else:
-        labels = texts[label].filter(has_label).cast(pa.float64()).to_numpy()
-    is_fitted = np.arange(len(labels)) % 2 == 0
+        judge = functools.partial(_judge_numbers, labels=of_rows.cast(pa.float64()).to_numpy(), is_fitted=is_fitted)
     leaks = []
     for column in columns:
         if column not in texts:
             continue
-        codes = _codes_of_feature(texts[column].filter(has_label))
-        judge = _judge_classes if is_class else _judge_numbers
-        evidence = judge(codes, labels, is_fitted)
+        evidence = judge(_codes_of_feature(texts[column].filter(has_label)))
         if evidence:
             leaks.append(LabelLeak(column=column, evidence=evidence))
     return leaks

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import tensorflow as tf
@@ -14,14 +17,17 @@ from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, Feature, GraphSchema, 
 from tfx_gnn.graph.schema.schema_io import iter_sets
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.sampling.plan.hop import Hop
+from tfx_gnn.sampling.plan.plan import Temporal
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.column_values import ColumnValues, read_column_values
 from tfx_gnn.tables.graph_tables import read_tables_schema
+from tfx_gnn.tables.prepared_tables import PreparedTables, write_prepared_tables
+from tfx_gnn.tables.relational_keys import Database, find_keys
 from tfx_gnn.tables.schema_inference import read_all_columns
 from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableLayout
-from tfx_gnn.tables.table_roles import find_roles, find_tables
+from tfx_gnn.tables.table_roles import find_roles, find_tables, words_of
 from tfx_gnn_pipelines.label_leaks import LabelLeak, find_label_leaks
 
 _MOST_CLASSES = 20
@@ -34,6 +40,8 @@ _FEW_TEXTS = 20
 _SKEW = 100
 """Amounts are skewed if the largest is more than so many times the median."""
 _SPLIT_COLUMN = "split"
+_NOT_OF_THE_ROW = frozenset({"birth", "birthday", "born", "dob", "due", "end", "expiry", "until"})
+"""Words in the names of times that are not when a row came to be."""
 _LABEL_NAMES = ("label", "class", "target", "y")
 
 
@@ -99,32 +107,44 @@ class Proposal:
     """A project for tables.
 
     Attributes:
+        tables_dir: folder of the tables: the given one, or that of the tables that were prepared.
         schema: graph schema of the tables.
         is_inferred: whether the schema was inferred; otherwise the folder holds it.
+        keys: what refers to what in tables that were prepared, a sentence each.
         label: what is predicted.
         hops: what to sample around each seed.
         splits: which split each seed belongs to.
+        temporal: which edges are newer than a seed; None if edges have no times.
         leaks: columns of the seeds that tell the label almost alone, and are kept out of the examples.
         features: preparations by set, as in "nodes/user", and column.
         num_dangling: by edge set, its rows that name a node that is not there, if there are any.
     """
 
+    tables_dir: str
     schema: GraphSchema
     is_inferred: bool
+    keys: tuple[str, ...]
     label: Label
     hops: tuple[Hop, ...]
     splits: SplitPlan
+    temporal: Temporal | None
     leaks: tuple[LabelLeak, ...]
     features: Mapping[str, Mapping[str, Preparation]]
     num_dangling: Mapping[str, int]
 
     def remarks(self) -> Iterator[str]:
         """Says what was decided, a sentence each."""
+        yield from self.keys
         yield f"edges: {'; '.join(self._edges()) or 'none'}."
         yield (
             f"{self.label.node_set}.{self.label.feature} has {self.label.reason}: predicted by {self.label.kind}, "
-            f"split by {'column ' + repr(self.splits.column) if self.splits.column else 'a hash of the id'}."
+            f"split by {self._rule()}."
         )
+        if self.temporal is not None:
+            yield (
+                f"A seed does not see edges that are newer than its {self.temporal.seed_time}: "
+                f"{', '.join(self.temporal.edge_times)}."
+            )
         if self.splits.unused_values:
             yield f"Rows whose {self.splits.column!r} is one of {list(self.splits.unused_values)} are not predicted."
         for leak in self.leaks:
@@ -143,31 +163,51 @@ class Proposal:
         if not self.hops:
             yield f"No edges lead to or from {self.label.node_set}: the model sees the columns of a node alone."
 
+    def _rule(self) -> str:
+        if self.splits.rule == "time":
+            bounds = "; ".join(
+                f"{split} before {dt.datetime.fromtimestamp(bound, dt.timezone.utc):%Y-%m-%d %H:%M}"
+                for split, bound in self.splits.until.items()
+                if bound is not None
+            )
+            return f"{self.splits.time_feature}: {bounds}; then {list(self.splits.until)[-1]}"
+        return f"column {self.splits.column!r}" if self.splits.column else "a hash of the id"
+
     def _edges(self) -> Iterator[str]:
         for name in sorted(self.schema.edge_sets):
             edge_set = self.schema.edge_sets[name]
             yield f"{name} from {edge_set.source} to {edge_set.target}"
 
 
-def propose_project(tables_dir: str, *, label: str) -> Proposal:
+def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> Proposal:
     """Proposes a project for tables.
 
     Args:
         tables_dir: folder of CSV or Parquet files, with or without graph_schema.pbtxt.
         label: what to predict, as "node set.column".
+        prepared_dir: empty or absent folder for tables that must be written anew, because rows have no ids, foreign
+            keys are empty in some rows, or entities have no table of their own.
 
     Returns:
-        The proposal; nothing is written.
+        The proposal; nothing is written but prepared tables.
 
     Raises:
         ValueError: if the tables do not show what the schema is, or the label is no column that can be predicted.
     """
     access = TableAccess()
     is_inferred = not tf.io.gfile.exists(access.schema_path(tables_dir))
+    prepared: PreparedTables | None = None
+    keys: tuple[str, ...] = ()
     if is_inferred:
         found = find_tables(tables_dir, access)
-        schema = find_roles(found, tables_dir).infer_schema(tables_dir, access)
+        of_label, _, column = label.partition(".")
+        database = find_keys(found, tables_dir, label=(of_label, column), access=access)
         columns = {table.filename: table.columns for table in found.values()}
+        if prepared_dir and not database.is_as_it_should_be:
+            os.makedirs(prepared_dir, exist_ok=True)
+            prepared = write_prepared_tables(database, tables_dir, prepared_dir, access=access)
+            tables_dir, columns, keys = prepared_dir, {}, tuple(_key_remarks(database, prepared))
+        schema = prepared.schema if prepared else find_roles(found, tables_dir).infer_schema(tables_dir, access)
     else:
         schema, columns = read_tables_schema(tables_dir, access=access), {}
     tables = {
@@ -179,19 +219,26 @@ def propose_project(tables_dir: str, *, label: str) -> Proposal:
         _fill_in(schema, tables)
     predicted = _find_label(label, schema, tables)
     seeds = tables[f"nodes/{predicted.node_set}"]
-    splits = _propose_splits(seeds)
+    seed_time = prepared.node_times.get(predicted.node_set, "") if prepared else ""
+    splits = _propose_splits(seeds, "" if set(words_of(seed_time)) & _NOT_OF_THE_ROW else seed_time)
     _check_labels(predicted, seeds, splits)
     hops = _propose_hops(schema, tables, predicted.node_set)
     leaks = _find_leaks(schema, seeds, predicted, splits)
     left_out = {predicted.feature, splits.column, *(leak.column for leak in leaks)}
+    temporal = _propose_temporal(prepared, hops, splits)
+    times = {f"nodes/{name}": column for name, column in (prepared.node_times if prepared else {}).items()}
+    times |= {f"edges/{name}": column for name, column in (prepared.edge_times if prepared else {}).items()}
     return Proposal(
+        tables_dir=tables_dir,
+        keys=keys,
+        temporal=temporal,
         schema=schema,
         is_inferred=is_inferred,
         label=predicted,
         hops=hops,
         splits=splits,
         leaks=tuple(leaks),
-        features=dict(_propose_features(schema, tables, predicted.node_set, hops, left_out)),
+        features=dict(_propose_features(schema, tables, predicted.node_set, hops, left_out=left_out, times=times)),
         num_dangling=dict(_count_dangling(schema, tables, hops)),
     )
 
@@ -324,11 +371,12 @@ def _label_kind(name: str, feature: str, declared: Feature, table: SetTable) -> 
     )
 
 
-def _propose_splits(seeds: SetTable) -> SplitPlan:
-    """Splits by a column `split` if it names a split `train`, otherwise by hash."""
+def _propose_splits(seeds: SetTable, time: str) -> SplitPlan:
+    """Splits by a column `split` if it names a split `train`, then by the time of rows, otherwise by hash."""
     column = seeds.columns.get(_SPLIT_COLUMN)
     if column is None or "train" not in column.values.to_pylist():
-        return SplitPlan()
+        until = _time_bounds(seeds.values_of(time)) if time else {}
+        return SplitPlan(time_feature=time, until=until) if until else SplitPlan()
     if column.num_filled < column.num_rows:
         raise ValueError(
             f"`{_SPLIT_COLUMN}` must have a value in every row; got {column.num_rows - column.num_filled} empty ones "
@@ -336,6 +384,37 @@ def _propose_splits(seeds: SetTable) -> SplitPlan:
         )
     names = SplitPlan(column=_SPLIT_COLUMN).names
     return SplitPlan(column=_SPLIT_COLUMN, unused_values=tuple(sorted(set(column.values.to_pylist()) - set(names))))
+
+
+def _time_bounds(times: ColumnValues) -> dict[str, int | None]:
+    """Divides rows at the times before which 80 % and 90 % of them lie; nothing if a split would be empty."""
+    if times.num_filled < times.num_rows:
+        return {}
+    seconds = times.values.cast(pa.int64()).to_numpy()
+    order = np.argsort(seconds)
+    before = np.cumsum(times.counts.to_numpy()[order]) - times.counts.to_numpy()[order]
+    validation, test = (int(np.searchsorted(before, share * times.num_rows)) for share in (0.8, 0.9))
+    if not 0 < validation < test < len(order):
+        return {}
+    return {"train": int(seconds[order][validation]), "val": int(seconds[order][test]), "test": None}
+
+
+def _propose_temporal(prepared: PreparedTables | None, hops: tuple[Hop, ...], splits: SplitPlan) -> Temporal | None:
+    if prepared is None or splits.rule != "time":
+        return None
+    sampled = sorted({hop.edge_set for hop in hops})
+    edge_times = {name: prepared.edge_times[name] for name in sampled if name in prepared.edge_times}
+    # The edges of a seed's own row have the time of the seed.
+    return Temporal(seed_time=splits.time_feature, edge_times=edge_times, inclusive=True) if edge_times else None
+
+
+def _key_remarks(database: Database, prepared: PreparedTables) -> Iterator[str]:
+    yield from database.describe()
+    for name, columns in prepared.undecided_times.items():
+        yield (
+            f"{name} has several columns of times, {', '.join(columns)}: none is taken for the time of its rows. Keep "
+            "one, or write `splits` and `temporal` into project.yaml."
+        )
 
 
 def _check_labels(label: Label, seeds: SetTable, splits: SplitPlan) -> None:
@@ -434,7 +513,13 @@ def _find_leaks(schema: GraphSchema, seeds: SetTable, label: Label, splits: Spli
 
 
 def _propose_features(
-    schema: GraphSchema, tables: Mapping[str, SetTable], seed_node_set: str, hops: tuple[Hop, ...], left_out: set[str]
+    schema: GraphSchema,
+    tables: Mapping[str, SetTable],
+    seed_node_set: str,
+    hops: tuple[Hop, ...],
+    *,
+    left_out: set[str],
+    times: Mapping[str, str],
 ) -> Iterator[tuple[str, dict[str, Preparation]]]:
     reached = {seed_node_set}
     for hop in hops:
@@ -446,7 +531,11 @@ def _propose_features(
         table = tables[prefix]
         is_seed = prefix == f"nodes/{seed_node_set}"
         of_set = {
-            name: _preparation(feature, table.values_of(name))
+            name: (
+                Preparation(kind="drop", reason="a time, which later rows exceed")
+                if name == times.get(prefix)
+                else _preparation(feature, table.values_of(name))
+            )
             for name, feature in sorted(_declared(schema, table.layout).features.items())
             if not (is_seed and name in left_out) and not name.startswith("#")
         }

@@ -70,10 +70,19 @@ def _plan_lines(proposal: Proposal) -> Iterator[str]:
         unused = f", unused_values: [{', '.join(map(_text, splits.unused_values))}]" if splits.unused_values else ""
         yield "  # The column says what each row is for: train, val or test."
         yield f"  splits: {{column: {_text(splits.column)}{unused}}}"
+    elif splits.rule == "time":
+        until = ", ".join(f"{split}: {'null' if bound is None else bound}" for split, bound in splits.until.items())
+        yield "  # Seeds before each bound, in seconds since 1970; the last split has the newest."
+        yield f"  splits: {{time_feature: {_text(splits.time_feature)}, until: {{{until}}}}}"
     else:
         weights = ", ".join(f"{split}: {weight}" for split, weight in splits.weights.items())
         yield "  # By a hash of the id. A column of train, val and test can decide instead: {column: split}."
         yield f"  splits: {{weights: {{{weights}}}}}"
+    if proposal.temporal is not None:
+        times = ", ".join(f"{_text(name)}: {_text(time)}" for name, time in proposal.temporal.edge_times.items())
+        yield "  # A seed does not see edges that are newer than it is."
+        seed_time = _text(proposal.temporal.seed_time)
+        yield f"  temporal: {{seed_time: {seed_time}, edge_times: {{{times}}}, inclusive: true}}"
     if not proposal.hops:
         yield "  # No edges lead to or from these nodes, so a subgraph is the seed alone."
         yield "  hops: []"

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfx_gnn.io.json_shapes import read_shaped_json
+from tfx_gnn.io.json_shapes import Shape, read_shaped_json
 
 if TYPE_CHECKING:
     from tfx_gnn_pipelines.config import PipelineConfig
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CACHED = "cached"
 
-_ANOMALIES = {"anomalies": [{"split": str, "about": str, "description": str}]}
+_ANOMALIES: dict[str, Shape] = {"anomalies": [{"split": str, "about": str, "description": str}]}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -44,6 +44,10 @@ _ENTRIES_FOR_TABLES = (("starter", ".gitignore"), ("starter", ".project.schema.j
 """Entries of a project for tables, and the template of each; project.yaml is beside them."""
 
 
+_PREPARED_TABLES = "tables"
+"""Folder of a project for tables that could not be read where they are."""
+
+
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 
 
@@ -105,13 +109,16 @@ def create_project_for_tables(
     argument, name = ("name", name) if name else ("directory", folder.name.replace("-", "_"))
     _check_form(argument, name, "Give the project a name of its own by --name.")
     with atomic_folder(directory, name="directory") as partial:
-        proposal = propose_project(tables_dir, label=label)
+        proposal = propose_project(tables_dir, label=label, prepared_dir=str(Path(partial) / _PREPARED_TABLES))
+        is_prepared = proposal.tables_dir != tables_dir
         for template, entry in _ENTRIES_FOR_TABLES:
             _copy(templates / template / entry, Path(partial) / entry, name)
-        text = project_text(proposal, name=name, tables_dir=_seen_from(folder, tables_dir))
+        text = project_text(
+            proposal, name=name, tables_dir=_PREPARED_TABLES if is_prepared else _seen_from(folder, tables_dir)
+        )
         (Path(partial) / "project.yaml").write_text(text, encoding="utf-8")
         if proposal.is_inferred:
-            write_schema(proposal.schema, TableAccess().schema_path(tables_dir))
+            write_schema(proposal.schema, TableAccess().schema_path(proposal.tables_dir))
     return folder, name, proposal
 
 
@@ -214,7 +221,9 @@ def _new_for_tables(directory: str, *, tables_dir: str, label: str, name: str) -
         show_schema(proposal.schema)
     for line in proposal.remarks():
         arguments.console.print(line, markup=False, soft_wrap=True)
-    if proposal.is_inferred:
+    if proposal.tables_dir != tables_dir:
+        arguments.say_written(tables=str(folder / _PREPARED_TABLES))
+    elif proposal.is_inferred:
         arguments.say_written(graph_schema=TableAccess().schema_path(tables_dir))
     arguments.say_written(project=str(folder))
     _say_next(

@@ -22,11 +22,13 @@ class ColumnValues:
         values: large_string array without nulls, shape [num_distinct]; integers in decimal digits.
         counts: int64 array, shape [num_distinct]: rows that have each value.
         num_rows: rows of the table that could be read.
+        is_time: whether the file declares dates or time stamps, which are in seconds since 1970 here.
     """
 
     values: pa.Array
     counts: pa.Array
     num_rows: int
+    is_time: bool = False
 
     @property
     def num_distinct(self) -> int:
@@ -78,14 +80,18 @@ def read_column_values(layout: TableLayout) -> dict[str, ColumnValues]:
         ValueError: for a reason of `read_all_columns`, or if a text is not UTF-8.
     """
     num_rows = 0
+    times: set[str] = set()
     parts: dict[str, list[pa.StructArray]] = {name: [] for name in table_format(layout).column_names(layout.files[0])}
     for block in read_all_columns(layout):
         num_rows += block.columns.num_rows
         for name, of_column in parts.items():
+            if pa.types.is_temporal(block.columns.column(name).type):
+                times.add(name)
             texts = as_texts(block.columns.column(name), f"{layout.declared_as}, column {name!r}")
             if texts is not None:
                 of_column.append(texts.drop_null().value_counts())
-    return {name: _merged(of_column, num_rows) for name, of_column in parts.items()}
+    found = {name: _merged(of_column, num_rows) for name, of_column in parts.items()}
+    return {name: dataclasses.replace(values, is_time=name in times) for name, values in found.items()}
 
 
 def as_texts(array: pa.Array, place: str) -> pa.Array | None:

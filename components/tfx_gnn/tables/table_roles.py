@@ -163,14 +163,14 @@ def find_roles(tables: Mapping[str, FoundTable], tables_dir: str) -> TableRoles:
     ids: dict[str, str] = {}
     edges: dict[str, EdgeRole] = {}
     for table in tables.values():
-        column = _named_id(table)
+        column = named_id(table)
         if column:
             ids[table.name] = column
     _add_edges(edges, tables, ids)
     for table in tables.values():
         first = next(iter(table.columns), "")
         is_open = table.name not in ids and table.name not in edges
-        is_of_edges = bool(_named_ends(list(table.columns))) or table.filename.casefold().startswith("edge")
+        is_of_edges = bool(named_ends(list(table.columns))) or table.filename.casefold().startswith("edge")
         if is_open and not is_of_edges and first and table.columns[first].is_key:
             ids[table.name] = first
     _add_edges(edges, tables, ids)
@@ -195,7 +195,7 @@ def _foreign_keys(table: FoundTable, id_column: str, ids: Mapping[str, ColumnVal
         if name == id_column or column.num_filled < column.num_rows:
             continue
         found = list(_node_sets_of(name, column, ids))
-        is_named = any(_ends_with(_words(name), _words(one)) for one in found)
+        is_named = any(ends_with(words_of(name), words_of(one)) for one in found)
         if len(found) == 1 and (is_named or column.numbers() is None):
             yield EdgeRole(
                 table=table.name, source_column=id_column, source=table.name, target_column=name, target=found[0]
@@ -213,21 +213,21 @@ def _set_name(filename: str) -> str:
     return re.sub(r"\W+", "_", _KIND_IN_NAME.sub("", stem)).strip("_") or "table"
 
 
-def _named_id(table: FoundTable) -> str:
+def named_id(table: FoundTable) -> str:
     """Finds the column that a name tells to hold the ids of nodes; "" if there is none."""
-    if _named_ends(list(table.columns)):
+    if named_ends(list(table.columns)):
         return ""
     for name in ("id", "#id"):
         if name in table.columns:
             return name
-    owner = _words(table.name)
-    named = [name for name, column in table.columns.items() if column.is_key and _ends_with(owner, _words(name))]
+    owner = words_of(table.name)
+    named = [name for name, column in table.columns.items() if column.is_key and ends_with(owner, words_of(name))]
     return named[0] if named else ""
 
 
-def _named_ends(names: list[str]) -> tuple[str, str] | None:
+def named_ends(names: list[str]) -> tuple[str, str] | None:
     """Finds the columns that names tell to hold the sources and the targets of edges."""
-    by_word = {"_".join(_words(name)): name for name in reversed(names)}
+    by_word = {"_".join(words_of(name)): name for name in reversed(names)}
     return next(
         ((by_word[source], by_word[target]) for source, target in _ENDS if source in by_word and target in by_word),
         None,
@@ -237,16 +237,16 @@ def _named_ends(names: list[str]) -> tuple[str, str] | None:
 def _add_edges(edges: dict[str, EdgeRole], tables: Mapping[str, FoundTable], ids: Mapping[str, str]) -> None:
     for table in tables.values():
         if table.name not in ids and table.name not in edges:
-            role = _edge_role(table, {name: tables[name].columns[column] for name, column in ids.items()})
+            role = edge_role(table, {name: tables[name].columns[column] for name, column in ids.items()})
             if role is not None:
                 edges[table.name] = role
 
 
-def _edge_role(table: FoundTable, ids: Mapping[str, ColumnValues]) -> EdgeRole | None:
+def edge_role(table: FoundTable, ids: Mapping[str, ColumnValues]) -> EdgeRole | None:
     """Finds the two columns of a table that hold ids, and of which nodes; None if they are not clear."""
     holders = {name: list(_node_sets_of(name, column, ids)) for name, column in table.columns.items()}
     found = [name for name, node_sets in holders.items() if node_sets]
-    ends = _named_ends(list(table.columns)) or _two_of(found, table, holders)
+    ends = named_ends(list(table.columns)) or _two_of(found, table, holders)
     if ends is None or not all(len(holders[end]) == 1 for end in ends):
         return None
     source, target = ends
@@ -261,7 +261,7 @@ def _edge_role(table: FoundTable, ids: Mapping[str, ColumnValues]) -> EdgeRole |
 
 def _two_of(found: list[str], table: FoundTable, holders: Mapping[str, list[str]]) -> tuple[str, str] | None:
     """Chooses the ends among columns that may hold ids: small integers often do by chance."""
-    named = [name for name in found if any(_ends_with(_words(name), _words(one)) for one in holders[name])]
+    named = [name for name in found if any(ends_with(words_of(name), words_of(one)) for one in holders[name])]
     repeated = [name for name in found if not table.columns[name].is_key]
     for chosen in (found, named, repeated):
         if len(chosen) == 2:
@@ -276,11 +276,11 @@ def _node_sets_of(name: str, column: ColumnValues, ids: Mapping[str, ColumnValue
         for node_set, known in ids.items()
         if column.num_filled and column.count_in(known) >= _LEAST_SHARE_OF_IDS * column.num_filled
     ]
-    named = [node_set for node_set in found if _ends_with(_words(name), _words(node_set))]
+    named = [node_set for node_set in found if ends_with(words_of(name), words_of(node_set))]
     yield from named or found
 
 
-def _words(name: str) -> list[str]:
+def words_of(name: str) -> list[str]:
     """Splits a name into words in the singular, without "id" and numbers."""
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     words = [_singular(word) for word in re.findall(r"[^\W_]+", parted.casefold())]
@@ -293,7 +293,8 @@ def _singular(word: str) -> str:
     return word[:-1] if word.endswith("s") and not word.endswith("ss") and len(word) > 2 else word
 
 
-def _ends_with(words: list[str], others: list[str]) -> bool:
+def ends_with(words: list[str], others: list[str]) -> bool:
+    """Whether the last words are the others."""
     return words[-len(others) :] == others
 
 
