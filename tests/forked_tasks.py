@@ -7,6 +7,7 @@ gets `<name>.out` and `<name>.err`. Prints how each task ended as JSON by name; 
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
 import json
 import os
@@ -38,6 +39,9 @@ def main(task: dict[str, Any]) -> dict[str, int | None]:
     importlib.import_module(Path(script).stem)
     if context.context()._initialized:
         raise RuntimeError(f"`script` must run no operation on import: its threads are lost in a fork; got {script!r}.")
+    # As in conftest.py: tracing makes many objects that live on, and those of the imports do in every task.
+    gc.set_threshold(500_000, 20, 20)
+    gc.freeze()
     processes = {
         name: ForkedProcess(
             name,

@@ -1,14 +1,18 @@
 """Trains one small model on the same global batches under one strategy or several; prints the weights as JSON.
 
-Arguments: folder of the examples, and what to run: "up_to_two" or "four" devices of one process, or a strategy of
-several processes.
+Arguments: folder of the examples, and what to run: "alone" for all strategies of one process, or a strategy of several
+processes.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
 import json
+import multiprocessing
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from unittest import mock
 
 import numpy as np
@@ -106,7 +110,23 @@ def budget(batch_size):
     )
 
 
-def run(folder, strategy, *, global_batch=GLOBAL_BATCH, num_epochs=NUM_EPOCHS, start=None, **steps_options):
+@functools.cache
+def sample(folder):
+    """A graph by which models are built; they take graphs of any size."""
+    files, size = record_files(folder, ("val",)), budget(1)
+    return next(iter(evaluation_dataset(files, LABELLED, budget=size, num_batches=1, num_counted={"": 1}))).graph
+
+
+def run(
+    folder,
+    strategy,
+    *,
+    global_batch=GLOBAL_BATCH,
+    num_epochs=NUM_EPOCHS,
+    start=None,
+    is_watched=True,
+    **steps_options,
+):
     """Weights, last evaluation and figures of one training."""
     train_files, eval_files = (record_files(folder, (split,)) for split in ("train", "val"))
     num_replicas, num_pipelines = strategy.num_replicas_in_sync, num_input_pipelines(strategy)
@@ -121,30 +141,34 @@ def run(folder, strategy, *, global_batch=GLOBAL_BATCH, num_epochs=NUM_EPOCHS, s
         seed=3,
         sharding=choose_sharding(num_files=len(train_files), num_pipelines=num_pipelines, asked="data"),
     )
-    sample = evaluation_dataset(eval_files, LABELLED, budget=of_replica, num_batches=1, num_counted={"": 1})
-    sample = next(iter(sample)).graph
     with strategy.scope():
         model = Model()
-        model(sample)
+        model(sample(folder))
         model.compile(
             # With averages, which take the place of the weights in the end.
             tf_keras.optimizers.Adam(0.01, use_ema=True, ema_momentum=0.5),
             **LABELLED.objective.compile_arguments(),
         )
         model.optimizer.build(model.trainable_variables)
-    evaluator = tf.distribute.get_strategy() if is_served else strategy
-    num_eval_steps = expected_steps(of_replica, NUM_EVAL, evaluator.num_replicas_in_sync)
-    eval_data = distributed_evaluation_input(
-        evaluator,
-        eval_files,
-        LABELLED,
-        budget=of_replica,
-        num_steps=num_eval_steps,
-        num_counted={"": NUM_EVAL},
-        num_pipelines=num_pipelines,
-    )
-    eval_batches = iter(eval_data)
-    measure = ReplicaSteps(evaluator, model, make_test_step(model))
+    evaluate = None
+    if is_watched:
+        evaluator = tf.distribute.get_strategy() if is_served else strategy
+        num_eval_steps = expected_steps(of_replica, NUM_EVAL, evaluator.num_replicas_in_sync)
+        eval_data = distributed_evaluation_input(
+            evaluator,
+            eval_files,
+            LABELLED,
+            budget=of_replica,
+            num_steps=num_eval_steps,
+            num_counted={"": NUM_EVAL},
+            num_pipelines=num_pipelines,
+        )
+        eval_batches = iter(eval_data)
+        measure = ReplicaSteps(evaluator, model, make_test_step(model))
+
+        def evaluate():
+            return measure(eval_batches, num_eval_steps).logs
+
     step = make_train_step(model, strategy)
     if is_served:
         # One after another: in whatever order workers finished otherwise, no two trainings would be the same.
@@ -159,7 +183,7 @@ def run(folder, strategy, *, global_batch=GLOBAL_BATCH, num_epochs=NUM_EPOCHS, s
     train(
         model,
         steps,
-        evaluate=lambda: measure(eval_batches, num_eval_steps).logs,
+        evaluate=evaluate or dict,
         num_epochs=num_epochs,
         state=state,
     )
@@ -182,45 +206,61 @@ def mirrored(count):
 
 
 def up_to_two(folder):
-    """One device, and two."""
+    """One device, and two; and a TPU of two cores, which is the same here."""
     two = mirrored(2)
-    third_step_of_last_epoch = TrainingPosition(epoch=3, step_in_epoch=2, global_step=17)
-    return {
-        "default": run(folder, make_strategy(StrategyOptions())),
-        "compiled": run(folder, make_strategy(StrategyOptions()), jit=True),
-        "one device, several steps at once": run(folder, make_strategy(StrategyOptions(kind="one_device")), at_once=3),
-        "all in one batch": run(folder, make_strategy(StrategyOptions()), global_batch=NUM_TRAIN, num_epochs=20),
-        "from the third step": run(folder, make_strategy(StrategyOptions()), start=third_step_of_last_epoch),
-        "mirrored, 2": run(folder, two),
-    }
-
-
-def four(folder):
-    """Four devices, and a TPU of four cores, which is the same here."""
-    strategy = mirrored(4)
     with contextlib.ExitStack() as patches:
         for owner, name, value in [
             (tf.distribute.cluster_resolver, "TPUClusterResolver", lambda **_: None),
             (tf.config, "experimental_connect_to_cluster", lambda _: None),
             (tf.tpu.experimental, "initialize_tpu_system", lambda _: None),
-            (tf.distribute, "TPUStrategy", lambda _: strategy),
+            (tf.distribute, "TPUStrategy", lambda _: two),
         ]:
             patches.enter_context(mock.patch.object(owner, name, value))
         tpu = make_strategy(StrategyOptions(kind="tpu", tpu="local"))
-    return {"mirrored, 4": run(folder, strategy), "patched tpu": run(folder, tpu, at_once=4)}
+    default, one_device = make_strategy(StrategyOptions()), make_strategy(StrategyOptions(kind="one_device"))
+    third_step_of_last_epoch = TrainingPosition(epoch=3, step_in_epoch=2, global_step=17)
+    return {
+        "default": run(folder, default),
+        "one device, several steps at once, compiled": run(folder, one_device, at_once=3, jit=True),
+        "all in one batch": run(folder, default, global_batch=NUM_TRAIN, num_epochs=20),
+        "from the third step": run(folder, default, start=third_step_of_last_epoch, is_watched=False),
+        "mirrored, 2": run(folder, two),
+        "patched tpu": run(folder, tpu, at_once=4),
+    }
+
+
+def four(folder):
+    """Four devices."""
+    return {"mirrored, 4": run(folder, mirrored(4))}
+
+
+def traced_as_in_training(part, folder):
+    """What one part gives."""
+    with libraries_traced_as_written():
+        return part(folder)
+
+
+def alone(folder):
+    """All strategies of one process, in two processes that import once together."""
+    # As in tests/conftest.py: tracing makes many objects that live on, and imports made many more.
+    gc.set_threshold(500_000, 20, 20)
+    gc.freeze()
+    with ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as processes:
+        parts = [processes.submit(traced_as_in_training, part, folder) for part in (up_to_two, four)]
+        return {name: found for part in parts for name, found in part.result().items()}
 
 
 if __name__ == "__main__":
-    with libraries_traced_as_written():
-        if sys.argv[2] == "up_to_two":
-            found = up_to_two(sys.argv[1])
-        elif sys.argv[2] == "four":
-            found = four(sys.argv[1])
-        elif sys.argv[2] == "parameter_server":
-            if cluster_role().serves:
-                serve(cluster_role())
-            strategy = make_strategy(StrategyOptions(kind="parameter_server"))
-            found = run(sys.argv[1], strategy, global_batch=NUM_TRAIN, num_epochs=20)
-        else:
-            found = run(sys.argv[1], make_strategy(StrategyOptions(kind=sys.argv[2])))
-    sys.stdout.write(json.dumps(found) + "\n")
+    kind = sys.argv[2]
+    if kind == "alone":
+        result = alone(sys.argv[1])
+    elif kind == "parameter_server":
+        if cluster_role().serves:
+            serve(cluster_role())
+        with libraries_traced_as_written():
+            strategy = make_strategy(StrategyOptions(kind=kind))
+            result = run(sys.argv[1], strategy, global_batch=NUM_TRAIN, num_epochs=20)
+    else:
+        with libraries_traced_as_written():
+            result = run(sys.argv[1], make_strategy(StrategyOptions(kind=kind)))
+    sys.stdout.write(json.dumps(result) + "\n")
