@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import tensorflow as tf
 import tf_keras
@@ -22,22 +24,34 @@ class _Huge(tf_keras.layers.Layer):
         return _random_sum(inputs)
 
 
+STEPS = {
+    "eager": _random_sum,
+    "traced": tf.function(_random_sum),
+    "compiled": tf.function(_random_sum, jit_compile=True),
+    "layer": _Huge(),
+}
+
+
+@pytest.fixture(scope="module")
+def errors():
+    """What each step raises. Side by side: TensorFlow waits ten seconds for memory before it gives up."""
+
+    def run(step):
+        with pytest.raises(tf.errors.ResourceExhaustedError) as raised, memory_errors_explained():
+            step(tf.constant(1.0))
+        return raised
+
+    with ThreadPoolExecutor(len(STEPS)) as threads:
+        return dict(zip(STEPS, threads.map(run, STEPS.values()), strict=True))
+
+
 @pytest.mark.parametrize(
     ("step", "reason"),
-    [
-        (_random_sum, OF_TENSORFLOW),
-        (
-            tf.function(_random_sum),
-            OF_TENSORFLOW,
-        ),
-        (tf.function(_random_sum, jit_compile=True), OF_XLA),
-        (_Huge(), OF_TENSORFLOW),
-    ],
-    ids=["eager", "traced", "compiled", "layer"],
+    [("eager", OF_TENSORFLOW), ("traced", OF_TENSORFLOW), ("compiled", OF_XLA), ("layer", OF_TENSORFLOW)],
+    ids=list(STEPS),
 )
-def test_step_that_needs_too_much_memory_names_the_options_that_need_less(step, reason):
-    with pytest.raises(tf.errors.ResourceExhaustedError) as raised, memory_errors_explained():
-        step(tf.constant(1.0))
+def test_step_that_needs_too_much_memory_names_the_options_that_need_less(errors, step, reason):
+    raised = errors[step]
 
     assert raised.match(rf"^`batch_size` must be .*; got: {reason}\. Choose a smaller `batch_size`")
     assert error_line(raised.value) == raised.value.message

@@ -59,10 +59,20 @@ def _floats(values):
     return tf.train.Feature(float_list=tf.train.FloatList(value=values))
 
 
+READERS: dict[str, LabelReader] = {}
+
+
+def _reader(task: Task) -> LabelReader:
+    """A reader of a task's labels, traced once for all tests."""
+    if str(task) not in READERS:
+        READERS[str(task)] = LabelReader(SPEC, task.objective())
+    return READERS[str(task)]
+
+
 def _look(tmp_path, shards, task: Task = CLASSES):
     for shard, records in enumerate(shards):
         write_split_shard(str(tmp_path), "train", shard, len(shards), records)
-    return LabelReader(SPEC, task.objective()).summarize(record_files(str(tmp_path), ("train",)))[0]
+    return _reader(task).summarize(record_files(str(tmp_path), ("train",)))[0]
 
 
 def test_classes_and_unknown_labels_are_counted_over_all_files(tmp_path):
@@ -158,7 +168,7 @@ def test_file_that_is_cut_off_is_named(tmp_path):
         file.write(content[:-20])
 
     with pytest.raises(ValueError, match=r"got others in graphs-00000-of-00001\.gz"):
-        LabelReader(SPEC, CLASSES.objective()).summarize(record_files(str(tmp_path), ("train",)))[0]
+        _reader(CLASSES).summarize(record_files(str(tmp_path), ("train",)))[0]
 
 
 def test_split_without_examples_is_refused(tmp_path):

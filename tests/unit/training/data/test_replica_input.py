@@ -73,21 +73,31 @@ def _input(data):
     return DistributedTrainingInput(tf.distribute.get_strategy(), data, num_epochs=NUM_EPOCHS)
 
 
+@pytest.fixture(scope="module")
+def read(data):
+    """An input that reads anew whatever does not follow; making it takes longer than reading it."""
+    return _input(data)
+
+
+@pytest.fixture(scope="module")
+def alone(data):
+    """Each epoch, read by itself."""
+    other = _input(data)
+    return [_read(other.epoch(number)) for number in range(NUM_EPOCHS)]
+
+
 def _read(batches):
     """The graphs of each batch, up to the step of padding that ends the epoch."""
     an_epoch = itertools.takewhile(lambda batch: batch.counts[0] > 0, batches)
     return [batch.graph.node_sets["item"]["x"].numpy()[: int(batch.counts[1])].tolist() for batch in an_epoch]
 
 
-def test_epochs_that_follow_in_one_iterator_are_those_read_alone(data):
-    read = _input(data)
-
+def test_epochs_that_follow_in_one_iterator_are_those_read_alone(read, alone):
     one_after_another, iterators = [], []
     for number in range(NUM_EPOCHS):
         iterators.append(read.epoch(number, is_next=number > 0))
         one_after_another.append(_read(iterators[-1]))
 
-    alone = [_read(_input(data).epoch(number)) for number in range(NUM_EPOCHS)]
     assert one_after_another == alone
     assert [len(epoch) for epoch in alone] == [3, 3, 3]
     assert [sorted(itertools.chain(*epoch)) for epoch in alone] == [list(range(NUM_GRAPHS))] * NUM_EPOCHS
@@ -95,34 +105,29 @@ def test_epochs_that_follow_in_one_iterator_are_those_read_alone(data):
     assert all(iterator is iterators[0] for iterator in iterators)
 
 
-def test_steps_are_left_out_of_the_first_epoch_only(data):
-    read, whole = _input(data), _input(data)
-
+def test_steps_are_left_out_of_the_first_epoch_only(read, alone):
     first, second = _read(read.epoch(0, first_step=2)), _read(read.epoch(1, is_next=True))
 
-    assert first == _read(whole.epoch(0))[2:]
-    assert second == _read(whole.epoch(1, is_next=True))
+    assert first == alone[0][2:]
+    assert second == alone[1]
 
 
-def test_an_epoch_of_which_all_steps_are_left_out_ends_at_once(data):
-    read = _input(data)
-
+def test_an_epoch_of_which_all_steps_are_left_out_ends_at_once(read):
     assert _read(read.epoch(0, first_step=3)) == []
     assert len(_read(read.epoch(1, is_next=True))) == 3
 
 
-def test_an_epoch_that_does_not_follow_is_read_anew(data):
-    read = _input(data)
+def test_an_epoch_that_does_not_follow_is_read_anew(read, alone):
     begun = read.epoch(0)
     next(begun)
 
     again = read.epoch(0)
 
     assert again is not begun
-    assert _read(again) == _read(_input(data).epoch(0))
+    assert _read(again) == alone[0]
 
 
-def test_nothing_is_read_behind_the_last_epoch(data):
-    batches = _input(data).epoch(NUM_EPOCHS - 1)
+def test_nothing_is_read_behind_the_last_epoch(read):
+    batches = read.epoch(NUM_EPOCHS - 1)
 
     assert len(list(batches)) == 4
