@@ -22,6 +22,7 @@ from tfx_gnn.components.graph_trainer.stage import train_graph_model
 from tfx_gnn.components.graph_trainer.training_run import Exporters
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.training import GraphTrainerOptions
+from tfx_gnn.training.export.served_model import ServedModel
 
 
 @pytest.fixture
@@ -66,6 +67,34 @@ class _Unwritten:
 
 
 NO_EXPORT = Exporters(served_model=_Unwritten, training_reference=_Unwritten)
+
+
+class _ServedInTheEnd(ServedModel):
+    """Without the trial export, which the fixture `trained` has."""
+
+    def save(self, folder):
+        if os.path.basename(folder) == "trial":
+            os.makedirs(folder)
+        else:
+            super().save(folder)
+
+
+@pytest.fixture(scope="session")
+def no_export():
+    """Exporters that write nothing."""
+    return NO_EXPORT
+
+
+@pytest.fixture(scope="session")
+def served_only():
+    """Exporters of the served model alone, once."""
+    return Exporters(served_model=_ServedInTheEnd, training_reference=_Unwritten)
+
+
+@pytest.fixture(scope="session")
+def served_and_reference():
+    """Exporters of the served model, once, and of what training saw."""
+    return Exporters(served_model=_ServedInTheEnd)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,6 +14,7 @@ from tfx_gnn.components.graph_skew_validator.options import GraphSkewValidatorOp
 from tfx_gnn.components.graph_skew_validator.stage import validate_skew
 from tfx_gnn.components.graph_trainer.stage import train_graph_model
 from tfx_gnn.components.graph_trainer.tpu_readiness import check_training_for_tpu
+from tfx_gnn.components.graph_trainer.training_run import Exporters
 from tfx_gnn.components.graph_transform.options import GraphTransformOptions
 from tfx_gnn.components.graph_transform.stage import transform_graphs
 from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
@@ -89,24 +90,25 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
-def options(name: str, **batching: Any) -> GraphTrainerOptions:
+def options(name: str, hyperparameters: dict[str, Any] | None = None, **batching: Any) -> GraphTrainerOptions:
     return GraphTrainerOptions(
         model_fn=f"tfx_gnn.models.model_fns:{name}",
         task=TASK,
         num_epochs=8,
-        hyperparameters={"units": 16, "dropout_rate": 0.0, "learning_rate": 0.02},
+        hyperparameters={"units": 16, "dropout_rate": 0.0, "learning_rate": 0.02, **(hyperparameters or {})},
         batching=BatchingOptions(**batching),
     )
 
 
 @pytest.fixture(scope="module")
-def trained(folders: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(folders: dict[str, str], served_and_reference: Exporters, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ego")
     train_graph_model(
         **folders,
         model_dir=str(folder / "model"),
         model_run_dir=str(folder / "run"),
         options=options("ego_sage", kind="ego", batch_size=16),
+        exporters=served_and_reference,
     )
     return folder
 
@@ -164,7 +166,9 @@ def test_model_of_trees_is_ready_for_tpus(folders: dict[str, str]) -> None:
     assert not readiness.problems
 
 
-def test_same_examples_train_a_model_of_subgraphs(folders: dict[str, str], tmp_path: Path) -> None:
+def test_same_examples_train_a_model_of_subgraphs(
+    folders: dict[str, str], no_export: Exporters, tmp_path: Path
+) -> None:
     learn_size_constraints(
         examples_dir=folders["transformed_examples_dir"],
         graph_schema_dir=folders["transformed_graph_schema_dir"],
@@ -176,7 +180,9 @@ def test_same_examples_train_a_model_of_subgraphs(folders: dict[str, str], tmp_p
         size_constraints_dir=str(tmp_path / "sizes"),
         model_dir=str(tmp_path / "model"),
         model_run_dir=str(tmp_path / "run"),
-        options=options("graph_sage"),
+        # The topic follows from the papers that are cited, one step away.
+        options=options("graph_sage", {"num_layers": 1}),
+        exporters=no_export,
     )
 
     assert accuracy(tmp_path) >= 0.9

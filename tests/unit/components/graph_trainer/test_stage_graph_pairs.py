@@ -71,7 +71,9 @@ def is_equal(pair: str) -> bool:
     return left[1:] == right[1:]
 
 
-def test_are_these_two_graphs_equal_is_learned_from_a_table_of_pairs(ring_project: Any, tmp_path: Path) -> None:
+def test_are_these_two_graphs_equal_is_learned_from_a_table_of_pairs(
+    ring_project: Any, served_only: Any, tmp_path: Path
+) -> None:
     folders = {
         name: str(tmp_path / name)
         for name in ("tables", "examples", "transform", "transformed", "schema", "sizes", "model", "run")
@@ -121,6 +123,7 @@ def test_are_these_two_graphs_equal_is_learned_from_a_table_of_pairs(ring_projec
             },
             num_epochs=3,
         ),
+        exporters=served_only,
     )
 
     assert tfx_gnn.index_features(tfx_gnn.read_schema(os.path.join(folders["schema"], "graph_schema.pbtxt"))) == {

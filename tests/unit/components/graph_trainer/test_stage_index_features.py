@@ -45,7 +45,9 @@ def _example(random: np.random.Generator, number: int) -> Mapping[str, list[Any]
 
 
 @pytest.fixture(scope="module")
-def folder(root_project: Any, write_examples: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(
+    root_project: Any, write_examples: Any, served_and_reference: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """All stages up to the trained model."""
     folder = tmp_path_factory.mktemp("roots")
     random = np.random.default_rng(3)
@@ -79,6 +81,7 @@ def folder(root_project: Any, write_examples: Any, tmp_path_factory: pytest.Temp
             num_epochs=6,
             export=ExportOptions(raw_tensor_signature=True),
         ),
+        exporters=served_and_reference,
     )
     return folder
 

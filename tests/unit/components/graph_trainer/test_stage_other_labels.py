@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import tensorflow as tf
 from tfx_gnn.components.graph_skew_validator.options import GraphSkewValidatorOptions
 from tfx_gnn.components.graph_skew_validator.stage import validate_skew
 from tfx_gnn.components.graph_trainer.stage import train_graph_model
-from tfx_gnn.components.graph_trainer.training_run import SAVED_MODELS, Exporters
+from tfx_gnn.components.graph_trainer.training_run import Exporters
 from tfx_gnn.components.graph_transform.options import GraphTransformOptions
 from tfx_gnn.components.graph_transform.stage import transform_graphs
 from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
@@ -71,17 +70,7 @@ def folder(ring_project: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class _Unwritten:
-    """Instead of a SavedModel that no test reads, an empty folder."""
-
-    def __init__(self, **_: Any) -> None:
-        pass
-
-    def save(self, folder: str) -> None:
-        os.makedirs(folder)
-
-
-def _train(folder: Path, name: str, task: Any, exporters: Exporters = SAVED_MODELS, **folders: str) -> TrainingSummary:
+def _train(folder: Path, name: str, task: Any, exporters: Exporters, **folders: str) -> TrainingSummary:
     return train_graph_model(
         transformed_examples_dir=str(folder / TRANSFORMED),
         transform_graph_dir=str(folder / TRANSFORM),
@@ -97,12 +86,15 @@ def _train(folder: Path, name: str, task: Any, exporters: Exporters = SAVED_MODE
 
 
 @pytest.fixture(scope="module")
-def trained(folder: Path) -> Callable[[str], Path]:
+def trained(folder: Path, served_and_reference: Exporters, served_only: Exporters) -> Callable[[str], Path]:
     """Trains for one task or for both, once each; tells where."""
 
     @functools.cache
     def train(name: str) -> Path:
-        _train(folder, name, IS_EVEN if name == "one" else MultiTask(tasks={"is_even": IS_EVEN, "length": LENGTH}))
+        if name == "one":
+            _train(folder, name, IS_EVEN, served_and_reference)
+        else:
+            _train(folder, name, MultiTask(tasks={"is_even": IS_EVEN, "length": LENGTH}), served_only)
         return folder / name
 
     return train
@@ -153,7 +145,7 @@ def test_training_sees_what_serving_sees(folder: Path, trained: Callable[[str], 
     }
 
 
-def test_batches_that_were_made_for_all_tasks_serve_one(folder: Path) -> None:
+def test_batches_that_were_made_for_all_tasks_serve_one(folder: Path, no_export: Exporters) -> None:
     write_precomputed_batches(
         transformed_examples_dir=str(folder / TRANSFORMED),
         transformed_graph_schema_dir=str(folder / TRANSFORMED_SCHEMA),
@@ -162,8 +154,7 @@ def test_batches_that_were_made_for_all_tasks_serve_one(folder: Path) -> None:
         options=PrecomputedBatchesOptions(num_epochs=1),
     )
 
-    unwritten = Exporters(served_model=_Unwritten, training_reference=_Unwritten)
-    summary = _train(folder, "ready_made", IS_EVEN, unwritten, precomputed_batches_dir=str(folder / READY))
+    summary = _train(folder, "ready_made", IS_EVEN, no_export, precomputed_batches_dir=str(folder / READY))
 
     assert [epoch.num_steps for epoch in summary.epoch_inputs] == [
         epoch.num_batches for epoch in read_manifest(str(folder / READY)).epochs
