@@ -44,6 +44,18 @@ def make_budget(kind, *, items=7, links=8, batch_size=2, components=None):
     )
 
 
+#: Sizes and numbers alone, for tests that look at nothing else: most of the time goes into tracing features.
+NUMBERS = create_graph_spec_from_schema_pb(
+    parse_schema(
+        """
+        context { features { key: "number" value { dtype: DT_INT64 } } }
+        node_sets { key: "item" value {} }
+        edge_sets { key: "link" value { source: "item" target: "item" } }
+        """
+    )
+)
+
+
 @pytest.fixture(scope="module")
 def records(make_record):
     made = [
@@ -75,7 +87,7 @@ def removed(batch):
 
 def test_batches_that_do_not_fit_are_removed_and_counted_by_those_that_are_kept(records):
     # Sums of two: 6, 4, 2, 10, 4, 8, and the last graph alone. At most 6 and one for padding fit.
-    batches = list(padded_batches(records, SPEC, make_budget("fit_or_skip"), "fit_or_skip"))
+    batches = list(padded_batches(records, NUMBERS, make_budget("fit_or_skip"), "fit_or_skip"))
 
     assert [numbers(batch) for batch in batches] == [[0, 1], [2, 3], [4, 5], [8, 9], [12]]
     assert [removed(batch) for batch in batches] == [(0, 0), (0, 0), (1, 2), (1, 2), (0, 0)]
@@ -83,7 +95,7 @@ def test_batches_that_do_not_fit_are_removed_and_counted_by_those_that_are_kept(
 
 def test_what_is_removed_at_either_end_is_counted_too(records):
     # The sums 10, 4, 8: the second is kept.
-    batches = list(padded_batches(records.skip(6).take(6), SPEC, make_budget("fit_or_skip"), "fit_or_skip"))
+    batches = list(padded_batches(records.skip(6).take(6), NUMBERS, make_budget("fit_or_skip"), "fit_or_skip"))
 
     assert [numbers(batch) for batch in batches] == [[8, 9]]
     assert [removed(batch) for batch in batches] == [(2, 4)]
@@ -93,23 +105,23 @@ def test_a_padding_edge_needs_a_padding_node(records):
     # Both graphs fill the nodes, and leave a place for an edge that could end nowhere.
     budget = make_budget("fit_or_skip", items=6, links=5)
 
-    kept = [numbers(batch) for batch in padded_batches(records, SPEC, budget, "fit_or_skip")]
+    kept = [numbers(batch) for batch in padded_batches(records, NUMBERS, budget, "fit_or_skip")]
 
     assert kept == [[2, 3], [4, 5], [8, 9], [12]]
 
 
 def test_a_budget_that_no_batch_fits_is_refused(records):
     with pytest.raises(tf.errors.InvalidArgumentError, match="got no batch that fits, removed batches and graphs"):
-        list(padded_batches(records, SPEC, make_budget("fit_or_skip", items=2), "fit_or_skip"))
+        list(padded_batches(records, NUMBERS, make_budget("fit_or_skip", items=2), "fit_or_skip"))
 
 
 def test_no_records_are_no_batches(records):
     for batching, kind in (("packed", "packing"), ("fit_or_skip", "fit_or_skip"), ("tight", "tight")):
-        assert list(padded_batches(records.take(0), SPEC, make_budget(kind), batching)) == []
+        assert list(padded_batches(records.take(0), NUMBERS, make_budget(kind), batching)) == []
 
 
 def test_packing_leaves_nothing_out(records):
-    batches = list(padded_batches(records, SPEC, make_budget("packing", items=10, components=6), "packed"))
+    batches = list(padded_batches(records, NUMBERS, make_budget("packing", items=10, components=6), "packed"))
 
     assert sorted(itertools.chain(*map(numbers, batches))) == list(range(len(SIZES)))
     assert len(batches) < 6
@@ -117,7 +129,7 @@ def test_packing_leaves_nothing_out(records):
 
 
 def test_tight_batches_keep_the_order_and_leave_nothing_out(records):
-    batches = list(padded_batches(records, SPEC, make_budget("tight", items=11), "tight"))
+    batches = list(padded_batches(records, NUMBERS, make_budget("tight", items=11), "tight"))
 
     assert list(itertools.chain(*map(numbers, batches))) == list(range(len(SIZES)))
     assert {removed(batch) for batch in batches} == {(0, 0)}
@@ -125,7 +137,7 @@ def test_tight_batches_keep_the_order_and_leave_nothing_out(records):
 
 def test_a_batch_that_does_not_fit_a_tight_budget_is_an_error(records):
     with pytest.raises(tf.errors.InvalidArgumentError, match="item"):
-        list(padded_batches(records, SPEC, make_budget("tight"), "tight"))
+        list(padded_batches(records, NUMBERS, make_budget("tight"), "tight"))
 
 
 @pytest.mark.parametrize(("batching", "kind"), [("packed", "packing"), ("fit_or_skip", "fit_or_skip")])
@@ -157,9 +169,9 @@ def test_features_stay_with_their_graphs(records):
 )
 def test_a_pass_ends_with_a_step_of_padding(records, num_replicas, num_batches, num_padding):
     budget = make_budget("tight", items=11)
-    batches = padded_batches(records, SPEC, budget, "tight").take(num_batches)
+    batches = padded_batches(records, NUMBERS, budget, "tight").take(num_batches)
 
-    ended = list(ended_batches(batches, SPEC, budget, num_replicas=num_replicas))
+    ended = list(ended_batches(batches, NUMBERS, budget, num_replicas=num_replicas))
 
     expected = [[2 * number, 2 * number + 1] for number in range(num_batches)]
     assert [numbers(batch) for batch in ended] == expected + [[]] * num_padding
@@ -167,6 +179,6 @@ def test_a_pass_ends_with_a_step_of_padding(records, num_replicas, num_batches, 
 
 def test_wrong_arguments_are_refused(records):
     with pytest.raises(ValueError, match=r"`batching` must be one of .*; got 'packing'"):
-        padded_batches(records, SPEC, make_budget("packing"), "packing")
+        padded_batches(records, NUMBERS, make_budget("packing"), "packing")
     with pytest.raises(ValueError, match="`budget` must be of kind 'packing' for batching='packed'; got 'tight'"):
-        padded_batches(records, SPEC, make_budget("tight"), "packed")
+        padded_batches(records, NUMBERS, make_budget("tight"), "packed")

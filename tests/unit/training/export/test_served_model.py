@@ -66,6 +66,11 @@ def _load(folder: Path) -> Any:
     return tf.saved_model.load(str(folder))
 
 
+@functools.lru_cache
+def _serving(folder: Path) -> ServingModel:
+    return ServingModel(str(folder))
+
+
 def _ask(folder: Path, records: list[bytes], signature: str = "serving_default") -> dict[str, Any]:
     loaded = _load(folder)
     outputs = loaded.signatures[signature](examples=tf.constant(records, tf.string))
@@ -125,7 +130,7 @@ def test_the_stock_evaluator_is_told_the_classes_of_a_single_task(models, record
     }
     assert _ask(models["graphs"], [], "evaluator")["all_classes"] == []
     assert "evaluator" not in _load(models["nodes"]).signatures
-    assert ServingModel(str(models["graphs"])).example_signatures == [
+    assert _serving(models["graphs"]).example_signatures == [
         "embeddings", "serving_default", "transformed_graph",
     ]  # fmt: skip
 
@@ -201,7 +206,7 @@ def test_what_is_wrong_with_a_request_is_told_by_feature_and_set(models, records
     change(example.features.feature)
 
     with pytest.raises(tf.errors.InvalidArgumentError, match=rf"^`examples` {told}[^\n]*$"):
-        ServingModel(str(models["nodes"]))(tf.constant([good, example.SerializeToString()]))
+        _serving(models["nodes"])(tf.constant([good, example.SerializeToString()]))
 
 
 def _with_price(record: bytes, value: float) -> bytes:
@@ -221,7 +226,7 @@ def test_number_that_is_not_finite_is_refused_by_name(models, records, value: fl
 
 def test_refused_number_is_told_in_one_line(models, records) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"^`examples` must .* in `nodes/item.x`\. [^\n]*`\.$"):
-        ServingModel(str(models["nodes"]))(tf.constant([_with_price(records["nodes"][1], float("nan"))]))
+        _serving(models["nodes"])(tf.constant([_with_price(records["nodes"][1], float("nan"))]))
 
 
 def test_feature_that_may_be_no_finite_number_is_served(task_graphs, records, tmp_path: Path) -> None:
@@ -266,7 +271,7 @@ def test_a_request_of_another_structure_is_refused_in_plain_words(models, record
     change(example.features.feature)
 
     with pytest.raises(tf.errors.InvalidArgumentError) as refused:
-        ServingModel(str(models["nodes"]))(tf.constant([good, example.SerializeToString()]))
+        _serving(models["nodes"])(tf.constant([good, example.SerializeToString()]))
     assert refused.value.message.startswith(f"`examples` {told}")
     assert refused.value.message.endswith(("trained on.", "got others. Send one rooted subgraph per example."))
 
@@ -312,7 +317,7 @@ def test_answers_are_plain(models, records) -> None:
         plain_answers({key: value.numpy() for key, value in _serve(models[name], records[name][:1]).items()})[0]
         for name in ("nodes", "graphs")
     )
-    links = list(ServingModel(str(models["links"])).answers(records["links"], batch_size=2))
+    links = list(_serving(models["links"]).answers(records["links"], batch_size=2))
 
     assert of_seed == {
         "id": "a1",
