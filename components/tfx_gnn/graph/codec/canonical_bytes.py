@@ -64,9 +64,14 @@ def canonical_examples(serialized: tf.Tensor) -> tf.Tensor:
         True
     """
     if not tf.executing_eagerly():
-        return _canonical(serialized)
+        num_examples = serialized.shape[0]
+        if num_examples is not None and num_examples < _FEW_EXAMPLES:
+            return _encode_anew(serialized) if num_examples else serialized
+        found = _traced_canonical()(serialized)
+        found.set_shape(serialized.shape)
+        return found
     try:
-        return _canonical_eagerly()(serialized)
+        return _traced_canonical()(serialized)
     except (UnicodeDecodeError, tf.errors.DataLossError) as error:
         # TensorFlow's message quotes the bytes, which Python may be unable to decode as text.
         raise tf.errors.InvalidArgumentError(
@@ -75,21 +80,18 @@ def canonical_examples(serialized: tf.Tensor) -> tf.Tensor:
 
 
 @functools.cache
-def _canonical_eagerly() -> Any:
-    # One call of a function takes less time than each of its operations by itself.
-    return tf.function(
-        _canonical, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False, jit_compile=False
-    )
+def _traced_canonical() -> Any:
+    # One call of a function takes less time than each of its operations by itself, and it is traced once instead of in
+    # each function that calls it; by itself, so that nothing of the first caller, such as its device, goes with it.
+    with tf.init_scope():
+        return tf.function(
+            _canonical, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False, jit_compile=False
+        ).get_concrete_function()
 
 
 def _canonical(serialized: tf.Tensor) -> tf.Tensor:
-    num_examples = serialized.shape[0]
-    if num_examples is None:
-        # The decoder does not accept an empty batch.
-        return tf.cond(tf.size(serialized) > 0, lambda: _canonical_of_many(serialized), lambda: serialized)
-    if num_examples < _FEW_EXAMPLES:
-        return _encode_anew(serialized) if num_examples else serialized
-    return _canonical_of_many(serialized)
+    # The decoder does not accept an empty batch.
+    return tf.cond(tf.size(serialized) > 0, lambda: _canonical_of_many(serialized), lambda: serialized)
 
 
 def _canonical_of_many(serialized: tf.Tensor) -> tf.Tensor:
