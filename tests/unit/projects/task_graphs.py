@@ -140,12 +140,16 @@ def with_states(spec: Any) -> tuple[Any, Any]:
     return inputs, MapFeatures(node_sets_fn=state)(inputs)
 
 
+def inputs_with_states(task: Task, schema_text: str) -> tuple[Any, Any]:
+    """The input of a model for a task, and the graph with states."""
+    spec = task.objective().without_labels(raw_spec(schema_text))
+    return with_states(_without_reserved(spec.relax(num_components=True, num_nodes=True, num_edges=True)))
+
+
 def model_of(task: Task, schema_text: str) -> tf_keras.Model:
     """A model whose output layers have kernels [[1, 0], [0, 1]] and no bias."""
-    objective = task.objective()
-    spec = objective.without_labels(raw_spec(schema_text)).relax(num_components=True, num_nodes=True, num_edges=True)
-    inputs, graph = with_states(_without_reserved(spec))
-    model = tf_keras.Model(inputs, objective.output_layer()(graph))
+    inputs, graph = inputs_with_states(task, schema_text)
+    model = tf_keras.Model(inputs, task.objective().output_layer()(graph))
     for layer in model.layers:
         if isinstance(layer, tf_keras.layers.Dense) and layer.name != "states":
             layer.set_weights([tf.eye(*layer.kernel.shape).numpy(), tf.zeros_like(layer.bias).numpy()])

@@ -130,15 +130,10 @@ def preprocessing_fn(graph: GraphView) -> GraphView:
 
 
 class SeedAndCited(tf_keras.Model):
-    """A linear classifier of a paper's features and the mean of those that it cites.
+    """A linear classifier of a paper's features and the mean of those that it cites."""
 
-    Args:
-        batch_norm: whether features are normalised over the batch, in serving as in training: a mistake.
-    """
-
-    def __init__(self, *, batch_norm: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._norm = tf_keras.layers.BatchNormalization() if batch_norm else None
         self._dense = tf_keras.layers.Dense(2)
 
     def call(self, graph: Any) -> tf.Tensor:
@@ -147,19 +142,11 @@ class SeedAndCited(tf_keras.Model):
         columns = [paper["x"], paper["bytes"] / 1e8, tf.cast(paper["venue"], tf.float32), words, paper["cited_x"]]
         x = tf.concat([tf.stack(columns, axis=1), paper["point"]], axis=1)
         cited = tf.math.unsorted_segment_mean(tf.gather(x, cites.source), cites.target, tf.shape(x)[0])
-        x = tf.gather(tf.concat([x, cited], axis=1), graph.edge_sets["_readout/seed"].adjacency.source)
-        return self._dense(x if self._norm is None else self._norm(x, training=True))
-
-
-def _compiled(model: tf_keras.Model) -> tf_keras.Model:
-    loss = tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(optimizer=tf_keras.optimizers.Adam(0.05), loss=loss)
-    return model
+        return self._dense(tf.gather(tf.concat([x, cited], axis=1), graph.edge_sets["_readout/seed"].adjacency.source))
 
 
 def model_fn(graph_spec: Any, tft_output: tft.TFTransformOutput) -> tf_keras.Model:
-    return _compiled(SeedAndCited())
-
-
-def batch_norm_model_fn(graph_spec: Any, tft_output: tft.TFTransformOutput) -> tf_keras.Model:
-    return _compiled(SeedAndCited(batch_norm=True))
+    model = SeedAndCited()
+    loss = tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer=tf_keras.optimizers.Adam(0.05), loss=loss)
+    return model
