@@ -175,12 +175,6 @@ def test_graphs_are_trained_on_or_counted_as_removed(prepared, tmp_path, batchin
     assert (summary.exported_epoch, summary.stopped_early) == (best, len(losses) < options["num_epochs"])
 
 
-def test_few_examples_of_each_class_are_trained_on_in_every_epoch(prepared, tmp_path):
-    summary = prepared.train(tmp_path, num_epochs=2, examples_per_class=3)
-
-    assert [epoch.num_graphs for epoch in summary.epoch_inputs] == [6, 6]
-
-
 @pytest.fixture(scope="module")
 def precomputed_batches(prepared, tmp_path_factory):
     """Three stored epochs."""
@@ -246,26 +240,49 @@ def test_model_folder_holds_nothing_but_the_model(trained):
     assert sorted(os.listdir(trained.folder)) == ["model", "run"]
 
 
-ENDED = {"num_epochs": 1, "deterministic": True, "strategy": "multi_worker_mirrored"}
+ENDED = {
+    "num_epochs": 2,
+    "batching": "tight",
+    "examples_per_class": 3,
+    "training_seed": 5,
+    "deterministic": True,
+    "strategy": "multi_worker_mirrored",
+}
 
 
 @pytest.fixture(scope="module")
 def ended(prepared, tmp_path_factory):
-    """Two trainings of one seed that have ended: checkpoints in a folder of their own, and beside the run."""
-    runs = []
-    for number, checkpoint_dir in enumerate(("checkpoints", "")):
-        # What the process has drawn before does not matter.
-        tf_keras.utils.set_random_seed(100 + number)
-        folder = tmp_path_factory.mktemp("ended")
-        options = {
-            **ENDED,
-            "training_seed": 5,
-            "checkpoint_dir": str(folder / checkpoint_dir) if checkpoint_dir else "",
-        }
-        # One of them exports, as does a strategy of many replicas: from a twin of the model.
-        exporters = {"exporters": Exporters()} if checkpoint_dir else {}
-        runs.append((folder, options, prepared.train(folder, **exporters, **options)))
+    """Two trainings of one seed that have ended: checkpoints in a folder of their own, and beside the run.
+
+    The second one was interrupted when its model had been renamed and its run had not.
+    """
+    first, second = tmp_path_factory.mktemp("ended"), tmp_path_factory.mktemp("interrupted")
+    # What the process has drawn before does not matter.
+    tf_keras.utils.set_random_seed(100)
+    options = {**ENDED, "checkpoint_dir": str(first / "checkpoints")}
+    # This one exports, as does a strategy of many replicas: from a twin of the model.
+    runs = [(first, options, prepared.train(first, exporters=Exporters(), **options))]
+    tf_keras.utils.set_random_seed(101)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "rename", _interrupted_at_target(str(second / "run"), os.rename))
+        with pytest.raises(KeyboardInterrupt):
+            prepared.train(second, **ENDED)
+    assert not (second / "run").exists()
+    written = (second / "model" / "Format-Serving").stat().st_mtime_ns
+    runs.append((second, ENDED, prepared.train(second, **ENDED)))
+    assert (second / "model" / "Format-Serving").stat().st_mtime_ns == written
     return runs
+
+
+def _interrupted_at_target(place, rename):
+    """`os.rename` that is interrupted before it makes this folder."""
+
+    def rename_or_raise(source, target):
+        if target == place:
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    return rename_or_raise
 
 
 def test_same_seed_gives_the_same_weights(ended):
@@ -274,6 +291,31 @@ def test_same_seed_gives_the_same_weights(ended):
     exported = _exported_weights(str(first / "model" / "Format-Serving"))
     for ours, expected in zip(exported, _trained_weights(second), strict=True):
         np.testing.assert_array_equal(ours, expected)
+
+
+def test_another_seed_gives_other_weights(prepared, tmp_path):
+    found = []
+
+    class Stop:
+        """Takes the weights that training begins with."""
+
+        def __init__(self, *, model, **_):
+            found.append(model.get_weights()[0])
+
+        def save(self, _):
+            raise KeyboardInterrupt
+
+    for seed in (5, 6):
+        tf_keras.utils.set_random_seed(100)
+        with pytest.raises(KeyboardInterrupt):
+            prepared.train(tmp_path, exporters=Exporters(served_model=Stop), training_seed=seed, batching="tight")
+
+    assert not np.allclose(*found, atol=1e-3)
+
+
+def test_few_examples_of_each_class_are_trained_on_in_every_epoch(ended):
+    for _, _, summary in ended:
+        assert [epoch.num_graphs for epoch in summary.epoch_inputs] == [6, 6]
 
 
 @pytest.mark.parametrize(
@@ -345,7 +387,7 @@ def test_string_features_are_refused(prepared, tmp_path):
 def test_loss_that_is_not_finite_ends_training_and_its_batch_is_kept(prepared, tmp_path):
     message = r"finite; got .* in epoch 1, step 1 .*weight after the step.*train"
     with pytest.raises(NonfiniteError, match=message) as error:
-        prepared.train(tmp_path, model_fn="colored_items:diverging_model_fn", shuffle_buffer_size=1)
+        prepared.train(tmp_path, model_fn="colored_items:diverging_model_fn", batching="tight", shuffle_buffer_size=1)
 
     assert not (tmp_path / "run").exists()
     assert not (tmp_path / "model").exists()
@@ -360,32 +402,53 @@ def test_loss_that_is_not_finite_ends_training_and_its_batch_is_kept(prepared, t
     assert graph.node_sets["item"]["x"].shape.rank == 1
 
 
-def test_training_that_is_ended_again_and_again_comes_to_the_same_weights(prepared, tmp_path, monkeypatch, logged):
-    # With patience the best weights are part of the state; without, tests/e2e/test_training_faults.py goes on.
-    options = {"num_epochs": 3, "checkpoint_every_steps": 2, "early_stopping_patience": 3, "monitor": "accuracy"}
-    whole = prepared.train(tmp_path / "whole", **(options := {**options, "class_sampling": "balanced"}))
-    with monkeypatch.context() as patched:
+# With patience the best weights are part of the state; without, tests/e2e/test_training_faults.py goes on.
+STOPPED = {
+    "num_epochs": 3,
+    "checkpoint_every_steps": 2,
+    "early_stopping_patience": 3,
+    "monitor": "accuracy",
+    "batching": "tight",
+    "class_sampling": "balanced",
+}
+
+
+@pytest.fixture(scope="module")
+def stopped(prepared, tmp_path_factory):
+    """Folder of a training that was asked to stop in its second epoch, and a copy of its checkpoints."""
+    folder = tmp_path_factory.mktemp("stopped")
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr(StopSignal, "is_made", lambda _, position: position.global_step == 7)
         with pytest.raises(TrainingPreemptedError, match="after step 7"):
-            prepared.train(tmp_path / "ended", **options)
-    assert not (tmp_path / "ended" / "run").exists()
+            prepared.train(folder / "ended", **STOPPED)
+    (checkpoints,) = (path for path in (folder / "ended").iterdir() if path.is_dir())
+    shutil.copytree(checkpoints, folder / "copy")
+    return folder / "ended", folder / "copy"
+
+
+def test_training_that_is_ended_again_and_again_comes_to_the_same_weights(
+    prepared, stopped, tmp_path, monkeypatch, logged
+):
+    ended, _ = stopped
+    whole = prepared.train(tmp_path / "whole", **STOPPED)
+    assert not (ended / "run").exists()
     with pytest.raises(ValueError, match="`num_epochs` must be at least 2, as many as"):
-        prepared.train(tmp_path / "ended", **{**options, "num_epochs": 1})
+        prepared.train(ended, **{**STOPPED, "num_epochs": 1})
     with monkeypatch.context() as patched:
         patched.setattr(tf.train.Checkpoint, "write", _interrupted_at("exported", tf.train.Checkpoint.write))
         with pytest.raises(KeyboardInterrupt):
-            prepared.train(tmp_path / "ended", **options)
-    assert [name for name in os.listdir(tmp_path / "ended") if not name.startswith(".checkpoints-")] == []
+            prepared.train(ended, **STOPPED)
+    assert [name for name in os.listdir(ended) if not name.startswith(".checkpoints-")] == []
 
-    resumed = prepared.train(tmp_path / "ended", **options)
+    resumed = prepared.train(ended, **STOPPED)
 
     assert resumed.epochs == whole.epochs
     assert [it.num_graphs for it in resumed.epoch_inputs] == [it.num_graphs for it in whole.epoch_inputs] != [40] * 3
     assert (resumed.num_steps, resumed.exported_epoch) == (whole.num_steps, whole.exported_epoch)
-    for ours, expected in zip(*(_trained_weights(tmp_path / name) for name in ("whole", "ended")), strict=True):
+    for ours, expected in zip(_trained_weights(tmp_path / "whole"), _trained_weights(ended), strict=True):
         np.testing.assert_array_equal(ours, expected)
-    assert sorted(os.listdir(tmp_path / "ended")) == ["model", "run"]
-    logs = {name: logged(tmp_path / name / "run" / "logs") for name in ("whole", "ended")}
+    assert sorted(os.listdir(ended)) == ["model", "run"]
+    logs = {name: logged(place / "run" / "logs") for name, place in (("whole", tmp_path / "whole"), ("ended", ended))}
     assert logs["ended"] == logs["whole"]
     assert logs["ended"]["validation", "epoch_loss"] == [0, 1, 2]
     assert logs["ended"]["train", "train/best_val_accuracy"] == [0, 1, 2]
@@ -418,8 +481,8 @@ def test_training_that_has_ended_is_not_repeated_by_a_restart(prepared, ended, c
     assert json.dumps(dataclasses.asdict(second)) == json.dumps(dataclasses.asdict(first))
     assert sorted(os.listdir(folder)) == ["model", "run"]
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
-    with pytest.raises(FileExistsError, match=r"since which there changed: options\.num_epochs '1' -> '2'\. Name"):
-        prepared.train(folder, **{**options, "num_epochs": 2})
+    with pytest.raises(FileExistsError, match=r"since which there changed: options\.num_epochs '2' -> '3'\. Name"):
+        prepared.train(folder, **{**options, "num_epochs": 3})
 
 
 def test_worker_that_comes_after_the_end_waits_for_nobody(prepared, ended, monkeypatch):
@@ -432,31 +495,11 @@ def test_worker_that_comes_after_the_end_waits_for_nobody(prepared, ended, monke
     assert json.dumps(dataclasses.asdict(late)) == json.dumps(dataclasses.asdict(first))
 
 
-def test_training_that_was_ended_between_two_renamings_is_completed(prepared, ended, tmp_path, monkeypatch):
-    rename = os.rename
-    options = {**ENDED, "training_seed": 6}
+def test_training_that_was_ended_between_two_renamings_is_completed(ended):
+    _, (folder, _, summary) = ended
 
-    def interrupt_at_the_run(source, target):
-        if target == str(tmp_path / "run"):
-            raise KeyboardInterrupt
-        rename(source, target)
-
-    tf_keras.utils.set_random_seed(100)
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "rename", interrupt_at_the_run)
-        with pytest.raises(KeyboardInterrupt):
-            prepared.train(tmp_path, **options)
-    written = (tmp_path / "model" / "Format-Serving").stat().st_mtime_ns
-    assert not (tmp_path / "run").exists()
-
-    summary = prepared.train(tmp_path, **options)
-
-    assert len(summary.epochs) == 1
-    assert sorted(os.listdir(tmp_path)) == ["model", "run"]
-    assert (tmp_path / "model" / "Format-Serving").stat().st_mtime_ns == written
-    # Another seed gives other weights.
-    ours, others = (_trained_weights(path)[0] for path in (tmp_path, ended[0][0]))
-    assert not np.allclose(ours, others, atol=1e-3)
+    assert len(summary.epochs) == 2
+    assert sorted(os.listdir(folder)) == ["model", "run"]
 
 
 def test_second_training_of_the_same_outputs_or_checkpoints_is_refused(prepared, tmp_path):
@@ -477,11 +520,8 @@ def test_second_training_of_the_same_outputs_or_checkpoints_is_refused(prepared,
     assert os.listdir(tmp_path) == []
 
 
-def test_checkpoints_of_another_training_are_refused(prepared, tmp_path, monkeypatch):
-    monkeypatch.setattr(StopSignal, "is_made", lambda *_: True)
-    options = {"checkpoint_dir": str(tmp_path / "checkpoints")}
-    with pytest.raises(TrainingPreemptedError):
-        prepared.train(tmp_path / "a", **options)
+def test_checkpoints_of_another_training_are_refused(prepared, stopped, tmp_path):
+    _, checkpoints = stopped
 
     with pytest.raises(ValueError, match=r"what differs: options\.training_seed '0' -> '1'\. Remove"):
-        prepared.train(tmp_path / "b", training_seed=1, **options)
+        prepared.train(tmp_path / "b", checkpoint_dir=str(checkpoints), **STOPPED, training_seed=1)

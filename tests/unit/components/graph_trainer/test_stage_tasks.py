@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import tensorflow as tf
 from tfx_gnn.components.graph_bulk_inferrer.options import GraphBulkInferrerOptions
 from tfx_gnn.components.graph_bulk_inferrer.stage import infer_in_bulk
 from tfx_gnn.components.graph_trainer.stage import train_graph_model
+from tfx_gnn.components.graph_trainer.training_run import SAVED_MODELS, Exporters
 from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
 from tfx_gnn.components.size_constraint_learner.stage import learn_size_constraints
 from tfx_gnn.models.tasks import GraphClassification, MultiTask, NodeClassification, NodeRegression
@@ -19,7 +21,7 @@ from tfx_gnn.records.examples_folder import read_split
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.warmup_requests import read_warmup_requests
 from tfx_gnn.training.export.unsafe_operations import has_unsafe_kernels
-from tfx_gnn.training.options import ExecutionOptions, ExportOptions, GraphTrainerOptions
+from tfx_gnn.training.options import BatchingOptions, ExecutionOptions, ExportOptions, GraphTrainerOptions
 
 TASK = MultiTask(
     tasks={
@@ -60,8 +62,22 @@ def folders(write_examples, task_graphs, tmp_path_factory):
         graph_schema_dir=examples,
         size_constraints_dir=found["size_constraints_dir"],
         options=SizeConstraintLearnerOptions(batch_size=6),
+        only_tight=True,
     )
     return found
+
+
+class _Unwritten:
+    """Instead of what training saw, which takes long to export, an empty folder."""
+
+    def __init__(self, **_):
+        pass
+
+    def save(self, folder):
+        os.makedirs(folder)
+
+
+NO_REFERENCE = Exporters(training_reference=_Unwritten)
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +90,7 @@ def trained(folders, tmp_path_factory):
             model_fn="tfx_gnn.models.model_fns:graph_sage",
             task=TASK,
             num_epochs=10,
+            batching=BatchingOptions(kind="tight"),
             execution=ExecutionOptions(precision=precision, steps_per_execution=3),
             verify_tpu="always" if precision == "mixed_bfloat16" else "never",
             hyperparameters={"units": 16, "num_layers": 1, "dropout_rate": 0.0, "learning_rate": 0.02},
@@ -85,6 +102,7 @@ def trained(folders, tmp_path_factory):
             model_dir=str(folder / "model"),
             model_run_dir=str(folder / "run"),
             options=options,
+            exporters=SAVED_MODELS if precision == "mixed_bfloat16" else NO_REFERENCE,
         )
         found[precision] = (summary, folder)
     return found
@@ -170,7 +188,12 @@ def test_model_carries_warmup_requests_of_raw_examples_without_labels(trained, f
 
 def test_no_raw_example_for_warmup_requests_is_refused_before_training(folders, write_examples, task_graphs, tmp_path):
     empty = write_examples(str(tmp_path / "examples"), {"val": [[]]}, task_graphs.NODE_SCHEMA)
-    options = GraphTrainerOptions(model_fn="tfx_gnn.models.model_fns:gcn", task=TASK.tasks["color"], num_epochs=1)
+    options = GraphTrainerOptions(
+        model_fn="tfx_gnn.models.model_fns:gcn",
+        task=TASK.tasks["color"],
+        num_epochs=1,
+        batching=BatchingOptions(kind="tight"),
+    )
 
     with pytest.raises(ValueError, match="`examples_dir` must hold an example in split 'val'"):
         train_graph_model(
@@ -185,10 +208,18 @@ def test_no_raw_example_for_warmup_requests_is_refused_before_training(folders, 
 def test_model_that_would_abort_a_server_is_refused_before_training(folders, task_graphs, tmp_path):
     def train(folder, export):
         options = GraphTrainerOptions(
-            model_fn="task_graphs:normalized_model_fn", task=TASK.tasks["color"], num_epochs=1, export=export
+            model_fn="task_graphs:normalized_model_fn",
+            task=TASK.tasks["color"],
+            num_epochs=1,
+            batching=BatchingOptions(kind="tight"),
+            export=export,
         )
         return train_graph_model(
-            **folders, model_dir=str(folder / "model"), model_run_dir=str(folder / "run"), options=options
+            **folders,
+            model_dir=str(folder / "model"),
+            model_run_dir=str(folder / "run"),
+            options=options,
+            exporters=NO_REFERENCE,
         )
 
     assert task_graphs.normalized_model_fn is not None
