@@ -85,13 +85,14 @@ def gather_sums(
     if any(slicing.roots for slicing in slices):
         read_files += [*evaluated_files, *training_files]
     with reading_progress("evaluation", read_files), make_pipeline(beam_args) as pipeline:
-        baselines = (
-            pipeline
-            | "BaselineFiles" >> beam.Create(baseline_files)
-            | "SpreadBaseline" >> beam.Reshuffle()
-            | "SumLabels" >> beam.FlatMap(_label_sums, learned)
-            | "MergeLabels" >> beam.CombinePerKey(_merged)
-        )
+        baselines = pipeline | "BaselineFiles" >> beam.Create(baseline_files)
+        if learned:
+            baselines = (
+                baselines
+                | "SpreadBaseline" >> beam.Reshuffle()
+                | "SumLabels" >> beam.FlatMap(_label_sums, learned)
+                | "MergeLabels" >> beam.CombinePerKey(_merged)
+            )
         evaluate = _Evaluate(
             saved_model_dir,
             measures,
@@ -113,11 +114,13 @@ def gather_sums(
                 pvalue.AsSingleton(seen),
             ).with_outputs(_REPLICAS, _BLESSED, _SAMPLE, main=_EVALUATED)
         )
+        # Steps without elements take as long as others where there are few examples.
+        purposes = [_EVALUATED, *[_BLESSED] * bool(blessed_model_dir), *[_REPLICAS, _SAMPLE] * bool(num_replicas)]
         merged = [
             parts[purpose]
             | f"Merge {purpose}" >> beam.CombinePerKey(BootstrapSample.merged if purpose == _SAMPLE else _merged)
             | f"Lines of {purpose}" >> beam.MapTuple(functools.partial(_line, purpose))
-            for purpose in (_EVALUATED, _BLESSED, _REPLICAS, _SAMPLE)
+            for purpose in purposes
         ]
         # Not every runner can return a value to its launcher, but each can write a file.
         _ = (
@@ -163,9 +166,10 @@ def _gather_slice_knowledge(
     """
     by_number = {slicing.key: slicing for slicing in slices if slicing.num_quantiles}
     by_root = [slicing for slicing in slices if slicing.roots]
-    files = pipeline | "SlicedFiles" >> beam.Create(evaluated_files) | "SpreadSliced" >> beam.Reshuffle()
     quantiles = pipeline | "NoQuantiles" >> beam.Create([])
     seen = pipeline | "NothingSeen" >> beam.Create([union_of_hashes([])])
+    if by_number or by_root:
+        files = pipeline | "SlicedFiles" >> beam.Create(evaluated_files) | "SpreadSliced" >> beam.Reshuffle()
     if by_number:
         quantiles = (
             files
