@@ -34,10 +34,12 @@ def examples_dir(tmp_path, toy_records):
     return folder
 
 
-@pytest.fixture
-def loads_once(monkeypatch):
-    """Loads a model once, however often it is asked."""
-    monkeypatch.setattr(inference_pipeline, "ServingModel", functools.cache(ServingModel))
+@pytest.fixture(scope="module", autouse=True)
+def _loads_once():
+    """Loads each model once, however often it is asked."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(inference_pipeline, "ServingModel", functools.cache(ServingModel))
+        yield
 
 
 def infer(examples_dir, toy_model_dir, folder, **options):
@@ -127,9 +129,7 @@ def test_more_refused_examples_than_allowed_are_an_error(tmp_path, toy_records, 
     assert infer(folder, toy_model_dir, tmp_path / "inference", max_refused_share=0.9).num_refused == {"all": 1}
 
 
-def test_run_that_is_killed_at_any_rename_ends_like_one_that_is_not(
-    tmp_path, toy_model_dir, examples_dir, monkeypatch, loads_once
-):
+def test_run_that_is_killed_at_any_rename_ends_like_one_that_is_not(tmp_path, toy_model_dir, examples_dir, monkeypatch):
     run, killed = tmp_path / "run", []
     run.mkdir()
 
@@ -161,9 +161,7 @@ def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def test_other_options_start_anew_and_remove_what_is_unfinished(
-    tmp_path, toy_model_dir, examples_dir, monkeypatch, loads_once
-):
+def test_other_options_start_anew_and_remove_what_is_unfinished(tmp_path, toy_model_dir, examples_dir, monkeypatch):
     def interrupted(_found, folder):
         raise KeyboardInterrupt
 
