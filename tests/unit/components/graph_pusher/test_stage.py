@@ -15,6 +15,7 @@ from tfx_gnn.components.graph_pusher.options import GraphPusherOptions
 from tfx_gnn.components.graph_pusher.stage import PushedVersion, forget_push, push_graph_model
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.records.blessing import INFRA_PREFIX, BlessingSubject, write_blessing
+from tfx_gnn.serving.model_fingerprint import fingerprint_model
 from tfx_gnn.serving.object_store_versions import leave_unrecorded_object
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.verification import ServingVerificationError, VerificationReport, verify_saved_model
@@ -64,10 +65,10 @@ _REPORTS: dict[tuple[Any, ...], VerificationReport] = {}
 
 @pytest.fixture(autouse=True)
 def verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model of the same bytes is asked the same requests once, not again for each push of it."""
+    """A model is asked the same requests once, not again for each push of it, whatever the push adds to its copy."""
 
     def verify(saved_model_dir: str, records: list[bytes], **options: Any) -> VerificationReport:
-        key = (fingerprint_folders([saved_model_dir]), *records, *sorted(options.items()))
+        key = (fingerprint_model(saved_model_dir), *records, *sorted(options.items()))
         if key not in _REPORTS:
             _REPORTS[key] = verify_saved_model(saved_model_dir, records, **options)
         return _REPORTS[key]
