@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -20,38 +21,46 @@ from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
 from tfx_gnn.serving.layerwise_model import LayerwiseModel
 from tfx_gnn.transform.transform_layer import without_reserved_features
 
-NETWORKS: dict[str, dict[str, Any]] = {
-    "gcn": {"degree_normalization": "in"},
-    "graph_sage": {"aggregator": "pool", "jumping_knowledge": "concat"},
-    "gat_v2": {"num_heads": 2},
-    "mpnn": {"features": {"encode_edges": True}},
-    "gin": {"normalization": "layer", "jumping_knowledge": "max"},
-    "rgcn": {},
-    "hgt": {"num_heads": 2},
+#: Layers, and hyperparameters. The second layer of a network is like its first, unless all of them are read.
+NETWORKS: dict[str, tuple[int, dict[str, Any]]] = {
+    "gcn": (1, {"degree_normalization": "in"}),
+    "graph_sage": (2, {"aggregator": "pool", "jumping_knowledge": "concat"}),
+    "gat_v2": (1, {"num_heads": 2}),
+    "mpnn": (1, {"features": {"encode_edges": True}}),
+    "gin": (2, {"normalization": "layer", "jumping_knowledge": "max"}),
+    "rgcn": (2, {}),
+    "hgt": (1, {"num_heads": 2}),
 }
 
 
 @pytest.fixture(scope="module")
-def subgraphs(shop_graph, shop_index):
-    """The whole subgraphs of all users, merged into one graph."""
-    sampler = RecordSampler(shop_index, RecordedPlan(plan=shop_graph.PLAN, sampling_seed=0))
-    records = sampler.sample({SEED: np.arange(shop_graph.NUM_USERS)})
-    graph = parse_and_merge(create_graph_spec_from_schema_pb(sampler.schema), tf.constant(records))
-    return without_reserved_features(graph)
+def plans(shop_graph, shop_index, task_graphs, tmp_path_factory):
+    """Gives, by number of layers, the plan, the transform of its examples, and the whole subgraphs of all users.
+
+    The subgraphs are merged into one graph.
+    """
+
+    @functools.cache
+    def make(num_layers):
+        plan = shop_graph.plan_of(num_layers)
+        sampler = RecordSampler(shop_index, RecordedPlan(plan=plan, sampling_seed=0))
+        records = sampler.sample({SEED: np.arange(shop_graph.NUM_USERS)})
+        graph = parse_and_merge(create_graph_spec_from_schema_pb(sampler.schema), tf.constant(records))
+        text = shop_graph.schema_text(shop_index, plan)
+        folder = str(tmp_path_factory.mktemp("plan") / "transform")
+        return plan, task_graphs.write_identity_transform(folder, text), without_reserved_features(graph)
+
+    return make
 
 
-@pytest.fixture(params=NETWORKS)
-def network(request, shop_graph, shop_index, shop_transform_dir):
-    """A model, and the functions of its layers."""
-    plan = shop_graph.PLAN
-    model = shop_graph.make_model(request.param, shop_index, plan, **NETWORKS[request.param])
-    served = shop_graph.served_model(model, shop_index, plan, shop_transform_dir, layerwise_inference=True)
-    return model, LayerwiseModel(served, served.layer_plan)
-
-
-def test_states_computed_once_give_the_answers_of_whole_subgraphs(network, shop_graph, shop_index, subgraphs, tmp_path):
-    plan = plan_of_ids(shop_graph.PLAN, shop_index.schema)
-    model, layerwise = network
+@pytest.mark.parametrize("network", NETWORKS)
+def test_states_computed_once_give_the_answers_of_whole_subgraphs(network, shop_graph, shop_index, plans, tmp_path):
+    num_layers, hyperparameters = NETWORKS[network]
+    sampled, transform_dir, subgraphs = plans(num_layers)
+    model = shop_graph.make_model(network, shop_index, sampled, **hyperparameters, num_layers=num_layers)
+    served = shop_graph.served_model(model, shop_index, sampled, transform_dir, layerwise_inference=True)
+    layerwise = LayerwiseModel(served, served.layer_plan)
+    plan = plan_of_ids(sampled, shop_index.schema)
     encoder = SubgraphExampleEncoder(shop_index, plan)
 
     check_subgraphs_are_whole(plan, layerwise.plan, shop_index)

@@ -13,12 +13,13 @@ from tfx_gnn.components.graph_tuner.stage import tune_graph_model
 from tfx_gnn.components.graph_tuner.trials import read_tuning_summary
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.training.best_hyperparameters import with_best_hyperparameters
-from tfx_gnn.training.options import GraphTrainerOptions
+from tfx_gnn.training.options import BatchingOptions, GraphTrainerOptions
 
 TRAINER = GraphTrainerOptions(
     model_fn="tuned_model:model_fn",
     task=NodeClassification(label_feature="color", class_vocabulary="color"),
     num_epochs=2,
+    batching=BatchingOptions(kind="tight"),
     hyperparameters={"learning_rate": 0.05},
 )
 OPTIONS = GraphTunerOptions(
@@ -47,6 +48,7 @@ def folders(transformed_star, tmp_path_factory):
         graph_schema_dir=transformed_star.transformed_graph_schema_dir,
         size_constraints_dir=sizes,
         options=SizeConstraintLearnerOptions(batch_size=4),
+        only_tight=True,
     )
     inputs = dataclasses.asdict(transformed_star)
     del inputs["examples_dir"]
