@@ -67,7 +67,7 @@ def dynamic_batch(dataset: tf.data.Dataset, constraints: SizeConstraints) -> tf.
             return rule.fits(added[:, 0], added[:, 1:]) & is_valid[start:]
 
         def refuse(position: tf.Tensor) -> tf.Tensor:
-            graph = _take(graphs, position, position + 1)
+            graph = _take(_without_features(graphs), position, position + 1)
             with tf.control_dependencies(assert_satisfies_size_constraints(graph, constraints)):
                 return tf.zeros([], tf.int64)
 
@@ -243,6 +243,14 @@ def _map_fields(function: Callable[..., Any], *pieces: GraphPiece) -> Any:
         shape=tf.TensorShape([None]),
         static=first._given_spec._static,
         row_splits_dtype=first.row_splits_dtype,
+    )
+
+
+def _without_features(graphs: GraphTensor) -> GraphTensor:
+    return graphs.replace_features(
+        context={},
+        node_sets={name: {} for name in graphs.node_sets},
+        edge_sets={name: {} for name in graphs.edge_sets},
     )
 
 

@@ -1,3 +1,5 @@
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,37 +15,52 @@ from tfx_gnn.graph.batching.size_checks import satisfies_size_constraints
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints
 
 
-def make_graph(index, num_nodes, num_edges, library=lib):
+def make_graph(index, num_nodes, num_edges, *, has_features=False):
     zeros = tf.zeros([num_edges], tf.int32)
-    return library.GraphTensor.from_pieces(
-        context=library.Context.from_fields(features={"index": tf.constant([index])}),
+    features = {
+        "x": tf.fill([num_nodes, 2], float(index)),
+        "r": tf.RaggedTensor.from_row_lengths(tf.range(num_nodes), tf.ones([num_nodes], tf.int64)),
+        "name": tf.fill([num_nodes], "n"),
+    }
+    return lib.GraphTensor.from_pieces(
+        context=lib.Context.from_fields(features={"index": tf.constant([index])}),
         node_sets={
-            "a": library.NodeSet.from_fields(
-                sizes=[num_nodes],
-                features={
-                    "x": tf.fill([num_nodes, 2], float(index)),
-                    "r": tf.RaggedTensor.from_row_lengths(tf.range(num_nodes), tf.ones([num_nodes], tf.int64)),
-                    "name": tf.fill([num_nodes], "n"),
-                },
-            ),
-            "latent": library.NodeSet.from_fields(sizes=[1]),
+            "a": lib.NodeSet.from_fields(sizes=[num_nodes], features=features if has_features else {}),
+            "latent": lib.NodeSet.from_fields(sizes=[1]),
         },
         edge_sets={
-            "e": library.EdgeSet.from_fields(
-                sizes=[num_edges], adjacency=library.Adjacency.from_indices(("a", zeros), ("a", zeros))
+            "e": lib.EdgeSet.from_fields(
+                sizes=[num_edges], adjacency=lib.Adjacency.from_indices(("a", zeros), ("a", zeros))
             )
         },
     )
 
 
-def make_dataset(*sizes, library=lib):
-    spec = make_graph(0, 1, 1, library).spec.relax(num_nodes=True, num_edges=True)
-    graphs = [make_graph(index, *size, library) for index, size in enumerate(sizes)]
+def make_dataset(*sizes, has_features=False):
+    spec = make_graph(0, 1, 1, has_features=has_features).spec.relax(num_nodes=True, num_edges=True)
+    graphs = [make_graph(index, *size, has_features=has_features) for index, size in enumerate(sizes)]
     return tf.data.Dataset.from_generator(lambda: iter(graphs), output_signature=spec)
 
 
 def constraints(components=9, a=9, latent=9, e=9, **more):
     return SizeConstraints(components, {"a": a, "latent": latent}, {"e": e}, **more)
+
+
+@functools.cache
+def _make_pipeline(limits):
+    """Gives the batches of whatever graphs the list holds when they are read."""
+    graphs = []
+    spec = make_graph(0, 1, 1).spec.relax(num_nodes=True, num_edges=True)
+    dataset = tf.data.Dataset.from_generator(lambda: iter(graphs), output_signature=spec)
+    return graphs, dynamic_batch(dataset, constraints(**dict(limits)))
+
+
+def batched(*sizes, components=9, a=9, latent=9, e=9, min_nodes_per_component=()):
+    """Batches graphs of these sizes; graphs of other sizes with the same constraints share the traced functions."""
+    limits = {"components": components, "a": a, "latent": latent, "e": e}
+    graphs, batches = _make_pipeline((*limits.items(), ("min_nodes_per_component", min_nodes_per_component)))
+    graphs[:] = [make_graph(index, *size) for index, size in enumerate(sizes)]
+    return batches
 
 
 def indices(batches):
@@ -64,17 +81,17 @@ def indices(batches):
     ids=["nodes", "largest first", "edges", "components", "latent nodes", "a node for padding edges", "none"],
 )
 def test_as_many_graphs_are_batched_as_fit(sizes, limits, expected):
-    assert indices(dynamic_batch(make_dataset(*sizes), constraints(**limits))) == expected
+    assert indices(batched(*sizes, **limits)) == expected
 
 
 def test_padding_components_may_demand_nodes():
-    limits = constraints(components=4, a=9, min_nodes_per_component={"a": 2})
+    batches = batched((2, 0), (3, 0), (3, 0), components=4, min_nodes_per_component=(("a", 2),))
 
     # Two graphs leave two components to be added, of two nodes each; one leaves three.
-    assert indices(dynamic_batch(make_dataset((2, 0), (3, 0), (3, 0)), limits)) == [[0, 1], [2]]
+    assert indices(batches) == [[0, 1], [2]]
 
 
-@pytest.mark.parametrize("chunk_size", [1, 2, 3, 256])
+@pytest.mark.parametrize("chunk_size", [1, 4, 256])
 def test_chunks_do_not_show(monkeypatch, chunk_size):
     monkeypatch.setattr(dynamic_batching, "_CHUNK_SIZE", chunk_size)
     sizes = [(n % 4, n % 3) for n in range(11)]
@@ -87,20 +104,18 @@ def test_chunks_do_not_show(monkeypatch, chunk_size):
     assert indices(batches) == [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10]]
 
 
-def test_values_stay_with_their_graphs():
-    batch = dynamic_batch(make_dataset((2, 1), (3, 2)), constraints()).get_single_element()
+def test_values_stay_with_their_graphs_and_the_type_is_that_of_ordinary_batches():
+    dataset = make_dataset((2, 1), (3, 2), has_features=True)
 
-    nodes = batch.node_sets["a"]
+    batches = dynamic_batch(dataset, constraints())
+
+    graph = batches.get_single_element()
+    nodes = graph.node_sets["a"]
     assert nodes["x"].to_list() == [[[0.0, 0.0]] * 2, [[1.0, 1.0]] * 3]
     assert nodes["r"].to_list() == [[[0], [1]], [[0], [1], [2]]]
     assert nodes["name"].to_list() == [[b"n"] * 2, [b"n"] * 3]
-    assert batch.edge_sets["e"].adjacency.source.to_list() == [[0], [0, 0]]
-
-
-def test_the_type_is_that_of_ordinary_batches():
-    dataset = make_dataset((2, 1))
-
-    assert dynamic_batch(dataset, constraints()).element_spec == dataset.batch(2).element_spec
+    assert graph.edge_sets["e"].adjacency.source.to_list() == [[0], [0, 0]]
+    assert batches.element_spec == dataset.batch(2).element_spec
 
 
 def test_an_infinite_dataset_stays_infinite():
@@ -111,7 +126,7 @@ def test_an_infinite_dataset_stays_infinite():
 
 
 def test_the_number_of_batches_is_unknown():
-    batches = dynamic_batch(make_dataset((4, 0), (3, 0)), constraints(a=9))
+    batches = batched((4, 0), (3, 0))
 
     assert batches.cardinality() == tf.data.UNKNOWN_CARDINALITY
 
@@ -140,9 +155,10 @@ def test_hyperedges_and_several_components_are_batched():
     demand=st.sampled_from([0, 0, 1]),
 )
 def test_batches_are_padded_and_agree_with_a_plain_loop(sizes, demand):
-    limits = constraints(components=4, a=8, latent=6, e=9, min_nodes_per_component={"latent": demand})
+    minima = (("latent", demand),)
+    limits = constraints(components=4, a=8, latent=6, e=9, min_nodes_per_component=dict(minima))
 
-    batches = list(dynamic_batch(make_dataset(*sizes), limits))
+    batches = list(batched(*sizes, components=4, a=8, latent=6, min_nodes_per_component=minima))
 
     expected, current = [], []
     for index, (nodes, edges) in enumerate(sizes):
@@ -178,19 +194,17 @@ def test_batches_are_padded_and_agree_with_a_plain_loop(sizes, demand):
 )
 def test_a_graph_too_large_for_any_batch_is_an_error(size, message):
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        list(dynamic_batch(make_dataset((1, 1), size), constraints()))
+        list(batched((1, 1), size))
 
 
 def test_a_graph_with_too_many_components_is_an_error():
-    limits = SizeConstraints(0, {"a": 9, "latent": 9}, {"e": 9})
-
     with pytest.raises(tf.errors.InvalidArgumentError, match="graph components then it is allowed"):
-        list(dynamic_batch(make_dataset((1, 1)), limits))
+        list(batched((1, 1), components=0))
 
 
 def test_a_graph_with_too_few_nodes_is_an_error():
     with pytest.raises(tf.errors.InvalidArgumentError, match="Some graph components has fewer <a> than it is allowed"):
-        list(dynamic_batch(make_dataset((0, 0)), constraints(min_nodes_per_component={"a": 1})))
+        list(batched((0, 0), min_nodes_per_component=(("a", 1),)))
 
 
 @pytest.mark.parametrize(
