@@ -51,6 +51,12 @@ node_sets { key: "_readout" value {
   features { key: "relation" value { dtype: DT_INT64 } }
   features { key: "label" value { dtype: DT_INT64 } } } }
 """
+# Without the features that are embedded.
+PLAIN_SETS = "".join(
+    line
+    for line in SETS.splitlines(keepends=True)
+    if not any(key in line for key in ('"category"', '"city"', '"tags"'))
+).replace("size: 4 } } } }", "size: 4 } } } } } }")
 SEED = 'edge_sets { key: "_readout/seed" value { source: "user" target: "_readout" } }'
 PAIR = """
 edge_sets { key: "_readout/source" value { source: "user" target: "_readout" } }
@@ -63,12 +69,9 @@ TREES = EgoTrees(
         EgoHop(feature="hop_1", relation="buys", node_set="item", fan_out=2),
     ),
 )
-SETS_WITH_TREES = SETS.replace(
-    "context {",
-    """context {
+HOPS = """context {
   features { key: "hop_0" value { dtype: DT_INT64 shape { dim { size: 3 } } } }
-  features { key: "hop_1" value { dtype: DT_INT64 shape { dim { size: 6 } } } }""",
-)
+  features { key: "hop_1" value { dtype: DT_INT64 shape { dim { size: 6 } } } }"""
 NODES = {"user": 24, "item": 16, "_readout": 5}
 EDGES = {"knows": 32, "buys": 40}
 FEATURES = {
@@ -148,6 +151,10 @@ def _labelled(task, readout_edges, summary=None, sets=SETS, trees=None):
     return LabelledGraphs(graph_spec=spec, objective=objective, trees=trees)
 
 
+def _sets(embeds):
+    return SETS if embeds else PLAIN_SETS
+
+
 def _problems(name, labelled, precision="float32", **options):
     readout_sets = [edge_set for edge_set in labelled.graph_spec.edge_sets_spec if edge_set.startswith("_readout/")]
     budget = Budget(
@@ -222,14 +229,20 @@ def test_every_model_and_every_task_is_among_the_runs():
     ids=[f"{model}-{task}-{number}" for number, (model, task, *_) in enumerate(RUNS)],
 )
 def test_a_tpu_can_train_every_model(model, task, precision, options):
-    assert _problems(model, _labelled(*TASKS[task]), precision, **options) == []
+    # Encoders of all kinds in one run of each precision.
+    embeds = task in ("several tasks", "node classification")
+    more = {} if embeds else {"features": {}}
+
+    assert _problems(model, _labelled(*TASKS[task], sets=_sets(embeds)), precision, **options, **more) == []
 
 
 @pytest.mark.parametrize(("model", "task", "precision", "options"), RUNS_ON_TREES)
 def test_a_tpu_can_train_every_model_of_trees(model, task, precision, options):
-    labelled = _labelled(*TASKS[task], sets=SETS_WITH_TREES, trees=TREES)
+    embeds = model == "ego_sage"
+    more = {} if embeds else {"features": {}}
+    labelled = _labelled(*TASKS[task], sets=_sets(embeds).replace("context {", HOPS), trees=TREES)
 
-    assert _problems(model, labelled, precision, **options) == []
+    assert _problems(model, labelled, precision, **options, **more) == []
 
 
 def test_values_that_are_hashed_or_many_are_ready_for_a_tpu_once_the_input_pipeline_prepared_them():
