@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tfx_gnn.graph.schema.schema_io import parse_schema, write_schema
+from tfx_gnn.sampling.plan.plan import Temporal
 from tfx_gnn.sampling.plan.plan_checks import plan_problems
 from tfx_gnn_pipelines.project import read_project
 from tfx_gnn_pipelines.proposal import propose_project
@@ -292,3 +294,52 @@ def test_number_that_another_column_repeats_is_left_out(tmp_path):
 
     assert [leak.column for leak in proposal.leaks] == ["cents"]
     assert sorted(proposal.features["nodes/goods"]) == ["weight"]
+
+
+def test_database_as_it_is_becomes_a_project_split_by_time_that_sees_no_later_edges(tmp_path):
+    number = range(400)
+    raw, prepared = tmp_path / "raw", tmp_path / "tables"
+    raw.mkdir()
+    start = dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc)
+    orders = {
+        "customerId": [None if i % 9 == 0 else i % 40 for i in number],
+        "shop": [f"s{i % 5}" for i in number],
+        "at": [start + dt.timedelta(hours=i // 2) for i in number],
+        "amount": [(i * 37) % 101 / 4 for i in number],
+        "returned": [(i * 37) % 101 % 3 == 0 for i in number],
+    }
+    shops = {"code": [f"s{i}" for i in range(5)], "size": [10, 20, 30, 40, 50]}
+
+    proposal = propose_project(
+        write(raw, orders=orders, shops=shops), label="orders.returned", prepared_dir=str(prepared)
+    )
+
+    assert proposal.tables_dir == str(prepared)
+    write_schema(proposal.schema, str(prepared / "graph_schema.pbtxt"))
+    task = task_of(tmp_path, proposal)
+    assert list(plan_problems(task.plan, proposal.schema)) == []
+    assert task.plan.temporal == Temporal(
+        seed_time="at", edge_times={"orders_customerId": "at", "orders_shop": "at"}, inclusive=True
+    )
+    hours = [int((start + dt.timedelta(hours=hour)).timestamp()) for hour in (160, 180)]
+    assert task.plan.splits.until == {"train": hours[0], "val": hours[1], "test": None}
+    said = list(proposal.remarks())
+    assert "customer has no table: its nodes are the different values of orders.customerId, without features." in said
+    assert "orders.shop names shops in 100.0% of its rows (by its values)." in said
+    assert any(
+        "split by at: train before 2026-01-07 16:00; val before 2026-01-08 12:00; then test." in one for one in said
+    )
+
+
+def test_times_that_are_not_those_of_rows_divide_nothing(tmp_path):
+    people = {
+        "person_id": [str(i) for i in range(40)],
+        "birth_date": [dt.date(1960 + i, 1, 1) for i in range(40)],
+        "boss_id": [None if i % 4 == 0 else str(i // 4) for i in range(40)],
+        "plan": ["free", "pro"] * 20,
+    }
+
+    proposal = propose_project(write(tmp_path, people=people), label="people.plan", prepared_dir=str(tmp_path / "new"))
+
+    assert (proposal.splits.rule, proposal.temporal) == ("hash", None)
+    assert proposal.schema.edge_sets["people_boss_id"].target == "people"
