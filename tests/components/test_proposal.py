@@ -325,7 +325,7 @@ def test_database_as_it_is_becomes_a_project_split_by_time_that_sees_no_later_ed
     assert task.plan.splits.until == {"train": hours[0], "val": hours[1], "test": None}
     said = list(proposal.remarks())
     assert "customer has no table: its nodes are the different values of orders.customerId, without features." in said
-    assert "orders.shop names shops in 100.0% of its rows (by its values)." in said
+    assert "orders.shop names shops in 100.0% of its rows (named after it)." in said
     assert any(
         "split by at: train before 2026-01-07 16:00; val before 2026-01-08 12:00; then test." in one for one in said
     )
