@@ -168,8 +168,9 @@ def _gather_slice_knowledge(
     by_root = [slicing for slicing in slices if slicing.roots]
     quantiles = pipeline | "NoQuantiles" >> beam.Create([])
     seen = pipeline | "NothingSeen" >> beam.Create([union_of_hashes([])])
-    if by_number or by_root:
-        files = pipeline | "SlicedFiles" >> beam.Create(evaluated_files) | "SpreadSliced" >> beam.Reshuffle()
+    if not by_number and not by_root:
+        return quantiles, seen
+    files = pipeline | "SlicedFiles" >> beam.Create(evaluated_files) | "SpreadSliced" >> beam.Reshuffle()
     if by_number:
         quantiles = (
             files
