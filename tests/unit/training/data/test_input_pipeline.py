@@ -208,7 +208,7 @@ def test_each_padded_readout_is_tied_to_one_padding_node(batches):
         assert all(readout.source.numpy()[weights.numpy() == 0] >= num_real_items)
 
 
-@pytest.mark.parametrize("num_graphs", [1, 4, 5, NUM_GRAPHS])
+@pytest.mark.parametrize("num_graphs", [1, 3, 4, 5, NUM_GRAPHS])
 def test_each_example_is_scored_exactly_once_however_many_there_are(write_split, num_graphs):
     order = _order(_evaluation(write_split(num_graphs), num_graphs))
 
