@@ -1,3 +1,4 @@
+import functools
 import importlib.util
 import resource
 from pathlib import Path
@@ -67,6 +68,7 @@ def example(**changed):
     return encoder.example(*(encoder.entry(key, value) for key, value in features.items()))
 
 
+@functools.cache
 def traced(function):
     return tf.function(function, input_signature=[tf.TensorSpec([None], tf.string)])
 

@@ -266,6 +266,7 @@ class SavedParser(tf.Module):
         self.serve = tf.function(
             lambda examples: graph_to_flat_tensors(parse_and_merge(spec, examples)),
             input_signature=[tf.TensorSpec([None], tf.string)],
+            autograph=False,
         )
 
 
@@ -274,18 +275,19 @@ class Campaign:
 
     def __init__(self, spec, folder):
         self.spec = spec
-        signature = [tf.TensorSpec([None], tf.string)]
-        self._parse = tf.function(lambda batch: fields_of(parse_example(spec, batch)), input_signature=signature)
-        self._merge = tf.function(lambda batch: fields_of(parse_and_merge(spec, batch)), input_signature=signature)
-        self._flat = tf.function(lambda batch: graph_to_flat_tensors(parse_and_merge(spec, batch)))
+
+        def traced(function):
+            return tf.function(function, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+
+        self._parse = traced(lambda batch: fields_of(parse_example(spec, batch)))
+        self._merge = traced(lambda batch: fields_of(parse_and_merge(spec, batch)))
+        self._flat = tf.function(lambda batch: graph_to_flat_tensors(parse_and_merge(spec, batch)), autograph=False)
         budget = SizeConstraints(
             2 + 2 * (spec.total_num_components or 4),
             dict.fromkeys(spec.node_sets_spec, TARGET),
             dict.fromkeys(spec.edge_sets_spec, TARGET),
         )
-        self._pad = tf.function(
-            lambda batch: fields_of(parse_merge_and_pad(spec, batch, budget)[0]), input_signature=signature
-        )
+        self._pad = traced(lambda batch: fields_of(parse_merge_and_pad(spec, batch, budget)[0]))
         module = SavedParser(spec)
         tf.saved_model.save(module, str(folder), signatures=module.serve)
         self._saved = tf.saved_model.load(str(folder))
