@@ -209,7 +209,7 @@ def _packed_by(limits):
     return pack_batches(records, budget(*limits), window=3, spec=SPEC)
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.integers(0, 5)), max_size=30),
     st.sampled_from([(2, 6, 5), (5, 12, 12), (4, 7, 11)]),

@@ -90,13 +90,30 @@ ROOM = SizeConstraints(4, {"a": 9, "b": 8}, {"e": 9, "back": 5})
 
 
 def of_any_number(function):
-    """Traces a function for any number of examples, as for packed batches."""
-    return tf.function(function, input_signature=[tf.TensorSpec([None], tf.string)])
+    """Traces a function for any number of examples, as for packed batches, and as it is written."""
+    return tf.function(function, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
 
 
-@pytest.fixture(params=[lambda function: function, tf.function, of_any_number], ids=["eager", "traced", "any number"])
+WAYS = {"eager": lambda function: function, "traced": tf.function, "any number": of_any_number}
+
+
+def _caller(wrap):
+    return lambda function, serialized: wrap(function)(tf.constant(serialized))
+
+
+@pytest.fixture(params=WAYS.values(), ids=WAYS)
 def call(request):
-    return lambda function, serialized: request.param(function)(tf.constant(serialized))
+    return _caller(request.param)
+
+
+def in_two_ways(name, values):
+    """Gives each value for any number of examples, and either eagerly or in a function for their number."""
+    cases = {
+        f"{way}-{number}": (_caller(WAYS[way]), *(value if isinstance(value, tuple) else (value,)))
+        for number, value in enumerate(values)
+        for way in ("any number", ("eager", "traced")[number % 2])
+    }
+    return pytest.mark.parametrize(name, cases.values(), ids=cases)
 
 
 def fields(graph):
@@ -188,7 +205,7 @@ PLENTY = SizeConstraints(5, {"a": 20, "b": 17}, {"e": 16, "back": 18}, {"a": 1})
 pad_to_plenty = of_any_number(lambda serialized: parse_merge_and_pad(SPEC, serialized, PLENTY))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.tuples(*[st.integers(1, 4)] * 4), min_size=1, max_size=4))
 def test_batches_of_varying_number_are_padded_by_one_function(sizes):
     serialized = tf.constant([make_example(*size) for size in sizes])
@@ -205,7 +222,7 @@ def test_no_operation_of_padding_afterwards_is_traced_for_any_number():
     assert traced.structured_outputs[0].spec == wanted.spec
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(st.lists(st.tuples(*[st.integers(1, 4)] * 4), min_size=1, max_size=4), st.tuples(*[st.integers(0, 40)] * 4))
 def test_padding_edges_are_spread_evenly(sizes, more):
     serialized = tf.constant([make_example(*size) for size in sizes])
@@ -218,8 +235,8 @@ def test_padding_edges_are_spread_evenly(sizes, more):
     check_against_padding_afterwards(serialized, constraints)
 
 
-@pytest.mark.parametrize(
-    ("constraints", "message"),
+@in_two_ways(
+    ("call", "constraints", "message"),
     [
         (ROOM._replace(total_num_nodes={"a": 5, "b": 8}), "Could not pad <a> as it already has more nodes"),
         (ROOM._replace(total_num_edges={"e": 9, "back": 2}), "Could not pad <back> as it already has more edges"),
@@ -250,8 +267,8 @@ def test_graphs_that_do_not_fit_are_refused(call, constraints, message):
         call(lambda serialized: parse_merge_and_pad(SPEC, serialized, constraints), BATCH)
 
 
-@pytest.mark.parametrize(
-    "wrong",
+@in_two_ways(
+    ("call", "wrong"),
     [
         make_example(1, 1, 1, 1, **{"nodes/a.#size": [2]}),
         make_example(1, 1, 1, 1, **{"nodes/a.#size": [2**31]}),
