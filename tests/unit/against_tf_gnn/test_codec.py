@@ -45,14 +45,15 @@ def test_batches_of_examples_are_read_alike(oracle, few, graph_plans, agreement)
     def read(library, spec, serialized):
         batch = library.parse_example(spec, serialized)
         dataset = tf.data.Dataset.from_tensors(serialized)
+        parsed = dataset.map(lambda batch: library.parse_example(spec, batch))
         return {
             "batch": batch,
             "merged": batch.merge_batch_to_components(),
             "fast": library.parse_and_merge(spec, serialized)
             if library is tfx_gnn
             else batch.merge_batch_to_components(),
-            "dataset": dataset.map(lambda batch: library.parse_example(spec, batch)).get_single_element(),
-            "spec": dataset.map(lambda batch: library.parse_example(spec, batch)).element_spec,
+            "dataset": parsed.get_single_element(),
+            "spec": parsed.element_spec,
         }
 
     @few(1)
