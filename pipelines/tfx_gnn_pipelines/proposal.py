@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -29,16 +28,11 @@ from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableLayout
 from tfx_gnn.tables.table_roles import find_roles, find_tables, words_of
 from tfx_gnn_pipelines.label_leaks import LabelLeak, find_label_leaks
+from tfx_gnn_pipelines.proposed_hops import propose_hops
+from tfx_gnn_pipelines.proposed_preparations import Preparation, choose_preparation
 
 _MOST_CLASSES = 20
 """Integers of at most so many different values are classes; of more, quantities."""
-_MOST_NEIGHBORS = (32, 16)
-"""Nodes that the hops from the seed may find on average, and those from each of these nodes."""
-_LARGEST_FAN_OUTS = (8, 4)
-_MAX_VOCABULARY = 10_000
-_FEW_TEXTS = 20
-_SKEW = 100
-"""Amounts are skewed if the largest is more than so many times the median."""
 _SPLIT_COLUMN = "split"
 _NOT_OF_THE_ROW = frozenset({"birth", "birthday", "born", "dob", "due", "end", "expiry", "until"})
 """Words in the names of times that are not when a row came to be."""
@@ -85,21 +79,6 @@ class Label:
     kind: str
     num_outputs: int = 1
     reason: str
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Preparation:
-    """How a column becomes a feature.
-
-    Attributes:
-        kind: a kind of `features`, such as "z_score".
-        options: other fields of it.
-        reason: what in the data speaks for it; "" if only the type does.
-    """
-
-    kind: str
-    options: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    reason: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -222,7 +201,7 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
     seed_time = prepared.node_times.get(predicted.node_set, "") if prepared else ""
     splits = _propose_splits(seeds, "" if set(words_of(seed_time)) & _NOT_OF_THE_ROW else seed_time)
     _check_labels(predicted, seeds, splits)
-    hops = _propose_hops(schema, tables, predicted.node_set)
+    hops = propose_hops(schema, {name: table.num_rows for name, table in tables.items()}, predicted.node_set)
     leaks = _find_leaks(schema, seeds, predicted, splits)
     left_out = {predicted.feature, splits.column, *(leak.column for leak in leaks)}
     temporal = _propose_temporal(prepared, hops, splits)
@@ -439,62 +418,6 @@ def _check_labels(label: Label, seeds: SetTable, splits: SplitPlan) -> None:
         )
 
 
-def _propose_hops(schema: GraphSchema, tables: Mapping[str, SetTable], seed_node_set: str) -> tuple[Hop, ...]:
-    """Goes outward twice, along all edge sets and both ways, with so small fan-outs that subgraphs stay small."""
-    ways = list(_ways_from(schema, tables, seed_node_set))
-    fan_out = _fan_out(0, ways) or 1
-    hops = [Hop(edge_set=way.edge_set, direction=way.direction, name=_hop_name(way), fan_out=fan_out) for way in ways]
-    reached: dict[str, list[str]] = {}
-    for way, hop in zip(ways, hops, strict=True):
-        reached.setdefault(way.end, []).append(hop.name)
-    for node_set, inputs in reached.items():
-        ways = list(_ways_from(schema, tables, node_set))
-        fan_out = _fan_out(1, ways)
-        hops += [
-            Hop(
-                edge_set=way.edge_set,
-                direction=way.direction,
-                inputs=tuple(inputs),
-                name=f"{_hop_name(way)}_of_{node_set}",
-                fan_out=fan_out,
-            )
-            for way in (ways if fan_out else ())
-        ]
-    return tuple(hops)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Way:
-    """An edge set that leads away from a node set: in which direction, where to, and edges for each node on average."""
-
-    edge_set: str
-    direction: Literal["forward", "backward"]
-    end: str
-    degree: float
-
-
-def _ways_from(schema: GraphSchema, tables: Mapping[str, SetTable], node_set: str) -> Iterator[_Way]:
-    num_nodes = max(1, tables[f"nodes/{node_set}"].num_rows)
-    for name in sorted(schema.edge_sets):
-        edge_set, degree = schema.edge_sets[name], tables[f"edges/{name}"].num_rows / num_nodes
-        if edge_set.source == node_set:
-            yield _Way(edge_set=name, direction="forward", end=edge_set.target, degree=degree)
-        if edge_set.target == node_set:
-            yield _Way(edge_set=name, direction="backward", end=edge_set.source, degree=degree)
-
-
-def _fan_out(ring: int, ways: Sequence[_Way]) -> int:
-    """Finds the largest fan-out by which a node has few enough neighbors on average; 0 if even 1 is too large."""
-    for fan_out in range(_LARGEST_FAN_OUTS[ring], 0, -1):
-        if sum(min(fan_out, way.degree) for way in ways) <= _MOST_NEIGHBORS[ring]:
-            return fan_out
-    return 0
-
-
-def _hop_name(way: _Way) -> str:
-    return way.edge_set if way.direction == "forward" else f"{way.edge_set}_backward"
-
-
 def _find_leaks(schema: GraphSchema, seeds: SetTable, label: Label, splits: SplitPlan) -> list[LabelLeak]:
     if label.num_outputs > 1:
         return []
@@ -534,48 +457,13 @@ def _propose_features(
             name: (
                 Preparation(kind="drop", reason="a time, which later rows exceed")
                 if name == times.get(prefix)
-                else _preparation(feature, table.values_of(name))
+                else choose_preparation(feature, table.values_of(name))
             )
             for name, feature in sorted(_declared(schema, table.layout).features.items())
             if not (is_seed and name in left_out) and not name.startswith("#")
         }
         if of_set:
             yield prefix, of_set
-
-
-def _preparation(feature: Feature, values: ColumnValues) -> Preparation:
-    dtype = tf.dtypes.as_dtype(feature.dtype)
-    is_whole = values.num_filled == values.num_rows
-    # A missing text is a value of its own, a missing truth value stands for false, and a missing number for the mean.
-    if values.num_distinct == 1 and (is_whole or dtype not in (tf.string, tf.bool)):
-        filled = "" if is_whole else " that has a value"
-        return Preparation(kind="drop", reason=f"every row{filled} has the same, {values.values[0].as_py()!r}")
-    if dtype == tf.string:
-        return _text_preparation(values)
-    if any(dim.size < 0 for dim in feature.shape.dim):
-        return Preparation(kind="vocabulary" if dtype.is_integer else "drop", reason="lists of different lengths")
-    if feature.shape.dim:
-        return Preparation(kind="z_score")
-    if dtype == tf.bool or (dtype.is_integer and set(values.values.to_pylist()) <= {"-1", "0", "1"}):
-        return Preparation(kind="number")
-    return _number_preparation(values)
-
-
-def _text_preparation(values: ColumnValues) -> Preparation:
-    if values.num_distinct > _FEW_TEXTS and 2 * values.num_distinct > values.num_filled:
-        return Preparation(kind="drop", reason="most rows have a text of their own")
-    options = {"top_k": _MAX_VOCABULARY} if values.num_distinct > _MAX_VOCABULARY else {}
-    reason = f"{values.num_distinct:,} different texts" if values.num_distinct else ""
-    return Preparation(kind="vocabulary", options=options, reason=reason)
-
-
-def _number_preparation(values: ColumnValues) -> Preparation:
-    numbers = values.numbers()
-    if numbers is not None:
-        least, greatest = pc.min(numbers).as_py(), pc.max(numbers).as_py()
-        if least >= 0 and greatest > _SKEW * (values.median() or 1.0):
-            return Preparation(kind="log1p_z_score", reason=f"from {least:,.6g} to {greatest:,.6g}, most of them small")
-    return Preparation(kind="z_score")
 
 
 def _count_dangling(

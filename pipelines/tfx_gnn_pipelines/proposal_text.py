@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 
 from tfx_gnn.sampling.plan.hop import SEED, Hop
-from tfx_gnn_pipelines.proposal import Label, Preparation, Proposal
+from tfx_gnn_pipelines.proposal import Label, Proposal
+from tfx_gnn_pipelines.proposed_preparations import Preparation
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_/]*")
 _NOT_TEXTS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})

@@ -1,0 +1,73 @@
+"""Chooses which edges to follow from a seed, and how many at each node."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.sampling.plan.hop import Hop
+
+_MOST_NEIGHBORS = (32, 16)
+"""Nodes that the hops from the seed may find on average, and those from each of these nodes."""
+_LARGEST_FAN_OUTS = (8, 4)
+
+
+def propose_hops(schema: GraphSchema, num_rows: Mapping[str, int], seed_node_set: str) -> tuple[Hop, ...]:
+    """Goes outward twice, along all edge sets and both ways, with so small fan-outs that subgraphs stay small.
+
+    `num_rows` has the rows of each table, as in "nodes/user" and "edges/buys".
+    """
+    ways = list(_ways_from(schema, num_rows, seed_node_set))
+    fan_out = _fan_out(0, ways) or 1
+    hops = [Hop(edge_set=way.edge_set, direction=way.direction, name=_hop_name(way), fan_out=fan_out) for way in ways]
+    reached: dict[str, list[str]] = {}
+    for way, hop in zip(ways, hops, strict=True):
+        reached.setdefault(way.end, []).append(hop.name)
+    for node_set, inputs in reached.items():
+        ways = list(_ways_from(schema, num_rows, node_set))
+        fan_out = _fan_out(1, ways)
+        hops += [
+            Hop(
+                edge_set=way.edge_set,
+                direction=way.direction,
+                inputs=tuple(inputs),
+                name=f"{_hop_name(way)}_of_{node_set}",
+                fan_out=fan_out,
+            )
+            for way in (ways if fan_out else ())
+        ]
+    return tuple(hops)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Way:
+    """An edge set that leads away from a node set: in which direction, where to, and edges for each node on average."""
+
+    edge_set: str
+    direction: Literal["forward", "backward"]
+    end: str
+    degree: float
+
+
+def _ways_from(schema: GraphSchema, num_rows: Mapping[str, int], node_set: str) -> Iterator[_Way]:
+    num_nodes = max(1, num_rows[f"nodes/{node_set}"])
+    for name in sorted(schema.edge_sets):
+        edge_set, degree = schema.edge_sets[name], num_rows[f"edges/{name}"] / num_nodes
+        if edge_set.source == node_set:
+            yield _Way(edge_set=name, direction="forward", end=edge_set.target, degree=degree)
+        if edge_set.target == node_set:
+            yield _Way(edge_set=name, direction="backward", end=edge_set.source, degree=degree)
+
+
+def _fan_out(ring: int, ways: Sequence[_Way]) -> int:
+    """Finds the largest fan-out by which a node has few enough neighbors on average; 0 if even 1 is too large."""
+    for fan_out in range(_LARGEST_FAN_OUTS[ring], 0, -1):
+        if sum(min(fan_out, way.degree) for way in ways) <= _MOST_NEIGHBORS[ring]:
+            return fan_out
+    return 0
+
+
+def _hop_name(way: _Way) -> str:
+    return way.edge_set if way.direction == "forward" else f"{way.edge_set}_backward"
