@@ -80,45 +80,8 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
-def _spare_beam_what_it_does_again() -> None:
-    """Caches what Beam works out anew for each step of a pipeline, a fifth of the time of tests that run many.
-
-    It changes no element: for each side input Beam walks the globals of all modules to tell how much its cache holds,
-    for each step it parses the options twice and inspects the signatures of all methods of a `DoFn`.
-    """
-    from apache_beam.options.pipeline_options import PipelineOptions
-    from apache_beam.runners.worker import statecache
-    from apache_beam.transforms import core
-
-    view_as, inspect_function = PipelineOptions.view_as, core.get_function_args_defaults
-    views: dict[tuple[int, type], Any] = {}
-    signatures: dict[Any, tuple[list[str], list[Any]]] = {}
-
-    def view_once(self: PipelineOptions, kind: type) -> Any:
-        # Views share the values, which they keep alive, so that the id is not of another.
-        key = id(self._all_options), kind
-        if key not in views:
-            views[key] = view_as(self, kind)
-        return views[key]
-
-    def inspect_once(function: Any) -> tuple[list[str], list[Any]]:
-        of_class = getattr(function, "__func__", None)
-        if of_class is None:
-            return inspect_function(function)
-        if of_class not in signatures:
-            signatures[of_class] = inspect_function(function)
-        names, defaults = signatures[of_class]
-        return list(names), list(defaults)
-
-    PipelineOptions.view_as = view_once
-    core.get_function_args_defaults = inspect_once
-    statecache.get_deep_size = sys.getsizeof
-
-
 def pytest_collection_finish() -> None:
     """Hides what modules made on import from the garbage collector, which would find half a million objects alive."""
-    if "apache_beam" in sys.modules:
-        _spare_beam_what_it_does_again()
     gc.collect()
     gc.freeze()
 

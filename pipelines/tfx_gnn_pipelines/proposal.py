@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-import os
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -12,54 +11,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import tensorflow as tf
 
-from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, Feature, GraphSchema, NodeSet
+from tfx_gnn.graph.proto.graph_schema_pb2 import Feature, GraphSchema
 from tfx_gnn.graph.schema.schema_io import iter_sets
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import Temporal
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
-from tfx_gnn.tables.column_values import ColumnValues, read_column_values
-from tfx_gnn.tables.graph_tables import read_tables_schema
-from tfx_gnn.tables.prepared_tables import PreparedTables, write_prepared_tables
-from tfx_gnn.tables.relational_keys import Database, find_keys
+from tfx_gnn.tables.column_values import ColumnValues
+from tfx_gnn.tables.prepared_tables import PreparedTables
 from tfx_gnn.tables.schema_inference import read_all_columns
 from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableLayout
-from tfx_gnn.tables.table_roles import find_roles, find_tables, words_of
+from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY
 from tfx_gnn_pipelines.label_leaks import LabelLeak, find_label_leaks
+from tfx_gnn_pipelines.proposal_tables import SPLIT_COLUMN, SetTable, declared_set, fill_in, find_source, set_table
 from tfx_gnn_pipelines.proposed_hops import propose_hops
 from tfx_gnn_pipelines.proposed_preparations import Preparation, choose_preparation
 
 _MOST_CLASSES = 20
 """Integers of at most so many different values are classes; of more, quantities."""
-_SPLIT_COLUMN = "split"
-_NOT_OF_THE_ROW = frozenset({"birth", "birthday", "born", "dob", "due", "end", "expiry", "until"})
-"""Words in the names of times that are not when a row came to be."""
 _LABEL_NAMES = ("label", "class", "target", "y")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SetTable:
-    """What is known of the table of a node set or edge set.
-
-    Attributes:
-        layout: the table.
-        columns: the values of all its columns, by name.
-    """
-
-    layout: TableLayout
-    columns: Mapping[str, ColumnValues]
-
-    @property
-    def num_rows(self) -> int:
-        """Number of rows that can be read."""
-        return max((column.num_rows for column in self.columns.values()), default=0)
-
-    def values_of(self, key: str) -> ColumnValues:
-        """Returns the values of a feature, `#id`, `#source` or `#target`."""
-        column = self.layout.columns[key]
-        return next(self.columns[name] for name in (column.name, *column.alternatives) if name in self.columns)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -93,6 +64,7 @@ class Proposal:
         label: what is predicted.
         hops: what to sample around each seed.
         splits: which split each seed belongs to.
+        seed_time: feature with the times of the seeds; empty if none is known.
         temporal: which edges are newer than a seed; None if edges have no times.
         leaks: columns of the seeds that tell the label almost alone, and are kept out of the examples.
         features: preparations by set, as in "nodes/user", and column.
@@ -106,6 +78,7 @@ class Proposal:
     label: Label
     hops: tuple[Hop, ...]
     splits: SplitPlan
+    seed_time: str
     temporal: Temporal | None
     leaks: tuple[LabelLeak, ...]
     features: Mapping[str, Mapping[str, Preparation]]
@@ -119,6 +92,11 @@ class Proposal:
             f"{self.label.node_set}.{self.label.feature} has {self.label.reason}: predicted by {self.label.kind}, "
             f"split by {self._rule()}."
         )
+        if self.splits.rule == "hash" and self.seed_time:
+            yield (
+                f"{self.label.node_set}.{self.seed_time} holds times, but is empty in some rows or has too few "
+                "different ones to split by: training sees rows that are later than those that the model is tested on."
+            )
         if self.temporal is not None:
             yield (
                 f"A seed does not see edges that are newer than its {self.temporal.seed_time}: "
@@ -165,7 +143,8 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
         tables_dir: folder of CSV or Parquet files, with or without graph_schema.pbtxt.
         label: what to predict, as "node set.column".
         prepared_dir: empty or absent folder for tables that must be written anew, because rows have no ids, foreign
-            keys are empty in some rows, or entities have no table of their own.
+            keys are empty in some rows, entities have no table of their own, or the label's rows have times, which
+            the edges to them need too.
 
     Returns:
         The proposal; nothing is written but prepared tables.
@@ -174,32 +153,19 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
         ValueError: if the tables do not show what the schema is, or the label is no column that can be predicted.
     """
     access = TableAccess()
-    is_inferred = not tf.io.gfile.exists(access.schema_path(tables_dir))
-    prepared: PreparedTables | None = None
-    keys: tuple[str, ...] = ()
-    if is_inferred:
-        found = find_tables(tables_dir, access)
-        of_label, _, column = label.partition(".")
-        database = find_keys(found, tables_dir, label=(of_label, column), access=access)
-        columns = {table.filename: table.columns for table in found.values()}
-        if prepared_dir and not database.is_as_it_should_be:
-            os.makedirs(prepared_dir, exist_ok=True)
-            prepared = write_prepared_tables(database, tables_dir, prepared_dir, access=access)
-            tables_dir, columns, keys = prepared_dir, {}, tuple(_key_remarks(database, prepared))
-        schema = prepared.schema if prepared else find_roles(found, tables_dir).infer_schema(tables_dir, access)
-    else:
-        schema, columns = read_tables_schema(tables_dir, access=access), {}
+    source = find_source(tables_dir, label, prepared_dir, access)
+    schema, prepared = source.schema, source.prepared
     tables = {
-        layout.label: _set_table(layout, columns, _declared(schema, layout).metadata.filename)
-        for layout in layouts_of(schema, tables_dir, access=access).all
+        layout.label: set_table(layout, source.columns, declared_set(schema, layout).metadata.filename)
+        for layout in layouts_of(schema, source.tables_dir, access=access).all
         if layout.kind in ("node", "edge")
     }
-    if is_inferred:
-        _fill_in(schema, tables)
+    if source.is_inferred:
+        fill_in(schema, tables)
     predicted = _find_label(label, schema, tables)
     seeds = tables[f"nodes/{predicted.node_set}"]
     seed_time = prepared.node_times.get(predicted.node_set, "") if prepared else ""
-    splits = _propose_splits(seeds, "" if set(words_of(seed_time)) & _NOT_OF_THE_ROW else seed_time)
+    splits = _propose_splits(seeds, seed_time)
     _check_labels(predicted, seeds, splits)
     hops = propose_hops(schema, {name: table.num_rows for name, table in tables.items()}, predicted.node_set)
     leaks = _find_leaks(schema, seeds, predicted, splits)
@@ -208,11 +174,12 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
     times = {f"nodes/{name}": column for name, column in (prepared.node_times if prepared else {}).items()}
     times |= {f"edges/{name}": column for name, column in (prepared.edge_times if prepared else {}).items()}
     return Proposal(
-        tables_dir=tables_dir,
-        keys=keys,
+        tables_dir=source.tables_dir,
+        keys=source.remarks,
+        seed_time=seed_time,
         temporal=temporal,
         schema=schema,
-        is_inferred=is_inferred,
+        is_inferred=source.is_inferred,
         label=predicted,
         hops=hops,
         splits=splits,
@@ -222,48 +189,12 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
     )
 
 
-def _declared(schema: GraphSchema, layout: TableLayout) -> NodeSet | EdgeSet:
-    return schema.node_sets[layout.name] if layout.kind == "node" else schema.edge_sets[layout.name]
-
-
-def _set_table(layout: TableLayout, known: Mapping[str, Mapping[str, ColumnValues]], filename: str) -> SetTable:
-    """Takes the values that were read to find the roles of tables, or reads them."""
-    if layout.format not in ("csv", "parquet"):
-        raise ValueError(
-            "`tables_dir` must hold CSV or Parquet files, which are read to propose a project; got "
-            f"{layout.format!r} for {layout.label}. Start from the example of `tfx-gnn new` without tables."
-        )
-    return SetTable(layout=layout, columns=known[filename] if filename in known else read_column_values(layout))
-
-
-def _fill_in(schema: GraphSchema, tables: Mapping[str, SetTable]) -> None:
-    """Declares what empty cells stand for: the mean of numbers, an empty text, no values of a list."""
-    for table in tables.values():
-        declared = _declared(schema, table.layout)
-        for name, feature in declared.features.items():
-            if not feature.description.startswith("Rows without a value"):
-                continue
-            values = table.values_of(name)
-            dtype = tf.dtypes.as_dtype(feature.dtype)
-            if dtype == tf.string or feature.shape.dim:
-                default, meaning = "", "an empty text"
-            elif dtype == tf.bool:
-                default, meaning = "false", "false"
-            else:
-                mean = values.mean()
-                default = str(round(mean)) if dtype.is_integer else f"{mean:.6g}"
-                meaning = f"the mean, {default}"
-            declared.metadata.extra.add(key=f"default.{name}", value=default)
-            num_missing = values.num_rows - values.num_filled
-            feature.description = f"Rows without a value: {num_missing} of {values.num_rows}; they stand for {meaning}."
-
-
 def _find_label(label: str, schema: GraphSchema, tables: Mapping[str, SetTable]) -> Label:
     known = {
         f"{name}.{feature}": (kind, name, feature)
         for kind, name, declared in iter_sets(schema)
         for feature in sorted(declared.features)
-        if not feature.startswith("#") and feature != _SPLIT_COLUMN
+        if not feature.startswith("#") and feature != SPLIT_COLUMN
     }
     of_nodes = {text: place for text, place in known.items() if place[0] == "nodes"}
     if not of_nodes:
@@ -352,17 +283,17 @@ def _label_kind(name: str, feature: str, declared: Feature, table: SetTable) -> 
 
 def _propose_splits(seeds: SetTable, time: str) -> SplitPlan:
     """Splits by a column `split` if it names a split `train`, then by the time of rows, otherwise by hash."""
-    column = seeds.columns.get(_SPLIT_COLUMN)
+    column = seeds.columns.get(SPLIT_COLUMN)
     if column is None or "train" not in column.values.to_pylist():
         until = _time_bounds(seeds.values_of(time)) if time else {}
         return SplitPlan(time_feature=time, until=until) if until else SplitPlan()
     if column.num_filled < column.num_rows:
         raise ValueError(
-            f"`{_SPLIT_COLUMN}` must have a value in every row; got {column.num_rows - column.num_filled} empty ones "
+            f"`{SPLIT_COLUMN}` must have a value in every row; got {column.num_rows - column.num_filled} empty ones "
             f"in {seeds.layout.declared_as}. Write train, val or test, or another word for rows that are not predicted."
         )
-    names = SplitPlan(column=_SPLIT_COLUMN).names
-    return SplitPlan(column=_SPLIT_COLUMN, unused_values=tuple(sorted(set(column.values.to_pylist()) - set(names))))
+    names = SplitPlan(column=SPLIT_COLUMN).names
+    return SplitPlan(column=SPLIT_COLUMN, unused_values=tuple(sorted(set(column.values.to_pylist()) - set(names))))
 
 
 def _time_bounds(times: ColumnValues) -> dict[str, int | None]:
@@ -387,15 +318,6 @@ def _propose_temporal(prepared: PreparedTables | None, hops: tuple[Hop, ...], sp
     return Temporal(seed_time=splits.time_feature, edge_times=edge_times, inclusive=True) if edge_times else None
 
 
-def _key_remarks(database: Database, prepared: PreparedTables) -> Iterator[str]:
-    yield from database.describe()
-    for name, columns in prepared.undecided_times.items():
-        yield (
-            f"{name} has several columns of times, {', '.join(columns)}: none is taken for the time of its rows. Keep "
-            "one, or write `splits` and `temporal` into project.yaml."
-        )
-
-
 def _check_labels(label: Label, seeds: SetTable, splits: SplitPlan) -> None:
     """Refuses rows without a label, unless the split column says that they are not predicted."""
     values = seeds.values_of(label.feature)
@@ -406,7 +328,7 @@ def _check_labels(label: Label, seeds: SetTable, splits: SplitPlan) -> None:
     if splits.unused_values:
         num_missing = 0
         for block in read_all_columns(seeds.layout):
-            split = block.columns.column(_SPLIT_COLUMN).cast("string")
+            split = block.columns.column(SPLIT_COLUMN).cast("string")
             is_used = pc.invert(pc.is_in(split, value_set=pa.array(splits.unused_values)))
             is_missing = block.columns.column(declared.name).is_null()
             num_missing += pc.sum(pc.and_(is_used, is_missing)).as_py() or 0
@@ -414,7 +336,7 @@ def _check_labels(label: Label, seeds: SetTable, splits: SplitPlan) -> None:
         raise ValueError(
             f"`label` must have a value in every row that is predicted; got {num_missing:,} of {values.num_rows:,} "
             f"rows of {seeds.layout.declared_as} without one in {label.feature!r}. Fill them in, or add a column "
-            f"{_SPLIT_COLUMN!r} that is train, val or test where there is a label, and unlabeled elsewhere."
+            f"{SPLIT_COLUMN!r} that is train, val or test where there is a label, and unlabeled elsewhere."
         )
 
 
@@ -459,7 +381,7 @@ def _propose_features(
                 if name == times.get(prefix)
                 else choose_preparation(feature, table.values_of(name))
             )
-            for name, feature in sorted(_declared(schema, table.layout).features.items())
+            for name, feature in sorted(declared_set(schema, table.layout).features.items())
             if not (is_seed and name in left_out) and not name.startswith("#")
         }
         if of_set:

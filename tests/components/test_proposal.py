@@ -343,3 +343,18 @@ def test_times_that_are_not_those_of_rows_divide_nothing(tmp_path):
 
     assert (proposal.splits.rule, proposal.temporal) == ("hash", None)
     assert proposal.schema.edge_sets["people_boss_id"].target == "people"
+
+
+def test_tidy_tables_are_written_anew_only_where_the_labels_have_times(tmp_path):
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    users = {**USERS, "joined": [f"2026-0{1 + i % 9}-11" for i in range(40)]}
+    folder = write(raw, users=users, items=ITEMS, buys=BUYS)
+
+    of_users = propose_project(folder, label="users.plan", prepared_dir=str(tmp_path / "tables"))
+    of_items = propose_project(folder, label="items.price", prepared_dir=str(tmp_path / "none"))
+
+    assert of_users.tables_dir == str(tmp_path / "tables")
+    assert (of_users.splits.time_feature, of_users.temporal) == ("joined", None)
+    assert of_items.tables_dir == folder
+    assert not (tmp_path / "none").exists()

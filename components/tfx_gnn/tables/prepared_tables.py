@@ -84,7 +84,7 @@ class _Writer:
 
     def write(self) -> PreparedTables:
         """Writes the node tables with their foreign keys, the edge tables, and the entities."""
-        times = {name: _time_columns(table) for name, table in self._database.tables.items()}
+        times = {name: time_columns(table) for name, table in self._database.tables.items()}
         time_of = {name: found[0] for name, found in times.items() if len(found) == 1}
         for name in self._database.keys:
             self._write_nodes(name, times[name], time_of.get(name, ""))
@@ -203,7 +203,7 @@ class _Writer:
                     types[name] = array.type
         if layout.format == "csv":
             types = {name: evidence[name].dtype or _TEXT for name in types}
-            types |= {name: _time_type(table.columns[name]) or types[name] for name in times}
+        types |= {name: _time_type(table.columns[name]) or types[name] for name in times}
         return types
 
     def _open(self, name: str, types: Mapping[str, pa.DataType]) -> pq.ParquetWriter:
@@ -229,8 +229,8 @@ def _typed(array: pa.Array, dtype: pa.DataType) -> pa.Array:
     return pc.equal(pc.utf8_lower(texts), "true") if pa.types.is_boolean(dtype) else texts.cast(dtype)
 
 
-def _time_columns(table: FoundTable) -> tuple[str, ...]:
-    """Lists the columns that hold times: dates and time stamps, also as ISO 8601 texts."""
+def time_columns(table: FoundTable) -> tuple[str, ...]:
+    """Lists the columns of a table that hold times: dates and time stamps, also as ISO 8601 texts."""
     return tuple(
         name
         for name, column in table.columns.items()

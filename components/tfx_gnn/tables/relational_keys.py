@@ -216,6 +216,9 @@ class _Finder:
             return ""
         columns = self._columns(table)
         named = named_id(table)
+        if named in ("id", "#id"):
+            # Where two rows have the same, reading them says so.
+            return named
         if named in columns and columns[named].is_key and self._may_be_id(named, columns[named]):
             return named
         for position, (name, column) in enumerate(columns.items()):

@@ -173,3 +173,9 @@ def test_joined_keys_differ_where_values_do():
     keys = joined_key([pa.array(["a|b", "a", None], pa.large_string()), pa.array(["c", "b|c", "d"], pa.large_string())])
 
     assert keys.to_pylist() == ["a\\|b|c", "a|b\\|c", None]
+
+
+def test_repeated_ids_stay_ids_so_that_reading_them_is_refused(keys_of):
+    database = keys_of(users={"id": ["u1", "u1", "u2"], "age": [1, 2, 3]})
+
+    assert database.keys == {"users": ("id",)}

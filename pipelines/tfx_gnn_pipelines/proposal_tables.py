@@ -1,0 +1,151 @@
+"""The tables that a project is proposed for: read where they are, or written anew."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping
+
+import tensorflow as tf
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, GraphSchema, NodeSet
+from tfx_gnn.tables.column_values import ColumnValues, read_column_values
+from tfx_gnn.tables.graph_tables import read_tables_schema
+from tfx_gnn.tables.prepared_tables import PreparedTables, time_columns, write_prepared_tables
+from tfx_gnn.tables.relational_keys import Database, find_keys
+from tfx_gnn.tables.table_access import TableAccess
+from tfx_gnn.tables.table_layout import TableLayout
+from tfx_gnn.tables.table_roles import FoundTable, find_roles, find_tables, words_of
+
+SPLIT_COLUMN = "split"
+"""Column of a table with the split of each row."""
+
+_NOT_OF_THE_ROW = frozenset({"birth", "birthday", "born", "dob", "due", "end", "expiry", "until"})
+"""Words in the names of times that are not when a row came to be."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SetTable:
+    """What is known of the table of a node set or edge set.
+
+    Attributes:
+        layout: the table.
+        columns: the values of all its columns, by name.
+    """
+
+    layout: TableLayout
+    columns: Mapping[str, ColumnValues]
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows that can be read."""
+        return max((column.num_rows for column in self.columns.values()), default=0)
+
+    def values_of(self, key: str) -> ColumnValues:
+        """Returns the values of a feature, `#id`, `#source` or `#target`."""
+        column = self.layout.columns[key]
+        return next(self.columns[name] for name in (column.name, *column.alternatives) if name in self.columns)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TablesSource:
+    """Tables that a project is proposed for.
+
+    Attributes:
+        tables_dir: their folder.
+        schema: their graph schema.
+        is_inferred: whether the schema was inferred; otherwise the folder holds it.
+        columns: by file name, the values of columns that were read already.
+        prepared: what was learned where tables were written anew.
+        remarks: what was decided or is open, a sentence each.
+    """
+
+    tables_dir: str
+    schema: GraphSchema
+    is_inferred: bool
+    columns: Mapping[str, Mapping[str, ColumnValues]] = dataclasses.field(default_factory=dict)
+    prepared: PreparedTables | None = None
+    remarks: tuple[str, ...] = ()
+
+
+def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAccess) -> TablesSource:
+    """Takes the tables as they are, if they can be read so and the label's rows have no times, or writes them anew."""
+    if tf.io.gfile.exists(access.schema_path(tables_dir)):
+        return TablesSource(
+            tables_dir=tables_dir, schema=read_tables_schema(tables_dir, access=access), is_inferred=False
+        )
+    found = find_tables(tables_dir, access)
+    of_label, _, column = label.partition(".")
+    database = find_keys(found, tables_dir, label=(of_label, column), access=access)
+    if prepared_dir and not (database.is_as_it_should_be and not _has_times(found.get(of_label))):
+        os.makedirs(prepared_dir, exist_ok=True)
+        prepared = write_prepared_tables(database, tables_dir, prepared_dir, access=access)
+        times = {name: time for name, time in prepared.node_times.items() if not set(words_of(time)) & _NOT_OF_THE_ROW}
+        return TablesSource(
+            tables_dir=prepared_dir,
+            schema=prepared.schema,
+            is_inferred=True,
+            prepared=dataclasses.replace(prepared, node_times=times),
+            remarks=tuple(_key_remarks(database, prepared)),
+        )
+    return TablesSource(
+        tables_dir=tables_dir,
+        schema=find_roles(found, tables_dir).infer_schema(tables_dir, access),
+        is_inferred=True,
+        columns={table.filename: table.columns for table in found.values()},
+        remarks=database.questions,
+    )
+
+
+def _has_times(table: FoundTable | None) -> bool:
+    """Whether one column of a table holds the times of its rows, and no column says their splits."""
+    if table is None or (SPLIT_COLUMN in table.columns and "train" in table.columns[SPLIT_COLUMN].values.to_pylist()):
+        return False
+    times = time_columns(table)
+    return len(times) == 1 and not set(words_of(times[0])) & _NOT_OF_THE_ROW
+
+
+def _key_remarks(database: Database, prepared: PreparedTables) -> Iterator[str]:
+    yield from database.describe()
+    for name, columns in prepared.undecided_times.items():
+        yield (
+            f"{name} has several columns of times, {', '.join(columns)}: none is taken for the time of its rows. Keep "
+            "one, or write `splits` and `temporal` into project.yaml."
+        )
+
+
+def declared_set(schema: GraphSchema, layout: TableLayout) -> NodeSet | EdgeSet:
+    """Returns what a schema declares of the set that a table holds."""
+    return schema.node_sets[layout.name] if layout.kind == "node" else schema.edge_sets[layout.name]
+
+
+def set_table(layout: TableLayout, known: Mapping[str, Mapping[str, ColumnValues]], filename: str) -> SetTable:
+    """Takes the values that were read to find the roles of tables, or reads them."""
+    if layout.format not in ("csv", "parquet"):
+        raise ValueError(
+            "`tables_dir` must hold CSV or Parquet files, which are read to propose a project; got "
+            f"{layout.format!r} for {layout.label}. Start from the example of `tfx-gnn new` without tables."
+        )
+    return SetTable(layout=layout, columns=known[filename] if filename in known else read_column_values(layout))
+
+
+def fill_in(schema: GraphSchema, tables: Mapping[str, SetTable]) -> None:
+    """Declares what empty cells stand for: the mean of numbers, an empty text, no values of a list."""
+    for table in tables.values():
+        declared = declared_set(schema, table.layout)
+        for name, feature in declared.features.items():
+            if not feature.description.startswith("Rows without a value"):
+                continue
+            values = table.values_of(name)
+            dtype = tf.dtypes.as_dtype(feature.dtype)
+            if dtype == tf.string or feature.shape.dim:
+                default, meaning = "", "an empty text"
+            elif dtype == tf.bool:
+                default, meaning = "false", "false"
+            else:
+                mean = values.mean()
+                default = str(round(mean)) if dtype.is_integer else f"{mean:.6g}"
+                meaning = f"the mean, {default}"
+            declared.metadata.extra.add(key=f"default.{name}", value=default)
+            num_missing = values.num_rows - values.num_filled
+            feature.description = f"Rows without a value: {num_missing} of {values.num_rows}; they stand for {meaning}."
