@@ -13,8 +13,8 @@ from tfx_gnn.graph.schema.schema_io import parse_schema, write_schema
 from tfx_gnn.sampling.plan.plan import Temporal
 from tfx_gnn.sampling.plan.plan_checks import plan_problems
 from tfx_gnn_pipelines.project import read_project
-from tfx_gnn_pipelines.proposal import propose_project
-from tfx_gnn_pipelines.proposal_text import project_text
+from tfx_gnn_pipelines.proposals.project_text import project_text
+from tfx_gnn_pipelines.proposals.proposal import propose_project
 from tfx_gnn_pipelines.yaml_files import parse_yaml
 
 

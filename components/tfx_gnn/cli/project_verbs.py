@@ -18,7 +18,7 @@ import tfx_gnn
 from tfx_gnn.cli import arguments
 
 if TYPE_CHECKING:
-    from tfx_gnn_pipelines.proposal import Proposal
+    from tfx_gnn_pipelines.proposals.proposal import Proposal
 
 TEMPLATE_NAME = "my_graph"
 """Name of the template's Python package, which a new project's name replaces."""
@@ -101,8 +101,8 @@ def create_project_for_tables(
     from tfx_gnn.graph.schema.schema_io import write_schema
     from tfx_gnn.io.atomic_folder import atomic_folder
     from tfx_gnn.tables.table_access import TableAccess
-    from tfx_gnn_pipelines.proposal import propose_project
-    from tfx_gnn_pipelines.proposal_text import project_text
+    from tfx_gnn_pipelines.proposals.project_text import project_text
+    from tfx_gnn_pipelines.proposals.proposal import propose_project
 
     templates = _templates_folder(Path(tfx_gnn.__file__).parent)
     folder = Path(directory).resolve()

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 
 from tfx_gnn.sampling.plan.hop import SEED, Hop
-from tfx_gnn_pipelines.proposal import Label, Proposal
-from tfx_gnn_pipelines.proposed_preparations import Preparation
+from tfx_gnn_pipelines.proposals.preparations import Preparation
+from tfx_gnn_pipelines.proposals.proposal import Label, Proposal
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_/]*")
 _NOT_TEXTS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})

@@ -23,10 +23,10 @@ from tfx_gnn.tables.schema_inference import read_all_columns
 from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY
-from tfx_gnn_pipelines.label_leaks import LabelLeak, find_label_leaks
-from tfx_gnn_pipelines.proposal_tables import SPLIT_COLUMN, SetTable, declared_set, fill_in, find_source, set_table
-from tfx_gnn_pipelines.proposed_hops import propose_hops
-from tfx_gnn_pipelines.proposed_preparations import Preparation, choose_preparation
+from tfx_gnn_pipelines.proposals.hops import propose_hops
+from tfx_gnn_pipelines.proposals.label_leaks import LabelLeak, find_label_leaks
+from tfx_gnn_pipelines.proposals.preparations import Preparation, choose_preparation
+from tfx_gnn_pipelines.proposals.tables import SPLIT_COLUMN, SetTable, declared_set, fill_in, find_source, set_table
 
 _MOST_CLASSES = 20
 """Integers of at most so many different values are classes; of more, quantities."""
