@@ -358,3 +358,19 @@ def test_tidy_tables_are_written_anew_only_where_the_labels_have_times(tmp_path)
     assert (of_users.splits.time_feature, of_users.temporal) == ("joined", None)
     assert of_items.tables_dir == folder
     assert not (tmp_path / "none").exists()
+
+
+def test_edges_without_a_time_have_the_latest(tmp_path):
+    number = range(60)
+    at = [None if i == 7 else dt.datetime(2026, 1, 1) + dt.timedelta(days=i) for i in number]  # noqa: DTZ001
+    visits = {"clerk": [f"c{i % 4}" for i in number], "at": at, "good": [i % 3 == 0 for i in number]}
+    clerks = {"code": [f"c{i}" for i in range(4)], "size": [1, 2, 3, 4]}
+
+    proposal = propose_project(
+        write(tmp_path, visits=visits, clerks=clerks), label="visits.good", prepared_dir=str(tmp_path / "new")
+    )
+
+    latest = int(dt.datetime(2026, 3, 1, tzinfo=dt.timezone.utc).timestamp())
+    extra = {one.key: one.value for one in proposal.schema.edge_sets["visits_clerk"].metadata.extra}
+    assert extra["default.at"] == str(latest)
+    assert any(line.startswith("visits.at holds times, but is empty in some rows") for line in proposal.remarks())

@@ -40,6 +40,11 @@ class ColumnValues:
         """Number of rows that have a value."""
         return int(pc.sum(self.counts).as_py() or 0)
 
+    @functools.cached_property
+    def holds_times(self) -> bool:
+        """Whether the values are dates or time stamps, by their type or as texts in ISO 8601."""
+        return self.is_time or (self.num_distinct > 0 and self.numbers() is None and _are_times(self.values))
+
     @property
     def is_key(self) -> bool:
         """Whether every row has a value, and no two rows have the same."""
@@ -71,6 +76,20 @@ class ColumnValues:
         return float(numbers.to_numpy()[order][np.searchsorted(ends, self.num_filled / 2)])
 
 
+def parse_times(texts: pa.Array) -> pa.Array | None:
+    """Reads texts in ISO 8601, with or without a zone, as time stamps; None if one is something else."""
+    for dtype in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        try:
+            return texts.cast(dtype)
+        except pa.ArrowInvalid:
+            continue
+    return None
+
+
+def _are_times(texts: pa.Array) -> bool:
+    return parse_times(texts) is not None
+
+
 def read_column_values(layout: TableLayout) -> dict[str, ColumnValues]:
     """Reads the distinct values of all columns of a table, in the order of its columns.
 
@@ -85,7 +104,8 @@ def read_column_values(layout: TableLayout) -> dict[str, ColumnValues]:
     for block in read_all_columns(layout):
         num_rows += block.columns.num_rows
         for name, of_column in parts.items():
-            if pa.types.is_temporal(block.columns.column(name).type):
+            dtype = block.columns.column(name).type
+            if pa.types.is_timestamp(dtype) or pa.types.is_date(dtype):
                 times.add(name)
             texts = as_texts(block.columns.column(name), f"{layout.declared_as}, column {name!r}")
             if texts is not None:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.tables.column_values import ColumnValues, as_texts
+from tfx_gnn.tables.column_values import as_texts, parse_times
 from tfx_gnn.tables.relational_keys import Database, ForeignKey, joined_key, key_texts
 from tfx_gnn.tables.schema_inference import ColumnEvidence, read_all_columns, undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
@@ -24,7 +24,7 @@ from tfx_gnn.tables.table_layout import TableLayout
 from tfx_gnn.tables.table_roles import EdgeRole, FoundTable, TableRoles
 
 _TEXT = pa.large_string()
-_TIMES = (pa.timestamp("us"), pa.timestamp("us", "UTC"))
+_SECONDS = pa.timestamp("s")
 _LEAST_OF_TIMES = 2
 """A column of one time in all rows tells nothing."""
 
@@ -95,10 +95,18 @@ class _Writer:
         for name, places in self._database.entities.items():
             self._write_entities(name, places)
         roles = TableRoles(tables=self._written, id_columns=self._id_columns, edges=self._edges)
+        schema = roles.infer_schema(self._folder, self._access)
+        # A time that is a key, or names another table, is no feature.
         return PreparedTables(
-            schema=roles.infer_schema(self._folder, self._access),
-            node_times={name: column for name, column in time_of.items() if name in self._database.keys},
-            edge_times=self._edge_times,
+            schema=schema,
+            node_times={
+                name: column
+                for name, column in time_of.items()
+                if name in self._database.keys and column in schema.node_sets[name].features
+            },
+            edge_times={
+                name: column for name, column in self._edge_times.items() if column in schema.edge_sets[name].features
+            },
             num_without_edge={name: number for name, number in self._num_without_edge.items() if number},
             undecided_times={name: found for name, found in times.items() if len(found) > 1},
         )
@@ -187,6 +195,11 @@ class _Writer:
     def _blocks(self, table: FoundTable, layout: TableLayout) -> Iterator[dict[str, pa.Array]]:
         left_out = self._database.left_out.get(table.name, {})
         for block in read_all_columns(layout):
+            if block.problems:
+                raise ValueError(
+                    f"`{table.filename}` must have as many cells in each record as its header, as UTF-8; got "
+                    f"{len(block.problems)} others. Correct them: `tfx-gnn tables infer-schema` counts them by table."
+                )
             if block.columns.num_rows:
                 yield {name: block.columns.column(name) for name in table.columns if name not in left_out}
 
@@ -203,7 +216,7 @@ class _Writer:
                     types[name] = array.type
         if layout.format == "csv":
             types = {name: evidence[name].dtype or _TEXT for name in types}
-        types |= {name: _time_type(table.columns[name]) or types[name] for name in times}
+        types |= dict.fromkeys(times, _SECONDS)
         return types
 
     def _open(self, name: str, types: Mapping[str, pa.DataType]) -> pq.ParquetWriter:
@@ -223,30 +236,25 @@ def _typed(array: pa.Array, dtype: pa.DataType) -> pa.Array:
         return array
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    if pa.types.is_timestamp(dtype):
+        return _as_seconds(array)
     if not pa.types.is_large_binary(array.type):
         return array.cast(dtype)
     texts = array.cast(_TEXT)
     return pc.equal(pc.utf8_lower(texts), "true") if pa.types.is_boolean(dtype) else texts.cast(dtype)
 
 
+def _as_seconds(times: pa.Array) -> pa.Array:
+    """Leaves out fractions of seconds and the zone; a time without a zone is taken for UTC."""
+    if not pa.types.is_temporal(times.type):
+        parsed = parse_times(key_texts(times.cast(_TEXT)))
+        assert parsed is not None, times
+        times = parsed
+    return times.cast(pa.timestamp("us"), safe=False).cast(_SECONDS, safe=False)
+
+
 def time_columns(table: FoundTable) -> tuple[str, ...]:
-    """Lists the columns of a table that hold times: dates and time stamps, also as ISO 8601 texts."""
+    """Lists the columns of a table that hold several times."""
     return tuple(
-        name
-        for name, column in table.columns.items()
-        if column.num_distinct >= _LEAST_OF_TIMES and _holds_times(column)
+        name for name, column in table.columns.items() if column.num_distinct >= _LEAST_OF_TIMES and column.holds_times
     )
-
-
-def _holds_times(column: ColumnValues) -> bool:
-    return column.is_time or (column.numbers() is None and _time_type(column) is not None)
-
-
-def _time_type(column: ColumnValues) -> pa.DataType | None:
-    for dtype in _TIMES:
-        try:
-            column.values.cast(dtype)
-        except pa.ArrowInvalid:
-            continue
-        return dtype
-    return None

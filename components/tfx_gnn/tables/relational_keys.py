@@ -27,7 +27,7 @@ _LEAST_BY_VALUES = 0.9
 _MOST_DISTINCT = 0.9
 """Ids of entities without a table repeat: there are at most so many different ones by row."""
 _MOST_SHARED_NAMES = 8
-_PANDAS_INDEX = re.compile(r"Unnamed: \d+|__index_level_\d+__|index")
+_PANDAS_INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__|index")
 _ID_IN_NAME = re.compile(r"(?:^|_)(?:code|guid|id|key|no|nr|number|num|uuid)$|[a-z](?:I[dD]|Key|No)$", re.ASCII)
 _ENTITY_WORDS = frozenset({"account", "client", "customer", "device", "member", "session", "user", "visitor"})
 _SELF_WORDS = frozenset({"boss", "manager", "mentor", "parent", "predecessor", "supervisor"})
@@ -85,6 +85,7 @@ class Database:
         edges: tables of edges, with the columns of their ends.
         left_out: by table, columns that are no data of it, and why.
         questions: what the values leave open, a sentence each.
+        unclear: tables of edges, by the names of their columns, whose ends are ids of no table or of several.
     """
 
     tables: Mapping[str, FoundTable]
@@ -94,6 +95,7 @@ class Database:
     edges: Mapping[str, EdgeRole]
     left_out: Mapping[str, Mapping[str, str]]
     questions: tuple[str, ...]
+    unclear: tuple[str, ...]
 
     @property
     def is_as_it_should_be(self) -> bool:
@@ -161,6 +163,7 @@ class _Finder:
         self._edges: dict[str, EdgeRole] = {}
         self._entities: dict[str, list[tuple[str, str]]] = {}
         self._questions: list[str] = []
+        self._unclear: list[str] = []
         self._left_out = {
             name: dict.fromkeys(_row_numbers(table), "it numbers the rows, as pandas writes it")
             for name, table in tables.items()
@@ -192,11 +195,14 @@ class _Finder:
             edges=self._edges,
             left_out={name: of_table for name, of_table in self._left_out.items() if of_table},
             questions=tuple(self._questions),
+            unclear=tuple(self._unclear),
         )
 
     def _find_role(self, table: FoundTable) -> None:
         """Takes a table without a key for edges if it has two foreign keys, otherwise for nodes."""
         ends = self._ends_of(table.name)
+        if named_ends(list(table.columns)) and table.name != self._label[0]:
+            self._unclear.append(table.name)
         if len(ends) != 2 or table.name == self._label[0]:
             self._keys[table.name] = ()
             return
@@ -208,7 +214,11 @@ class _Finder:
     def _columns(self, table: FoundTable) -> dict[str, ColumnValues]:
         """Lists the columns with values that may be keys."""
         left_out = {*self._left_out[table.name], *(self._label[1:] if table.name == self._label[0] else ())}
-        return {name: column for name, column in table.columns.items() if name not in left_out and column.num_distinct}
+        return {
+            name: column
+            for name, column in table.columns.items()
+            if name and name not in left_out and column.num_distinct
+        }
 
     def _key_of(self, table: FoundTable) -> str:
         """Finds the one column of a table that tells its rows apart and is named so, or comes first; "" if none."""
@@ -219,6 +229,7 @@ class _Finder:
         if named in ("id", "#id"):
             # Where two rows have the same, reading them says so.
             return named
+        columns = {name: column for name, column in columns.items() if not column.holds_times}
         if named in columns and columns[named].is_key and self._may_be_id(named, columns[named]):
             return named
         for position, (name, column) in enumerate(columns.items()):
@@ -256,27 +267,54 @@ class _Finder:
     def _find_foreign_keys(self, table: FoundTable) -> None:
         own = self._keys.get(table.name, ())
         for name, column in self._columns(table).items():
-            if name in own or (_are_numbers(column) and not _are_integers(column)):
+            if column.holds_times or (_are_numbers(column) and not _are_integers(column)):
                 continue
-            shares = {
-                node_set: column.count_in(known) / column.num_filled
-                for node_set, known in self._ids().items()
-                if node_set != table.name or _is_role_within(name)
-            }
-            named = [one for one in shares if self._is_named_after(name, one) and shares[one] >= _LEAST_NAMED]
-            fitting = [one for one, share in shares.items() if share >= _LEAST_BY_VALUES]
-            if len(named) == 1:
-                self._add(table, name, named[0], "named after it")
-            elif table.name in fitting and _is_role_within(name):
-                self._add(table, name, table.name, "named after a role in the table itself")
-            elif _are_integers(column):
-                is_of_entity = words_of(name)[-1] in _ENTITY_WORDS
-                if _ID_IN_NAME.search(name) and fitting and column.num_distinct > 1 and not is_of_entity:
-                    self._ask(table.name, name, fitting)
-            elif len(fitting) == 1:
-                self._add(table, name, fitting[0], "by its values")
-            elif fitting:
-                self._ask(table.name, name, fitting)
+            if name in own:
+                self._find_owner(table, name)
+            else:
+                self._find_foreign_key(table, name, column)
+
+    def _find_foreign_key(self, table: FoundTable, name: str, column: ColumnValues) -> None:
+        shares = {
+            node_set: column.count_in(known) / column.num_filled
+            for node_set, known in self._ids().items()
+            if node_set != table.name or _is_role_within(name)
+        }
+        known = [one for one in shares if shares[one] >= _LEAST_NAMED]
+        named = [one for one in known if ends_with(words_of(name), words_of(one))]
+        named = named or [one for one in known if self._is_named_after_key(name, one)]
+        fitting = [one for one, share in shares.items() if share >= _LEAST_BY_VALUES]
+        if len(named) == 1:
+            self._add(table, name, named[0], "named after it")
+        elif table.name in fitting and _is_role_within(name):
+            self._add(table, name, table.name, "named after a role in the table itself")
+        elif named:
+            self._ask(table.name, name, named)
+        elif not _are_integers(column) and len(fitting) == 1:
+            self._add(table, name, fitting[0], "by its values")
+        elif fitting and column.num_distinct > 1 and self._is_open(name, column):
+            self._ask(table.name, name, fitting)
+
+    def _is_open(self, name: str, column: ColumnValues) -> bool:
+        """Whether a column may name one of the tables that its values fit: small integers fit all by chance."""
+        if not _are_integers(column):
+            return True
+        return bool(_ID_IN_NAME.search(name)) and words_of(name)[-1] not in _ENTITY_WORDS
+
+    def _find_owner(self, table: FoundTable, name: str) -> None:
+        """Finds the one table after which the key of another one is named, as `user_id` of profiles is after users."""
+        if ends_with(words_of(table.name), words_of(name)) or ends_with(words_of(name), words_of(table.name)):
+            return
+        column = table.columns[name]
+        owners = [
+            one
+            for one, known in self._ids().items()
+            if one != table.name
+            and ends_with(words_of(name), words_of(one))
+            and column.count_in(known) >= _LEAST_NAMED * column.num_filled
+        ]
+        if len(owners) == 1:
+            self._add(table, name, owners[0], "its key, named after it")
 
     def _ask(self, table: str, column: str, node_sets: Sequence[str]) -> None:
         self._questions.append(
@@ -284,9 +322,9 @@ class _Finder:
             f"is no edge set: name it after the table, as in {words_of(sorted(node_sets)[0])[-1]}_id, if it does."
         )
 
-    def _is_named_after(self, column: str, node_set: str) -> bool:
-        words, key = words_of(column), words_of(self._keys[node_set][0])
-        return ends_with(words, words_of(node_set)) or (key not in _GENERIC_KEYS and ends_with(words, key))
+    def _is_named_after_key(self, column: str, node_set: str) -> bool:
+        key = words_of(self._keys[node_set][0])
+        return key not in _GENERIC_KEYS and ends_with(words_of(column), key)
 
     def _find_entities(self, table: FoundTable) -> None:
         for name, column in self._columns(table).items():
@@ -386,7 +424,7 @@ def joined_key(columns: Sequence[pa.Array]) -> pa.Array:
 def _is_role_within(column: str) -> bool:
     """Whether a name is that of a role of rows of the same table, such as `manager_id` or `ReportsTo`."""
     words = words_of(column)
-    return bool(set(words) & _SELF_WORDS) or words[-1] in ("by", "to")
+    return bool(set(words) & _SELF_WORDS) or words[-2:] in (["reply", "to"], ["report", "to"])
 
 
 def key_texts(texts: pa.Array) -> pa.Array:

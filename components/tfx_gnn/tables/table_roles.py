@@ -284,7 +284,7 @@ def words_of(name: str) -> list[str]:
     """Splits a name into words in the singular, without "id" and numbers."""
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     words = [_singular(word) for word in re.findall(r"[^\W_]+", parted.casefold())]
-    return [word for word in words if word not in ("id", "key") and not word.isdecimal()] or words
+    return [word for word in words if word not in ("id", "key") and not word.isdecimal()] or words or [name]
 
 
 def _singular(word: str) -> str:

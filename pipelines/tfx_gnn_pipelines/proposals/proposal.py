@@ -160,8 +160,10 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
         for layout in layouts_of(schema, source.tables_dir, access=access).all
         if layout.kind in ("node", "edge")
     }
+    times = {f"nodes/{name}": column for name, column in (prepared.node_times if prepared else {}).items()}
+    times |= {f"edges/{name}": column for name, column in (prepared.edge_times if prepared else {}).items()}
     if source.is_inferred:
-        fill_in(schema, tables)
+        fill_in(schema, tables, times)
     predicted = _find_label(label, schema, tables)
     seeds = tables[f"nodes/{predicted.node_set}"]
     seed_time = prepared.node_times.get(predicted.node_set, "") if prepared else ""
@@ -171,8 +173,6 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
     leaks = _find_leaks(schema, seeds, predicted, splits)
     left_out = {predicted.feature, splits.column, *(leak.column for leak in leaks)}
     temporal = _propose_temporal(prepared, hops, splits)
-    times = {f"nodes/{name}": column for name, column in (prepared.node_times if prepared else {}).items()}
-    times |= {f"edges/{name}": column for name, column in (prepared.edge_times if prepared else {}).items()}
     return Proposal(
         tables_dir=source.tables_dir,
         keys=source.remarks,

@@ -6,6 +6,8 @@ import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, GraphSchema, NodeSet
@@ -77,7 +79,11 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
     found = find_tables(tables_dir, access)
     of_label, _, column = label.partition(".")
     database = find_keys(found, tables_dir, label=(of_label, column), access=access)
-    if prepared_dir and not (database.is_as_it_should_be and not _has_times(found.get(of_label))):
+    if (
+        prepared_dir
+        and not database.unclear
+        and not (database.is_as_it_should_be and not _has_times(found.get(of_label)))
+    ):
         os.makedirs(prepared_dir, exist_ok=True)
         prepared = write_prepared_tables(database, tables_dir, prepared_dir, access=access)
         times = {name: time for name, time in prepared.node_times.items() if not set(words_of(time)) & _NOT_OF_THE_ROW}
@@ -129,8 +135,11 @@ def set_table(layout: TableLayout, known: Mapping[str, Mapping[str, ColumnValues
     return SetTable(layout=layout, columns=known[filename] if filename in known else read_column_values(layout))
 
 
-def fill_in(schema: GraphSchema, tables: Mapping[str, SetTable]) -> None:
-    """Declares what empty cells stand for: the mean of numbers, an empty text, no values of a list."""
+def fill_in(schema: GraphSchema, tables: Mapping[str, SetTable], times: Mapping[str, str]) -> None:
+    """Declares what empty cells stand for: the mean of numbers, an empty text, no values of a list.
+
+    Of `times`, features by set, it is the latest, so that what has no time is hidden from earlier seeds.
+    """
     for table in tables.values():
         declared = declared_set(schema, table.layout)
         for name, feature in declared.features.items():
@@ -142,6 +151,9 @@ def fill_in(schema: GraphSchema, tables: Mapping[str, SetTable]) -> None:
                 default, meaning = "", "an empty text"
             elif dtype == tf.bool:
                 default, meaning = "false", "false"
+            elif name == times.get(table.layout.label):
+                default = str(pc.max(values.values.cast(pa.int64())).as_py())
+                meaning = "the latest, which hides them from earlier seeds"
             else:
                 mean = values.mean()
                 default = str(round(mean)) if dtype.is_integer else f"{mean:.6g}"

@@ -54,7 +54,7 @@ def test_rows_are_nodes_and_their_foreign_keys_edges_with_their_times(prepared):
     has_edge = [i for i, tail in enumerate(FLIGHTS["tail"]) if tail is not None]
     assert edges["source"] == [str(i) for i in has_edge]
     assert edges["target"] == [FLIGHTS["tail"][i] for i in has_edge]
-    assert edges["hour"] == [HOURS[i] for i in has_edge]
+    assert edges["hour"] == [HOURS[i].replace(tzinfo=None) for i in has_edge]
     assert found.num_without_edge == {"flights_tail": 4}
     assert (found.node_times, found.edge_times) == ({"flights": "hour"}, {"flights_tail": "hour"})
 
@@ -99,3 +99,30 @@ def test_entities_and_edge_tables_without_some_ends(tmp_path):
     assert found.num_without_edge == {"ratings": 1}
     ends = found.schema.edge_sets["ratings"]
     assert {ends.source, ends.target} == {"user", "movies"}
+
+
+def test_fractions_of_seconds_are_left_out_and_empty_times_stay_empty(tmp_path):
+    raw, folder = tmp_path / "raw", tmp_path / "tables"
+    raw.mkdir()
+    folder.mkdir()
+    times = [f"2026-01-0{1 + i % 9}T10:00:{i:02d}.667" for i in range(40)]
+    posts = {"at": ["" if i == 5 else time for i, time in enumerate(times)], "good": [i % 3 == 0 for i in range(40)]}
+    pc_csv.write_csv(pa.table(posts), raw / "posts.csv")
+    access = TableAccess()
+    database = find_keys(find_tables(str(raw), access), str(raw), label=("posts", "good"), access=access)
+
+    found = write_prepared_tables(database, str(raw), str(folder), access=access)
+
+    written = pq.read_table(folder / "posts.parquet").to_pydict()["at"]
+    expected = [dt.datetime.fromisoformat(time.partition(".")[0]) for time in times]
+    assert written == [None if i == 5 else time for i, time in enumerate(expected)]
+    assert found.node_times == {"posts": "at"}
+
+
+def test_records_of_other_lengths_are_refused(tmp_path):
+    (tmp_path / "posts.csv").write_text("length,good\n1,yes\n2,no\n1\n", encoding="utf-8")
+    access = TableAccess()
+    database = find_keys(find_tables(str(tmp_path), access), str(tmp_path), label=("posts", "good"), access=access)
+
+    with pytest.raises(ValueError, match=r"`posts\.csv` must have as many cells in each record as its header"):
+        write_prepared_tables(database, str(tmp_path), str(tmp_path), access=access)

@@ -179,3 +179,45 @@ def test_repeated_ids_stay_ids_so_that_reading_them_is_refused(keys_of):
     database = keys_of(users={"id": ["u1", "u1", "u2"], "age": [1, 2, 3]})
 
     assert database.keys == {"users": ("id",)}
+
+
+def test_names_of_tables_come_before_names_of_keys_and_a_key_may_name_a_table(keys_of):
+    database = keys_of(
+        users={"user_id": list(NUMBERS), "age": list(NUMBERS)},
+        profiles={"user_id": list(NUMBERS), "color": ["red", "blue"] * 30},
+        orders={"order_id": list(range(100, 190)), "user_id": [i % 60 for i in range(90)]},
+    )
+
+    assert told(database) == {("orders.user_id", "users"), ("profiles.user_id", "users")}
+
+
+def test_index_without_a_name_and_times_are_no_keys(keys_of):
+    database = keys_of(
+        "prices.price",
+        prices={
+            "": list(NUMBERS),
+            "day": [f"2026-0{1 + i // 28}-{1 + i % 28:02d}" for i in NUMBERS],
+            "price": [i * 7 % 13 for i in NUMBERS],
+        },
+    )
+
+    assert database.keys == {"prices": ()}
+    assert list(database.left_out["prices"]) == [""]
+
+
+def test_edges_whose_ends_are_not_clear_are_left_to_the_error(keys_of):
+    database = keys_of(
+        nodes={"id": [f"n{i}" for i in NUMBERS]},
+        edges={"source": [f"n{i % 60}" for i in range(90)], "target": [f"n{i}" for i in range(90)]},
+    )
+
+    assert database.unclear == ("edges",)
+
+
+def test_who_assigned_a_ticket_is_no_ticket(keys_of):
+    database = keys_of(
+        users={"id": list(range(1, 6)), "name": list("abcde")},
+        tickets={"id": list(range(1, 101)), "assigned_to": [1 + i % 5 for i in range(100)]},
+    )
+
+    assert told(database) == set()

@@ -63,6 +63,7 @@ class GraphExampleValidator(base_beam_component.BaseBeamComponent):
     | parameter | compares_with_latest_blessed | JSON | whether the data of the latest blessed model are the baseline |
     | parameter | max_l_infinity_skew | float | largest allowed L-infinity distance to the first split |
     | parameter | max_jensen_shannon_skew | float | largest allowed Jensen-Shannon divergence from the first split |
+    | parameter | accepted_features | JSON | keys that may reveal the label, because they are known before it |
     | parameter | unstable_features | JSON | keys that are excluded from drift and skew |
     | parameter | severities | JSON | "error", "warning" or "off", by name of the check |
     | parameter | library_version | str | version of this library |
