@@ -32,7 +32,7 @@ plain = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(plain)
 
 #: Over all specs; the whole campaign is TFX_GNN_FUZZ=20000.
-NUM_MUTANTS = int(os.environ.get("TFX_GNN_FUZZ", "180"))
+NUM_MUTANTS = int(os.environ.get("TFX_GNN_FUZZ", "300"))
 
 #: What TensorFlow says of bytes that are no tf.Example to it.
 NO_PROTO = (
