@@ -374,3 +374,44 @@ def test_edges_without_a_time_have_the_latest(tmp_path):
     extra = {one.key: one.value for one in proposal.schema.edge_sets["visits_clerk"].metadata.extra}
     assert extra["default.at"] == str(latest)
     assert any(line.startswith("visits.at holds times, but is empty in some rows") for line in proposal.remarks())
+
+
+def test_times_of_labels_hide_later_edges_also_where_a_column_splits(tmp_path):
+    (tmp_path / "raw").mkdir()
+    visits = {
+        "id": [f"v{i}" for i in range(60)],
+        "at": [dt.datetime(2026, 1, 1) + dt.timedelta(days=i) for i in range(60)],
+        "clerk_id": [f"c{i % 4}" for i in range(60)],
+        "good": [i % 3 == 0 for i in range(60)],
+        "split": ["train"] * 40 + ["val"] * 10 + ["test"] * 10,
+    }
+    clerks = {"clerk_id": [f"c{i}" for i in range(4)], "shop_id": [f"s{i % 2}" for i in range(4)]}
+    shops = {"shop_id": ["s0", "s1"], "size": [1.5, 2.5]}
+    folder = write(tmp_path / "raw", visits=visits, clerks=clerks, shops=shops)
+
+    proposal = propose_project(folder, label="visits.good", prepared_dir=str(tmp_path / "new"))
+
+    assert proposal.splits.column == "split"
+    assert proposal.temporal == Temporal(seed_time="at", edge_times={"visits_clerk_id": "at"}, inclusive=True)
+    assert "Edges without a time are visible to all seeds: clerks_shop_id." in list(proposal.remarks())
+
+
+@pytest.mark.parametrize("label", ["", "visits.god", "visit.good"])
+def test_label_is_looked_for_before_tables_are_written(tmp_path, label):
+    (tmp_path / "raw").mkdir()
+    visits = {"user_id": [f"u{i % 4}" for i in range(60)], "good": [i % 3 == 0 for i in range(60)]}
+    folder = write(tmp_path / "raw", visits=visits)
+
+    with pytest.raises(ValueError, match=r"TABLE\.COLUMN; got .* where there are visits\.user_id, visits\.good"):
+        propose_project(folder, label=label, prepared_dir=str(tmp_path / "new"))
+
+    assert not (tmp_path / "new").exists()
+
+
+def test_bytes_that_are_no_text_are_left_out_and_said(tmp_path):
+    photos = {"id": [1, 2, 3, 4], "jpeg": [b"\xff\xd8" + bytes([i]) for i in range(4)], "kind": ["a", "b"] * 2}
+    proposal = propose_project(write(tmp_path, photos=photos), label="photos.kind")
+
+    assert "jpeg" not in proposal.schema.node_sets["photos"].features
+    assert "jpeg" in proposal.schema.node_sets["photos"].description
+    assert "bytes that are no text" in proposal.schema.node_sets["photos"].description

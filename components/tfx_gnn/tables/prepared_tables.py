@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
@@ -16,15 +15,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.tables.column_values import as_texts, parse_times
-from tfx_gnn.tables.relational_keys import Database, ForeignKey, joined_key, key_texts
+from tfx_gnn.tables.column_values import ColumnValues, as_texts, parse_times
+from tfx_gnn.tables.database import Database, ForeignKey, joined_key, key_texts
 from tfx_gnn.tables.schema_inference import ColumnEvidence, read_all_columns, undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import TableLayout
+from tfx_gnn.tables.table_names import names_other_time, names_time
 from tfx_gnn.tables.table_roles import EdgeRole, FoundTable, TableRoles
 
 _TEXT = pa.large_string()
 _SECONDS = pa.timestamp("s")
+_EPOCHS = {"s": 4_102_444_800, "ms": 4_102_444_800_000, "us": 4_102_444_800_000_000}
+"""The year 2100 in units of time."""
 _LEAST_OF_TIMES = 2
 """A column of one time in all rows tells nothing."""
 
@@ -85,7 +87,8 @@ class _Writer:
     def write(self) -> PreparedTables:
         """Writes the node tables with their foreign keys, the edge tables, and the entities."""
         times = {name: time_columns(table) for name, table in self._database.tables.items()}
-        time_of = {name: found[0] for name, found in times.items() if len(found) == 1}
+        of_rows = {name: tuple(one for one in found if not names_other_time(one)) for name, found in times.items()}
+        time_of = {name: found[0] for name, found in of_rows.items() if len(found) == 1}
         for name in self._database.keys:
             self._write_nodes(name, times[name], time_of.get(name, ""))
         for name, role in self._database.edges.items():
@@ -108,7 +111,7 @@ class _Writer:
                 name: column for name, column in self._edge_times.items() if column in schema.edge_sets[name].features
             },
             num_without_edge={name: number for name, number in self._num_without_edge.items() if number},
-            undecided_times={name: found for name, found in times.items() if len(found) > 1},
+            undecided_times={name: found for name, found in of_rows.items() if len(found) > 1},
         )
 
     def _write_nodes(self, name: str, times: Sequence[str], time: str) -> None:
@@ -151,9 +154,7 @@ class _Writer:
 
     def _edge_set(self, key: ForeignKey, time: str) -> str:
         """Names the edge set of a foreign key, and notes what its edges join."""
-        taken = {*self._database.keys, *self._database.edges, *self._database.entities, *self._edges}
-        name = re.sub(r"\W+", "_", "_".join((key.table, *key.columns)))
-        name = name if name not in taken else f"{name}_edges"
+        name = key.edge_set({*self._database.tables, *self._database.entities, *self._edges})
         self._edges[name] = EdgeRole(
             table=name, source_column="source", source=key.table, target_column="target", target=key.node_set
         )
@@ -247,14 +248,34 @@ def _typed(array: pa.Array, dtype: pa.DataType) -> pa.Array:
 def _as_seconds(times: pa.Array) -> pa.Array:
     """Leaves out fractions of seconds and the zone; a time without a zone is taken for UTC."""
     if not pa.types.is_temporal(times.type):
-        parsed = parse_times(key_texts(times.cast(_TEXT)))
-        assert parsed is not None, times
-        times = parsed
+        texts = key_texts(_texts(times))
+        parsed = parse_times(texts)
+        times = _since_1970(texts) if parsed is None else parsed
     return times.cast(pa.timestamp("us"), safe=False).cast(_SECONDS, safe=False)
 
 
+def _since_1970(texts: pa.Array) -> pa.Array:
+    """Reads whole numbers as seconds, or as milliseconds or microseconds, which are too large for seconds."""
+    numbers = texts.cast(pa.int64())
+    largest = pc.max(numbers).as_py() or 0
+    unit = next(unit for unit, end in _EPOCHS.items() if largest < end)
+    return numbers.cast(pa.timestamp(unit))
+
+
 def time_columns(table: FoundTable) -> tuple[str, ...]:
-    """Lists the columns of a table that hold several times."""
+    """Lists the columns of a table that hold several times: dates, time stamps, and numbers that are named so."""
     return tuple(
-        name for name, column in table.columns.items() if column.num_distinct >= _LEAST_OF_TIMES and column.holds_times
+        name
+        for name, column in table.columns.items()
+        if column.num_distinct >= _LEAST_OF_TIMES and (column.holds_times or (names_time(name) and _are_epochs(column)))
     )
+
+
+def _are_epochs(column: ColumnValues) -> bool:
+    """Whether all values are times since 1970, none before 1980, in one unit."""
+    try:
+        numbers = key_texts(column.values).drop_null().cast(pa.int64())
+    except pa.ArrowInvalid:
+        return False
+    bounds = pc.min_max(numbers).as_py()
+    return any(end * 315_532_800 // 4_102_444_800 <= bounds["min"] and bounds["max"] < end for end in _EPOCHS.values())

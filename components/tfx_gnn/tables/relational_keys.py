@@ -1,4 +1,4 @@
-"""Finds out how the tables of a database refer to each other: primary keys, foreign keys, and entities without a table.
+"""Finds the keys of a database's tables: primary keys, foreign keys, and entities without a table.
 
 Values and names decide together. A foreign key may be null in some rows, which then have no edge, and may name rows
 that are not there. Small integers are ids of any table by chance, so a column of integers refers to a table only if its
@@ -9,121 +9,37 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfx_gnn.tables.column_values import ColumnValues, as_texts
+from tfx_gnn.tables.database import LEAST_BY_VALUES, Database, ForeignKey, holders_of, joined_key, key_texts
 from tfx_gnn.tables.schema_inference import read_all_columns, undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_roles import EdgeRole, FoundTable, edge_role, ends_with, named_ends, named_id, words_of
+from tfx_gnn.tables.table_names import (
+    ends_with,
+    named_ends,
+    names_entity,
+    names_role_within,
+    says_id,
+    says_key,
+    words_of,
+)
+from tfx_gnn.tables.table_roles import EdgeRole, FoundTable
 
 _LEAST_NAMED = 0.5
 """Share of the values that are keys, from which on a column refers to the table that it is named after."""
-_LEAST_BY_VALUES = 0.9
-"""The same where the name does not say it."""
 _MOST_DISTINCT = 0.9
 """Ids of entities without a table repeat: there are at most so many different ones by row."""
+_FEW_ENTITIES = 20
+"""Fewer different values are a category, such as a status, unless the name says what has ids."""
 _MOST_SHARED_NAMES = 8
 _PANDAS_INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__|index")
-_ID_IN_NAME = re.compile(r"(?:^|_)(?:code|guid|id|key|no|nr|number|num|uuid)$|[a-z](?:I[dD]|Key|No)$", re.ASCII)
-_ENTITY_WORDS = frozenset({"account", "client", "customer", "device", "member", "session", "user", "visitor"})
-_SELF_WORDS = frozenset({"boss", "manager", "mentor", "parent", "predecessor", "supervisor"})
 _GENERIC_KEYS = (["code"], ["id"], ["key"], ["name"], ["no"], ["number"], ["uuid"])
-_SEPARATOR = "|"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ForeignKey:
-    """Columns of a table whose values are keys of a node set.
-
-    Attributes:
-        table: name of the table.
-        columns: its columns, in the order of the key.
-        node_set: the node set that they name.
-        num_rows: rows of the table.
-        num_null: rows without a value, which have no edge.
-        num_known: rows that name a node that is there.
-        reason: what speaks for it besides the values, such as "named after it".
-    """
-
-    table: str
-    columns: tuple[str, ...]
-    node_set: str
-    num_rows: int
-    num_null: int
-    num_known: int
-    reason: str
-
-    @property
-    def share(self) -> float:
-        """Share of the rows with a value that name a node that is there."""
-        return self.num_known / max(self.num_rows - self.num_null, 1)
-
-    def describe(self) -> str:
-        """Says in a sentence what refers to what, and how often it does not."""
-        place = f"{self.table}.{'+'.join(self.columns)}"
-        parts = [f"{place} names {self.node_set} in {self.num_known / max(self.num_rows, 1):.1%} of its rows"]
-        if self.num_null:
-            parts.append(f"{self.num_null:,} rows are empty and have no edge")
-        if unknown := self.num_rows - self.num_null - self.num_known:
-            parts.append(f"{unknown:,} name nothing that is there")
-        return f"{'; '.join(parts)} ({self.reason})."
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Database:
-    """How tables refer to each other.
-
-    Attributes:
-        tables: the tables that hold nodes or edges, by name.
-        keys: by node set with a table, the columns of its primary key; none where a row is its number.
-        entities: by node set without a table, the columns, of tables, that hold its ids.
-        foreign_keys: what refers to what, from tables of nodes and of edges.
-        edges: tables of edges, with the columns of their ends.
-        left_out: by table, columns that are no data of it, and why.
-        questions: what the values leave open, a sentence each.
-        unclear: tables of edges, by the names of their columns, whose ends are ids of no table or of several.
-    """
-
-    tables: Mapping[str, FoundTable]
-    keys: Mapping[str, tuple[str, ...]]
-    entities: Mapping[str, tuple[tuple[str, str], ...]]
-    foreign_keys: tuple[ForeignKey, ...]
-    edges: Mapping[str, EdgeRole]
-    left_out: Mapping[str, Mapping[str, str]]
-    questions: tuple[str, ...]
-    unclear: tuple[str, ...]
-
-    @property
-    def is_as_it_should_be(self) -> bool:
-        """Whether the tables can be read where they are: each node has an id, and each foreign key a value."""
-        of_nodes = [key for key in self.foreign_keys if key.table in self.keys]
-        return (
-            not self.entities
-            and all(len(key) == 1 for key in self.keys.values())
-            and all(len(key.columns) == 1 and not key.num_null and key.share >= _LEAST_BY_VALUES for key in of_nodes)
-            and not any(key.num_null for key in self.foreign_keys)
-        )
-
-    def describe(self) -> Iterator[str]:
-        """Says what was decided, a sentence each."""
-        for name, key in self.keys.items():
-            if not key:
-                yield f"{name} has no column of ids: a row's id is its number in the table, from 0."
-            elif len(key) > 1:
-                yield f"{name} has the key {' + '.join(key)}: its ids are their values, joined by {_SEPARATOR!r}."
-        for name, columns in self.entities.items():
-            places = ", ".join(f"{table}.{column}" for table, column in columns)
-            yield f"{name} has no table: its nodes are the different values of {places}, without features."
-        for foreign_key in self.foreign_keys:
-            yield foreign_key.describe()
-        for name, of_table in self.left_out.items():
-            for column, reason in of_table.items():
-                yield f"{name}.{column} is left out: {reason}."
-        yield from self.questions
 
 
 def find_keys(
@@ -155,6 +71,12 @@ class _Finder:
             name: dataclasses.replace(table, columns={one: _as_keys(of_one) for one, of_one in table.columns.items()})
             for name, table in tables.items()
         }
+        self._respelled = {
+            (name, one)
+            for name, table in tables.items()
+            for one, values in table.columns.items()
+            if not values.values.equals(self._tables[name].columns[one].values)
+        }
         self._tables_dir = tables_dir
         self._label = label
         self._access = access
@@ -163,6 +85,7 @@ class _Finder:
         self._edges: dict[str, EdgeRole] = {}
         self._entities: dict[str, list[tuple[str, str]]] = {}
         self._questions: list[str] = []
+        self._asked: set[tuple[str, str]] = set()
         self._unclear: list[str] = []
         self._left_out = {
             name: dict.fromkeys(_row_numbers(table), "it numbers the rows, as pandas writes it")
@@ -172,14 +95,14 @@ class _Finder:
     def find(self) -> Database:
         """Finds keys that names and values tell, then foreign keys, then what only these can tell."""
         tables = self._tables.values()
+        self._keys.update({table.name: (key,) for table in tables if (key := self._key_of(table))})
+        for name in [table.name for table in tables if self._is_link(table)]:
+            del self._keys[name]
         for table in tables:
-            if key := self._key_of(table):
-                self._keys[table.name] = (key,)
-        for table in tables:
-            if table.name not in self._keys and named_ends(list(table.columns)) and table.name != self._label[0]:
+            if table.name not in self._keys and self._names_ends(table):
                 self._add_edges(table)
         for table in tables:
-            if table.name not in self._edges:
+            if table.name not in self._edges and table.name not in self._unclear:
                 self._find_foreign_keys(table)
                 self._find_entities(table)
         for table in tables:
@@ -196,13 +119,17 @@ class _Finder:
             left_out={name: of_table for name, of_table in self._left_out.items() if of_table},
             questions=tuple(self._questions),
             unclear=tuple(self._unclear),
+            respelled=frozenset(self._respelled),
         )
 
     def _find_role(self, table: FoundTable) -> None:
-        """Takes a table without a key for edges if it has two foreign keys, otherwise for nodes."""
-        ends = self._ends_of(table.name)
-        if named_ends(list(table.columns)) and table.name != self._label[0]:
-            self._unclear.append(table.name)
+        """Takes a table without a key for edges if it has two foreign keys, or nothing but ids, otherwise for nodes."""
+        if len(table.columns) == 2 and not self._ends_of(table):
+            holders = {name: holders_of(column, self._ids()) for name, column in table.columns.items()}
+            if all(len(of_column) == 1 and not names_entity(name) for name, of_column in holders.items()):
+                for name, (node_set,) in holders.items():
+                    self._add(table, name, node_set, "there is nothing else in the table")
+        ends = self._ends_of(table)
         if len(ends) != 2 or table.name == self._label[0]:
             self._keys[table.name] = ()
             return
@@ -222,35 +149,64 @@ class _Finder:
 
     def _key_of(self, table: FoundTable) -> str:
         """Finds the one column of a table that tells its rows apart and is named so, or comes first; "" if none."""
-        if named_ends(list(table.columns)) and table.name != self._label[0]:
-            return ""
-        columns = self._columns(table)
-        named = named_id(table)
-        if named in ("id", "#id"):
+        if "id" in table.columns or "#id" in table.columns:
             # Where two rows have the same, reading them says so.
-            return named
-        columns = {name: column for name, column in columns.items() if not column.holds_times}
-        if named in columns and columns[named].is_key and self._may_be_id(named, columns[named]):
-            return named
-        for position, (name, column) in enumerate(columns.items()):
-            if column.is_key and (self._may_be_id(name, column) or (position == 0 and _are_integers(column))):
-                return name
-        return ""
+            return "id" if "id" in table.columns else "#id"
+        if self._names_ends(table):
+            return ""
+        found = [
+            name
+            for position, (name, column) in enumerate(self._columns(table).items())
+            if column.is_key
+            and not column.holds_times
+            and (says_key(name) or not _are_numbers(column) or (position == 0 and _are_integers(column)))
+        ]
+        owner = words_of(table.name)
+        return next((name for name in found if ends_with(owner, words_of(name))), next(iter(found), ""))
 
-    @staticmethod
-    def _may_be_id(name: str, column: ColumnValues) -> bool:
-        """Whether a column may hold ids: of numbers, such as the salaries of salaries, only if its name says so."""
-        return bool(_ID_IN_NAME.search(name)) or not _are_numbers(column)
+    def _is_link(self, table: FoundTable) -> bool:
+        """Whether a table's key is one of two columns of keys of others, each of which occurs only once by chance."""
+        (own,) = self._keys.get(table.name, ("id",))
+        if own in ("id", "#id"):
+            return False
+        others = {name: known for name, known in self._ids().items() if name != table.name}
+        ends = [
+            name
+            for name, column in self._columns(table).items()
+            if not column.holds_times
+            and any(
+                not _are_numbers(column)
+                or ends_with(words_of(name), words_of(one))
+                or self._is_named_after_key(name, one)
+                for one in holders_of(column, others)
+            )
+        ]
+        return own in ends and len(ends) >= 2
+
+    def _names_ends(self, table: FoundTable) -> bool:
+        return table.name != self._label[0] and named_ends(list(table.columns)) is not None
 
     def _ids(self) -> dict[str, ColumnValues]:
         return {name: self._tables[name].columns[key[0]] for name, key in self._keys.items() if len(key) == 1}
 
     def _add_edges(self, table: FoundTable) -> None:
-        role = edge_role(table, self._ids())
-        if role is not None:
-            self._edges[table.name] = role
-            for column, node_set in ((role.source_column, role.source), (role.target_column, role.target)):
-                self._add(table, column, node_set, "an end of edges")
+        """Takes a table for edges whose columns are named source and target, or so, if both hold ids of one table."""
+        ids, ends = self._ids(), named_ends(list(table.columns))
+        assert ends is not None, table
+        found = []
+        for end in ends:
+            holders = holders_of(table.columns[end], ids)
+            named = [one for one in holders if ends_with(words_of(end), words_of(one))]
+            found += [named or holders]
+        if not all(len(holders) == 1 for holders in found):
+            self._unclear.append(table.name)
+            return
+        ((source,), (target,)), (source_column, target_column) = found, ends
+        self._edges[table.name] = EdgeRole(
+            table=table.name, source_column=source_column, source=source, target_column=target_column, target=target
+        )
+        for column, node_set in ((source_column, source), (target_column, target)):
+            self._add(table, column, node_set, "an end of edges")
 
     def _add(self, table: FoundTable, column: str, node_set: str, reason: str) -> None:
         values = table.columns[column]
@@ -278,15 +234,18 @@ class _Finder:
         shares = {
             node_set: column.count_in(known) / column.num_filled
             for node_set, known in self._ids().items()
-            if node_set != table.name or _is_role_within(name)
+            if node_set != table.name or names_role_within(name)
         }
         known = [one for one in shares if shares[one] >= _LEAST_NAMED]
         named = [one for one in known if ends_with(words_of(name), words_of(one))]
         named = named or [one for one in known if self._is_named_after_key(name, one)]
-        fitting = [one for one, share in shares.items() if share >= _LEAST_BY_VALUES]
+        # `sales_person_id` is of the sales persons, where there are persons too.
+        longest = max((len(words_of(one)) for one in named), default=0)
+        named = [one for one in named if len(words_of(one)) == longest]
+        fitting = [one for one, share in shares.items() if share >= LEAST_BY_VALUES]
         if len(named) == 1:
             self._add(table, name, named[0], "named after it")
-        elif table.name in fitting and _is_role_within(name):
+        elif table.name in fitting and names_role_within(name):
             self._add(table, name, table.name, "named after a role in the table itself")
         elif named:
             self._ask(table.name, name, named)
@@ -299,7 +258,7 @@ class _Finder:
         """Whether a column may name one of the tables that its values fit: small integers fit all by chance."""
         if not _are_integers(column):
             return True
-        return bool(_ID_IN_NAME.search(name)) and words_of(name)[-1] not in _ENTITY_WORDS
+        return says_key(name) and not names_entity(name)
 
     def _find_owner(self, table: FoundTable, name: str) -> None:
         """Finds the one table after which the key of another one is named, as `user_id` of profiles is after users."""
@@ -317,6 +276,7 @@ class _Finder:
             self._add(table, name, owners[0], "its key, named after it")
 
     def _ask(self, table: str, column: str, node_sets: Sequence[str]) -> None:
+        self._asked.add((table, column))
         self._questions.append(
             f"Does {table}.{column} name {' or '.join(sorted(node_sets))}? Its values would fit by chance too, so it "
             f"is no edge set: name it after the table, as in {words_of(sorted(node_sets)[0])[-1]}_id, if it does."
@@ -327,39 +287,37 @@ class _Finder:
         return key not in _GENERIC_KEYS and ends_with(words_of(column), key)
 
     def _find_entities(self, table: FoundTable) -> None:
+        """Takes ids that repeat, and that no table has, for nodes without a table."""
+        known = [words_of(name) for name in self._tables]
         for name, column in self._columns(table).items():
-            words = words_of(name)
-            is_id = _ID_IN_NAME.search(name) or words[-1] in _ENTITY_WORDS
+            place = (table.name, name)
             is_taken = (table.name, (name,)) in self._foreign_keys or name in self._keys.get(table.name, ())
-            if is_taken or not is_id or (_are_numbers(column) and not _are_integers(column)):
+            least = 2 if names_entity(name) else _FEW_ENTITIES
+            if (
+                is_taken
+                or place in self._asked
+                or column.holds_times
+                or not says_id(name)
+                or (_are_numbers(column) and not _are_integers(column))
+                or not least <= column.num_distinct <= _MOST_DISTINCT * column.num_filled
+                or words_of(name) in known
+            ):
                 continue
-            if not 2 <= column.num_distinct <= _MOST_DISTINCT * column.num_filled:
-                continue
-            if any(question.startswith(f"Does {table.name}.{name} ") for question in self._questions):
-                continue
-            entity = "_".join(words)
-            if entity in self._tables or f"{entity}s" in self._tables:
-                continue
-            self._entities.setdefault(entity, [])
-            if (table.name, name) not in self._entities[entity]:
-                self._entities[entity].append((table.name, name))
-                num_null = column.num_rows - column.num_filled
-                self._foreign_keys[table.name, (name,)] = ForeignKey(
-                    table=table.name,
-                    columns=(name,),
-                    node_set=entity,
-                    num_rows=column.num_rows,
-                    num_null=num_null,
-                    num_known=column.num_filled,
-                    reason="its name says that it holds ids",
-                )
+            entity = "_".join(words_of(name))
+            self._entities.setdefault(entity, []).append(place)
+            self._foreign_keys[table.name, (name,)] = ForeignKey(
+                table=table.name,
+                columns=(name,),
+                node_set=entity,
+                num_rows=column.num_rows,
+                num_null=column.num_rows - column.num_filled,
+                num_known=column.num_filled,
+                reason="its name says that it holds ids",
+            )
 
-    def _ends_of(self, table: str) -> list[tuple[str, str]]:
-        return [
-            (key.columns[0], key.node_set)
-            for key in (self._foreign_keys[place] for place in sorted(self._foreign_keys) if place[0] == table)
-            if len(key.columns) == 1
-        ]
+    def _ends_of(self, table: FoundTable) -> list[tuple[str, str]]:
+        keys = {key.columns[0]: key.node_set for (name, _), key in self._foreign_keys.items() if name == table.name}
+        return [(column, keys[column]) for column in table.columns if column in keys]
 
     def _find_composite_key(self, table: FoundTable) -> None:
         """Finds two or three columns that tell the rows of a table apart, and to which another table refers by name."""
@@ -374,15 +332,24 @@ class _Finder:
             ][:_MOST_SHARED_NAMES]
             if len(shared) < 2:
                 continue
+            num_rows = max(column.num_rows for column in mine.values())
+            tried = [
+                columns
+                for size in (2, 3)
+                for columns in itertools.combinations(shared, size)
+                if math.prod(mine[name].num_distinct for name in columns) >= num_rows
+            ]
+            if not tried:
+                continue
             here, there = self._texts(table, shared), self._texts(other, shared)
             found: list[ForeignKey] = []
-            for columns in itertools.chain(itertools.combinations(shared, 2), itertools.combinations(shared, 3)):
+            for columns in tried:
                 keys = joined_key([here[name] for name in columns])
                 if keys.null_count or len(pc.unique(keys)) < len(keys):
                     continue
                 refer = joined_key([there[name] for name in columns])
                 num_known = int(pc.sum(pc.is_in(refer.drop_null(), value_set=keys)).as_py() or 0)
-                if num_known >= _LEAST_BY_VALUES * max(len(refer) - refer.null_count, 1):
+                if num_known >= LEAST_BY_VALUES * max(len(refer) - refer.null_count, 1):
                     found.append(
                         ForeignKey(
                             table=other.name,
@@ -407,34 +374,6 @@ class _Finder:
             for name in columns:
                 parts[name].append(as_texts(block.columns.column(name), f"{table.filename}, column {name!r}"))
         return {name: pa.concat_arrays(found) for name, found in parts.items()}
-
-
-def joined_key(columns: Sequence[pa.Array]) -> pa.Array:
-    """Joins the values of the columns of a key to one text by row, large_string [num_rows]; null if one is null.
-
-    A separator or backslash within a value is escaped, so that different values give different texts.
-    """
-    escaped = [
-        pc.replace_substring(pc.replace_substring(column, "\\", "\\\\"), _SEPARATOR, f"\\{_SEPARATOR}")
-        for column in columns
-    ]
-    return pc.binary_join_element_wise(*escaped, pa.scalar(_SEPARATOR, pa.large_string()))
-
-
-def _is_role_within(column: str) -> bool:
-    """Whether a name is that of a role of rows of the same table, such as `manager_id` or `ReportsTo`."""
-    words = words_of(column)
-    return bool(set(words) & _SELF_WORDS) or words[-2:] in (["reply", "to"], ["report", "to"])
-
-
-def key_texts(texts: pa.Array) -> pa.Array:
-    """Spells values as keys, of the shape of `texts`.
-
-    Whole numbers are without a fraction, because pandas writes integers as 7.0 where the column has nulls; the empty
-    text is null.
-    """
-    whole = pc.replace_substring_regex(texts, r"^(-?\d+)\.0+$", r"\1")
-    return pc.if_else(pc.equal(whole, ""), pa.scalar(None, whole.type), whole)
 
 
 def _as_keys(column: ColumnValues) -> ColumnValues:

@@ -30,6 +30,10 @@ _INTEGER = r"^(0|-?[1-9][0-9]*)$"
 _NAME_OF_DIGITS = r"^([+-]?(0[0-9]+|[0-9]{19,})|\+[0-9]+)$"
 
 
+_BYTES = pa.binary(1)
+"""Stands for bytes that are no text, which no feature holds."""
+
+
 _TRUTH = r"(?i)^(true|false)$"
 
 
@@ -75,7 +79,7 @@ class ColumnEvidence:
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
         if not pa.types.is_null(array.type):
-            self.dtypes.add(array.type)
+            self.dtypes.add(array.type if _is_text(array) else _BYTES)
         if pa.types.is_float32(array.type) or pa.types.is_float64(array.type):
             self._count_infinite(array)
 
@@ -130,6 +134,17 @@ class ColumnEvidence:
     def _count_infinite(self, numbers: pa.Array) -> None:
         finite = pc.is_finite(numbers.cast(pa.float32(), safe=False))
         self.num_infinite += len(numbers) - int(pc.sum(finite).as_py() or 0)
+
+
+def _is_text(array: pa.Array) -> bool:
+    """Whether bytes, if the array holds such, are texts."""
+    if not (pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type)):
+        return True
+    try:
+        array.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _declarable(dtype: pa.DataType) -> pa.DataType | None:
@@ -439,7 +454,8 @@ def _reason_to_leave_out(name: str, column: ColumnEvidence) -> str:
     if (column.num_rows and column.num_missing == column.num_rows) or (column.dtype is None and not column.dtypes):
         return "it has no values"
     if column.dtype is None:
-        return f"no feature holds values of type {', '.join(sorted(map(str, column.dtypes)))}"
+        found = ("bytes that are no text" if dtype == _BYTES else str(dtype) for dtype in column.dtypes)
+        return f"no feature holds values of type {', '.join(sorted(found))}"
     if column.shape is None:
         return "no feature holds lists of lists of several lengths"
     return ""

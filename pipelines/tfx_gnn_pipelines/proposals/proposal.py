@@ -26,10 +26,12 @@ from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY
 from tfx_gnn_pipelines.proposals.hops import propose_hops
 from tfx_gnn_pipelines.proposals.label_leaks import LabelLeak, find_label_leaks
 from tfx_gnn_pipelines.proposals.preparations import Preparation, choose_preparation
-from tfx_gnn_pipelines.proposals.tables import SPLIT_COLUMN, SetTable, declared_set, fill_in, find_source, set_table
+from tfx_gnn_pipelines.proposals.tables import SetTable, declared_set, fill_in, find_source, set_table
 
 _MOST_CLASSES = 20
 """Integers of at most so many different values are classes; of more, quantities."""
+_SPLIT_COLUMN = "split"
+"""Column of a table with the split of each row."""
 _LABEL_NAMES = ("label", "class", "target", "y")
 
 
@@ -92,16 +94,7 @@ class Proposal:
             f"{self.label.node_set}.{self.label.feature} has {self.label.reason}: predicted by {self.label.kind}, "
             f"split by {self._rule()}."
         )
-        if self.splits.rule == "hash" and self.seed_time:
-            yield (
-                f"{self.label.node_set}.{self.seed_time} holds times, but is empty in some rows or has too few "
-                "different ones to split by: training sees rows that are later than those that the model is tested on."
-            )
-        if self.temporal is not None:
-            yield (
-                f"A seed does not see edges that are newer than its {self.temporal.seed_time}: "
-                f"{', '.join(self.temporal.edge_times)}."
-            )
+        yield from self._times()
         if self.splits.unused_values:
             yield f"Rows whose {self.splits.column!r} is one of {list(self.splits.unused_values)} are not predicted."
         for leak in self.leaks:
@@ -119,6 +112,21 @@ class Proposal:
             yield f"Rows of {edge_set} that name a node that no table has, and are left out: {number:,}."
         if not self.hops:
             yield f"No edges lead to or from {self.label.node_set}: the model sees the columns of a node alone."
+
+    def _times(self) -> Iterator[str]:
+        if self.splits.rule == "hash" and self.seed_time:
+            yield (
+                f"{self.label.node_set}.{self.seed_time} holds times, but is empty in some rows or has too few "
+                "different ones to split by: training sees rows that are later than those that the model is tested on."
+            )
+        if self.temporal is not None:
+            yield (
+                f"A seed does not see edges that are newer than its {self.temporal.seed_time}: "
+                f"{', '.join(self.temporal.edge_times)}."
+            )
+            timeless = sorted({hop.edge_set for hop in self.hops} - set(self.temporal.edge_times))
+            if timeless:
+                yield f"Edges without a time are visible to all seeds: {', '.join(timeless)}."
 
     def _rule(self) -> str:
         if self.splits.rule == "time":
@@ -172,7 +180,7 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
     hops = propose_hops(schema, {name: table.num_rows for name, table in tables.items()}, predicted.node_set)
     leaks = _find_leaks(schema, seeds, predicted, splits)
     left_out = {predicted.feature, splits.column, *(leak.column for leak in leaks)}
-    temporal = _propose_temporal(prepared, hops, splits)
+    temporal = _propose_temporal(prepared, hops, seed_time)
     return Proposal(
         tables_dir=source.tables_dir,
         keys=source.remarks,
@@ -194,7 +202,7 @@ def _find_label(label: str, schema: GraphSchema, tables: Mapping[str, SetTable])
         f"{name}.{feature}": (kind, name, feature)
         for kind, name, declared in iter_sets(schema)
         for feature in sorted(declared.features)
-        if not feature.startswith("#") and feature != SPLIT_COLUMN
+        if not feature.startswith("#") and feature != _SPLIT_COLUMN
     }
     of_nodes = {text: place for text, place in known.items() if place[0] == "nodes"}
     if not of_nodes:
@@ -283,17 +291,17 @@ def _label_kind(name: str, feature: str, declared: Feature, table: SetTable) -> 
 
 def _propose_splits(seeds: SetTable, time: str) -> SplitPlan:
     """Splits by a column `split` if it names a split `train`, then by the time of rows, otherwise by hash."""
-    column = seeds.columns.get(SPLIT_COLUMN)
+    column = seeds.columns.get(_SPLIT_COLUMN)
     if column is None or "train" not in column.values.to_pylist():
         until = _time_bounds(seeds.values_of(time)) if time else {}
         return SplitPlan(time_feature=time, until=until) if until else SplitPlan()
     if column.num_filled < column.num_rows:
         raise ValueError(
-            f"`{SPLIT_COLUMN}` must have a value in every row; got {column.num_rows - column.num_filled} empty ones "
+            f"`{_SPLIT_COLUMN}` must have a value in every row; got {column.num_rows - column.num_filled} empty ones "
             f"in {seeds.layout.declared_as}. Write train, val or test, or another word for rows that are not predicted."
         )
-    names = SplitPlan(column=SPLIT_COLUMN).names
-    return SplitPlan(column=SPLIT_COLUMN, unused_values=tuple(sorted(set(column.values.to_pylist()) - set(names))))
+    names = SplitPlan(column=_SPLIT_COLUMN).names
+    return SplitPlan(column=_SPLIT_COLUMN, unused_values=tuple(sorted(set(column.values.to_pylist()) - set(names))))
 
 
 def _time_bounds(times: ColumnValues) -> dict[str, int | None]:
@@ -309,13 +317,13 @@ def _time_bounds(times: ColumnValues) -> dict[str, int | None]:
     return {"train": int(seconds[order][validation]), "val": int(seconds[order][test]), "test": None}
 
 
-def _propose_temporal(prepared: PreparedTables | None, hops: tuple[Hop, ...], splits: SplitPlan) -> Temporal | None:
-    if prepared is None or splits.rule != "time":
+def _propose_temporal(prepared: PreparedTables | None, hops: tuple[Hop, ...], seed_time: str) -> Temporal | None:
+    if prepared is None or not seed_time:
         return None
     sampled = sorted({hop.edge_set for hop in hops})
     edge_times = {name: prepared.edge_times[name] for name in sampled if name in prepared.edge_times}
     # The edges of a seed's own row have the time of the seed.
-    return Temporal(seed_time=splits.time_feature, edge_times=edge_times, inclusive=True) if edge_times else None
+    return Temporal(seed_time=seed_time, edge_times=edge_times, inclusive=True) if edge_times else None
 
 
 def _check_labels(label: Label, seeds: SetTable, splits: SplitPlan) -> None:
@@ -328,7 +336,7 @@ def _check_labels(label: Label, seeds: SetTable, splits: SplitPlan) -> None:
     if splits.unused_values:
         num_missing = 0
         for block in read_all_columns(seeds.layout):
-            split = block.columns.column(SPLIT_COLUMN).cast("string")
+            split = block.columns.column(_SPLIT_COLUMN).cast("string")
             is_used = pc.invert(pc.is_in(split, value_set=pa.array(splits.unused_values)))
             is_missing = block.columns.column(declared.name).is_null()
             num_missing += pc.sum(pc.and_(is_used, is_missing)).as_py() or 0
@@ -336,7 +344,7 @@ def _check_labels(label: Label, seeds: SetTable, splits: SplitPlan) -> None:
         raise ValueError(
             f"`label` must have a value in every row that is predicted; got {num_missing:,} of {values.num_rows:,} "
             f"rows of {seeds.layout.declared_as} without one in {label.feature!r}. Fill them in, or add a column "
-            f"{SPLIT_COLUMN!r} that is train, val or test where there is a label, and unlabeled elsewhere."
+            f"{_SPLIT_COLUMN!r} that is train, val or test where there is a label, and unlabeled elsewhere."
         )
 
 

@@ -11,19 +11,16 @@ import pyarrow.compute as pc
 import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, GraphSchema, NodeSet
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.tables.column_values import ColumnValues, read_column_values
+from tfx_gnn.tables.database import Database
 from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.prepared_tables import PreparedTables, time_columns, write_prepared_tables
-from tfx_gnn.tables.relational_keys import Database, find_keys
+from tfx_gnn.tables.relational_keys import find_keys
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import TableLayout
-from tfx_gnn.tables.table_roles import FoundTable, find_roles, find_tables, words_of
-
-SPLIT_COLUMN = "split"
-"""Column of a table with the split of each row."""
-
-_NOT_OF_THE_ROW = frozenset({"birth", "birthday", "born", "dob", "due", "end", "expiry", "until"})
-"""Words in the names of times that are not when a row came to be."""
+from tfx_gnn.tables.table_names import names_other_time
+from tfx_gnn.tables.table_roles import FoundTable, find_tables
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,25 +75,23 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
         )
     found = find_tables(tables_dir, access)
     of_label, _, column = label.partition(".")
-    database = find_keys(found, tables_dir, label=(of_label, column), access=access)
-    if (
-        prepared_dir
-        and not database.unclear
-        and not (database.is_as_it_should_be and not _has_times(found.get(of_label)))
-    ):
+    # Rows of an edge table can be predicted as nodes only where it is written anew.
+    node = (of_label, column) if prepared_dir else ("", "")
+    database = find_keys(found, tables_dir, label=node, access=access)
+    if prepared_dir and not database.unclear and (not database.is_tidy or _has_times(found.get(of_label))):
+        _check_label(label, found)
         os.makedirs(prepared_dir, exist_ok=True)
         prepared = write_prepared_tables(database, tables_dir, prepared_dir, access=access)
-        times = {name: time for name, time in prepared.node_times.items() if not set(words_of(time)) & _NOT_OF_THE_ROW}
         return TablesSource(
             tables_dir=prepared_dir,
             schema=prepared.schema,
             is_inferred=True,
-            prepared=dataclasses.replace(prepared, node_times=times),
+            prepared=prepared,
             remarks=tuple(_key_remarks(database, prepared)),
         )
     return TablesSource(
         tables_dir=tables_dir,
-        schema=find_roles(found, tables_dir).infer_schema(tables_dir, access),
+        schema=database.roles(tables_dir).infer_schema(tables_dir, access),
         is_inferred=True,
         columns={table.filename: table.columns for table in found.values()},
         remarks=database.questions,
@@ -104,11 +99,18 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
 
 
 def _has_times(table: FoundTable | None) -> bool:
-    """Whether one column of a table holds the times of its rows, and no column says their splits."""
-    if table is None or (SPLIT_COLUMN in table.columns and "train" in table.columns[SPLIT_COLUMN].values.to_pylist()):
-        return False
-    times = time_columns(table)
-    return len(times) == 1 and not set(words_of(times[0])) & _NOT_OF_THE_ROW
+    """Whether one column of a table holds the times of its rows."""
+    return table is not None and sum(not names_other_time(name) for name in time_columns(table)) == 1
+
+
+def _check_label(label: str, tables: Mapping[str, FoundTable]) -> None:
+    """Refuses a label that no table has, before tables are written anew."""
+    known = [f"{name}.{column}" for name, table in tables.items() for column in table.columns if column]
+    if label not in known:
+        raise ValueError(
+            f"`label` must be a table and the column that is predicted, TABLE.COLUMN; got {label or 'none'!r} where "
+            f"there are {', '.join(known)}. {did_you_mean(label, known) if label else 'Choose one.'}"
+        )
 
 
 def _key_remarks(database: Database, prepared: PreparedTables) -> Iterator[str]:

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pyarrow.csv as pc_csv
 import pytest
 
-from tfx_gnn.tables.relational_keys import Database, find_keys, joined_key
+from tfx_gnn.tables.database import Database, joined_key
+from tfx_gnn.tables.relational_keys import find_keys
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_roles import find_tables
 
@@ -60,7 +61,7 @@ def test_rows_without_ids_nulls_and_unknown_values_do_not_hide_a_foreign_key(key
         ("flights.hour+origin", "weather"),
         ("weather.origin", "airports"),
     }
-    assert not database.is_as_it_should_be
+    assert not database.is_tidy
     said = list(database.describe())
     assert "flights has no column of ids: a row's id is its number in the table, from 0." in said
     assert (
@@ -165,7 +166,7 @@ def test_tables_with_ids_and_whole_foreign_keys_are_read_where_they_are(keys_of)
         buys={"user": [f"u{i % 60}" for i in range(90)], "item": [f"p{i % 60}" for i in range(90)]},
     )
 
-    assert database.is_as_it_should_be
+    assert database.is_tidy
     assert told(database) == {("buys.user", "users"), ("buys.item", "items")}
 
 
@@ -221,3 +222,42 @@ def test_who_assigned_a_ticket_is_no_ticket(keys_of):
     )
 
     assert told(database) == set()
+
+
+def test_two_columns_of_keys_join_their_tables_though_each_key_occurs_once(keys_of):
+    database = keys_of(
+        film={"film_id": list(NUMBERS), "title": [f"film {i}" for i in NUMBERS]},
+        category={"category_id": [1, 2, 3], "name": ["a", "b", "c"]},
+        film_category={"film_id": list(NUMBERS), "category_id": [1 + i % 3 for i in NUMBERS]},
+        inventory={"inventory_id": list(range(200, 290)), "film_id": [i % 60 for i in range(90)]},
+    )
+
+    assert database.keys == {"film": ("film_id",), "category": ("category_id",), "inventory": ("inventory_id",)}
+    assert list(database.edges) == ["film_category"]
+    assert ("inventory.film_id", "film") in told(database)
+
+
+@pytest.mark.parametrize("column", ["SK_ID_CURR", "Agent ID", "agentId", "agent"])
+def test_ids_without_a_table_are_told_by_the_words_of_their_column(keys_of, column):
+    database = keys_of("calls.long", calls={column: [i % 25 for i in range(100)], "long": [i % 3 for i in range(100)]})
+
+    assert bool(database.entities) == (column != "agent")
+
+
+def test_few_values_without_a_table_are_a_category(keys_of):
+    database = keys_of(
+        "calls.long", calls={"status_id": [i % 4 for i in range(100)], "long": [i % 3 for i in range(100)]}
+    )
+
+    assert not database.entities
+
+
+def test_longest_name_of_a_table_wins(keys_of):
+    persons = {"id": list(range(1, 31)), "born": [1950 + i for i in range(30)]}
+    database = keys_of(
+        person=persons,
+        sales_person=persons,
+        orders={"id": list(range(100, 160)), "sales_person_id": [1 + i % 30 for i in NUMBERS]},
+    )
+
+    assert ("orders.sales_person_id", "sales_person") in told(database)

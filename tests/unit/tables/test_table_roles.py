@@ -5,16 +5,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from tfx_gnn.tables.column_values import read_column_values
+from tfx_gnn.tables.relational_keys import find_keys
 from tfx_gnn.tables.schema_inference import undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_roles import find_roles, find_tables
+from tfx_gnn.tables.table_roles import find_tables
 
 
 def roles_of(folder, **files):
     """Node sets with their columns of ids, and edge sets with their two columns and node sets."""
     for name, lines in files.items():
         (folder / f"{name}.csv").write_text("\n".join([*lines, ""]))
-    found = find_roles(find_tables(str(folder), TableAccess()), str(folder))
+    found = find_keys(find_tables(str(folder), TableAccess()), str(folder)).roles(str(folder))
     return dict(found.id_columns), {
         name: (role.source_column, role.source, role.target_column, role.target) for name, role in found.edges.items()
     }
@@ -104,7 +105,7 @@ def test_foreign_keys_of_node_tables_are_edge_sets(tmp_path):
         "orders_user_id": ("order_id", "orders", "user_id", "users"),
         "orders_country": ("order_id", "orders", "country", "countries"),
     }
-    found = find_roles(find_tables(str(tmp_path), TableAccess()), str(tmp_path))
+    found = find_keys(find_tables(str(tmp_path), TableAccess()), str(tmp_path)).roles(str(tmp_path))
     schema = found.infer_schema(str(tmp_path), TableAccess())
     assert sorted(schema.node_sets["orders"].features) == ["#id", "qty"]
     assert not schema.edge_sets["orders_user_id"].features
