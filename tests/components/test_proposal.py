@@ -319,7 +319,7 @@ def test_database_as_it_is_becomes_a_project_split_by_time_that_sees_no_later_ed
     task = task_of(tmp_path, proposal)
     assert list(plan_problems(task.plan, proposal.schema)) == []
     assert task.plan.temporal == Temporal(
-        seed_time="at", edge_times={"orders_customerId": "at", "orders_shop": "at"}, inclusive=True
+        seed_time="at", edge_times={"orders_customerId": "row_time", "orders_shop": "row_time"}, inclusive=True
     )
     hours = [int((start + dt.timedelta(hours=hour)).timestamp()) for hour in (160, 180)]
     assert task.plan.splits.until == {"train": hours[0], "val": hours[1], "test": None}
@@ -355,14 +355,16 @@ def test_tidy_tables_are_written_anew_only_where_the_labels_have_times(tmp_path)
     of_items = propose_project(folder, label="items.price", prepared_dir=str(tmp_path / "none"))
 
     assert of_users.tables_dir == str(tmp_path / "tables")
-    assert (of_users.splits.time_feature, of_users.temporal) == ("joined", None)
+    assert of_users.splits.time_feature == "joined"
+    # Nobody has bought anything before they were there.
+    assert of_users.temporal == Temporal(seed_time="joined", edge_times={"buys": "row_time"}, inclusive=True)
     assert of_items.tables_dir == folder
     assert not (tmp_path / "none").exists()
 
 
 def test_edges_without_a_time_have_the_latest(tmp_path):
     number = range(60)
-    at = [None if i == 7 else dt.datetime(2026, 1, 1) + dt.timedelta(days=i) for i in number]  # noqa: DTZ001
+    at = [None if i == 7 else dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(days=i) for i in number]
     visits = {"clerk": [f"c{i % 4}" for i in number], "at": at, "good": [i % 3 == 0 for i in number]}
     clerks = {"code": [f"c{i}" for i in range(4)], "size": [1, 2, 3, 4]}
 
@@ -372,7 +374,7 @@ def test_edges_without_a_time_have_the_latest(tmp_path):
 
     latest = int(dt.datetime(2026, 3, 1, tzinfo=dt.timezone.utc).timestamp())
     extra = {one.key: one.value for one in proposal.schema.edge_sets["visits_clerk"].metadata.extra}
-    assert extra["default.at"] == str(latest)
+    assert extra["default.row_time"] == str(latest)
     assert any(line.startswith("visits.at holds times, but is empty in some rows") for line in proposal.remarks())
 
 
@@ -380,7 +382,7 @@ def test_times_of_labels_hide_later_edges_also_where_a_column_splits(tmp_path):
     (tmp_path / "raw").mkdir()
     visits = {
         "id": [f"v{i}" for i in range(60)],
-        "at": [dt.datetime(2026, 1, 1) + dt.timedelta(days=i) for i in range(60)],
+        "at": [dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(days=i) for i in range(60)],
         "clerk_id": [f"c{i % 4}" for i in range(60)],
         "good": [i % 3 == 0 for i in range(60)],
         "split": ["train"] * 40 + ["val"] * 10 + ["test"] * 10,
@@ -392,7 +394,7 @@ def test_times_of_labels_hide_later_edges_also_where_a_column_splits(tmp_path):
     proposal = propose_project(folder, label="visits.good", prepared_dir=str(tmp_path / "new"))
 
     assert proposal.splits.column == "split"
-    assert proposal.temporal == Temporal(seed_time="at", edge_times={"visits_clerk_id": "at"}, inclusive=True)
+    assert proposal.temporal == Temporal(seed_time="at", edge_times={"visits_clerk_id": "row_time"}, inclusive=True)
     assert "Edges without a time are visible to all seeds: clerks_shop_id." in list(proposal.remarks())
 
 
@@ -415,3 +417,41 @@ def test_bytes_that_are_no_text_are_left_out_and_said(tmp_path):
     assert "jpeg" not in proposal.schema.node_sets["photos"].features
     assert "jpeg" in proposal.schema.node_sets["photos"].description
     assert "bytes that are no text" in proposal.schema.node_sets["photos"].description
+
+
+def test_times_become_ages_and_the_newest_neighbors_are_taken(tmp_path):
+    (tmp_path / "raw").mkdir()
+    start = dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc)
+    orders = {
+        "order_id": [f"o{i}" for i in range(60)],
+        "at": [start + dt.timedelta(days=i) for i in range(60)],
+        "shipped_at": [None if i > 50 else start + dt.timedelta(days=i + 3) for i in range(60)],
+        "shop_id": [f"s{i % 4}" for i in range(60)],
+        "good": [i % 3 == 0 for i in range(60)],
+    }
+    lines = {
+        "order_id": [f"o{i % 60}" for i in range(120)],
+        "item_id": [f"i{i % 30}" for i in range(120)],
+        "pieces": [i % 7 for i in range(120)],
+    }
+    tables = {"orders": orders, "lines": lines, "shops": {"shop_id": ["s0", "s1", "s2", "s3"], "size": [1, 2, 4, 8]}}
+    folder = write(tmp_path / "raw", **tables, items={"item_id": [f"i{i}" for i in range(30)]})
+
+    proposal = propose_project(folder, label="orders.good", prepared_dir=str(tmp_path / "new"))
+
+    age = {"kind": "age", "options": {"seed_time": "at"}}
+    kinds = {
+        (prefix, name): {"kind": one.kind, "options": one.options}
+        for prefix, of_set in proposal.features.items()
+        for name, one in of_set.items()
+    }
+    assert kinds["nodes/orders", "at"] == kinds["nodes/orders", "shipped_at"] == kinds["edges/lines", "row_time"] == age
+    assert kinds["edges/orders_shop_id", "row_time"]["kind"] == "drop"
+    assert proposal.temporal is not None
+    assert dict(proposal.temporal.edge_times) == {"lines": "row_time", "orders_shop_id": "row_time"}
+    newest = {hop.name: hop.weight_feature for hop in proposal.hops if hop.strategy == "top_k"}
+    assert set(newest.values()) == {"row_time"}
+    assert "orders_shop_id_backward_of_shops" in newest
+    task = task_of(tmp_path, proposal)
+    assert list(plan_problems(task.plan, proposal.schema)) == []
+    assert "lines has no times: a row of it is there as soon as what it names, of orders." in list(proposal.remarks())

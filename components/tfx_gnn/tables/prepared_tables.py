@@ -15,20 +15,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.tables.column_values import ColumnValues, as_texts, parse_times
 from tfx_gnn.tables.database import Database, ForeignKey, joined_key, key_texts
-from tfx_gnn.tables.schema_inference import ColumnEvidence, read_all_columns, undeclared_layout
+from tfx_gnn.tables.row_times import SECONDS, RowTimes, as_seconds, find_row_times, texts_of, time_columns, whole_blocks
+from tfx_gnn.tables.schema_inference import ColumnEvidence, undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_layout import TableLayout
-from tfx_gnn.tables.table_names import names_other_time, names_time
 from tfx_gnn.tables.table_roles import EdgeRole, FoundTable, TableRoles
 
 _TEXT = pa.large_string()
-_SECONDS = pa.timestamp("s")
-_EPOCHS = {"s": 4_102_444_800, "ms": 4_102_444_800_000, "us": 4_102_444_800_000_000}
-"""The year 2100 in units of time."""
-_LEAST_OF_TIMES = 2
-"""A column of one time in all rows tells nothing."""
+_ENDS = {"source": _TEXT, "target": _TEXT}
+ROW_TIME = "row_time"
+"""Column with the times of edges, and of rows that have the time of what they are a part of."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,15 +35,19 @@ class PreparedTables:
         schema: graph schema of the tables.
         node_times: by node set, the feature with the time of its rows, where one column of its table holds times.
         edge_times: by edge set, the feature with the time of its edges.
+        times: by set, as in "nodes/orders", all features that hold times.
+        repeated_times: edge sets whose times are told by their rows, or by other times of the set.
         num_without_edge: by edge set, rows whose foreign key is empty.
-        undecided_times: by table, its columns of times, where there are several.
+        row_times: when each row came to be.
     """
 
     schema: GraphSchema
     node_times: Mapping[str, str]
     edge_times: Mapping[str, str]
+    times: Mapping[str, tuple[str, ...]]
+    repeated_times: frozenset[str]
     num_without_edge: Mapping[str, int]
-    undecided_times: Mapping[str, tuple[str, ...]]
+    row_times: RowTimes
 
 
 def write_prepared_tables(
@@ -81,105 +81,143 @@ class _Writer:
         self._written: dict[str, FoundTable] = {}
         self._id_columns: dict[str, str] = {}
         self._edges: dict[str, EdgeRole] = {}
+        self._times = find_row_times(database, tables_dir, access=access)
+        self._node_times: dict[str, str] = {}
         self._edge_times: dict[str, str] = {}
+        self._all_times: dict[tuple[str, str], tuple[str, ...]] = {}
         self._num_without_edge: dict[str, int] = {}
 
     def write(self) -> PreparedTables:
         """Writes the node tables with their foreign keys, the edge tables, and the entities."""
-        times = {name: time_columns(table) for name, table in self._database.tables.items()}
-        of_rows = {name: tuple(one for one in found if not names_other_time(one)) for name, found in times.items()}
-        time_of = {name: found[0] for name, found in of_rows.items() if len(found) == 1}
         for name in self._database.keys:
-            self._write_nodes(name, times[name], time_of.get(name, ""))
+            self._write_nodes(name)
         for name, role in self._database.edges.items():
-            self._write_edges(name, role, times[name])
-            if name in time_of:
-                self._edge_times[name] = time_of[name]
+            self._write_edges(name, role)
         for name, places in self._database.entities.items():
             self._write_entities(name, places)
         roles = TableRoles(tables=self._written, id_columns=self._id_columns, edges=self._edges)
         schema = roles.infer_schema(self._folder, self._access)
-        # A time that is a key, or names another table, is no feature.
+
+        def is_feature(kind: str, name: str, column: str) -> bool:
+            # A time that is a key, or names another table, is no feature.
+            return column in (schema.node_sets if kind == "nodes" else schema.edge_sets)[name].features
+
         return PreparedTables(
             schema=schema,
-            node_times={
-                name: column
-                for name, column in time_of.items()
-                if name in self._database.keys and column in schema.node_sets[name].features
+            node_times={name: one for name, one in self._node_times.items() if is_feature("nodes", name, one)},
+            edge_times={name: one for name, one in self._edge_times.items() if is_feature("edges", name, one)},
+            times={
+                f"{kind}/{name}": tuple(one for one in found if is_feature(kind, name, one))
+                for (kind, name), found in self._all_times.items()
             },
-            edge_times={
-                name: column for name, column in self._edge_times.items() if column in schema.edge_sets[name].features
-            },
+            repeated_times=frozenset(
+                name
+                for name in self._edge_times
+                if name in self._times.columns
+                or (name not in self._database.edges and self._edges[name].source in self._node_times)
+            ),
             num_without_edge={name: number for name, number in self._num_without_edge.items() if number},
-            undecided_times={name: found for name, found in of_rows.items() if len(found) > 1},
+            row_times=self._times,
         )
 
-    def _write_nodes(self, name: str, times: Sequence[str], time: str) -> None:
+    def _write_nodes(self, name: str) -> None:
         table, key = self._database.tables[name], self._database.keys[name]
         foreign_keys = [one for one in self._database.foreign_keys if one.table == name]
-        layout, types = self._layout(table), self._types(table, times)
+        times = time_columns(table)
+        types = self._types(table, times)
         single = key[0] if len(key) == 1 else ""
         gone = {single, *(one.columns[0] for one in foreign_keys if len(one.columns) == 1)}
         features = [column for column in types if column not in gone]
         id_column = single or ("id" if "id" not in features else "row_id")
-        edges = {one: self._edge_set(one, time) for one in foreign_keys}
+        edges = {one: self._edge_set(one) for one in foreign_keys}
+        edge_times = {one: found for one in foreign_keys if (found := self._times.of_edges(one)) is not None}
+        added_types = self._name_node_times(name, times, features)
         with contextlib.ExitStack() as stack:
             nodes = stack.enter_context(
-                self._open(name, {id_column: _TEXT, **{column: types[column] for column in features}})
+                self._open(name, {id_column: _TEXT, **{one: types[one] for one in features}, **added_types})
             )
-            time_types = {time: types[time]} if time else {}
             files = {
-                one: stack.enter_context(self._open(edge_set, {"source": _TEXT, "target": _TEXT, **time_types}))
+                one: stack.enter_context(
+                    self._open(edge_set, {**_ENDS, **({ROW_TIME: SECONDS} if one in edge_times else {})})
+                )
                 for one, edge_set in edges.items()
             }
             num_rows = 0
-            for columns in self._blocks(table, layout):
+            for columns in self._blocks(table):
                 length = len(next(iter(columns.values())))
                 if single:
-                    ids = key_texts(_texts(columns[single]))
+                    ids = key_texts(texts_of(columns[single]))
                 elif key:
-                    ids = joined_key([_texts(columns[column]) for column in key])
+                    ids = joined_key([texts_of(columns[column]) for column in key])
                 else:
                     ids = pa.array(range(num_rows, num_rows + length), pa.int64()).cast(_TEXT)
-                num_rows += length
-                typed = {column: _typed(columns[column], types[column]) for column in types}
-                nodes.write_table(pa.table({id_column: ids, **{column: typed[column] for column in features}}))
+                typed = {column: _typed(columns[column], types[column]) for column in features}
+                typed |= {one: self._times.by_row[name].slice(num_rows, length) for one in added_types}
+                nodes.write_table(pa.table({id_column: ids, **typed}))
                 for one, file in files.items():
                     targets = self._targets(one, columns)
-                    edge_columns = {"source": ids, "target": targets, **({time: typed[time]} if time else {})}
+                    edge_columns = {"source": ids, "target": targets}
+                    if one in edge_times:
+                        edge_columns[ROW_TIME] = edge_times[one].slice(num_rows, length)
                     has_edge = targets.is_valid()
                     self._num_without_edge[edges[one]] += length - int(pc.sum(has_edge).as_py() or 0)
                     file.write_table(pa.table(edge_columns).filter(has_edge))
+                num_rows += length
         self._id_columns[name] = id_column
 
-    def _edge_set(self, key: ForeignKey, time: str) -> str:
+    def _name_node_times(self, name: str, times: Sequence[str], features: Sequence[str]) -> dict[str, pa.DataType]:
+        """Notes the columns of times of a node table; gives the one that is added to a part of a table with times."""
+        self._all_times["nodes", name] = tuple(times)
+        if name in self._times.columns:
+            self._node_times[name] = self._times.columns[name]
+        elif self._times.is_part(name) and ROW_TIME not in features:
+            self._node_times[name] = ROW_TIME
+            self._all_times["nodes", name] += (ROW_TIME,)
+            return {ROW_TIME: SECONDS}
+        return {}
+
+    def _edge_set(self, key: ForeignKey) -> str:
         """Names the edge set of a foreign key, and notes what its edges join."""
         name = key.edge_set({*self._database.tables, *self._database.entities, *self._edges})
         self._edges[name] = EdgeRole(
             table=name, source_column="source", source=key.table, target_column="target", target=key.node_set
         )
-        if time:
-            self._edge_times[name] = time
+        if self._times.of_edges(key) is not None:
+            self._edge_times[name] = ROW_TIME
+            self._all_times["edges", name] = (ROW_TIME,)
         self._num_without_edge[name] = 0
         return name
 
     def _targets(self, key: ForeignKey, columns: Mapping[str, pa.Array]) -> pa.Array:
-        texts = [_texts(columns[column]) for column in key.columns]
+        texts = [texts_of(columns[column]) for column in key.columns]
         return key_texts(texts[0]) if len(texts) == 1 else joined_key(texts)
 
-    def _write_edges(self, name: str, role: EdgeRole, times: Sequence[str]) -> None:
+    def _write_edges(self, name: str, role: EdgeRole) -> None:
         table = self._database.tables[name]
+        times = time_columns(table)
         types = self._types(table, times)
         ends = {"source": role.source_column, "target": role.target_column}
-        features = {column: dtype for column, dtype in types.items() if column not in ends.values()}
-        renamed = {column: column if column not in ends else f"{column}_of_{name}" for column in features}
-        self._num_without_edge[name] = 0
-        with self._open(name, dict.fromkeys(ends, _TEXT) | {renamed[one]: features[one] for one in features}) as file:
-            for columns in self._blocks(table, self._layout(table)):
-                written = {end: key_texts(_texts(columns[column])) for end, column in ends.items()}
+        renamed = {
+            column: column if column not in ("source", "target", ROW_TIME) else f"{column}_of_{name}"
+            for column in types
+            if column not in ends.values()
+        }
+        row_times = self._times.of_edge_table(name)
+        self._all_times["edges", name] = tuple(renamed[one] for one in times if one in renamed)
+        if row_times is not None:
+            self._edge_times[name] = ROW_TIME
+            self._all_times["edges", name] += (ROW_TIME,)
+        self._num_without_edge[name] = num_rows = 0
+        time_types = {ROW_TIME: SECONDS} if row_times is not None else {}
+        with self._open(name, {**_ENDS, **{new: types[one] for one, new in renamed.items()}, **time_types}) as file:
+            for columns in self._blocks(table):
+                written = {end: key_texts(texts_of(columns[column])) for end, column in ends.items()}
                 has_edge = pc.and_(written["source"].is_valid(), written["target"].is_valid())
                 self._num_without_edge[name] += len(has_edge) - int(pc.sum(has_edge).as_py() or 0)
-                written |= {renamed[one]: _typed(columns[one], features[one]) for one in features}
+                written |= {new: _typed(columns[one], types[one]) for one, new in renamed.items()}
+                if row_times is not None:
+                    written[ROW_TIME] = row_times.slice(num_rows, len(has_edge))
+                num_rows += len(has_edge)
                 file.write_table(pa.table(written).filter(has_edge))
         self._edges[name] = dataclasses.replace(role, source_column="source", target_column="target")
 
@@ -190,34 +228,26 @@ class _Writer:
             file.write_table(pa.table({"id": ids.take(pc.sort_indices(ids))}))
         self._id_columns[name] = "id"
 
-    def _layout(self, table: FoundTable) -> TableLayout:
-        return undeclared_layout("node", table.name, self._tables_dir, table.filename, self._access)
-
-    def _blocks(self, table: FoundTable, layout: TableLayout) -> Iterator[dict[str, pa.Array]]:
+    def _blocks(self, table: FoundTable) -> Iterator[dict[str, pa.Array]]:
         left_out = self._database.left_out.get(table.name, {})
-        for block in read_all_columns(layout):
-            if block.problems:
-                raise ValueError(
-                    f"`{table.filename}` must have as many cells in each record as its header, as UTF-8; got "
-                    f"{len(block.problems)} others. Correct them: `tfx-gnn tables infer-schema` counts them by table."
-                )
-            if block.columns.num_rows:
-                yield {name: block.columns.column(name) for name in table.columns if name not in left_out}
+        for columns in whole_blocks(table, self._tables_dir, self._access):
+            yield {name: array for name, array in columns.items() if name not in left_out}
 
     def _types(self, table: FoundTable, times: Sequence[str]) -> dict[str, pa.DataType]:
         """Finds the types of the columns; columns that no feature can hold are left out, as from any table."""
-        layout = self._layout(table)
+        layout = undeclared_layout("node", table.name, self._tables_dir, table.filename, self._access)
+        is_csv = layout.format == "csv"
         evidence = {name: ColumnEvidence() for name in table.columns}
         types: dict[str, pa.DataType] = {}
-        for columns in self._blocks(table, layout):
+        for columns in self._blocks(table):
             for name, array in columns.items():
-                evidence[name].add(array, are_cells=layout.format == "csv")
+                evidence[name].add(array, are_cells=is_csv)
                 types.setdefault(name, array.type)
                 if pa.types.is_null(types[name]):
                     types[name] = array.type
-        if layout.format == "csv":
+        if is_csv:
             types = {name: evidence[name].dtype or _TEXT for name in types}
-        types |= dict.fromkeys(times, _SECONDS)
+        types |= dict.fromkeys(times, SECONDS)
         return types
 
     def _open(self, name: str, types: Mapping[str, pa.DataType]) -> pq.ParquetWriter:
@@ -226,56 +256,14 @@ class _Writer:
         return pq.ParquetWriter(os.path.join(self._folder, filename), pa.schema(list(types.items())))
 
 
-def _texts(array: pa.Array) -> pa.Array:
-    texts = as_texts(array, "a key")
-    assert texts is not None, array.type
-    return texts
-
-
 def _typed(array: pa.Array, dtype: pa.DataType) -> pa.Array:
     if array.type == dtype:
         return array
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pa.types.is_timestamp(dtype):
-        return _as_seconds(array)
+        return as_seconds(array)
     if not pa.types.is_large_binary(array.type):
         return array.cast(dtype)
     texts = array.cast(_TEXT)
     return pc.equal(pc.utf8_lower(texts), "true") if pa.types.is_boolean(dtype) else texts.cast(dtype)
-
-
-def _as_seconds(times: pa.Array) -> pa.Array:
-    """Leaves out fractions of seconds and the zone; a time without a zone is taken for UTC."""
-    if not pa.types.is_temporal(times.type):
-        texts = key_texts(_texts(times))
-        parsed = parse_times(texts)
-        times = _since_1970(texts) if parsed is None else parsed
-    return times.cast(pa.timestamp("us"), safe=False).cast(_SECONDS, safe=False)
-
-
-def _since_1970(texts: pa.Array) -> pa.Array:
-    """Reads whole numbers as seconds, or as milliseconds or microseconds, which are too large for seconds."""
-    numbers = texts.cast(pa.int64())
-    largest = pc.max(numbers).as_py() or 0
-    unit = next(unit for unit, end in _EPOCHS.items() if largest < end)
-    return numbers.cast(pa.timestamp(unit))
-
-
-def time_columns(table: FoundTable) -> tuple[str, ...]:
-    """Lists the columns of a table that hold several times: dates, time stamps, and numbers that are named so."""
-    return tuple(
-        name
-        for name, column in table.columns.items()
-        if column.num_distinct >= _LEAST_OF_TIMES and (column.holds_times or (names_time(name) and _are_epochs(column)))
-    )
-
-
-def _are_epochs(column: ColumnValues) -> bool:
-    """Whether all values are times since 1970, none before 1980, in one unit."""
-    try:
-        numbers = key_texts(column.values).drop_null().cast(pa.int64())
-    except pa.ArrowInvalid:
-        return False
-    bounds = pc.min_max(numbers).as_py()
-    return any(end * 315_532_800 // 4_102_444_800 <= bounds["min"] and bounds["max"] < end for end in _EPOCHS.values())

@@ -88,6 +88,31 @@ class Log1pZScore(FeaturePreparation):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Age(FeaturePreparation):
+    """Replaces a time by how long before the seed it was, and where in the day, the week and the year.
+
+    A time after the seed's is not known yet when the model is asked, so that nothing but this is told of it. The
+    feature is a vector of 9 floats: 1 for such a time, otherwise 0; log(1 + days) / 4 and log(1 + minutes) / 8 before
+    the seed's time; sine and cosine of the time of day, of the week and of the year, in UTC. Only for plans that sample
+    around nodes with times.
+
+    Attributes:
+        seed_time: integer feature of the seed node set with the times of the seeds, in the unit of the column.
+        units_per_day: how many units a day has; times of tables are in seconds.
+    """
+
+    dtypes: ClassVar[tuple[str, ...]] = ("int64",)
+    takes_vectors: ClassVar[bool] = False
+
+    seed_time: str
+    units_per_day: int = 86_400
+
+    def __post_init__(self) -> None:
+        if self.units_per_day < 1:
+            raise ValueError(f"`units_per_day` must be at least 1; got {self.units_per_day}. Seconds are 86400.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Bucketize(FeaturePreparation):
     """Replaces a number by the index of its quantile, a category for the network to embed.
 
@@ -150,6 +175,7 @@ class Hash(FeaturePreparation):
 
 
 PREPARATION_KINDS: dict[str, type[FeaturePreparation]] = {
+    "age": Age,
     "bucketize": Bucketize,
     "drop": Drop,
     "hash": Hash,

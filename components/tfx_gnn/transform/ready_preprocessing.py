@@ -18,8 +18,10 @@ from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.io.user_code import load_function
 from tfx_gnn.records.graph_layout import FeatureColumn, GraphLayout, SetLayout
+from tfx_gnn.transform.ages import check_age, encode_age
 from tfx_gnn.transform.feature_preparations import (
     PREPARATION_KINDS,
+    Age,
     Bucketize,
     Drop,
     FeaturePreparation,
@@ -77,7 +79,11 @@ def ready_preprocessing_fn(features: Features, layout: GraphLayout) -> GraphPrep
         views |= {f"{const.EDGES}/{name}": view for name, view in graph.edge_sets.items()}
         made = {
             prefix: {
-                name: _prepared(views[prefix][name], preparation, f"{prefix.replace('/', '.')}.{name}")
+                name: (
+                    encode_age(graph, views[prefix], views[prefix][name], preparation)
+                    if isinstance(preparation, Age)
+                    else _prepared(views[prefix][name], preparation, f"{prefix.replace('/', '.')}.{name}")
+                )
                 for name, preparation in of_set.items()
                 if not isinstance(preparation, Drop)
             }
@@ -127,6 +133,8 @@ def plan_features(features: Features, layout: GraphLayout) -> Features:
                     f"{did_you_mean(name, known)}"
                 )
             _check_fits(preparation, columns[prefix][name])
+            if isinstance(preparation, Age):
+                check_age(preparation, layout, columns[prefix][name].key)
     return {
         one_set.prefix: {
             name: features.get(one_set.prefix, {}).get(name) or _default(one_set, column)

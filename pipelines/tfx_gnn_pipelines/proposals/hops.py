@@ -41,6 +41,16 @@ def propose_hops(schema: GraphSchema, num_rows: Mapping[str, int], seed_node_set
     return tuple(hops)
 
 
+def newest_first(hops: Sequence[Hop], edge_times: Mapping[str, str]) -> tuple[Hop, ...]:
+    """Takes the newest edges of those that have times, because what is long ago tells less."""
+    return tuple(
+        dataclasses.replace(hop, strategy="top_k", weight_feature=edge_times[hop.edge_set])
+        if hop.edge_set in edge_times and hop.direction == "backward"
+        else hop
+        for hop in hops
+    )
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Way:
     """An edge set that leads away from a node set: in which direction, where to, and edges for each node on average."""

@@ -28,7 +28,7 @@ class Preparation:
     """
 
     kind: str
-    options: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, int | str] = dataclasses.field(default_factory=dict)
     reason: str = ""
 
 

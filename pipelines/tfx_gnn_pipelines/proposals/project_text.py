@@ -100,6 +100,8 @@ def _plan_lines(proposal: Proposal) -> Iterator[str]:
 
 def _hop_text(hop: Hop) -> str:
     fields = [f"edge_set: {_text(hop.edge_set)}", f"fan_out: {hop.fan_out}"]
+    if hop.weight_feature:
+        fields.append(f"strategy: {hop.strategy}, weight_feature: {_text(hop.weight_feature)}")
     if hop.direction != "forward":
         fields.append(f"direction: {hop.direction}")
     if hop.inputs != (SEED,):
@@ -113,8 +115,8 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _feature_lines(proposal: Proposal) -> Iterator[str]:
-    yield "# How columns become features: z_score, min_max, log1p_z_score, number, bucketize, vocabulary, hash, keep or"
-    yield "# drop."
+    yield "# How columns become features: z_score, min_max, log1p_z_score, number, age, bucketize, vocabulary, hash,"
+    yield "# keep or drop."
     if not proposal.features:
         yield "features: {}"
         return
@@ -130,7 +132,8 @@ def _preparation_text(preparation: Preparation) -> str:
     if not preparation.options:
         return preparation.kind
     fields = {"kind": preparation.kind, **preparation.options}
-    return f"{{{', '.join(f'{name}: {value}' for name, value in fields.items())}}}"
+    texts = {name: _text(value) if isinstance(value, str) else value for name, value in fields.items()}
+    return f"{{{', '.join(f'{name}: {value}' for name, value in texts.items())}}}"
 
 
 def _prediction_lines(label: Label) -> Iterator[str]:

@@ -18,12 +18,12 @@ from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import Temporal
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.column_values import ColumnValues
-from tfx_gnn.tables.prepared_tables import PreparedTables
+from tfx_gnn.tables.prepared_tables import ROW_TIME, PreparedTables
 from tfx_gnn.tables.schema_inference import read_all_columns
 from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY
-from tfx_gnn_pipelines.proposals.hops import propose_hops
+from tfx_gnn_pipelines.proposals.hops import newest_first, propose_hops
 from tfx_gnn_pipelines.proposals.label_leaks import LabelLeak, find_label_leaks
 from tfx_gnn_pipelines.proposals.preparations import Preparation, choose_preparation
 from tfx_gnn_pipelines.proposals.tables import SetTable, declared_set, fill_in, find_source, set_table
@@ -168,8 +168,8 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
         for layout in layouts_of(schema, source.tables_dir, access=access).all
         if layout.kind in ("node", "edge")
     }
-    times = {f"nodes/{name}": column for name, column in (prepared.node_times if prepared else {}).items()}
-    times |= {f"edges/{name}": column for name, column in (prepared.edge_times if prepared else {}).items()}
+    times = prepared.times if prepared else {}
+    repeated_times = {(f"edges/{name}", ROW_TIME) for name in (prepared.repeated_times if prepared else ())}
     if source.is_inferred:
         fill_in(schema, tables, times)
     predicted = _find_label(label, schema, tables)
@@ -178,6 +178,8 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
     splits = _propose_splits(seeds, seed_time)
     _check_labels(predicted, seeds, splits)
     hops = propose_hops(schema, {name: table.num_rows for name, table in tables.items()}, predicted.node_set)
+    if prepared is not None and seed_time:
+        hops = newest_first(hops, prepared.edge_times)
     leaks = _find_leaks(schema, seeds, predicted, splits)
     left_out = {predicted.feature, splits.column, *(leak.column for leak in leaks)}
     temporal = _propose_temporal(prepared, hops, seed_time)
@@ -192,7 +194,20 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
         hops=hops,
         splits=splits,
         leaks=tuple(leaks),
-        features=dict(_propose_features(schema, tables, predicted.node_set, hops, left_out=left_out, times=times)),
+        features=dict(
+            _propose_features(
+                schema,
+                tables,
+                predicted.node_set,
+                hops,
+                left_out=left_out,
+                ages={
+                    (prefix, name): _time_preparation(seed_time, is_repeated=(prefix, name) in repeated_times)
+                    for prefix, names in times.items()
+                    for name in names
+                },
+            )
+        ),
         num_dangling=dict(_count_dangling(schema, tables, hops)),
     )
 
@@ -372,7 +387,7 @@ def _propose_features(
     hops: tuple[Hop, ...],
     *,
     left_out: set[str],
-    times: Mapping[str, str],
+    ages: Mapping[tuple[str, str], Preparation],
 ) -> Iterator[tuple[str, dict[str, Preparation]]]:
     reached = {seed_node_set}
     for hop in hops:
@@ -384,16 +399,21 @@ def _propose_features(
         table = tables[prefix]
         is_seed = prefix == f"nodes/{seed_node_set}"
         of_set = {
-            name: (
-                Preparation(kind="drop", reason="a time, which later rows exceed")
-                if name == times.get(prefix)
-                else choose_preparation(feature, table.values_of(name))
-            )
+            name: ages.get((prefix, name)) or choose_preparation(feature, table.values_of(name))
             for name, feature in sorted(declared_set(schema, table.layout).features.items())
             if not (is_seed and name in left_out) and not name.startswith("#")
         }
         if of_set:
             yield prefix, of_set
+
+
+def _time_preparation(seed_time: str, *, is_repeated: bool) -> Preparation:
+    """Takes a time relative to that of the seed, if it is known; as a number, later rows exceed it."""
+    if seed_time and is_repeated:
+        return Preparation(kind="drop", reason="the age of its row is a feature already")
+    if not seed_time:
+        return Preparation(kind="drop", reason="a time, which later rows exceed")
+    return Preparation(kind="age", options={"seed_time": seed_time})
 
 
 def _count_dangling(

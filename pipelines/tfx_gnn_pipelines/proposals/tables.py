@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,8 +15,9 @@ from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.tables.column_values import ColumnValues, read_column_values
 from tfx_gnn.tables.database import Database
 from tfx_gnn.tables.graph_tables import read_tables_schema
-from tfx_gnn.tables.prepared_tables import PreparedTables, time_columns, write_prepared_tables
+from tfx_gnn.tables.prepared_tables import PreparedTables, write_prepared_tables
 from tfx_gnn.tables.relational_keys import find_keys
+from tfx_gnn.tables.row_times import time_columns
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import TableLayout
 from tfx_gnn.tables.table_names import names_other_time
@@ -99,8 +100,8 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
 
 
 def _has_times(table: FoundTable | None) -> bool:
-    """Whether one column of a table holds the times of its rows."""
-    return table is not None and sum(not names_other_time(name) for name in time_columns(table)) == 1
+    """Whether a column of a table holds the times of its rows."""
+    return table is not None and any(not names_other_time(name) for name in time_columns(table))
 
 
 def _check_label(label: str, tables: Mapping[str, FoundTable]) -> None:
@@ -115,10 +116,11 @@ def _check_label(label: str, tables: Mapping[str, FoundTable]) -> None:
 
 def _key_remarks(database: Database, prepared: PreparedTables) -> Iterator[str]:
     yield from database.describe()
-    for name, columns in prepared.undecided_times.items():
+    yield from prepared.row_times.remarks
+    for name, columns in prepared.row_times.undecided.items():
         yield (
-            f"{name} has several columns of times, {', '.join(columns)}: none is taken for the time of its rows. Keep "
-            "one, or write `splits` and `temporal` into project.yaml."
+            f"{name} has several columns of times, {', '.join(columns)}, none of which is nearly always first: none is "
+            "taken for the time of its rows. Keep one, or write `splits` and `temporal` into project.yaml."
         )
 
 
@@ -137,7 +139,7 @@ def set_table(layout: TableLayout, known: Mapping[str, Mapping[str, ColumnValues
     return SetTable(layout=layout, columns=known[filename] if filename in known else read_column_values(layout))
 
 
-def fill_in(schema: GraphSchema, tables: Mapping[str, SetTable], times: Mapping[str, str]) -> None:
+def fill_in(schema: GraphSchema, tables: Mapping[str, SetTable], times: Mapping[str, Sequence[str]]) -> None:
     """Declares what empty cells stand for: the mean of numbers, an empty text, no values of a list.
 
     Of `times`, features by set, it is the latest, so that what has no time is hidden from earlier seeds.
@@ -153,7 +155,7 @@ def fill_in(schema: GraphSchema, tables: Mapping[str, SetTable], times: Mapping[
                 default, meaning = "", "an empty text"
             elif dtype == tf.bool:
                 default, meaning = "false", "false"
-            elif name == times.get(table.layout.label):
+            elif name in times.get(table.layout.label, ()):
                 default = str(pc.max(values.values.cast(pa.int64())).as_py())
                 meaning = "the latest, which hides them from earlier seeds"
             else:

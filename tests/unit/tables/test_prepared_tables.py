@@ -54,9 +54,9 @@ def test_rows_are_nodes_and_their_foreign_keys_edges_with_their_times(prepared):
     has_edge = [i for i, tail in enumerate(FLIGHTS["tail"]) if tail is not None]
     assert edges["source"] == [str(i) for i in has_edge]
     assert edges["target"] == [FLIGHTS["tail"][i] for i in has_edge]
-    assert edges["hour"] == [HOURS[i].replace(tzinfo=None) for i in has_edge]
+    assert edges["row_time"] == [HOURS[i].replace(tzinfo=None) for i in has_edge]
     assert found.num_without_edge == {"flights_tail": 4}
-    assert (found.node_times, found.edge_times) == ({"flights": "hour"}, {"flights_tail": "hour"})
+    assert (found.node_times, found.edge_times) == ({"flights": "hour"}, {"flights_tail": "row_time"})
 
 
 def test_the_schema_reads_them_as_a_graph(prepared):
@@ -71,7 +71,7 @@ def test_the_schema_reads_them_as_a_graph(prepared):
     ids = {name: table.ids.to_pylist() for name, table in graph.node_tables.items()}
     joined = {ids["flights"][i]: ids["planes"][j] for i, j in zip(edges.sources, edges.targets, strict=True)}
     assert joined == {str(i): tail for i, tail in enumerate(FLIGHTS["tail"]) if tail not in (None, "gone")}
-    assert edges.features["hour"].to_pylist() == [
+    assert edges.features["row_time"].to_pylist() == [
         int(hour.timestamp()) for hour, tail in zip(HOURS, FLIGHTS["tail"], strict=True) if tail not in (None, "gone")
     ]
 

@@ -1,0 +1,244 @@
+"""When each row of a database came to be.
+
+A row has the time of its own column of times; a table without one has the latest time of the rows that its foreign keys
+name, because a row cannot be older than what it names. So order lines have the time of their order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tfx_gnn.tables.column_values import ColumnValues, as_texts, parse_times
+from tfx_gnn.tables.database import Database, ForeignKey, joined_key, key_texts
+from tfx_gnn.tables.schema_inference import read_all_columns, undeclared_layout
+from tfx_gnn.tables.table_access import TableAccess
+from tfx_gnn.tables.table_names import names_other_time, names_time, words_of
+from tfx_gnn.tables.table_roles import FoundTable
+
+SECONDS = pa.timestamp("s")
+_EPOCHS = {"s": 4_102_444_800, "ms": 4_102_444_800_000, "us": 4_102_444_800_000_000}
+"""The year 2100 in units of time."""
+_LEAST_OF_TIMES = 2
+"""A column of one time in all rows tells nothing."""
+_LEAST_FIRST = 0.99
+"""Share of the rows in which the first of several times is not after the others."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RowTimes:
+    """When each row came to be.
+
+    Attributes:
+        columns: by table, its own column with the times of its rows.
+        by_row: by table, the times of its rows, timestamp[s] [num_rows]; null where none is known. Tables that are not
+            in it have no times: their rows are always there.
+        inherited: tables without a column of their own, and the tables that their rows have the times of.
+        undecided: by table, its columns of times, where none of several comes first.
+        remarks: what was decided, a sentence each.
+    """
+
+    columns: Mapping[str, str]
+    by_row: Mapping[str, pa.Array]
+    inherited: Mapping[str, tuple[str, ...]]
+    undecided: Mapping[str, tuple[str, ...]]
+    remarks: tuple[str, ...]
+    _named: Mapping[ForeignKey, pa.Array]
+
+    def of_edges(self, key: ForeignKey) -> pa.Array | None:
+        """Tells when the edges of a foreign key came to be: with its row, or the row that it names if that is later.
+
+        Returns:
+            timestamp[s] [num_rows], null where no time is known; None if neither table has times.
+        """
+        known = [times for times in (self.by_row.get(key.table), self._named.get(key)) if times is not None]
+        return _latest(known) if known else None
+
+    def of_edge_table(self, name: str) -> pa.Array | None:
+        """Tells when the edges of an edge table came to be: with their row, or a node that they join if that is later.
+
+        Returns:
+            timestamp[s] [num_rows], null where no time is known; None if no table has times.
+        """
+        known = [times for key, times in self._named.items() if key.table == name]
+        known += [self.by_row[name]] if name in self.by_row else []
+        return _latest(known) if known else None
+
+    def is_part(self, table: str) -> bool:
+        """Whether a table without times of its own is named as a part of one that it names, as `order_items` is."""
+        words = words_of(table)
+        return any(
+            len(words) > len(words_of(one)) and words[: len(words_of(one))] == words_of(one)
+            for one in self.inherited.get(table, ())
+        )
+
+
+def find_row_times(database: Database, tables_dir: str, *, access: TableAccess | None = None) -> RowTimes:
+    """Finds when each row came to be.
+
+    Takes memory for the times of all rows, and for the ids of tables that others name, one foreign key at a time.
+
+    Args:
+        database: how the tables refer to each other.
+        tables_dir: their folder.
+        access: the largest record, and whether links may lead out of the folder.
+
+    Raises:
+        ValueError: if a table cannot be read.
+    """
+    finder = _Finder(database, tables_dir, access or TableAccess())
+    return finder.find()
+
+
+class _Finder:
+    def __init__(self, database: Database, tables_dir: str, access: TableAccess) -> None:
+        self._database = database
+        self._tables_dir = tables_dir
+        self._access = access
+        self._columns: dict[str, str] = {}
+        self._by_row: dict[str, pa.Array] = {}
+        self._inherited: dict[str, tuple[str, ...]] = {}
+        self._undecided: dict[str, tuple[str, ...]] = {}
+        self._remarks: list[str] = []
+        self._named: dict[ForeignKey, pa.Array] = {}
+        self._visited: set[str] = set()
+
+    def find(self) -> RowTimes:
+        """Reads the times that tables have, then finds those of tables that name them."""
+        graph_tables = {**self._database.keys, **self._database.edges}
+        for name in graph_tables:
+            self._find_own(self._database.tables[name])
+        for name in graph_tables:
+            self._inherit(name)
+        return RowTimes(
+            columns=self._columns,
+            by_row=self._by_row,
+            inherited=self._inherited,
+            undecided=self._undecided,
+            remarks=tuple(self._remarks),
+            _named=self._named,
+        )
+
+    def _find_own(self, table: FoundTable) -> None:
+        names = [name for name in time_columns(table) if not names_other_time(name)]
+        if not names:
+            return
+        times = self._read(table.name, names, as_seconds)
+        first = next((name for name in names if all(_is_first(times[name], other) for other in times.values())), "")
+        if not first:
+            self._undecided[table.name] = tuple(names)
+            return
+        if len(names) > 1:
+            later = ", ".join(name for name in names if name != first)
+            self._remarks.append(
+                f"{table.name}.{first} is the time of its rows: it is not after {later} in {_LEAST_FIRST:.0%} of them."
+            )
+        self._columns[table.name] = first
+        self._by_row[table.name] = times[first]
+
+    def _inherit(self, name: str) -> None:
+        """Finds the times of the rows that the keys of a table name, and of its own rows if it has none."""
+        if name in self._visited:
+            return
+        self._visited.add(name)
+        keys = [key for key in self._database.foreign_keys if key.table == name]
+        for key in keys:
+            if key.node_set in self._database.keys:
+                self._inherit(key.node_set)
+        timed = [key for key in keys if key.node_set in self._by_row and key.node_set != name]
+        for key in timed:
+            self._named[key] = self._times_of_named(key)
+        if timed and name not in self._by_row:
+            self._by_row[name] = _latest([self._named[key] for key in timed])
+            self._inherited[name] = tuple(dict.fromkeys(key.node_set for key in timed))
+            self._remarks.append(
+                f"{name} has no times: a row of it is there as soon as what it names, of "
+                f"{' and '.join(self._inherited[name])}."
+            )
+
+    def _times_of_named(self, key: ForeignKey) -> pa.Array:
+        own = self._database.keys[key.node_set]
+        ids = self._joined(key.node_set, own)
+        positions = pc.index_in(self._joined(key.table, key.columns), value_set=ids)
+        return self._by_row[key.node_set].take(positions)
+
+    def _joined(self, name: str, columns: Sequence[str]) -> pa.Array:
+        found = self._read(name, columns, texts_of)
+        return key_texts(found[columns[0]]) if len(columns) == 1 else joined_key(list(found.values()))
+
+    def _read(self, name: str, columns: Sequence[str], spell: Callable[[pa.Array], pa.Array]) -> dict[str, pa.Array]:
+        parts: dict[str, list[pa.Array]] = {column: [] for column in columns}
+        for block in whole_blocks(self._database.tables[name], self._tables_dir, self._access):
+            for column, of_column in parts.items():
+                of_column.append(spell(block[column]))
+        return {column: pa.concat_arrays(of_column) for column, of_column in parts.items()}
+
+
+def whole_blocks(table: FoundTable, tables_dir: str, access: TableAccess) -> Iterator[dict[str, pa.Array]]:
+    """Reads a table block by block, all columns by name, and refuses it if a record is broken."""
+    for block in read_all_columns(undeclared_layout("node", table.name, tables_dir, table.filename, access)):
+        if block.problems:
+            raise ValueError(
+                f"`{table.filename}` must have as many cells in each record as its header, as UTF-8; got "
+                f"{len(block.problems)} others. Correct them: `tfx-gnn tables infer-schema` counts them by table."
+            )
+        if block.columns.num_rows:
+            yield {name: block.columns.column(name) for name in table.columns}
+
+
+def _is_first(times: pa.Array, other: pa.Array) -> bool:
+    """Whether times are hardly ever after others, and known wherever the others are."""
+    if pc.any(pc.and_(other.is_valid(), times.is_null())).as_py():
+        return False
+    is_not_after = pc.less_equal(times, other).drop_null()
+    return not len(is_not_after) or int(pc.sum(is_not_after).as_py()) >= _LEAST_FIRST * len(is_not_after)
+
+
+def _latest(times: Sequence[pa.Array]) -> pa.Array:
+    return times[0] if len(times) == 1 else pc.max_element_wise(*times)
+
+
+def texts_of(array: pa.Array) -> pa.Array:
+    """Spells the values of a column that holds keys, large_string [num_rows]."""
+    texts = as_texts(array, "a key")
+    assert texts is not None, array.type
+    return texts
+
+
+def as_seconds(times: pa.Array) -> pa.Array:
+    """Leaves out fractions of seconds and the zone; a time without a zone is taken for UTC."""
+    if not pa.types.is_temporal(times.type):
+        texts = key_texts(texts_of(times))
+        parsed = parse_times(texts)
+        times = _since_1970(texts) if parsed is None else parsed
+    return times.cast(pa.timestamp("us"), safe=False).cast(SECONDS, safe=False)
+
+
+def _since_1970(texts: pa.Array) -> pa.Array:
+    """Reads whole numbers as seconds, or as milliseconds or microseconds, which are too large for seconds."""
+    numbers = texts.cast(pa.int64())
+    largest = pc.max(numbers).as_py() or 0
+    unit = next(unit for unit, end in _EPOCHS.items() if largest < end)
+    return numbers.cast(pa.timestamp(unit))
+
+
+def time_columns(table: FoundTable) -> tuple[str, ...]:
+    """Lists the columns of a table that hold several times: dates, time stamps, and numbers that are named so."""
+    return tuple(
+        name
+        for name, column in table.columns.items()
+        if column.num_distinct >= _LEAST_OF_TIMES and (column.holds_times or (names_time(name) and _are_epochs(column)))
+    )
+
+
+def _are_epochs(column: ColumnValues) -> bool:
+    """Whether all values are times since 1970, none before 1980, in one unit."""
+    try:
+        numbers = key_texts(column.values).drop_null().cast(pa.int64())
+    except pa.ArrowInvalid:
+        return False
+    bounds = pc.min_max(numbers).as_py()
+    return any(end * 315_532_800 // 4_102_444_800 <= bounds["min"] and bounds["max"] < end for end in _EPOCHS.values())

@@ -1,0 +1,135 @@
+"""When rows came to be: by a column, the first of several, or what they name."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tfx_gnn.tables.prepared_tables import PreparedTables, write_prepared_tables
+from tfx_gnn.tables.relational_keys import find_keys
+from tfx_gnn.tables.row_times import find_row_times
+from tfx_gnn.tables.table_access import TableAccess
+from tfx_gnn.tables.table_roles import find_tables
+
+START = dt.datetime(2026, 1, 1)  # noqa: DTZ001 - as a database without zones has it
+DAYS = [START + dt.timedelta(days=i) for i in range(60)]
+ORDERS = {"order_id": [f"o{i}" for i in range(60)], "ordered": DAYS, "good": [i % 3 == 0 for i in range(60)]}
+
+
+@pytest.fixture
+def database_of(tmp_path):
+    def find(label: str = ".", **tables):
+        for name, columns in tables.items():
+            pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+        access = TableAccess()
+        table, _, column = label.partition(".")
+        return find_keys(find_tables(str(tmp_path), access), str(tmp_path), label=(table, column), access=access)
+
+    return find
+
+
+@pytest.fixture
+def times_of(database_of, tmp_path):
+    def find(**tables):
+        return find_row_times(database_of(**tables), str(tmp_path))
+
+    return find
+
+
+@pytest.fixture
+def prepared_of(database_of, tmp_path):
+    def write(label: str, **tables) -> PreparedTables:
+        (tmp_path / "new").mkdir()
+        return write_prepared_tables(database_of(label, **tables), str(tmp_path), str(tmp_path / "new"))
+
+    return write
+
+
+def days(array) -> list[int | None]:
+    return [None if one is None else (one - START).days for one in array.to_pylist()]
+
+
+def test_the_first_of_several_times_is_that_of_the_row(times_of):
+    paid = [None if i % 5 == 0 else day + dt.timedelta(days=2) for i, day in enumerate(DAYS)]
+
+    times = times_of(orders={**ORDERS, "approved": paid})
+
+    assert times.columns == {"orders": "ordered"}
+    assert days(times.by_row["orders"]) == list(range(60))
+    assert times.remarks == ("orders.ordered is the time of its rows: it is not after approved in 99% of them.",)
+
+
+@pytest.mark.parametrize("other", [[*DAYS[30:], *DAYS[:30]], [None if i % 2 else day for i, day in enumerate(DAYS)]])
+def test_times_of_which_none_comes_first_are_left_open(times_of, other):
+    ordered = [None if i % 2 == 0 and other[1] is None else day for i, day in enumerate(DAYS)]
+
+    times = times_of(orders={**ORDERS, "ordered": ordered, "approved": other})
+
+    assert (times.columns, times.undecided) == ({}, {"orders": ("ordered", "approved")})
+
+
+def test_rows_without_a_time_have_the_latest_of_what_they_name(times_of):
+    items = {"item_id": [f"i{i}" for i in range(30)], "made": [DAYS[2 * i] for i in range(30)]}
+    lines = {
+        "line_id": [f"l{i}" for i in range(60)],
+        "order_id": ["unknown" if i == 7 else None if i == 9 else f"o{i}" for i in range(60)],
+        "item_id": [f"i{i % 30}" for i in range(60)],
+    }
+    notes = {
+        "note_id": [f"n{i}" for i in range(60)],
+        "line_id": [f"l{59 - i}" for i in range(60)],
+        "stars": [1, 2] * 30,
+    }
+
+    times = times_of(orders=ORDERS, items=items, lines=lines, notes=notes)
+
+    expected = [2 * (i % 30) if i in (7, 9) else max(i, 2 * (i % 30)) for i in range(60)]
+    assert days(times.by_row["lines"]) == expected
+    assert days(times.by_row["notes"]) == expected[::-1]
+    assert times.inherited == {"lines": ("items", "orders"), "notes": ("lines",)}
+
+
+def test_an_edge_is_not_older_than_the_row_that_it_leads_to(times_of):
+    shops = {
+        "shop_id": [f"s{i}" for i in range(60)],
+        "opened": [day + dt.timedelta(days=i % 3 - 1) for i, day in enumerate(DAYS)],
+    }
+    orders = {**ORDERS, "shop_id": shops["shop_id"]}
+    database_times = times_of(orders=orders, shops=shops)
+
+    (edges,) = [database_times.of_edges(key) for key in database_times._named]
+
+    assert days(edges) == [i + (i % 3 == 2) for i in range(60)]
+
+
+def test_tables_that_name_each_other_find_an_end(times_of):
+    left = {"left_id": [f"a{i}" for i in range(60)], "right_id": [f"b{i}" for i in range(60)]}
+    right = {
+        "right_id": [f"b{i}" for i in range(60)],
+        "left_id": [f"a{i}" for i in range(60)],
+        "order_id": ORDERS["order_id"],
+    }
+
+    times = times_of(orders=ORDERS, left=left, right=right)
+
+    assert days(times.by_row["right"]) == days(times.by_row["left"]) == list(range(60))
+
+
+def test_parts_have_the_time_of_their_whole_and_others_only_edges(prepared_of, tmp_path):
+    lines = {
+        "id": [f"l{i}" for i in range(60)],
+        "order_id": ORDERS["order_id"],
+        "back": [i % 2 == 0 for i in range(60)],
+    }
+
+    prepared = prepared_of("order_items.back", orders=ORDERS, order_items=lines, complaints=lines)
+
+    assert dict(prepared.node_times) == {"orders": "ordered", "order_items": "row_time"}
+    written = pq.read_table(tmp_path / "new" / "order_items.parquet")
+    assert days(written["row_time"]) == list(range(60))
+    assert "row_time" not in pq.read_schema(tmp_path / "new" / "complaints.parquet").names
+    assert prepared.edge_times == {"order_items_order_id": "row_time", "complaints_order_id": "row_time"}
+    assert prepared.repeated_times == {"order_items_order_id"}
