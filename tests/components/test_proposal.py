@@ -292,7 +292,7 @@ def test_number_that_another_column_repeats_is_left_out(tmp_path):
 
     proposal = propose_project(write(tmp_path, goods=goods), label="goods.price")
 
-    assert [leak.column for leak in proposal.leaks] == ["cents"]
+    assert [leak.feature for leak in proposal.leaks] == ["cents"]
     assert sorted(proposal.features["nodes/goods"]) == ["weight"]
 
 

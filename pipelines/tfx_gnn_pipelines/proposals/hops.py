@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
@@ -14,19 +14,22 @@ _MOST_NEIGHBORS = (32, 16)
 _LARGEST_FAN_OUTS = (8, 4)
 
 
-def propose_hops(schema: GraphSchema, num_rows: Mapping[str, int], seed_node_set: str) -> tuple[Hop, ...]:
+def propose_hops(
+    schema: GraphSchema, num_rows: Mapping[str, int], seed_node_set: str, *, left_out: Collection[str] = ()
+) -> tuple[Hop, ...]:
     """Goes outward twice, along all edge sets and both ways, with so small fan-outs that subgraphs stay small.
 
-    `num_rows` has the rows of each table, as in "nodes/user" and "edges/buys".
+    `num_rows` has the rows of each table, as in "nodes/user" and "edges/buys". The edge sets of `left_out` are not
+    followed.
     """
-    ways = list(_ways_from(schema, num_rows, seed_node_set))
+    ways = [way for way in _ways_from(schema, num_rows, seed_node_set) if way.edge_set not in left_out]
     fan_out = _fan_out(0, ways) or 1
     hops = [Hop(edge_set=way.edge_set, direction=way.direction, name=_hop_name(way), fan_out=fan_out) for way in ways]
     reached: dict[str, list[str]] = {}
     for way, hop in zip(ways, hops, strict=True):
         reached.setdefault(way.end, []).append(hop.name)
     for node_set, inputs in reached.items():
-        ways = list(_ways_from(schema, num_rows, node_set))
+        ways = [way for way in _ways_from(schema, num_rows, node_set) if way.edge_set not in left_out]
         fan_out = _fan_out(1, ways)
         hops += [
             Hop(

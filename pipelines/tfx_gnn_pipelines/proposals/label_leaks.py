@@ -18,6 +18,10 @@ _MOST_ROWS = 200_000
 """Rows that are looked at, the first ones of the table."""
 _NUM_BINS = 256
 """Numbers of more different values are taken by quantiles."""
+_LEAST_ROWS_OF_VALUE = 4
+"""So are numbers whose values have fewer rows on average."""
+_LEAST_ROWS_OF_BIN = 16
+"""Rows of a quantile, at least."""
 _LEAST_SHARE_OF_ERRORS = 0.95
 """A column tells a class if by it alone so large a share of the constant prediction's errors disappears."""
 _LEAST_SHARE_OF_VARIANCE = 0.98
@@ -30,58 +34,66 @@ _Codes = npt.NDArray[np.int64]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelLeak:
-    """A column that tells the label.
+    """What tells the label.
 
     Attributes:
-        column: its name.
-        evidence: how well it does, in words.
+        place: the set that has it, as in "nodes/orders".
+        feature: the feature; "" if the edges of the set tell it by where they lead, or how many there are.
+        evidence: what tells it and how well, in words.
     """
 
-    column: str
+    place: str
+    feature: str
     evidence: str
 
 
-def find_label_leaks(layout: TableLayout, *, label: str, is_class: bool, columns: Sequence[str]) -> list[LabelLeak]:
-    """Finds the columns that tell the label of their row almost alone.
+def find_label_leaks(layout: TableLayout, *, label: str, is_class: bool, features: Sequence[str]) -> list[LabelLeak]:
+    """Finds the features that tell the label of their row almost alone.
 
     One half of the rows gives the label of each value (its most frequent class, or its mean), numbers by quantiles;
     the other half tells how much of the error of a constant prediction that removes.
 
     Args:
         layout: the table.
-        label: column of the labels; rows without one do not count.
+        label: feature with the labels; rows without one do not count.
         is_class: whether the label is a class; otherwise it is a number, and errors are squared.
-        columns: the columns to look at; lists, and columns of which each row has a value of its own, tell nothing.
+        features: the features to look at; lists, and those of which each row has a value of its own, tell nothing.
 
     Returns:
-        The columns that remove at least 95 % of the errors, or 98 % of the squared ones, in the order of `columns`.
+        Those that remove at least 95 % of the errors, or 98 % of the squared ones, in the order of `features`.
     """
-    texts = _read(layout, [label, *columns])
+    texts = read_first_rows(layout, [label, *features])
     has_label = texts[label].is_valid()
-    of_rows = texts[label].filter(has_label)
-    is_fitted = np.arange(len(of_rows)) % 2 == 0
-    judge: Callable[[_Codes], str]
-    if is_class:
-        judge = functools.partial(_judge_classes, labels=_codes(of_rows), is_fitted=is_fitted)
-    else:
-        judge = functools.partial(_judge_numbers, labels=of_rows.cast(pa.float64()).to_numpy(), is_fitted=is_fitted)
-    leaks = []
-    for column in columns:
-        if column not in texts:
-            continue
-        evidence = judge(_codes_of_feature(texts[column].filter(has_label)))
-        if evidence:
-            leaks.append(LabelLeak(column=column, evidence=evidence))
-    return leaks
+    judge = LabelJudge(texts[label].filter(has_label), is_class=is_class)
+    found = {name: judge.evidence(texts[name].filter(has_label)) for name in features if name in texts}
+    return [LabelLeak(place=layout.label, feature=name, evidence=of) for name, of in found.items() if of]
 
 
-def _read(layout: TableLayout, columns: Sequence[str]) -> dict[str, pa.ChunkedArray]:
-    """Reads columns as texts; those that cannot be spelled as one, such as lists, are left out."""
-    parts: dict[str, list[pa.Array]] = {name: [] for name in columns}
+class LabelJudge:
+    """Judges how well values alone tell the labels of rows."""
+
+    def __init__(self, labels: pa.ChunkedArray, *, is_class: bool) -> None:
+        """Takes the labels, large_string [num_rows] without nulls; numbers unless `is_class`."""
+        is_fitted = np.arange(len(labels)) % 2 == 0
+        self._judge: Callable[[_Codes], str]
+        if is_class:
+            self._judge = functools.partial(_judge_classes, labels=_codes(labels), is_fitted=is_fitted)
+        else:
+            numbers = labels.cast(pa.float64()).to_numpy()
+            self._judge = functools.partial(_judge_numbers, labels=numbers, is_fitted=is_fitted)
+
+    def evidence(self, texts: pa.ChunkedArray) -> str:
+        """Says how well the values, large_string [num_rows], tell the labels; "" if not well enough to be a leak."""
+        return self._judge(_codes_of_feature(texts))
+
+
+def read_first_rows(layout: TableLayout, features: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+    """Reads features of the first rows as texts; those that cannot be spelled as one, such as lists, are left out."""
+    parts: dict[str, list[pa.Array]] = {name: [] for name in features}
     num_rows = 0
     for block in read_all_columns(layout):
         for name in list(parts):
-            texts = as_texts(block.columns.column(name), f"{layout.declared_as}, column {name!r}")
+            texts = as_texts(block.columns.column(layout.columns[name].name), f"{layout.declared_as}, column {name!r}")
             if texts is None:
                 del parts[name]
             else:
@@ -100,13 +112,15 @@ def _codes(texts: pa.ChunkedArray) -> _Codes:
 def _codes_of_feature(texts: pa.ChunkedArray) -> _Codes:
     """Numbers the values of a column, or the quantiles of numbers."""
     codes = _codes(texts)
-    if not len(codes) or codes.max() < _NUM_BINS:
+    num_values = int(codes.max(initial=-1)) + 1
+    if num_values <= _NUM_BINS and num_values * _LEAST_ROWS_OF_VALUE <= len(codes):
         return codes
     try:
         numbers = texts.cast(pa.float64()).to_numpy()
     except pa.ArrowInvalid:
         return codes
-    bounds = np.unique(np.nanquantile(numbers, np.linspace(0, 1, _NUM_BINS + 1)[1:-1]))
+    num_bins = max(2, min(_NUM_BINS, len(numbers) // _LEAST_ROWS_OF_BIN))
+    bounds = np.unique(np.nanquantile(numbers, np.linspace(0, 1, num_bins + 1)[1:-1]))
     return np.asarray(np.where(np.isnan(numbers), _NUM_BINS, np.searchsorted(bounds, numbers, side="right")), np.int64)
 
 

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 
 from tfx_gnn.sampling.plan.hop import SEED, Hop
+from tfx_gnn_pipelines.proposals.labels import Label
 from tfx_gnn_pipelines.proposals.preparations import Preparation
-from tfx_gnn_pipelines.proposals.proposal import Label, Proposal
+from tfx_gnn_pipelines.proposals.proposal import Proposal
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_/]*")
 _NOT_TEXTS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
@@ -63,10 +64,17 @@ def _plan_lines(proposal: Proposal) -> Iterator[str]:
     yield f"  seed_node_set: {_text(label.node_set)}"
     yield "  # Kept out of the subgraphs, so that neighbors cannot reveal it."
     yield f"  label_features: [{_text(label.feature)}]"
-    if proposal.leaks:
-        leaks = ", ".join(_text(leak.column) for leak in proposal.leaks)
+    # What is not reached need not be left out.
+    used = {label.node_set} | {end for hop in proposal.hops for end in (hop.edge_set, *_ends(proposal, hop))}
+    leaks: dict[str, list[str]] = {}
+    for leak in proposal.leaks:
+        name = leak.place.partition("/")[2]
+        if leak.feature and name in used:
+            leaks.setdefault(name, []).append(_text(leak.feature))
+    if leaks:
         yield "  # Each alone tells the label of nearly every row: probably it is known only afterwards."
-        yield f"  excluded_features: {{{_text(label.node_set)}: [{leaks}]}}"
+        of_sets = ", ".join(f"{_text(name)}: [{', '.join(of_set)}]" for name, of_set in leaks.items())
+        yield f"  excluded_features: {{{of_sets}}}"
     if splits.column:
         unused = f", unused_values: [{', '.join(map(_text, splits.unused_values))}]" if splits.unused_values else ""
         yield "  # The column says what each row is for: train, val or test."
@@ -96,6 +104,11 @@ def _plan_lines(proposal: Proposal) -> Iterator[str]:
             yield f"    # From {'the seed' if hop.inputs == (SEED,) else f'what {_listed(hop.inputs)} found'}:"
         previous = hop.inputs
         yield f"    - {_hop_text(hop)}"
+
+
+def _ends(proposal: Proposal, hop: Hop) -> tuple[str, str]:
+    edge_set = proposal.schema.edge_sets[hop.edge_set]
+    return edge_set.source, edge_set.target
 
 
 def _hop_text(hop: Hop) -> str:

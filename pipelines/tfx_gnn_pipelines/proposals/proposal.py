@@ -8,50 +8,24 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import tensorflow as tf
 
-from tfx_gnn.graph.proto.graph_schema_pb2 import Feature, GraphSchema
-from tfx_gnn.graph.schema.schema_io import iter_sets
-from tfx_gnn.io.suggestions import did_you_mean
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import Temporal
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.column_values import ColumnValues
 from tfx_gnn.tables.prepared_tables import ROW_TIME, PreparedTables
-from tfx_gnn.tables.schema_inference import read_all_columns
 from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY
+from tfx_gnn_pipelines.proposals.drifting_columns import find_drifting_columns
 from tfx_gnn_pipelines.proposals.hops import newest_first, propose_hops
-from tfx_gnn_pipelines.proposals.label_leaks import LabelLeak, find_label_leaks
+from tfx_gnn_pipelines.proposals.label_leaks import LabelLeak
+from tfx_gnn_pipelines.proposals.labels import SPLIT_COLUMN, Label, check_labels, find_label
+from tfx_gnn_pipelines.proposals.leaks import find_leaks
 from tfx_gnn_pipelines.proposals.preparations import Preparation, choose_preparation
 from tfx_gnn_pipelines.proposals.tables import SetTable, declared_set, fill_in, find_source, set_table
-
-_MOST_CLASSES = 20
-"""Integers of at most so many different values are classes; of more, quantities."""
-_SPLIT_COLUMN = "split"
-"""Column of a table with the split of each row."""
-_LABEL_NAMES = ("label", "class", "target", "y")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Label:
-    """The column that is predicted.
-
-    Attributes:
-        node_set: its node set.
-        feature: its name.
-        kind: "node_classification" or "node_regression".
-        num_outputs: how many numbers a regression predicts.
-        reason: why it is of this kind, as in "4 different texts".
-    """
-
-    node_set: str
-    feature: str
-    kind: str
-    num_outputs: int = 1
-    reason: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,7 +42,7 @@ class Proposal:
         splits: which split each seed belongs to.
         seed_time: feature with the times of the seeds; empty if none is known.
         temporal: which edges are newer than a seed; None if edges have no times.
-        leaks: columns of the seeds that tell the label almost alone, and are kept out of the examples.
+        leaks: what tells the label almost alone, and is kept out of the examples: features, and sets of edges.
         features: preparations by set, as in "nodes/user", and column.
         num_dangling: by edge set, its rows that name a node that is not there, if there are any.
     """
@@ -98,11 +72,17 @@ class Proposal:
         if self.splits.unused_values:
             yield f"Rows whose {self.splits.column!r} is one of {list(self.splits.unused_values)} are not predicted."
         for leak in self.leaks:
-            place = f"{self.label.node_set}.{leak.column}"
+            if not leak.feature:
+                yield (
+                    f"{leak.place} is not followed: {leak.evidence}. Probably these edges are known only after the "
+                    "label. If they are known before, add hops along them."
+                )
+                continue
+            place = f"{leak.place.partition('/')[2]}.{leak.feature}"
             yield (
                 f"{place} is left out of the examples: {leak.evidence}. Probably it is known only after the label. If "
                 f"it is known before, take it out of `excluded_features`, declare it in `features`, and write "
-                f"graph_example_validator: {{accepted_features: [nodes/{place}]}}."
+                f"graph_example_validator: {{accepted_features: [{leak.place}.{leak.feature}]}}."
             )
         for prefix, of_set in self.features.items():
             for column, preparation in of_set.items():
@@ -172,16 +152,22 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
     repeated_times = {(f"edges/{name}", ROW_TIME) for name in (prepared.repeated_times if prepared else ())}
     if source.is_inferred:
         fill_in(schema, tables, times)
-    predicted = _find_label(label, schema, tables)
+    predicted = find_label(label, schema, tables)
     seeds = tables[f"nodes/{predicted.node_set}"]
     seed_time = prepared.node_times.get(predicted.node_set, "") if prepared else ""
     splits = _propose_splits(seeds, seed_time)
-    _check_labels(predicted, seeds, splits)
-    hops = propose_hops(schema, {name: table.num_rows for name, table in tables.items()}, predicted.node_set)
+    check_labels(predicted, seeds, splits)
+    leaks = find_leaks(schema, tables, predicted, prepared)
+    hops = propose_hops(
+        schema,
+        {name: table.num_rows for name, table in tables.items()},
+        predicted.node_set,
+        left_out={leak.place.partition("/")[2] for leak in leaks if not leak.feature},
+    )
     if prepared is not None and seed_time:
         hops = newest_first(hops, prepared.edge_times)
-    leaks = _find_leaks(schema, seeds, predicted, splits)
-    left_out = {predicted.feature, splits.column, *(leak.column for leak in leaks)}
+    left_out = {(f"nodes/{predicted.node_set}", name) for name in (predicted.feature, splits.column)}
+    left_out |= {(leak.place, leak.feature) for leak in leaks}
     temporal = _propose_temporal(prepared, hops, seed_time)
     return Proposal(
         tables_dir=source.tables_dir,
@@ -193,7 +179,7 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
         label=predicted,
         hops=hops,
         splits=splits,
-        leaks=tuple(leaks),
+        leaks=leaks,
         features=dict(
             _propose_features(
                 schema,
@@ -201,122 +187,31 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
                 predicted.node_set,
                 hops,
                 left_out=left_out,
-                ages={
+                known={
                     (prefix, name): _time_preparation(seed_time, is_repeated=(prefix, name) in repeated_times)
                     for prefix, names in times.items()
                     for name in names
-                },
+                }
+                | dict(_drops_of_drifting(schema, tables, prepared, splits)),
             )
         ),
         num_dangling=dict(_count_dangling(schema, tables, hops)),
     )
 
 
-def _find_label(label: str, schema: GraphSchema, tables: Mapping[str, SetTable]) -> Label:
-    known = {
-        f"{name}.{feature}": (kind, name, feature)
-        for kind, name, declared in iter_sets(schema)
-        for feature in sorted(declared.features)
-        if not feature.startswith("#") and feature != _SPLIT_COLUMN
-    }
-    of_nodes = {text: place for text, place in known.items() if place[0] == "nodes"}
-    if not of_nodes:
-        raise ValueError(
-            "`tables_dir` must hold a node table with a column to predict; got columns of ids alone. Add a column of "
-            "labels to a node table."
-        )
-    listed = "; ".join(
-        f"{name}: {', '.join(feature for _, one, feature in of_nodes.values() if one == name)}"
-        for name in sorted({name for _, name, _ in of_nodes.values()})
-    )
-    if not label:
-        raise ValueError(
-            f"`label` must name the column of a node set that is predicted; got none. The node sets have the columns "
-            f"{listed}. Write, for example, --label {_likely_label(of_nodes, tables)}"
-        )
-    kind, name, feature = known.get(label) or ("", "", "")
-    if kind in ("edges", "context"):
-        page = "predict_links.md" if kind == "edges" else "predict_graphs.md"
-        raise ValueError(
-            f"`label` must be a column of a node set; got {label!r}, of "
-            f"{'an edge set' if kind == 'edges' else 'the context'}. Give one of {listed}; or predict it by a plan of "
-            f"your own, as docs/tutorials/{page} shows."
-        )
-    if not kind:
-        one_set, _, column = label.partition(".")
-        table = tables.get(f"nodes/{one_set}")
-        if table is not None and column in table.columns:
-            raise ValueError(
-                f"`label` must be a column with values to predict; got {label!r}, which "
-                f"{'holds ids or splits' if table.columns[column].num_filled else 'is empty'}. Give one of {listed}."
-            )
-        alike = [text for text in of_nodes if text.partition(".")[2] == label.rpartition(".")[2]]
-        advice = f"Did you mean {alike[0]!r}?" if alike else did_you_mean(label, of_nodes)
-        raise ValueError(
-            f"`label` must be a node set and one of its columns, SET.COLUMN; got {label!r} where there are {listed}. "
-            f"{advice}"
-        )
-    return _label_kind(name, feature, schema.node_sets[name].features[feature], tables[f"nodes/{name}"])
-
-
-def _likely_label(known: Mapping[str, tuple[str, str, str]], tables: Mapping[str, SetTable]) -> str:
-    def is_unlikely(text: str) -> tuple[bool, bool, bool]:
-        _, name, feature = known[text]
-        values = tables[f"nodes/{name}"].values_of(feature)
-        is_few = 2 <= values.num_distinct <= _MOST_CLASSES and values.num_filled == values.num_rows
-        return feature.casefold() not in _LABEL_NAMES, not is_few, values.numbers() is not None
-
-    return min(known, key=is_unlikely)
-
-
-def _label_kind(name: str, feature: str, declared: Feature, table: SetTable) -> Label:
-    """Decides whether a label is a class or a number."""
-    dtype, values = tf.dtypes.as_dtype(declared.dtype), table.values_of(feature)
-    sizes = [dim.size for dim in declared.shape.dim]
-    place = f"{f'{name}.{feature}'!r}"
-    if sizes and (len(sizes) > 1 or sizes[0] < 1 or not dtype.is_floating):
-        raise ValueError(
-            f"`label` must be one text or number in each row, or as many floats in each; got {place} of type "
-            f"{dtype.name} and shape {sizes}. Name another column."
-        )
-    if sizes:
-        return Label(
-            node_set=name, feature=feature, kind="node_regression", num_outputs=sizes[0], reason=f"{sizes[0]} floats"
-        )
-    if values.num_distinct < 2:
-        raise ValueError(
-            f"`label` must have at least two different values; got {values.num_distinct} in {place}. Name another "
-            "column."
-        )
-    is_repeated = 2 * values.num_distinct <= values.num_filled
-    if dtype == tf.string and not is_repeated:
-        raise ValueError(
-            f"`label` must name a class, a text that several rows share; got {place} with {values.num_distinct:,} "
-            f"different texts in {values.num_filled:,} rows. Name another column."
-        )
-    word = {tf.string: "texts", tf.bool: "truth values"}.get(dtype, "integers" if dtype.is_integer else "floats")
-    reason = f"{values.num_distinct:,} different {word}"
-    is_class = dtype in (tf.string, tf.bool) or (
-        dtype.is_integer and is_repeated and values.num_distinct <= _MOST_CLASSES
-    )
-    return Label(
-        node_set=name, feature=feature, kind="node_classification" if is_class else "node_regression", reason=reason
-    )
-
-
 def _propose_splits(seeds: SetTable, time: str) -> SplitPlan:
     """Splits by a column `split` if it names a split `train`, then by the time of rows, otherwise by hash."""
-    column = seeds.columns.get(_SPLIT_COLUMN)
+    column = seeds.columns.get(SPLIT_COLUMN)
     if column is None or "train" not in column.values.to_pylist():
         until = _time_bounds(seeds.values_of(time)) if time else {}
         return SplitPlan(time_feature=time, until=until) if until else SplitPlan()
     if column.num_filled < column.num_rows:
         raise ValueError(
-            f"`{_SPLIT_COLUMN}` must have a value in every row; got {column.num_rows - column.num_filled} empty ones "
+            f"`{SPLIT_COLUMN}` must have a value in every row; got {column.num_rows - column.num_filled} empty ones "
             f"in {seeds.layout.declared_as}. Write train, val or test, or another word for rows that are not predicted."
         )
-    names = SplitPlan(column=_SPLIT_COLUMN).names
-    return SplitPlan(column=_SPLIT_COLUMN, unused_values=tuple(sorted(set(column.values.to_pylist()) - set(names))))
+    names = SplitPlan(column=SPLIT_COLUMN).names
+    return SplitPlan(column=SPLIT_COLUMN, unused_values=tuple(sorted(set(column.values.to_pylist()) - set(names))))
 
 
 def _time_bounds(times: ColumnValues) -> dict[str, int | None]:
@@ -341,53 +236,14 @@ def _propose_temporal(prepared: PreparedTables | None, hops: tuple[Hop, ...], se
     return Temporal(seed_time=seed_time, edge_times=edge_times, inclusive=True) if edge_times else None
 
 
-def _check_labels(label: Label, seeds: SetTable, splits: SplitPlan) -> None:
-    """Refuses rows without a label, unless the split column says that they are not predicted."""
-    values = seeds.values_of(label.feature)
-    declared = seeds.layout.columns[label.feature]
-    if label.num_outputs > 1 or values.num_filled == values.num_rows:
-        return
-    num_missing = values.num_rows - values.num_filled
-    if splits.unused_values:
-        num_missing = 0
-        for block in read_all_columns(seeds.layout):
-            split = block.columns.column(_SPLIT_COLUMN).cast("string")
-            is_used = pc.invert(pc.is_in(split, value_set=pa.array(splits.unused_values)))
-            is_missing = block.columns.column(declared.name).is_null()
-            num_missing += pc.sum(pc.and_(is_used, is_missing)).as_py() or 0
-    if num_missing:
-        raise ValueError(
-            f"`label` must have a value in every row that is predicted; got {num_missing:,} of {values.num_rows:,} "
-            f"rows of {seeds.layout.declared_as} without one in {label.feature!r}. Fill them in, or add a column "
-            f"{_SPLIT_COLUMN!r} that is train, val or test where there is a label, and unlabeled elsewhere."
-        )
-
-
-def _find_leaks(schema: GraphSchema, seeds: SetTable, label: Label, splits: SplitPlan) -> list[LabelLeak]:
-    if label.num_outputs > 1:
-        return []
-    by_column = {
-        seeds.layout.columns[name].name: name
-        for name in sorted(schema.node_sets[label.node_set].features)
-        if name not in (label.feature, splits.column) and not name.startswith("#")
-    }
-    found = find_label_leaks(
-        seeds.layout,
-        label=seeds.layout.columns[label.feature].name,
-        is_class=label.kind == "node_classification",
-        columns=list(by_column),
-    )
-    return [dataclasses.replace(leak, column=by_column[leak.column]) for leak in found]
-
-
 def _propose_features(
     schema: GraphSchema,
     tables: Mapping[str, SetTable],
     seed_node_set: str,
     hops: tuple[Hop, ...],
     *,
-    left_out: set[str],
-    ages: Mapping[tuple[str, str], Preparation],
+    left_out: set[tuple[str, str]],
+    known: Mapping[tuple[str, str], Preparation],
 ) -> Iterator[tuple[str, dict[str, Preparation]]]:
     reached = {seed_node_set}
     for hop in hops:
@@ -397,11 +253,10 @@ def _propose_features(
     ]
     for prefix in names:
         table = tables[prefix]
-        is_seed = prefix == f"nodes/{seed_node_set}"
         of_set = {
-            name: ages.get((prefix, name)) or choose_preparation(feature, table.values_of(name))
+            name: known.get((prefix, name)) or choose_preparation(feature, table.values_of(name))
             for name, feature in sorted(declared_set(schema, table.layout).features.items())
-            if not (is_seed and name in left_out) and not name.startswith("#")
+            if (prefix, name) not in left_out and not name.startswith("#")
         }
         if of_set:
             yield prefix, of_set
@@ -414,6 +269,35 @@ def _time_preparation(seed_time: str, *, is_repeated: bool) -> Preparation:
     if not seed_time:
         return Preparation(kind="drop", reason="a time, which later rows exceed")
     return Preparation(kind="age", options={"seed_time": seed_time})
+
+
+def _drops_of_drifting(
+    schema: GraphSchema, tables: Mapping[str, SetTable], prepared: PreparedTables | None, splits: SplitPlan
+) -> Iterator[tuple[tuple[str, str], Preparation]]:
+    """Leaves out numbers that are outside, after the time of training, of the range that training saw."""
+    bound = splits.until.get("train") if splits.rule == "time" else None
+    if prepared is None or bound is None:
+        return
+    for name, time in prepared.node_times.items():
+        table, times = tables[f"nodes/{name}"], prepared.times[f"nodes/{name}"]
+        by_column = {
+            table.layout.columns[one].name: one
+            for one, feature in schema.node_sets[name].features.items()
+            if one not in times
+            and not feature.shape.dim
+            and (tf.dtypes.as_dtype(feature.dtype).is_integer or tf.dtypes.as_dtype(feature.dtype).is_floating)
+        }
+        drifting = find_drifting_columns(
+            table.layout, time=table.layout.columns[time].name, bound=bound, columns=list(by_column)
+        )
+        for one in drifting:
+            yield (
+                (f"nodes/{name}", by_column[one.column]),
+                Preparation(
+                    kind="drop",
+                    reason=f"{one.share:.0%} of the rows after the time of training are outside of its range there",
+                ),
+            )
 
 
 def _count_dangling(

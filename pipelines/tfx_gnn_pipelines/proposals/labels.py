@@ -1,0 +1,166 @@
+"""The label of a proposal: which column is predicted, as a class or as a number, and rows that lack it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import tensorflow as tf
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import Feature, GraphSchema
+from tfx_gnn.graph.schema.schema_io import iter_sets
+from tfx_gnn.io.suggestions import did_you_mean
+from tfx_gnn.sampling.plan.split_plan import SplitPlan
+from tfx_gnn.tables.schema_inference import read_all_columns
+from tfx_gnn_pipelines.proposals.tables import SetTable
+
+_MOST_CLASSES = 20
+"""Integers of at most so many different values are classes; of more, quantities."""
+SPLIT_COLUMN = "split"
+"""Column of a table with the split of each row."""
+_LABEL_NAMES = ("label", "class", "target", "y")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Label:
+    """The column that is predicted.
+
+    Attributes:
+        node_set: its node set.
+        feature: its name.
+        kind: "node_classification" or "node_regression".
+        num_outputs: how many numbers a regression predicts.
+        reason: why it is of this kind, as in "4 different texts".
+    """
+
+    node_set: str
+    feature: str
+    kind: str
+    num_outputs: int = 1
+    reason: str
+
+
+def find_label(label: str, schema: GraphSchema, tables: Mapping[str, SetTable]) -> Label:
+    """Finds the column that is predicted.
+
+    Args:
+        label: "node set.column".
+        schema: graph schema of the tables.
+        tables: the tables by label, such as "nodes/user".
+
+    Raises:
+        ValueError: if it is no column of a node set, or cannot be predicted.
+    """
+    known = {
+        f"{name}.{feature}": (kind, name, feature)
+        for kind, name, declared in iter_sets(schema)
+        for feature in sorted(declared.features)
+        if not feature.startswith("#") and feature != SPLIT_COLUMN
+    }
+    of_nodes = {text: place for text, place in known.items() if place[0] == "nodes"}
+    if not of_nodes:
+        raise ValueError(
+            "`tables_dir` must hold a node table with a column to predict; got columns of ids alone. Add a column of "
+            "labels to a node table."
+        )
+    listed = "; ".join(
+        f"{name}: {', '.join(feature for _, one, feature in of_nodes.values() if one == name)}"
+        for name in sorted({name for _, name, _ in of_nodes.values()})
+    )
+    if not label:
+        raise ValueError(
+            f"`label` must name the column of a node set that is predicted; got none. The node sets have the columns "
+            f"{listed}. Write, for example, --label {_likely_label(of_nodes, tables)}"
+        )
+    kind, name, feature = known.get(label) or ("", "", "")
+    if kind in ("edges", "context"):
+        page = "predict_links.md" if kind == "edges" else "predict_graphs.md"
+        raise ValueError(
+            f"`label` must be a column of a node set; got {label!r}, of "
+            f"{'an edge set' if kind == 'edges' else 'the context'}. Give one of {listed}; or predict it by a plan of "
+            f"your own, as docs/tutorials/{page} shows."
+        )
+    if not kind:
+        one_set, _, column = label.partition(".")
+        table = tables.get(f"nodes/{one_set}")
+        if table is not None and column in table.columns:
+            raise ValueError(
+                f"`label` must be a column with values to predict; got {label!r}, which "
+                f"{'holds ids or splits' if table.columns[column].num_filled else 'is empty'}. Give one of {listed}."
+            )
+        alike = [text for text in of_nodes if text.partition(".")[2] == label.rpartition(".")[2]]
+        advice = f"Did you mean {alike[0]!r}?" if alike else did_you_mean(label, of_nodes)
+        raise ValueError(
+            f"`label` must be a node set and one of its columns, SET.COLUMN; got {label!r} where there are {listed}. "
+            f"{advice}"
+        )
+    return _label_kind(name, feature, schema.node_sets[name].features[feature], tables[f"nodes/{name}"])
+
+
+def _likely_label(known: Mapping[str, tuple[str, str, str]], tables: Mapping[str, SetTable]) -> str:
+    def is_unlikely(text: str) -> tuple[bool, bool, bool]:
+        _, name, feature = known[text]
+        values = tables[f"nodes/{name}"].values_of(feature)
+        is_few = 2 <= values.num_distinct <= _MOST_CLASSES and values.num_filled == values.num_rows
+        return feature.casefold() not in _LABEL_NAMES, not is_few, values.numbers() is not None
+
+    return min(known, key=is_unlikely)
+
+
+def _label_kind(name: str, feature: str, declared: Feature, table: SetTable) -> Label:
+    """Decides whether a label is a class or a number."""
+    dtype, values = tf.dtypes.as_dtype(declared.dtype), table.values_of(feature)
+    sizes = [dim.size for dim in declared.shape.dim]
+    place = f"{f'{name}.{feature}'!r}"
+    if sizes and (len(sizes) > 1 or sizes[0] < 1 or not dtype.is_floating):
+        raise ValueError(
+            f"`label` must be one text or number in each row, or as many floats in each; got {place} of type "
+            f"{dtype.name} and shape {sizes}. Name another column."
+        )
+    if sizes:
+        return Label(
+            node_set=name, feature=feature, kind="node_regression", num_outputs=sizes[0], reason=f"{sizes[0]} floats"
+        )
+    if values.num_distinct < 2:
+        raise ValueError(
+            f"`label` must have at least two different values; got {values.num_distinct} in {place}. Name another "
+            "column."
+        )
+    is_repeated = 2 * values.num_distinct <= values.num_filled
+    if dtype == tf.string and not is_repeated:
+        raise ValueError(
+            f"`label` must name a class, a text that several rows share; got {place} with {values.num_distinct:,} "
+            f"different texts in {values.num_filled:,} rows. Name another column."
+        )
+    word = {tf.string: "texts", tf.bool: "truth values"}.get(dtype, "integers" if dtype.is_integer else "floats")
+    reason = f"{values.num_distinct:,} different {word}"
+    is_class = dtype in (tf.string, tf.bool) or (
+        dtype.is_integer and is_repeated and values.num_distinct <= _MOST_CLASSES
+    )
+    return Label(
+        node_set=name, feature=feature, kind="node_classification" if is_class else "node_regression", reason=reason
+    )
+
+
+def check_labels(label: Label, seeds: SetTable, splits: SplitPlan) -> None:
+    """Refuses rows without a label, unless the split column says that they are not predicted."""
+    values = seeds.values_of(label.feature)
+    declared = seeds.layout.columns[label.feature]
+    if label.num_outputs > 1 or values.num_filled == values.num_rows:
+        return
+    num_missing = values.num_rows - values.num_filled
+    if splits.unused_values:
+        num_missing = 0
+        for block in read_all_columns(seeds.layout):
+            split = block.columns.column(SPLIT_COLUMN).cast("string")
+            is_used = pc.invert(pc.is_in(split, value_set=pa.array(splits.unused_values)))
+            is_missing = block.columns.column(declared.name).is_null()
+            num_missing += pc.sum(pc.and_(is_used, is_missing)).as_py() or 0
+    if num_missing:
+        raise ValueError(
+            f"`label` must have a value in every row that is predicted; got {num_missing:,} of {values.num_rows:,} "
+            f"rows of {seeds.layout.declared_as} without one in {label.feature!r}. Fill them in, or add a column "
+            f"{SPLIT_COLUMN!r} that is train, val or test where there is a label, and unlabeled elsewhere."
+        )
