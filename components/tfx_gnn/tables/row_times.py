@@ -52,20 +52,24 @@ class RowTimes:
         """Tells when the edges of a foreign key came to be: with its row, or the row that it names if that is later.
 
         Returns:
-            timestamp[s] [num_rows], null where no time is known; None if neither table has times.
+            timestamp[s] [num_rows], null where the row's own time is not known; None if no table has times. A row that
+            is named, and whose time is not known, was there when it was named.
         """
-        known = [times for times in (self.by_row.get(key.table), self._named.get(key)) if times is not None]
-        return _latest(known) if known else None
+        return self._not_before(key.table, [self._named[key]] if key in self._named else [])
 
     def of_edge_table(self, name: str) -> pa.Array | None:
         """Tells when the edges of an edge table came to be: with their row, or a node that they join if that is later.
 
         Returns:
-            timestamp[s] [num_rows], null where no time is known; None if no table has times.
+            timestamp[s] [num_rows], null where the row's own time is not known; None if no table has times.
         """
-        known = [times for key, times in self._named.items() if key.table == name]
-        known += [self.by_row[name]] if name in self.by_row else []
-        return _latest(known) if known else None
+        return self._not_before(name, [times for key, times in self._named.items() if key.table == name])
+
+    def _not_before(self, name: str, named: Sequence[pa.Array]) -> pa.Array | None:
+        of_rows = self.by_row.get(name)
+        if of_rows is None or not named:
+            return of_rows
+        return pc.if_else(of_rows.is_valid(), _latest([of_rows, *named]), pa.scalar(None, of_rows.type))
 
     def is_part(self, table: str) -> bool:
         """Whether a table without times of its own is named as a part of one that it names, as `order_items` is."""
@@ -148,7 +152,7 @@ class _Finder:
         for key in keys:
             if key.node_set in self._database.keys:
                 self._inherit(key.node_set)
-        timed = [key for key in keys if key.node_set in self._by_row and key.node_set != name]
+        timed = [key for key in keys if key.node_set in self._by_row]
         for key in timed:
             self._named[key] = self._times_of_named(key)
         if timed and name not in self._by_row:
