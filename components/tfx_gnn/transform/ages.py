@@ -13,8 +13,8 @@ from tfx_gnn.transform.feature_preparations import Age
 from tfx_gnn.transform.graph_view import GraphView, ItemsView
 
 _READOUT_OF_SEED = f"{READOUT_NODE_SET}/seed"
-_PERIODS = (1.0, 7.0, 365.2425)
-"""Day, week and mean year of the calendar, in days."""
+_PERIODS = (1, 7)
+"""Day and week, in days. The season is left out: of a year that training sees in part, the rest is news to a model."""
 _MINUTES_PER_DAY = 1_440
 
 
@@ -54,14 +54,14 @@ def encode_age(graph: GraphView, items: ItemsView, times: tf.Tensor, preparation
         preparation: the name of the seeds' time, and the unit.
 
     Returns:
-        float32 [total_items, 9].
+        float32 [total_items, 7].
     """
     elapsed = tf.repeat(_seed_times(graph, preparation.seed_time), items.sizes) - times
     is_later = elapsed < 0
     days = tf.cast(tf.maximum(elapsed, 0), tf.float32) / preparation.units_per_day
     columns = [tf.math.log1p(days) / 4, tf.math.log1p(days * _MINUTES_PER_DAY) / 8]
     for period in _PERIODS:
-        length = round(period * preparation.units_per_day)
+        length = period * preparation.units_per_day
         angle = tf.cast(tf.math.floormod(times, length), tf.float32) * (2 * math.pi / length)
         columns += [tf.sin(angle), tf.cos(angle)]
     hidden = [tf.where(is_later, 0.0, column) for column in columns]

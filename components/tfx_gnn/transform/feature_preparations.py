@@ -89,12 +89,12 @@ class Log1pZScore(FeaturePreparation):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Age(FeaturePreparation):
-    """Replaces a time by how long before the seed it was, and where in the day, the week and the year.
+    """Replaces a time by how long before the seed it was, and where in the day and the week.
 
     A time after the seed's is not known yet when the model is asked, so that nothing but this is told of it. The
-    feature is a vector of 9 floats: 1 for such a time, otherwise 0; log(1 + days) / 4 and log(1 + minutes) / 8 before
-    the seed's time; sine and cosine of the time of day, of the week and of the year, in UTC. Only for plans that sample
-    around nodes with times.
+    feature is a vector of 7 floats: 1 for such a time, otherwise 0; log(1 + days) / 4 and log(1 + minutes) / 8 before
+    the seed's time; sine and cosine of the time of day and of the week, in UTC. Only for plans that sample around nodes
+    with times.
 
     Attributes:
         seed_time: integer feature of the seed node set with the times of the seeds, in the unit of the column.
