@@ -81,10 +81,10 @@ def create_project(directory: str, *, name: str = "") -> tuple[Path, str]:
 def create_project_for_tables(
     directory: str, *, tables_dir: str, label: str, name: str = ""
 ) -> tuple[Path, str, Proposal]:
-    """Writes a project without Python that reads tables where they are.
+    """Writes a project without Python that reads tables where they are, or copies of those that it cannot read so.
 
-    The graph schema is written beside the tables unless there is one. As for `create_project`, a killed command leaves
-    nothing that looks like a project.
+    The graph schema is written beside the tables unless there is one. Git ignores the copies. As for `create_project`,
+    a killed command leaves nothing that looks like a project.
 
     Args:
         directory: folder to create.
@@ -113,6 +113,9 @@ def create_project_for_tables(
         is_prepared = proposal.tables_dir != tables_dir
         for template, entry in _ENTRIES_FOR_TABLES:
             _copy(templates / template / entry, Path(partial) / entry, name)
+        if is_prepared:
+            with (Path(partial) / ".gitignore").open("a", encoding="utf-8") as ignored:
+                ignored.write(f"/{_PREPARED_TABLES}/\n")
         text = project_text(
             proposal, name=name, tables_dir=_PREPARED_TABLES if is_prepared else _seen_from(folder, tables_dir)
         )
@@ -187,8 +190,9 @@ def new(
         str,
         typer.Option(
             "--tables",
-            help="Folder of tables of yours, as CSV or Parquet files: the project reads them there and needs no "
-            "Python. Its `graph_schema.pbtxt` is written if it is missing.",
+            help="Folder of tables of yours, as CSV or Parquet files, for a project that needs no Python. It reads "
+            "them there, by a `graph_schema.pbtxt` that is written if it is missing; those of a database, or with "
+            "times, it copies.",
             metavar="FOLDER",
             show_default="example tables",
         ),

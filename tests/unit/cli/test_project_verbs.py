@@ -224,6 +224,21 @@ def test_project_for_tables_reads_them_where_they_are_without_python(shop):
     assert [line.split()[-1] for line in shown.stdout.splitlines()[-3:]] == ["my-plans", "check", "run"]
 
 
+def test_tables_of_a_database_are_copied_and_git_ignores_the_copies(shop):
+    orders = "".join(f"u{i % 6},{'' if i == 3 else 'p1'},{i % 2}\n" for i in range(30))
+    (shop / "orders.csv").write_text(f"user,item,big\n{orders}")
+
+    shown = new("big-orders", "--tables", "shop", "--label", "orders.big")
+
+    assert shown.exit_code == 0, shown.output
+    project = shop.parent / "big-orders"
+    assert "\ntables_dir: tables\n" in (project / "project.yaml").read_text()
+    assert sorted(os.listdir(shop)) == ["buys.csv", "items.csv", "orders.csv", "users.csv"]
+    assert {"orders.parquet", "orders_item.parquet", "graph_schema.pbtxt"} < set(os.listdir(project / "tables"))
+    assert (project / ".gitignore").read_text().splitlines()[-1] == "/tables/"
+    assert "orders has no column of ids: a row's id is its number in the table, from 0." in shown.stdout
+
+
 def test_nothing_is_written_where_the_label_is_not_clear(shop):
     shown = new("plans", "--tables", "shop")
 
