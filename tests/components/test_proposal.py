@@ -455,3 +455,40 @@ def test_times_become_ages_and_the_newest_neighbors_are_taken(tmp_path):
     task = task_of(tmp_path, proposal)
     assert list(plan_problems(task.plan, proposal.schema)) == []
     assert "lines has no times: a row of it is there as soon as what it names, of orders." in list(proposal.remarks())
+
+
+@pytest.mark.parametrize("has_times", [True, False])
+def test_rows_without_a_label_are_not_predicted(tmp_path, has_times):
+    (tmp_path / "raw").mkdir()
+    visits = {
+        "visit_id": [f"v{i}" for i in range(80)],
+        "clerk_id": [f"c{i % 4}" for i in range(80)],
+        "grade": [None if i % 4 == 3 else (i * 7) % 3 for i in range(80)],
+        **({"at": [dt.date(2026, 1, 1) + dt.timedelta(days=i) for i in range(80)]} if has_times else {}),
+    }
+    clerks = {"clerk_id": [f"c{i}" for i in range(4)], "size": [1.5, 2.5, 3.5, 4.5]}
+    folder = write(tmp_path / "raw", visits=visits, clerks=clerks)
+
+    proposal = propose_project(folder, label="visits.grade", prepared_dir=str(tmp_path / "new"))
+
+    assert (proposal.splits.column, proposal.splits.unused_values) == ("split", ("unlabeled",))
+    written = pq.read_table(tmp_path / "new" / "visits.parquet").to_pydict()
+    by_split = {name: [i for i in range(80) if written["split"][i] == name] for name in set(written["split"])}
+    assert by_split["unlabeled"] == list(range(3, 80, 4))
+    assert {name: len(rows) for name, rows in by_split.items()} == {"unlabeled": 20, "train": 48, "val": 6, "test": 6}
+    is_by_time = max(by_split["train"]) < min(by_split["val"]) < max(by_split["val"]) < min(by_split["test"])
+    assert is_by_time == has_times
+    assert (proposal.temporal is not None) == has_times
+    assert list(plan_problems(task_of(tmp_path, proposal).plan, proposal.schema)) == []
+    how = "by time" if has_times else "at random"
+    assert any(
+        f"20 rows have no label and are not predicted; the others are divided {how}" in one
+        for one in proposal.remarks()
+    )
+
+
+def test_tables_where_they_are_need_all_labels(tmp_path):
+    users = {**USERS, "plan": [None, *USERS["plan"][1:]]}
+
+    with pytest.raises(ValueError, match="`label` must have a value in every row that is predicted; got 1 of 40 rows"):
+        propose_project(write(tmp_path, users=users), label="users.plan")

@@ -10,12 +10,14 @@ import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.tables.database import Database, ForeignKey, joined_key, key_texts
+from tfx_gnn.tables.label_splits import SPLIT_COLUMN, LabelSplits, split_labeled_rows
 from tfx_gnn.tables.row_times import SECONDS, RowTimes, as_seconds, find_row_times, texts_of, time_columns, whole_blocks
 from tfx_gnn.tables.schema_inference import ColumnEvidence, undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
@@ -39,6 +41,7 @@ class PreparedTables:
         repeated_times: edge sets whose times are told by their rows, or by other times of the set.
         num_without_edge: by edge set, rows whose foreign key is empty.
         row_times: when each row came to be.
+        label_splits: the splits of the rows of the label's table, if some have no label; column "split" has them.
     """
 
     schema: GraphSchema
@@ -48,10 +51,16 @@ class PreparedTables:
     repeated_times: frozenset[str]
     num_without_edge: Mapping[str, int]
     row_times: RowTimes
+    label_splits: LabelSplits | None
 
 
 def write_prepared_tables(
-    database: Database, tables_dir: str, folder: str, *, access: TableAccess | None = None
+    database: Database,
+    tables_dir: str,
+    folder: str,
+    *,
+    label: tuple[str, str] = ("", ""),
+    access: TableAccess | None = None,
 ) -> PreparedTables:
     """Writes node tables and edge tables as Parquet files, whose ids are texts.
 
@@ -61,6 +70,7 @@ def write_prepared_tables(
         database: how the tables refer to each other.
         tables_dir: their folder.
         folder: an existing folder for the files, one for each node set and edge set.
+        label: table and column of the label; if some rows have none, and no column says their split, one is written.
         access: the largest record, and whether links may lead out of the folder.
 
     Returns:
@@ -69,11 +79,15 @@ def write_prepared_tables(
     Raises:
         ValueError: if a table is broken.
     """
-    return _Writer(database, tables_dir, folder, access or TableAccess()).write()
+    return _Writer(database, tables_dir, folder, label, access or TableAccess()).write()
 
 
 class _Writer:
-    def __init__(self, database: Database, tables_dir: str, folder: str, access: TableAccess) -> None:
+    def __init__(
+        self, database: Database, tables_dir: str, folder: str, label: tuple[str, str], access: TableAccess
+    ) -> None:
+        self._label = label
+        self._label_splits: LabelSplits | None = None
         self._database = database
         self._tables_dir = tables_dir
         self._folder = folder
@@ -118,6 +132,7 @@ class _Writer:
             ),
             num_without_edge={name: number for name, number in self._num_without_edge.items() if number},
             row_times=self._times,
+            label_splits=self._label_splits,
         )
 
     def _write_nodes(self, name: str) -> None:
@@ -131,7 +146,12 @@ class _Writer:
         id_column = single or ("id" if "id" not in features else "row_id")
         edges = {one: self._edge_set(one) for one in foreign_keys}
         edge_times = {one: found for one in foreign_keys if (found := self._times.of_edges(one)) is not None}
-        added_types = self._name_node_times(name, times, features)
+        added = self._name_node_times(name, times, features)
+        if name == self._label[0]:
+            self._label_splits = self._split_rows(table)
+            if self._label_splits is not None:
+                added[SPLIT_COLUMN] = self._label_splits.values
+        added_types = {one: of_table.type for one, of_table in added.items()}
         with contextlib.ExitStack() as stack:
             nodes = stack.enter_context(
                 self._open(name, {id_column: _TEXT, **{one: types[one] for one in features}, **added_types})
@@ -152,7 +172,7 @@ class _Writer:
                 else:
                     ids = pa.array(range(num_rows, num_rows + length), pa.int64()).cast(_TEXT)
                 typed = {column: _typed(columns[column], types[column]) for column in features}
-                typed |= {one: self._times.by_row[name].slice(num_rows, length) for one in added_types}
+                typed |= {one: of_table.slice(num_rows, length) for one, of_table in added.items()}
                 nodes.write_table(pa.table({id_column: ids, **typed}))
                 for one, file in files.items():
                     targets = self._targets(one, columns)
@@ -165,7 +185,7 @@ class _Writer:
                 num_rows += length
         self._id_columns[name] = id_column
 
-    def _name_node_times(self, name: str, times: Sequence[str], features: Sequence[str]) -> dict[str, pa.DataType]:
+    def _name_node_times(self, name: str, times: Sequence[str], features: Sequence[str]) -> dict[str, pa.Array]:
         """Notes the columns of times of a node table; gives the one that is added to a part of a table with times."""
         self._all_times["nodes", name] = tuple(times)
         if name in self._times.columns:
@@ -173,8 +193,19 @@ class _Writer:
         elif self._times.is_part(name) and ROW_TIME not in features:
             self._node_times[name] = ROW_TIME
             self._all_times["nodes", name] += (ROW_TIME,)
-            return {ROW_TIME: SECONDS}
+            return {ROW_TIME: self._times.by_row[name]}
         return {}
+
+    def _split_rows(self, table: FoundTable) -> LabelSplits | None:
+        """Divides rows of which some have no label, unless a column does."""
+        column = table.columns[self._label[1]]
+        if SPLIT_COLUMN in table.columns or column.num_filled == column.num_rows:
+            return None
+        blocks = whole_blocks(table, self._tables_dir, self._access)
+        is_labeled = np.concatenate(
+            [block[self._label[1]].is_valid().to_numpy(zero_copy_only=False) for block in blocks]
+        )
+        return split_labeled_rows(is_labeled, self._times.by_row.get(table.name))
 
     def _edge_set(self, key: ForeignKey) -> str:
         """Names the edge set of a foreign key, and notes what its edges join."""

@@ -13,13 +13,12 @@ from tfx_gnn.graph.proto.graph_schema_pb2 import Feature, GraphSchema
 from tfx_gnn.graph.schema.schema_io import iter_sets
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
+from tfx_gnn.tables.label_splits import SPLIT_COLUMN
 from tfx_gnn.tables.schema_inference import read_all_columns
 from tfx_gnn_pipelines.proposals.tables import SetTable
 
 _MOST_CLASSES = 20
 """Integers of at most so many different values are classes; of more, quantities."""
-SPLIT_COLUMN = "split"
-"""Column of a table with the split of each row."""
 _LABEL_NAMES = ("label", "class", "target", "y")
 
 

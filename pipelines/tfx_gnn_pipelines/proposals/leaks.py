@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.tables.label_splits import SPLIT_COLUMN
 from tfx_gnn.tables.prepared_tables import PreparedTables
 from tfx_gnn_pipelines.proposals.label_leaks import LabelLeak, find_label_leaks
-from tfx_gnn_pipelines.proposals.labels import SPLIT_COLUMN, Label
+from tfx_gnn_pipelines.proposals.labels import Label
 from tfx_gnn_pipelines.proposals.neighbor_leaks import Neighbors, Seeds, find_neighbor_leaks
 from tfx_gnn_pipelines.proposals.tables import SetTable, declared_set
 

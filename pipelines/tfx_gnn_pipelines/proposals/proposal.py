@@ -15,6 +15,7 @@ from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import Temporal
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.column_values import ColumnValues
+from tfx_gnn.tables.label_splits import SPLIT_COLUMN
 from tfx_gnn.tables.prepared_tables import ROW_TIME, PreparedTables
 from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn.tables.table_access import TableAccess
@@ -22,7 +23,7 @@ from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY
 from tfx_gnn_pipelines.proposals.drifting_columns import find_drifting_columns
 from tfx_gnn_pipelines.proposals.hops import newest_first, propose_hops
 from tfx_gnn_pipelines.proposals.label_leaks import LabelLeak
-from tfx_gnn_pipelines.proposals.labels import SPLIT_COLUMN, Label, check_labels, find_label
+from tfx_gnn_pipelines.proposals.labels import Label, check_labels, find_label
 from tfx_gnn_pipelines.proposals.leaks import find_leaks
 from tfx_gnn_pipelines.proposals.preparations import Preparation, choose_preparation
 from tfx_gnn_pipelines.proposals.tables import SetTable, declared_set, fill_in, find_source, set_table
@@ -276,6 +277,8 @@ def _drops_of_drifting(
 ) -> Iterator[tuple[tuple[str, str], Preparation]]:
     """Leaves out numbers that are outside, after the time of training, of the range that training saw."""
     bound = splits.until.get("train") if splits.rule == "time" else None
+    if prepared is not None and prepared.label_splits is not None and prepared.label_splits.bounds is not None:
+        bound = prepared.label_splits.bounds[0]
     if prepared is None or bound is None:
         return
     for name, time in prepared.node_times.items():

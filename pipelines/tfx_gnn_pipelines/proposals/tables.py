@@ -15,6 +15,7 @@ from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.tables.column_values import ColumnValues, read_column_values
 from tfx_gnn.tables.database import Database
 from tfx_gnn.tables.graph_tables import read_tables_schema
+from tfx_gnn.tables.label_splits import SPLIT_COLUMN
 from tfx_gnn.tables.prepared_tables import PreparedTables, write_prepared_tables
 from tfx_gnn.tables.relational_keys import find_keys
 from tfx_gnn.tables.row_times import time_columns
@@ -79,10 +80,13 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
     # Rows of an edge table can be predicted as nodes only where it is written anew.
     node = (of_label, column) if prepared_dir else ("", "")
     database = find_keys(found, tables_dir, label=node, access=access)
-    if prepared_dir and not database.unclear and (not database.is_tidy or _has_times(found.get(of_label))):
+    is_plain = (
+        database.is_tidy and not _has_times(found.get(of_label)) and not _lacks_labels(found.get(of_label), column)
+    )
+    if prepared_dir and not database.unclear and not is_plain:
         _check_label(label, found)
         os.makedirs(prepared_dir, exist_ok=True)
-        prepared = write_prepared_tables(database, tables_dir, prepared_dir, access=access)
+        prepared = write_prepared_tables(database, tables_dir, prepared_dir, label=node, access=access)
         return TablesSource(
             tables_dir=prepared_dir,
             schema=prepared.schema,
@@ -104,6 +108,13 @@ def _has_times(table: FoundTable | None) -> bool:
     return table is not None and any(not names_other_time(name) for name in time_columns(table))
 
 
+def _lacks_labels(table: FoundTable | None, column: str) -> bool:
+    """Whether some rows have no label, and no column says which are predicted."""
+    if table is None or column not in table.columns or SPLIT_COLUMN in table.columns:
+        return False
+    return table.columns[column].num_filled < table.columns[column].num_rows
+
+
 def _check_label(label: str, tables: Mapping[str, FoundTable]) -> None:
     """Refuses a label that no table has, before tables are written anew."""
     known = [f"{name}.{column}" for name, table in tables.items() for column in table.columns if column]
@@ -117,6 +128,12 @@ def _check_label(label: str, tables: Mapping[str, FoundTable]) -> None:
 def _key_remarks(database: Database, prepared: PreparedTables) -> Iterator[str]:
     yield from database.describe()
     yield from prepared.row_times.remarks
+    if prepared.label_splits is not None:
+        how = "at random" if prepared.label_splits.bounds is None else "by time"
+        yield (
+            f"{prepared.label_splits.num_unlabeled:,} rows have no label and are not predicted; the others are divided "
+            f"{how}, 80 % for training, into the column {SPLIT_COLUMN!r}."
+        )
     for name, columns in prepared.row_times.undecided.items():
         yield (
             f"{name} has several columns of times, {', '.join(columns)}, none of which is nearly always first: none is "
