@@ -12,25 +12,34 @@ from tfx_gnn.sampling.plan.hop import Hop
 _MOST_NEIGHBORS = (32, 16)
 """Nodes that the hops from the seed may find on average, and those from each of these nodes."""
 _LARGEST_FAN_OUTS = (8, 4)
+_LARGEST_FAN_OUTS_OF_TIMES = (16, 16)
+"""Where the newest edges are taken: how many there are in the time before a seed is what models learn from."""
 
 
 def propose_hops(
-    schema: GraphSchema, num_rows: Mapping[str, int], seed_node_set: str, *, left_out: Collection[str] = ()
+    schema: GraphSchema,
+    num_rows: Mapping[str, int],
+    seed_node_set: str,
+    *,
+    left_out: Collection[str] = (),
+    edge_times: Mapping[str, str] | None = None,
 ) -> tuple[Hop, ...]:
     """Goes outward twice, along all edge sets and both ways, with so small fan-outs that subgraphs stay small.
 
     `num_rows` has the rows of each table, as in "nodes/user" and "edges/buys". The edge sets of `left_out` are not
-    followed.
+    followed. With `edge_times`, the features of edges with their times, the newest edges are taken of those that lead
+    to a node, because what is long ago tells less.
     """
+    largest = _LARGEST_FAN_OUTS_OF_TIMES if edge_times else _LARGEST_FAN_OUTS
     ways = [way for way in _ways_from(schema, num_rows, seed_node_set) if way.edge_set not in left_out]
-    fan_out = _fan_out(0, ways) or 1
+    fan_out = _fan_out(0, ways, largest) or 1
     hops = [Hop(edge_set=way.edge_set, direction=way.direction, name=_hop_name(way), fan_out=fan_out) for way in ways]
     reached: dict[str, list[str]] = {}
     for way, hop in zip(ways, hops, strict=True):
         reached.setdefault(way.end, []).append(hop.name)
     for node_set, inputs in reached.items():
         ways = [way for way in _ways_from(schema, num_rows, node_set) if way.edge_set not in left_out]
-        fan_out = _fan_out(1, ways)
+        fan_out = _fan_out(1, ways, largest)
         hops += [
             Hop(
                 edge_set=way.edge_set,
@@ -41,12 +50,11 @@ def propose_hops(
             )
             for way in (ways if fan_out else ())
         ]
-    return tuple(hops)
+    return tuple(_newest_first(hops, edge_times or {}))
 
 
-def newest_first(hops: Sequence[Hop], edge_times: Mapping[str, str]) -> tuple[Hop, ...]:
-    """Takes the newest edges of those that have times, because what is long ago tells less."""
-    return tuple(
+def _newest_first(hops: Sequence[Hop], edge_times: Mapping[str, str]) -> Iterator[Hop]:
+    yield from (
         dataclasses.replace(hop, strategy="top_k", weight_feature=edge_times[hop.edge_set])
         if hop.edge_set in edge_times and hop.direction == "backward"
         else hop
@@ -74,9 +82,9 @@ def _ways_from(schema: GraphSchema, num_rows: Mapping[str, int], node_set: str) 
             yield _Way(edge_set=name, direction="backward", end=edge_set.source, degree=degree)
 
 
-def _fan_out(ring: int, ways: Sequence[_Way]) -> int:
+def _fan_out(ring: int, ways: Sequence[_Way], largest: Sequence[int]) -> int:
     """Finds the largest fan-out by which a node has few enough neighbors on average; 0 if even 1 is too large."""
-    for fan_out in range(_LARGEST_FAN_OUTS[ring], 0, -1):
+    for fan_out in range(largest[ring], 0, -1):
         if sum(min(fan_out, way.degree) for way in ways) <= _MOST_NEIGHBORS[ring]:
             return fan_out
     return 0

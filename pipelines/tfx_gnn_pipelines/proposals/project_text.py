@@ -51,6 +51,7 @@ def project_text(proposal: Proposal, *, name: str, tables_dir: str) -> str:
             "batch_size: 32",
             "# Training stops after this many epochs without a lower validation loss; the best epoch is exported.",
             "early_stopping_patience: 5",
+            *_network_lines(proposal),
             *_rule_lines(proposal),
             "",
         ]
@@ -162,6 +163,15 @@ def _prediction_lines(label: Label) -> Iterator[str]:
         if label.num_outputs > 1:
             yield f"  num_outputs: {label.num_outputs}"
         yield "  standardize: true"
+
+
+def _network_lines(proposal: Proposal) -> Iterator[str]:
+    if proposal.temporal is None:
+        return
+    yield "# Rows tell much by themselves, so the output reads their own states beside those with their neighbors; and"
+    yield "# neighbors of one day are alike, which models of few days learn by heart without more dropout."
+    yield "graph_trainer:"
+    yield "  hyperparameters: {reduce_type: mean, residual: true, jumping_knowledge: concat, dropout_rate: 0.3}"
 
 
 def _rule_lines(proposal: Proposal) -> Iterator[str]:

@@ -21,7 +21,7 @@ from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY
 from tfx_gnn_pipelines.proposals.drifting_columns import find_drifting_columns
-from tfx_gnn_pipelines.proposals.hops import newest_first, propose_hops
+from tfx_gnn_pipelines.proposals.hops import propose_hops
 from tfx_gnn_pipelines.proposals.label_leaks import LabelLeak
 from tfx_gnn_pipelines.proposals.labels import Label, check_labels, find_label
 from tfx_gnn_pipelines.proposals.leaks import find_leaks
@@ -164,9 +164,8 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
         {name: table.num_rows for name, table in tables.items()},
         predicted.node_set,
         left_out={leak.place.partition("/")[2] for leak in leaks if not leak.feature},
+        edge_times=prepared.edge_times if prepared is not None and seed_time else None,
     )
-    if prepared is not None and seed_time:
-        hops = newest_first(hops, prepared.edge_times)
     left_out = {(f"nodes/{predicted.node_set}", name) for name in (predicted.feature, splits.column)}
     left_out |= {(leak.place, leak.feature) for leak in leaks}
     temporal = _propose_temporal(prepared, hops, seed_time)
