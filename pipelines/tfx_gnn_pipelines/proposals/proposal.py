@@ -192,8 +192,8 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
         hops=hops,
         splits=splits,
         leaks=tuple(leaks),
-        features=dict(_propose_features(schema, tables, predicted.node_set, hops, left_out=left_out, times=times)),
-        num_dangling=dict(_count_dangling(schema, tables, hops)),
+        features=dict(propose_features(schema, tables, predicted.node_set, hops, left_out=left_out, times=times)),
+        num_dangling=dict(count_dangling(schema, tables, hops)),
     )
 
 
@@ -365,7 +365,7 @@ def _find_leaks(schema: GraphSchema, seeds: SetTable, label: Label, splits: Spli
     return [dataclasses.replace(leak, column=by_column[leak.column]) for leak in found]
 
 
-def _propose_features(
+def propose_features(
     schema: GraphSchema,
     tables: Mapping[str, SetTable],
     seed_node_set: str,
@@ -374,6 +374,7 @@ def _propose_features(
     left_out: set[str],
     times: Mapping[str, str],
 ) -> Iterator[tuple[str, dict[str, Preparation]]]:
+    """Chooses a preparation of each column that the hops reach; by `times`, each set's column of times is none."""
     reached = {seed_node_set}
     for hop in hops:
         reached |= {schema.edge_sets[hop.edge_set].source, schema.edge_sets[hop.edge_set].target}
@@ -396,9 +397,10 @@ def _propose_features(
             yield prefix, of_set
 
 
-def _count_dangling(
+def count_dangling(
     schema: GraphSchema, tables: Mapping[str, SetTable], hops: tuple[Hop, ...]
 ) -> Iterator[tuple[str, int]]:
+    """Counts by edge set the ends that name a node that is not there, where there are any."""
     for name in sorted({hop.edge_set for hop in hops}):
         edge_set, table = schema.edge_sets[name], tables[f"edges/{name}"]
         num_rows = [
