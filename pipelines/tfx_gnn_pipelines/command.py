@@ -23,6 +23,7 @@ from tfx_gnn_pipelines.checks.check_summary import print_finding, print_verdict
 from tfx_gnn_pipelines.checks.findings import PipelineNotReadyError
 from tfx_gnn_pipelines.emulator.container_engine import EngineKind
 from tfx_gnn_pipelines.services import Service
+from tfx_gnn_pipelines.task_seeds import read_run_config
 
 if TYPE_CHECKING:
     from tfx_gnn_pipelines.checks.findings import PipelineCheck
@@ -189,7 +190,7 @@ def run(
         if project == "list":
             _list_tasks(console)
             return
-        from tfx_gnn_pipelines.project import read_config, user_files
+        from tfx_gnn_pipelines.project import user_files
 
         shortcuts = {
             "tables_dir": tables or None,
@@ -206,13 +207,8 @@ def run(
             "runtime_parameters": open_parameter or None,
         }
         given = {name: value for name, value in shortcuts.items() if value is not None}
-        config = read_config(
-            project,
-            options_file=options,
-            assignments=set_ or [],
-            shortcuts=given,
-            is_remote=runner in _SERVICES,
-        )
+        changes = {"options_file": options, "assignments": set_ or [], "shortcuts": given}
+        config = read_run_config(project, changes, console, is_remote=runner in _SERVICES)
         if compile_only:
             output = output or os.path.join("runs", f"{config.pipeline_name}_{runner.value}.json")
             _compile(config, runner, output, image=image, resources=resources, report_to=report_to, console=console)

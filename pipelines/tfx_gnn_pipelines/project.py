@@ -26,21 +26,26 @@ import os
 import sys
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfx_gnn.io import options_json
 from tfx_gnn.io.package_paths import PACKAGE_SCHEME, resolve_package_path
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.io.user_errors import source_files
+from tfx_gnn.prediction_tasks.task_options import PredictionTask
 from tfx_gnn.tables.spans import check_span_pattern, find_span, has_span
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri, quickstart, step_names
 from tfx_gnn_pipelines.option_changes import changed, merged, nested, read_options, with_dotted
+from tfx_gnn_pipelines.prediction_plan import seed_table_path, with_plan_of_task
 from tfx_gnn_pipelines.task import PipelineTask, load_task, task_names
 from tfx_gnn_pipelines.yaml_files import parse_yaml, read_yaml
 
+if TYPE_CHECKING:
+    from tfx_gnn.prediction_tasks import SeedTableReport
+
 PROJECT_FILE = "project.yaml"
 TASK = "task"
-"""Key of a project file whose task is an object of Python, which the other keys change."""
+"""Key of a project file: an object of Python, which the other keys change; or a mapping, a prediction task."""
 
 #: Options of steps that several steps share: the task holds them.
 OF_THE_TASK = {
@@ -136,15 +141,102 @@ def read_project(
         ValueError: if a key is unknown, or a value breaks a rule.
     """
     file = find_project_file(reference)
+    changes = with_dotted(read_given(options_file, assignments), shortcuts or {})
     if file:
         folder = os.path.dirname(os.path.abspath(file))
         make_importable(folder)
         given = _with_absolute_paths(_read_mapping(file, option="PROJECT"), folder)
+        if (found := _prediction_task(given, file, changes)) is not None:
+            del given[TASK]
+            given = with_plan_of_task(given, found.task, found.seed_table, file=file)
         task = _task_of_file(given, file)
     else:
         folder, given, task = "", {}, load_task(reference)
-    given = merged(given, read_given(options_file, assignments))
-    return with_options(Project(task=task, folder=folder, file=file), with_dotted(given, shortcuts or {}))
+    return with_options(Project(task=task, folder=folder, file=file), merged(given, changes))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ProjectPrediction:
+    """What a project file says in words, SQL or rows of what is predicted.
+
+    Attributes:
+        task: the task.
+        tables_dir: folder of the tables.
+        seed_table: path of its seed table.
+        folder: folder of the project.
+        file: the project file.
+        plan: the plan, as the file has it.
+    """
+
+    task: PredictionTask
+    tables_dir: str
+    seed_table: str
+    folder: str
+    file: str
+    plan: Any
+
+
+def read_prediction_task(
+    reference: str = "",
+    *,
+    options_file: str = "",
+    assignments: Sequence[str] = (),
+    shortcuts: Mapping[str, Any] | None = None,
+) -> ProjectPrediction | None:
+    """Reads the prediction task of a project alone; its seed table need not be there yet.
+
+    Args:
+        reference: see `read_project`; likewise the others, of which only the folder of the tables matters here.
+        options_file: YAML file of options; empty for none.
+        assignments: each "key.key=VALUE".
+        shortcuts: values by names that may have dots.
+
+    Returns:
+        The task; None if the project has none, but a plan that is complete.
+
+    Raises:
+        FileNotFoundError: if there is no such project or file.
+        ValueError: if a key of the task is unknown, or a value breaks a rule.
+    """
+    file = find_project_file(reference)
+    if not file:
+        return None
+    given = _with_absolute_paths(_read_mapping(file, option="PROJECT"), os.path.dirname(os.path.abspath(file)))
+    return _prediction_task(given, file, with_dotted(read_given(options_file, assignments), shortcuts or {}))
+
+
+def make_seeds(found: ProjectPrediction) -> SeedTableReport:
+    """Makes the seed table of a project's prediction task, and its statistics beside it.
+
+    Args:
+        found: what the project says of the task.
+
+    Raises:
+        ValueError: for a reason of `make_seed_table`.
+    """
+    from tfx_gnn.prediction_tasks import make_seed_table
+
+    return make_seed_table(found.task, resolve_package_path(found.tables_dir), found.seed_table, folder=found.folder)
+
+
+def _prediction_task(given: Mapping[str, Any], file: str, changes: Mapping[str, Any]) -> ProjectPrediction | None:
+    if not isinstance(given.get(TASK), dict):
+        return None
+    task = read_options(given[TASK], PredictionTask, place=f"{TASK} in {file}")
+    tables_dir, name = changes.get("tables_dir") or given.get("tables_dir"), given.get("name")
+    if not isinstance(tables_dir, str) or not isinstance(name, str) or has_span(tables_dir):
+        raise ValueError(
+            f"`{TASK}` must go with a `name` and a `tables_dir` that is one folder, beside whose tables its seed table "
+            f"lies; got {name!r} and {tables_dir!r} in {file!r}. Write both, without {{SPAN}} and {{DATE}}."
+        )
+    return ProjectPrediction(
+        task=task,
+        tables_dir=tables_dir,
+        seed_table=seed_table_path(name, tables_dir),
+        folder=os.path.dirname(os.path.abspath(file)),
+        file=file,
+        plan=given.get("plan") or {},
+    )
 
 
 def read_config(reference: str = "", *, is_remote: bool = False, **changes: Any) -> PipelineConfig:
@@ -276,8 +368,9 @@ def _task_of_file(given: dict[str, Any], file: str) -> PipelineTask:
         reference = given.pop(TASK)
         if not isinstance(reference, str):
             raise ValueError(
-                f"`{TASK}` must be 'package.module:ATTRIBUTE', or a bundled name; got {reference!r} in {file!r}. Name "
-                "a PipelineTask, or leave the key out and give its fields."
+                f"`{TASK}` must be 'package.module:ATTRIBUTE', a bundled name, or a mapping with `for_each` and "
+                f"`predict`; got {reference!r} in {file!r}. Name a PipelineTask, or leave the key out and give its "
+                "fields."
             )
         return load_task(reference)
     fields = {name: given[name] for name in task_fields() if name in given}

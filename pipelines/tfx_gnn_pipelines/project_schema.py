@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from tfx_gnn.io.option_schema import OptionEntry, json_schema, list_options
+from tfx_gnn.prediction_tasks.task_options import PredictionTask
 from tfx_gnn_pipelines.config import PipelineConfig, step_kinds
 from tfx_gnn_pipelines.project import OF_THE_TASK, PIPELINE_SETTINGS, TASK, task_fields
 from tfx_gnn_pipelines.task import PipelineTask
@@ -29,6 +30,7 @@ def list_project_options(group: str = "") -> list[OptionEntry]:
         ValueError: if there is no such group.
     """
     entries = [entry for entry in list_options(PipelineTask) if _first(entry) in task_fields()]
+    entries += list_options(PredictionTask, f"{TASK}.")
     entries += [entry for entry in list_options(PipelineConfig) if entry.name in PIPELINE_SETTINGS]
     for step, kind in step_kinds().items():
         left_out = {f"{step}.{name}" for of_step, name in OF_THE_TASK if of_step == step}
@@ -54,8 +56,8 @@ def project_schema() -> dict[str, Any]:
     Returns:
         The schema. The options of a step are all optional in it, because the steps have defaults.
     """
-    task, config = json_schema(PipelineTask), json_schema(PipelineConfig)
-    definitions = {**task.pop("$defs"), **config.pop("$defs")}
+    task, config, words = json_schema(PipelineTask), json_schema(PipelineConfig), json_schema(PredictionTask)
+    definitions = {**task.pop("$defs"), **config.pop("$defs"), **words.pop("$defs")}
     properties = {name: task["properties"][name] for name in task["properties"] if name in task_fields()}
     properties |= {name: config["properties"][name] for name in PIPELINE_SETTINGS}
     for step, kind in step_kinds().items():
@@ -72,12 +74,20 @@ def project_schema() -> dict[str, Any]:
         "type": "object",
         "properties": {
             TASK: {
-                "type": "string",
-                "description": "A PipelineTask in Python, 'package.module:ATTRIBUTE', which the other keys change.",
+                "anyOf": [{"type": "string"}, words],
+                "description": "A PipelineTask in Python, 'package.module:ATTRIBUTE', which the other keys change; or "
+                "what is predicted for which entities, from which `tfx-gnn task` makes the seeds.",
             },
             **properties,
         },
-        "anyOf": [{"required": [TASK]}, {"required": whole}],
+        "anyOf": [
+            {"properties": {TASK: {"type": "string"}}, "required": [TASK]},
+            {
+                "properties": {TASK: {"type": "object"}},
+                "required": [TASK, *(key for key in whole if key != "prediction")],
+            },
+            {"required": whole},
+        ],
         "additionalProperties": False,
         "$defs": definitions,
     }

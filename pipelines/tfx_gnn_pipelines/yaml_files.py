@@ -12,13 +12,20 @@ _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _OCTAL = re.compile("[-+]?0[0-7_]+")
 
 
+_TIME = "tag:yaml.org,2002:timestamp"
+
+
 class _Loader(yaml.SafeLoader):
-    """Reads 1e-3 as a number, as JSON and YAML 1.2 do; in YAML 1.1 it is a text."""
+    """Reads 1e-3 as a number and 2026-05-01 as a text, as JSON and YAML 1.2 do; YAML 1.1 reads a text and a date."""
 
 
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+\Z"), list("-+0123456789")
 )
+_Loader.yaml_implicit_resolvers = {
+    start: [(tag, form) for tag, form in resolvers if tag != _TIME]
+    for start, resolvers in _Loader.yaml_implicit_resolvers.items()
+}
 
 
 def read_yaml(path: str, *, option: str) -> Any:
@@ -47,7 +54,7 @@ def parse_yaml(text: str, *, name: str) -> Any:
     """Reads texts, numbers, lists and mappings; errors call the text `name`.
 
     Raises:
-        ValueError: if it is not YAML, or holds other kinds of values, such as dates; or a key twice, a value that holds
+        ValueError: if it is not YAML, or holds other kinds of values, such as bytes; or a key twice, a value that holds
             itself, or a number that YAML reads in another base: 010 would be 8, and 1:30 would be 90.
     """
     try:
@@ -66,8 +73,8 @@ def parse_yaml(text: str, *, name: str) -> Any:
         json.dumps(plain)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"`{name}` must hold texts, numbers, lists and mappings; got another kind of value: {error}. Put dates and "
-            "the like in quotes."
+            f"`{name}` must hold texts, numbers, lists and mappings; got another kind of value: {error}. Put it in "
+            "quotes."
         ) from error
     return plain
 

@@ -99,7 +99,10 @@ def test_task_of_another_kind_replaces_the_whole_one(task, tmp_path):
         ("graph_trainer=[", r"`--set graph_trainer` must be YAML; got text that is not"),
         ("graph_trainer=", r"`graph_trainer` must be an object with fields of a GraphTrainerOptions; got None"),
         ("beam_args=x", r"`beam_args` must be a list; got 'x'"),
-        ("num_epochs=2024-01-01", r"`--set num_epochs` must hold texts, numbers, lists and mappings; got another kind"),
+        (
+            "num_epochs=!!binary aGk=",
+            r"`--set num_epochs` must hold texts, numbers, lists and mappings; got another kind",
+        ),
     ],
 )
 def test_mistake_is_named_with_its_place_and_the_remedy(task, tmp_path, assignment, message):
@@ -135,7 +138,10 @@ def test_label_where_the_examples_have_none_is_refused_without_preprocessing(tas
         ("graph_trainr: {}", r"`graph_trainr` must be .* got it in '.*options.yaml'. Did you mean 'graph_trainer'\?"),
         ("- num_epochs", r"`.*options.yaml` must hold options by name; got \['num_epochs'\]"),
         ("{", r"`.*options.yaml` must be YAML; got text that is not"),
-        ("num_epochs: 2024-01-01", r"`.*options.yaml` must hold texts, numbers, lists and mappings; got another kind"),
+        (
+            "num_epochs: !!binary aGk=",
+            r"`.*options.yaml` must hold texts, numbers, lists and mappings; got another kind",
+        ),
         (
             "num_epochs: 3\nroot: x\nnum_epochs: 4",
             r"`.*options.yaml` must have each key once; got `num_epochs` in line 3 and in line 1",
@@ -215,7 +221,9 @@ def test_document_names_every_key():
         read_given("", ["x=1"])
 
     allowed = set(re.findall(r"'(\w+)'", str(refusal.value).partition("; got")[0]))
-    assert named - allowed == {"PipelineTask", "SubgraphExampleGenOptions", "PipelineConfig"}
+    # A prediction task is changed in the project file alone.
+    classes = {"PipelineTask", "PredictionTask", "SubgraphExampleGenOptions", "PipelineConfig"}
+    assert named - allowed == {"task", *classes}
     assert allowed <= named
 
 
@@ -571,7 +579,7 @@ def test_answers_go_to_bigquery_only_from_cloud_storage(task, tmp_path):
             r"`plan.hops.0.fan_out` must be an integer; .* in `.*.yaml`",
         ),
         (PROJECT.replace("fan_out: 3", "fanout: 3"), r"must have no fields but .*'fan_out'.*; got \['fanout'\]"),
-        ("task: 3", r"`task` must be 'package.module:ATTRIBUTE', or a bundled name; got 3"),
+        ("task: 3", r"`task` must be 'package.module:ATTRIBUTE', a bundled name, or a mapping .*; got 3"),
         ("[1]", r"project.yaml` must hold options by name; got \[1\]"),
         ("pipelineInfo: {}", r"`PROJECT` must be a project; got the compiled pipeline .* Run it with --runner spec"),
     ],

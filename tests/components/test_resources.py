@@ -270,7 +270,7 @@ def test_models_and_tables_may_be_on_volumes(remote_config):
         ("defaults: {volumes: [{claim: '', path: /a}]}", "`claim` must name a persistent volume claim; got ''"),
         ("defaults: {volumes: [{claim: a, path: /}]}", "`path` must be absolute, and below the root; got '/'"),
         ("defaults: {volumes: [{claim: a, path: /a}, {claim: b, path: /a}]}", "`volumes` must have different paths"),
-        ("defaults: {labels: {d: 2024-01-01}}", r"must hold texts, numbers, lists and mappings; .*dates and the like"),
+        ("defaults: {labels: {d: !!binary aGk=}}", r"must hold texts, numbers, lists and mappings; .*Put it in quotes"),
         ("defaults: {retries: 101}", r"`retries` must be in \[0, 100\]; got 101"),
         ("defaults: {retry_seconds: -1}", "`retry_seconds` must be at least 0; got -1"),
         ("defaults: {accelerator: {kind: x, count: 0}}", "`count` must be at least 1; got 0"),

@@ -26,6 +26,7 @@ from tfx_gnn.cli import (
     service_verbs,
     show_verb,
     table_verbs,
+    task_verb,
     training_data_verbs,
     training_verbs,
 )
@@ -37,6 +38,7 @@ from tfx_gnn_pipelines import command
 _VERBS = {
     "Projects": (
         project_verbs.new,
+        task_verb.task,
         check_verb.check,
         plan_verb.plan,
         command.run,

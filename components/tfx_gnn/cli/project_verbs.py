@@ -18,7 +18,9 @@ import tfx_gnn
 from tfx_gnn.cli import arguments
 
 if TYPE_CHECKING:
+    from tfx_gnn.prediction_tasks import PredictionTask
     from tfx_gnn_pipelines.proposals.proposal import Proposal
+    from tfx_gnn_pipelines.proposals.task_proposal import TaskProposal
 
 TEMPLATE_NAME = "my_graph"
 """Name of the template's Python package, which a new project's name replaces."""
@@ -104,25 +106,66 @@ def create_project_for_tables(
     from tfx_gnn_pipelines.proposals.project_text import project_text
     from tfx_gnn_pipelines.proposals.proposal import propose_project
 
-    templates = _templates_folder(Path(tfx_gnn.__file__).parent)
     folder = Path(directory).resolve()
     argument, name = ("name", name) if name else ("directory", folder.name.replace("-", "_"))
     _check_form(argument, name, "Give the project a name of its own by --name.")
     with atomic_folder(directory, name="directory") as partial:
         proposal = propose_project(tables_dir, label=label, prepared_dir=str(Path(partial) / _PREPARED_TABLES))
         is_prepared = proposal.tables_dir != tables_dir
-        for template, entry in _ENTRIES_FOR_TABLES:
-            _copy(templates / template / entry, Path(partial) / entry, name)
-        if is_prepared:
-            with (Path(partial) / ".gitignore").open("a", encoding="utf-8") as ignored:
-                ignored.write(f"/{_PREPARED_TABLES}/\n")
         text = project_text(
             proposal, name=name, tables_dir=_PREPARED_TABLES if is_prepared else _seen_from(folder, tables_dir)
         )
-        (Path(partial) / "project.yaml").write_text(text, encoding="utf-8")
+        _write_project(Path(partial), name, text)
         if proposal.is_inferred:
             write_schema(proposal.schema, TableAccess().schema_path(proposal.tables_dir))
     return folder, name, proposal
+
+
+def create_project_for_task(
+    directory: str, *, tables_dir: str, task: PredictionTask, name: str = ""
+) -> tuple[Path, str, TaskProposal]:
+    """Writes a project without Python for a prediction task.
+
+    Tables without a graph schema are written anew, into the project; others stay, and get the seed table beside them.
+
+    Args:
+        directory: folder to create.
+        tables_dir: folder of the tables.
+        task: what to predict.
+        name: name of the project; empty for that of the folder.
+
+    Returns:
+        The project's folder and name, and what was proposed for it.
+
+    Raises:
+        ValueError: if the name is none, or for a reason of `propose_task_project`.
+    """
+    from tfx_gnn.io.atomic_folder import atomic_folder
+    from tfx_gnn_pipelines.proposals.project_text import task_project_text
+    from tfx_gnn_pipelines.proposals.task_proposal import propose_task_project
+
+    folder = Path(directory).resolve()
+    argument, name = ("name", name) if name else ("directory", folder.name.replace("-", "_"))
+    _check_form(argument, name, "Give the project a name of its own by --name.")
+    with atomic_folder(directory, name="directory") as partial:
+        prepared_dir = str(Path(partial) / _PREPARED_TABLES)
+        proposal = propose_task_project(tables_dir, task, name=name, prepared_dir=prepared_dir)
+        is_prepared = proposal.tables_dir == prepared_dir
+        text = task_project_text(
+            proposal, name=name, tables_dir=_PREPARED_TABLES if is_prepared else _seen_from(folder, tables_dir)
+        )
+        _write_project(Path(partial), name, text)
+    return folder, name, proposal
+
+
+def _write_project(folder: Path, name: str, text: str) -> None:
+    templates = _templates_folder(Path(tfx_gnn.__file__).parent)
+    for template, entry in _ENTRIES_FOR_TABLES:
+        _copy(templates / template / entry, folder / entry, name)
+    if (folder / _PREPARED_TABLES).exists():
+        with (folder / ".gitignore").open("a", encoding="utf-8") as ignored:
+            ignored.write(f"/{_PREPARED_TABLES}/\n")
+    (folder / "project.yaml").write_text(text, encoding="utf-8")
 
 
 def _seen_from(folder: Path, tables_dir: str) -> str:
@@ -204,8 +247,27 @@ def new(
     name: Annotated[
         str, typer.Option(help="Name of the project and of its Python package.", show_default="that of the folder")
     ] = "",
+    predict: arguments.Predict = "",
+    for_each: arguments.ForEach = "",
+    where: arguments.Where = "",
+    every: arguments.Every = "",
+    validation_from: arguments.ValidationFrom = "",
+    test_from: arguments.TestFrom = "",
 ) -> None:
     """Start a project of your own, ready to run: from tables of yours, or from an example with Python to adapt."""
+    if predict or for_each:
+        if not tables_dir or label:
+            raise typer.BadParameter("must be given with --tables, and without --label", param_hint="--predict")
+        task = arguments.read_prediction_task(
+            predict=predict,
+            for_each=for_each,
+            where=where,
+            every=every,
+            validation_from=validation_from,
+            test_from=test_from,
+        )
+        _new_for_task(directory, tables_dir=tables_dir, task=task, name=name)
+        return
     if tables_dir:
         _new_for_tables(directory, tables_dir=tables_dir, label=label, name=name)
         return
@@ -229,6 +291,21 @@ def _new_for_tables(directory: str, *, tables_dir: str, label: str, name: str) -
         arguments.say_written(tables=str(folder / _PREPARED_TABLES))
     elif proposal.is_inferred:
         arguments.say_written(graph_schema=TableAccess().schema_path(tables_dir))
+    arguments.say_written(project=str(folder))
+    _say_next(
+        "Read project.yaml there, which says what was chosen; then check it and make the model:", folder, "check", "run"
+    )
+
+
+def _new_for_task(directory: str, *, tables_dir: str, task: PredictionTask, name: str) -> None:
+    from tfx_gnn.cli.task_verb import show_seeds
+
+    folder, name, proposal = create_project_for_task(directory, tables_dir=tables_dir, task=task, name=name)
+    for line in proposal.remarks():
+        arguments.console.print(line, markup=False, soft_wrap=True)
+    show_seeds(proposal.seeds)
+    if proposal.tables_dir != tables_dir:
+        arguments.say_written(tables=str(folder / _PREPARED_TABLES))
     arguments.say_written(project=str(folder))
     _say_next(
         "Read project.yaml there, which says what was chosen; then check it and make the model:", folder, "check", "run"

@@ -4,15 +4,35 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+
+import yaml
 
 from tfx_gnn.sampling.plan.hop import SEED, Hop
 from tfx_gnn_pipelines.proposals.labels import Label
 from tfx_gnn_pipelines.proposals.preparations import Preparation
 from tfx_gnn_pipelines.proposals.proposal import Proposal
+from tfx_gnn_pipelines.proposals.task_proposal import TaskProposal
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_/]*")
 _NOT_TEXTS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+
+
+_HEAD_LINES = (
+    "# yaml-language-server: $schema=.project.schema.json",
+    "# Proposed from the tables, for you to change. `tfx-gnn check` says in seconds whether everything fits,",
+    "# `tfx-gnn run` makes the model, and `tfx-gnn options` lists what else can be set here. Paths are",
+    "# relative to this file.",
+    "",
+)
+_TRAINING_LINES = (
+    "# A ready network; others are in tfx_gnn.models.model_fns.",
+    "model_fn: tfx_gnn.models.model_fns:mpnn",
+    "num_epochs: 20",
+    "batch_size: 32",
+    "# Training stops after this many epochs without a lower validation loss; the best epoch is exported.",
+    "early_stopping_patience: 5",
+)
 
 
 def project_text(proposal: Proposal, *, name: str, tables_dir: str) -> str:
@@ -28,11 +48,7 @@ def project_text(proposal: Proposal, *, name: str, tables_dir: str) -> str:
     """
     return "\n".join(
         [
-            "# yaml-language-server: $schema=.project.schema.json",
-            "# Proposed from the tables, for you to change. `tfx-gnn check` says in seconds whether everything fits,",
-            "# `tfx-gnn run` makes the model, and `tfx-gnn options` lists what else can be set here. Paths are",
-            "# relative to this file.",
-            "",
+            *_HEAD_LINES,
             f"name: {name}",
             f"description: {_text(f'{proposal.label.feature} of {proposal.label.node_set}')}",
             "",
@@ -41,18 +57,48 @@ def project_text(proposal: Proposal, *, name: str, tables_dir: str) -> str:
             "",
             *_plan_lines(proposal),
             "",
-            *_feature_lines(proposal),
+            *_feature_lines(proposal.features),
             "",
             *_prediction_lines(proposal.label),
             "",
-            "# A ready network; others are in tfx_gnn.models.model_fns.",
-            "model_fn: tfx_gnn.models.model_fns:mpnn",
-            "num_epochs: 20",
-            "batch_size: 32",
-            "# Training stops after this many epochs without a lower validation loss; the best epoch is exported.",
-            "early_stopping_patience: 5",
+            *_TRAINING_LINES,
             *_network_lines(proposal),
-            *_rule_lines(proposal),
+            *_rule_lines(proposal.num_dangling),
+            "",
+        ]
+    )
+
+
+def task_project_text(proposal: TaskProposal, *, name: str, tables_dir: str) -> str:
+    """Writes a proposal for a prediction task as a project file.
+
+    Args:
+        proposal: the proposal.
+        name: name of the project.
+        tables_dir: folder of the tables, relative to the project's.
+
+    Returns:
+        The text of project.yaml.
+    """
+    task = yaml.safe_dump({"task": proposal.task_fields()}, sort_keys=False, allow_unicode=True, width=110)
+    return "\n".join(
+        [
+            *_HEAD_LINES,
+            f"name: {name}",
+            "",
+            "# Folder of the tables and of graph_schema.pbtxt, which declares their columns.",
+            f"tables_dir: {_text(tables_dir)}",
+            "",
+            "# Seeds with their times, labels and splits: `tfx-gnn task` shows how many, `--explain` the SQL.",
+            task.rstrip(),
+            "",
+            "plan:",
+            *_hop_lines(proposal.hops),
+            "",
+            *_feature_lines(proposal.features),
+            "",
+            *_TRAINING_LINES,
+            *_rule_lines(proposal.num_dangling),
             "",
         ]
     )
@@ -93,14 +139,18 @@ def _plan_lines(proposal: Proposal) -> Iterator[str]:
         yield "  # A seed does not see edges that are newer than it is."
         seed_time = _text(proposal.temporal.seed_time)
         yield f"  temporal: {{seed_time: {seed_time}, edge_times: {{{times}}}, inclusive: true}}"
-    if not proposal.hops:
+    yield from _hop_lines(proposal.hops)
+
+
+def _hop_lines(hops: Sequence[Hop]) -> Iterator[str]:
+    if not hops:
         yield "  # No edges lead to or from these nodes, so a subgraph is the seed alone."
         yield "  hops: []"
         return
     yield "  # Steps outward, against the edges where backward. For each node, at most `fan_out` edges are sampled."
     yield "  hops:"
     previous: tuple[str, ...] = ()
-    for hop in proposal.hops:
+    for hop in hops:
         if hop.inputs != previous:
             yield f"    # From {'the seed' if hop.inputs == (SEED,) else f'what {_listed(hop.inputs)} found'}:"
         previous = hop.inputs
@@ -128,14 +178,14 @@ def _listed(names: tuple[str, ...]) -> str:
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 
 
-def _feature_lines(proposal: Proposal) -> Iterator[str]:
+def _feature_lines(features: Mapping[str, Mapping[str, Preparation]]) -> Iterator[str]:
     yield "# How columns become features: z_score, min_max, log1p_z_score, number, age, bucketize, vocabulary, hash,"
     yield "# keep or drop."
-    if not proposal.features:
+    if not features:
         yield "features: {}"
         return
     yield "features:"
-    for prefix, of_set in proposal.features.items():
+    for prefix, of_set in features.items():
         yield f"  {_text(prefix)}:"
         for column, preparation in of_set.items():
             reason = f"  # {preparation.reason}" if preparation.reason else ""
@@ -174,11 +224,11 @@ def _network_lines(proposal: Proposal) -> Iterator[str]:
     yield "  hyperparameters: {reduce_type: mean, residual: true, jumping_knowledge: concat, dropout_rate: 0.3}"
 
 
-def _rule_lines(proposal: Proposal) -> Iterator[str]:
-    if proposal.num_dangling:
+def _rule_lines(num_dangling: Mapping[str, int]) -> Iterator[str]:
+    if num_dangling:
         yield ""
         yield "# Rows that name a node that no node table has are left out, and listed beside the examples:"
-        for edge_set, number in proposal.num_dangling.items():
+        for edge_set, number in num_dangling.items():
             yield f"# {number:,} of {edge_set}."
         yield "subgraph_example_gen:"
         yield "  rules: {dangling_edges: drop}"

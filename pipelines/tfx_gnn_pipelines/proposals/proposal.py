@@ -181,7 +181,7 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
         splits=splits,
         leaks=leaks,
         features=dict(
-            _propose_features(
+            propose_features(
                 schema,
                 tables,
                 predicted.node_set,
@@ -195,7 +195,7 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
                 | dict(_drops_of_drifting(schema, tables, prepared, splits)),
             )
         ),
-        num_dangling=dict(_count_dangling(schema, tables, hops)),
+        num_dangling=dict(count_dangling(schema, tables, hops)),
     )
 
 
@@ -236,7 +236,7 @@ def _propose_temporal(prepared: PreparedTables | None, hops: tuple[Hop, ...], se
     return Temporal(seed_time=seed_time, edge_times=edge_times, inclusive=True) if edge_times else None
 
 
-def _propose_features(
+def propose_features(
     schema: GraphSchema,
     tables: Mapping[str, SetTable],
     seed_node_set: str,
@@ -245,6 +245,7 @@ def _propose_features(
     left_out: set[tuple[str, str]],
     known: Mapping[tuple[str, str], Preparation],
 ) -> Iterator[tuple[str, dict[str, Preparation]]]:
+    """Chooses a preparation of each column that the hops reach, but for those that are known already."""
     reached = {seed_node_set}
     for hop in hops:
         reached |= {schema.edge_sets[hop.edge_set].source, schema.edge_sets[hop.edge_set].target}
@@ -302,9 +303,10 @@ def _drops_of_drifting(
             )
 
 
-def _count_dangling(
+def count_dangling(
     schema: GraphSchema, tables: Mapping[str, SetTable], hops: tuple[Hop, ...]
 ) -> Iterator[tuple[str, int]]:
+    """Counts by edge set the ends that name a node that is not there, where there are any."""
     for name in sorted({hop.edge_set for hop in hops}):
         edge_set, table = schema.edge_sets[name], tables[f"edges/{name}"]
         num_rows = [

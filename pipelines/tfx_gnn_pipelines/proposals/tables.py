@@ -85,21 +85,43 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
     )
     if prepared_dir and not database.unclear and not is_plain:
         _check_label(label, found)
-        os.makedirs(prepared_dir, exist_ok=True)
-        prepared = write_prepared_tables(database, tables_dir, prepared_dir, label=node, access=access)
-        return TablesSource(
-            tables_dir=prepared_dir,
-            schema=prepared.schema,
-            is_inferred=True,
-            prepared=prepared,
-            remarks=tuple(_key_remarks(database, prepared)),
-        )
+        return _written_anew(database, tables_dir, prepared_dir, node, access)
     return TablesSource(
         tables_dir=tables_dir,
         schema=database.roles(tables_dir).infer_schema(tables_dir, access),
         is_inferred=True,
         columns={table.filename: table.columns for table in found.values()},
         remarks=database.questions,
+    )
+
+
+def find_task_source(tables_dir: str, prepared_dir: str, access: TableAccess) -> TablesSource:
+    """Takes tables with a graph schema as they are, and writes others anew, with the times of rows at their edges.
+
+    Raises:
+        ValueError: if the tables do not show what refers to what.
+    """
+    if tf.io.gfile.exists(access.schema_path(tables_dir)):
+        return TablesSource(
+            tables_dir=tables_dir, schema=read_tables_schema(tables_dir, access=access), is_inferred=False
+        )
+    database = find_keys(find_tables(tables_dir, access), tables_dir, access=access)
+    if database.unclear:
+        database.roles(tables_dir)
+    return _written_anew(database, tables_dir, prepared_dir, ("", ""), access)
+
+
+def _written_anew(
+    database: Database, tables_dir: str, prepared_dir: str, label: tuple[str, str], access: TableAccess
+) -> TablesSource:
+    os.makedirs(prepared_dir, exist_ok=True)
+    prepared = write_prepared_tables(database, tables_dir, prepared_dir, label=label, access=access)
+    return TablesSource(
+        tables_dir=prepared_dir,
+        schema=prepared.schema,
+        is_inferred=True,
+        prepared=prepared,
+        remarks=tuple(_key_remarks(database, prepared)),
     )
 
 

@@ -68,7 +68,8 @@ def _may_recur(plan: SamplingPlan, *, has_times: bool) -> bool:
     """Whether different seeds in different splits may look the same to the validator."""
     if plan.splits.rule == "time":
         return not has_times and (plan.is_link_plan or plan.seed_table is not None)
-    return plan.splits.rule == "column" and plan.keeps_seed_edge
+    of_times = plan.seed_table is not None and plan.temporal is not None
+    return plan.splits.rule == "column" and (plan.keeps_seed_edge or of_times)
 
 
 def _times(plan: SamplingPlan) -> dict[str, str] | None:

@@ -117,6 +117,16 @@ BY_TIME = SplitPlan(time_feature="day", until={"train": 10, "test": None})
             {"split_order": ("train", "val", "test"), "severities": {"seed_in_two_splits": "warning"}},
         ),
         (
+            SamplingPlan(
+                seed_node_set="user",
+                seed_table=SeedTable(filename="q.csv", features={"day": "int64"}),
+                splits=SplitPlan(column="part"),
+                hops=(Hop(edge_set="knows", fan_out=2),),
+                temporal=Temporal(seed_time="day", edge_times={"knows": "since"}),
+            ),
+            {"split_order": ("train", "val", "test"), "severities": {"seed_in_two_splits": "warning"}},
+        ),
+        (
             SamplingPlan(seed_node_set="user", splits=SplitPlan(weights={"a": 1}, allows_empty_splits=True)),
             {"split_order": ("a",), "severities": {"no_examples": "warning"}},
         ),
@@ -135,6 +145,7 @@ BY_TIME = SplitPlan(time_feature="day", until={"train": 10, "test": None})
         "table by time",
         "known times",
         "parallel edges by column",
+        "table at several times by column",
         "empty splits",
     ],
 )

@@ -1,0 +1,7 @@
+from tfx_gnn.prediction_tasks.seed_table import AnchorStatistics as AnchorStatistics
+from tfx_gnn.prediction_tasks.seed_table import SeedTableReport as SeedTableReport
+from tfx_gnn.prediction_tasks.seed_table import make_seed_table as make_seed_table
+from tfx_gnn.prediction_tasks.seed_table_description import SeedTableDescription as SeedTableDescription
+from tfx_gnn.prediction_tasks.seed_table_description import read_seed_table_description as read_seed_table_description
+from tfx_gnn.prediction_tasks.task_options import Anchors as Anchors
+from tfx_gnn.prediction_tasks.task_options import PredictionTask as PredictionTask

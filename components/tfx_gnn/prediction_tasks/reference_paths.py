@@ -1,0 +1,79 @@
+"""Finds the way from the rows of a table to the entities that they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfx_gnn.io.suggestions import did_you_mean
+from tfx_gnn.prediction_tasks.query_parser import place_in
+from tfx_gnn.prediction_tasks.query_syntax import Aggregate
+from tfx_gnn.prediction_tasks.task_tables import Reference, TaskTable, TaskTables
+from tfx_gnn.tables.table_layout import TARGET_KEY
+
+Path = tuple[Reference, ...]
+
+
+def find_path(tables: TaskTables, aggregate: Aggregate, entity: TaskTable, field: str) -> Path:
+    """Finds the one way, of one or two foreign keys, from a table to the entities.
+
+    A way of one foreign key goes before ways of two. `by` chooses where several are equally short.
+
+    Args:
+        tables: the tables.
+        aggregate: what is aggregated; its table is there.
+        entity: table of the entities.
+        field: field of the task, for errors.
+
+    Raises:
+        ValueError: if there is no such way, or several.
+    """
+    table = tables.table(aggregate.table, place_in(field, aggregate.position))
+    direct: list[Path] = [(first,) for first in tables.references_of(table)]
+    through: list[Path] = [
+        (first, second)
+        for (first,) in direct
+        for second in tables.references_of(tables.tables[first.node_set])
+        # Back to where one comes from, by the same edges.
+        if second.edge_set != first.edge_set or not first.edge_set
+    ]
+    paths = [[path for path in some if path[-1].node_set == entity.name] for some in (direct, through)]
+    if aggregate.by:
+        return _chosen([path for some in paths for path in some], aggregate, entity, field)
+    # Edges lead from a row to what it refers to; the other way round only where nothing else does.
+    shortest = [path for path in paths[0] or paths[1] if all(step.row_end != TARGET_KEY for step in path)]
+    shortest = shortest or paths[0] or paths[1]
+    place = place_in(field, aggregate.position)
+    if not shortest:
+        known = ", ".join(f"{one.names[0]} to {one.node_set}" for (one,) in direct) or "none"
+        raise ValueError(
+            f"{place} must aggregate a table whose rows lead to one of {entity.name}, by one or two foreign keys; got "
+            f"{table.name}, with the foreign keys {known}. Choose another table."
+        )
+    if len(shortest) > 1:
+        raise ValueError(
+            f"{place} must lead from {table.name} to {entity.name} in one way; got {len(shortest)}: "
+            f"{', '.join(map(_names, shortest))}. Choose one, as in {aggregate.function}({table.name} by "
+            f"{_names(shortest[0])}, ...)."
+        )
+    return shortest[0]
+
+
+def _chosen(paths: Sequence[Path], aggregate: Aggregate, entity: TaskTable, field: str) -> Path:
+    found = [
+        path
+        for path in paths
+        if len(path) == len(aggregate.by)
+        and all(name in step.names for name, step in zip(aggregate.by, path, strict=True))
+    ]
+    if len(found) != 1:
+        given, known = ".".join(aggregate.by), [_names(path) for path in found or paths]
+        raise ValueError(
+            f"{place_in(field, aggregate.position)} must name after by a way from {aggregate.table} to {entity.name}, "
+            f"among {known}; got {given!r}, which is {'several of them' if found else 'none'}. "
+            f"{did_you_mean(given, known)}"
+        )
+    return found[0]
+
+
+def _names(path: Path) -> str:
+    return ".".join(step.names[0] for step in path)
