@@ -87,7 +87,7 @@ class _Writer:
     def write(self) -> PreparedTables:
         """Writes the node tables with their foreign keys, the edge tables, and the entities."""
         times = {name: time_columns(table) for name, table in self._database.tables.items()}
-        of_rows = {name: tuple(one for one in found if not names_other_time(one)) for name, found in times.items()}
+        of_rows = {name: row_times(table) for name, table in self._database.tables.items()}
         time_of = {name: found[0] for name, found in of_rows.items() if len(found) == 1}
         for name in self._database.keys:
             self._write_nodes(name, times[name], time_of.get(name, ""))
@@ -269,6 +269,12 @@ def time_columns(table: FoundTable) -> tuple[str, ...]:
         for name, column in table.columns.items()
         if column.num_distinct >= _LEAST_OF_TIMES and (column.holds_times or (names_time(name) and _are_epochs(column)))
     )
+
+
+def row_times(table: FoundTable) -> tuple[str, ...]:
+    """Lists the columns that may hold the time of each row: the declared one, or those not named after another time."""
+    declared = table.declared.time_column
+    return (declared,) if declared else tuple(name for name in time_columns(table) if not names_other_time(name))
 
 
 def _are_epochs(column: ColumnValues) -> bool:

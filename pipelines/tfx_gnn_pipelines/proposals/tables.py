@@ -15,11 +15,10 @@ from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.tables.column_values import ColumnValues, read_column_values
 from tfx_gnn.tables.database import Database
 from tfx_gnn.tables.graph_tables import read_tables_schema
-from tfx_gnn.tables.prepared_tables import PreparedTables, time_columns, write_prepared_tables
+from tfx_gnn.tables.prepared_tables import PreparedTables, row_times, write_prepared_tables
 from tfx_gnn.tables.relational_keys import find_keys
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import TableLayout
-from tfx_gnn.tables.table_names import names_other_time
 from tfx_gnn.tables.table_roles import FoundTable, find_tables
 
 
@@ -100,7 +99,7 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
 
 def _has_times(table: FoundTable | None) -> bool:
     """Whether one column of a table holds the times of its rows."""
-    return table is not None and sum(not names_other_time(name) for name in time_columns(table)) == 1
+    return table is not None and len(row_times(table)) == 1
 
 
 def _check_label(label: str, tables: Mapping[str, FoundTable]) -> None:
