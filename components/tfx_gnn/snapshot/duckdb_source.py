@@ -87,9 +87,9 @@ class DuckdbSource(SqlSource):
     def stream(self, query: str, selected: Sequence[Selected]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Starts a query with a large answer."""
         with self.explained():
-            found = self._connection.execute(query)
+            found = self._connection.sql(query)
             # The second name is that of earlier releases.
-            read = getattr(found, "to_arrow_reader", None) or found.fetch_record_batch
+            read = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
             reader = read(BATCH_ROWS)
         return reader.schema, self._batches(reader)
 
