@@ -17,8 +17,10 @@ _SOURCES = {
     "sqlite": "sqlite_source:SqliteSource",
     "duckdb": "duckdb_source:DuckdbSource",
     "folder": "table_folder:TableFolder",
+    "bigquery": "warehouse_source:open_bigquery",
+    "snowflake": "warehouse_source:open_snowflake",
 }
-"""Class by kind of source; imported when one is opened."""
+"""What opens a source, by its kind; imported when one is opened."""
 
 
 @contextlib.contextmanager

@@ -72,7 +72,7 @@ _TIMES = ("date", "timestamp", "timestamptz")
 
 
 class PostgresqlSource(SqlSource):
-    """A database of PostgreSQL, or of a server that speaks its protocol.
+    """A database of PostgreSQL.
 
     Rows come in batches of about 16 MiB, so memory does not grow with a table.
     """
@@ -83,6 +83,7 @@ class PostgresqlSource(SqlSource):
             r"permission denied|42501|row-level security",
             "Get the right to read it, or leave it out by `exclude`.",
         ),
+        (r"conflict with recovery|40001", "Take it again, or from the primary server."),
         (r"lock timeout|55P03", "Wait until nobody changes the form of the tables, then take it again."),
         (
             r"closed the connection|terminating connection|57P0\d|no connection|connect|08\d{3}",

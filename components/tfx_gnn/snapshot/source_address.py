@@ -15,7 +15,8 @@ SERVERS = ("postgresql", "bigquery", "snowflake")
 
 _ALIASES = {"postgres": "postgresql", "file": "folder"}
 _SHOWN_PARAMETERS = ("host", "hostaddr", "port", "dbname", "user", "service", "dataset_id", "warehouse", "role")
-"""Parameters of an address that are no secrets; all others are left out where it is shown."""
+"""Parameters that say where a source is; all others are left out where it is shown."""
+_SECRET_PARAMETER = re.compile(r"pass|pwd|secret|token|key|cred", re.IGNORECASE)
 _MAGIC = {"sqlite": (0, b"SQLite format 3\0"), "duckdb": (8, b"DUCK")}
 _HIDDEN = "***"
 
@@ -88,7 +89,7 @@ def _slashes(path: str, kind: str) -> str:
 def _server_address(kind: str, text: str) -> SourceAddress:
     split = urllib.parse.urlsplit(text)
     parameters = urllib.parse.parse_qsl(split.query)
-    secrets = [value for name, value in parameters if name not in _SHOWN_PARAMETERS]
+    secrets = [value for name, value in parameters if _SECRET_PARAMETER.search(name)]
     if split.netloc and "@" not in split.netloc and "@" in text:
         raise ValueError(
             f"`source` must be {kind}://USER@HOST/DATABASE, with special characters escaped, as in %23 for #; got an @ "

@@ -21,6 +21,8 @@ BATCH_ROWS = 32_768
 class SqlSource(Source):
     """Reads a table by two queries: one that counts and measures, and one that selects all rows by the primary key."""
 
+    is_ordered = True
+    """Whether rows are selected in the order of the primary key, so that equal rows give equal files."""
     _ADVICE: tuple[tuple[str, str], ...] = ()
     """What to do about an error, by a pattern in its message."""
 
@@ -55,6 +57,10 @@ class SqlSource(Source):
         # The driver's own error is no cause of this one: a traceback would show what it holds.
         raise ValueError(f"`source` must be a source that can be read; got {message} from {self.address}. {advice}")
 
+    def quoted(self, name: str) -> str:
+        """Quotes a name."""
+        return quoted(name)
+
     def place_in_sql(self, table: SourceTable) -> str:
         """Names a table in SQL."""
         return f"{quoted(table.schema)}.{quoted(table.name)}" if table.schema else quoted(table.name)
@@ -72,9 +78,9 @@ class SqlSource(Source):
         values = iter(measured)
         selected = [column.select(*(next(values) for _ in column.measures)) for column in columns]
         chosen = list(zip(columns, selected, strict=True))
-        named = ", ".join(f"{one.expression} AS {quoted(column.name)}" for column, one in chosen)
-        # So equal rows give equal files, whatever has been deleted and written in between.
-        order = f" ORDER BY {', '.join(map(quoted, table.primary_key))}" if table.primary_key else ""
+        named = ", ".join(f"{one.expression} AS {self.quoted(column.name)}" for column, one in chosen)
+        keys = table.primary_key if self.is_ordered else ()
+        order = f" ORDER BY {', '.join(map(self.quoted, keys))}" if keys else ""
         query = f"SELECT {named} FROM {place}{order}"
         found, batches = self.stream(query, selected)
         schema = pa.schema(

@@ -49,6 +49,7 @@ def test_a_password_that_breaks_the_url_is_refused_and_not_shown(password):
 
 def test_where_addresses_are_stored_a_password_is_refused():
     check_shows_no_secret("postgresql://ann@host/shop")
+    check_shows_no_secret("postgresql://host/shop?sslmode=require&connect_timeout=1")
     check_shows_no_secret("sqlite:///not_here.db")
 
     with pytest.raises(
