@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from tfx_gnn.tables.column_values import ColumnValues, as_texts
 from tfx_gnn.tables.database import LEAST_BY_VALUES, Database, ForeignKey, holders_of, joined_key, key_texts
+from tfx_gnn.tables.declared_keys import DeclaredForeignKey
 from tfx_gnn.tables.schema_inference import read_all_columns, undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_names import (
@@ -96,11 +97,12 @@ class _Finder:
     def find(self) -> Database:
         """Finds keys that names and values tell, then foreign keys, then what only these can tell."""
         tables = self._tables.values()
+        self._take_declared_keys()
         is_open = [table for table in tables if not table.declared.primary_key]
         self._keys.update({table.name: (key,) for table in is_open if (key := self._key_of(table))})
         for name in [table.name for table in is_open if self._is_link(table)]:
             del self._keys[name]
-        self._take_declared_keys()
+        self._take_declared_foreign_keys()
         for table in tables:
             if table.name not in self._keys and not table.declared.foreign_keys and self._names_ends(table):
                 self._add_edges(table)
@@ -126,13 +128,8 @@ class _Finder:
         )
 
     def _take_declared_keys(self) -> None:
-        """Takes the keys that sources declare; how many values are null or unknown is counted all the same."""
-        named = [
-            (table, one, name_of_file(f"{one.table}.parquet"))
-            for table in self._tables.values()
-            for one in table.declared.foreign_keys
-            if (table.name, *one.columns) != self._label
-        ]
+        """Takes declared primary keys, but for those of tables of edges."""
+        named = self._declared_foreign_keys()
         for table in self._tables.values():
             key = table.declared.primary_key
             ends = [one for owner, one, _ in named if owner is table and len(one.columns) == 1]
@@ -141,7 +138,10 @@ class _Finder:
             is_referred_to = table.name == self._label[0] or any(target == table.name for _, _, target in named)
             if key and (len(key) == 1 or not is_link or is_referred_to):
                 self._keys[table.name] = key
-        for table, one, target in named:
+
+    def _take_declared_foreign_keys(self) -> None:
+        """Takes declared foreign keys; how many values are null or unknown is counted all the same."""
+        for table, one, target in self._declared_foreign_keys():
             if len(self._keys.get(target, ())) != len(one.columns):
                 self._questions.append(
                     f"{table.name}.{'+'.join(one.columns)} names {one.table} by its declaration, whose rows have no "
@@ -156,6 +156,15 @@ class _Finder:
                 self._add(table, one.columns[0], target, "declared by the database")
             else:
                 self._add_composite(table, one.columns, target)
+
+    def _declared_foreign_keys(self) -> list[tuple[FoundTable, DeclaredForeignKey, str]]:
+        """Lists what is declared, with the table that it refers to; a label is no key."""
+        return [
+            (table, one, name_of_file(f"{one.table}.parquet"))
+            for table in self._tables.values()
+            for one in table.declared.foreign_keys
+            if (table.name, *one.columns) != self._label
+        ]
 
     def _add_composite(self, table: FoundTable, columns: tuple[str, ...], target: str) -> None:
         mine, theirs = self._texts(table, columns), self._texts(self._tables[target], self._keys[target])

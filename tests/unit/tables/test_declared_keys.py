@@ -133,6 +133,17 @@ def test_two_foreign_keys_that_make_up_a_key_are_edges_unless_something_refers_t
     assert told(database)["votes.x+y", "entries"].num_known == 2
 
 
+def test_a_table_of_which_nothing_is_declared_joins_tables_with_declared_keys(write, found):
+    write("users", {"id": [f"u{i}" for i in NUMBERS]}, DeclaredKeys(primary_key=("id",)))
+    write("items", {"sku": [f"s{i}" for i in NUMBERS]}, DeclaredKeys(primary_key=("sku",)))
+    # Each value is there once, so that either column looks like a key.
+    write("likes", {"user": [f"u{i}" for i in range(20)], "item": [f"s{i}" for i in range(20)]}, DeclaredKeys())
+
+    role = found().edges["likes"]
+
+    assert (role.source, role.target) == ("users", "items")
+
+
 def test_a_table_that_is_not_there_and_a_second_table_of_a_column_are_said(write, found):
     write("users", {"id": NUMBERS}, DeclaredKeys(primary_key=("id",)))
     write("people", {"id": NUMBERS}, DeclaredKeys(primary_key=("id",)))
