@@ -42,7 +42,8 @@ def taken(server, database, tmp_path):
 def test_types_are_kept_and_what_arrow_does_not_have_becomes_text(taken):
     _, tables, _ = taken(
         "CREATE TYPE mood AS ENUM ('sad', 'ok')",
-        "CREATE DOMAIN positive AS numeric(6, 2) CHECK (value > 0)",
+        "CREATE DOMAIN price AS numeric(6, 2)",
+        "CREATE DOMAIN positive AS price CHECK (value > 0)",
         """
         CREATE TABLE t (i2 int2, i4 int4, i8 int8, f4 real, f8 float8, b boolean, dec numeric(12, 2), free numeric,
           scaled numeric(5, -2), dom positive, cash money, at timestamptz, plain timestamp, day date, clock time,

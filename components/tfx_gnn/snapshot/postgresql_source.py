@@ -46,17 +46,21 @@ LEFT JOIN pg_catalog.pg_namespace other_n ON other_n.oid = other.relnamespace
 WHERE k.contype IN ('p', 'f') AND k.conparentid = 0
 ORDER BY 1, 2, k.contype DESC, k.conname
 """
-# The type of a domain is that which it is made of; that of an array, of its elements.
+# The type of a domain is that which it is made of, maybe by other domains; that of an array, of its elements.
 _COLUMNS = """
-SELECT a.attname::text, t.typname::text,
-  CASE WHEN d.typtype = 'd' THEN d.typtypmod ELSE a.atttypmod END::int8,
+WITH RECURSIVE made_of (number, name, type, modifier) AS (
+  SELECT attnum, attname::text, atttypid, atttypmod FROM pg_catalog.pg_attribute
+  WHERE attrelid = {place}::regclass AND attnum > 0 AND NOT attisdropped
+  UNION ALL
+  SELECT m.number, m.name, d.typbasetype, CASE WHEN d.typtypmod >= 0 THEN d.typtypmod ELSE m.modifier END
+  FROM made_of m JOIN pg_catalog.pg_type d ON d.oid = m.type AND d.typtype = 'd'
+)
+SELECT m.name, t.typname::text, m.modifier::int8,
   CASE WHEN t.typcategory = 'A' AND t.typelem <> 0 THEN e.typname::text ELSE '' END
-FROM pg_catalog.pg_attribute a
-JOIN pg_catalog.pg_type d ON d.oid = a.atttypid
-JOIN pg_catalog.pg_type t ON t.oid = CASE WHEN d.typtype = 'd' THEN d.typbasetype ELSE d.oid END
+FROM made_of m
+JOIN pg_catalog.pg_type t ON t.oid = m.type AND t.typtype <> 'd'
 LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem
-WHERE a.attrelid = {place}::regclass AND a.attnum > 0 AND NOT a.attisdropped
-ORDER BY a.attnum
+ORDER BY m.number
 """
 # Row security would leave rows out without a word; as it is set here, such a table is an error.
 _SETTINGS = (

@@ -14,7 +14,7 @@ from tfx_gnn.snapshot.source import Source, SourceTable, TableReading
 from tfx_gnn.snapshot.source_address import SourceAddress
 from tfx_gnn.snapshot.sql_columns import Selected, SqlColumn, as_type, quoted
 
-BATCH_ROWS = 32_768
+BATCH_ROWS = 8_192
 """Rows that are asked for at a time, where a driver lets one choose."""
 
 

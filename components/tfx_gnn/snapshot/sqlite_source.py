@@ -24,6 +24,8 @@ SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') AND name NO
 ORDER BY name
 """
 _EXACT_FLOAT = 2**53
+_FIRST_BATCH_ROWS = 64
+_BATCH_BYTES = 16 << 20
 
 
 class SqliteSource(SqlSource):
@@ -94,15 +96,19 @@ class SqliteSource(SqlSource):
         self._connection.close()
 
     def _batches(self, cursor: sqlite3.Cursor, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        wanted = _FIRST_BATCH_ROWS
         while True:
             with self.explained():
-                rows = cursor.fetchmany(BATCH_ROWS)
+                rows = cursor.fetchmany(wanted)
             if not rows:
                 return
             arrays = [
                 pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), schema, strict=True)
             ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+            yield batch
+            # Rows may be large: as many as those of before let expect for a batch.
+            wanted = min(max(_BATCH_BYTES * len(rows) // max(batch.nbytes, 1), 1), BATCH_ROWS)
 
     def _primary_key(self, name: str) -> tuple[str, ...]:
         rows = self.ask(f"SELECT name FROM pragma_table_info({_text(name)}) WHERE pk > 0 ORDER BY pk")

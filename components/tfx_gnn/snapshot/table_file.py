@@ -33,8 +33,9 @@ def write_table_file(path: str, reading: TableReading, keys: DeclaredKeys) -> in
             waiting.append(batch)
             num_bytes = sum(one.nbytes for one in waiting)
             if sum(one.num_rows for one in waiting) >= _GROUP_ROWS or num_bytes >= _GROUP_BYTES:
-                writer.write_table(_joined(waiting, schema), row_group_size=_GROUP_ROWS)
-                waiting = []
+                rows = _joined(waiting, schema)
+                writer.write_table(rows.slice(0, _GROUP_ROWS), row_group_size=_GROUP_ROWS)
+                waiting = rows.slice(_GROUP_ROWS).to_batches()
         if waiting:
             writer.write_table(_joined(waiting, schema), row_group_size=_GROUP_ROWS)
     return num_rows

@@ -101,6 +101,21 @@ def test_rows_that_arrive_after_the_beginning_are_not_seen(database):
     assert (reading.num_rows, rows) == (1, {"a": [1]})
 
 
+def test_large_rows_are_read_in_small_batches(database):
+    path = database("""
+        CREATE TABLE t (a);
+        WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 100)
+        INSERT INTO t SELECT zeroblob(524288) FROM numbers;
+    """)
+
+    with open_source(str(path)) as source:
+        (table,) = source.list_tables()
+        sizes = [batch.num_rows for batch in source.read_table(table).batches]
+
+    # 16 MiB hold 31 rows and what else a row takes.
+    assert sizes == [64, 31, 5]
+
+
 def test_names_with_quotes_and_dots_are_quoted(database, taken):
     path = database('CREATE TABLE "Order ""Lines"".v1" ("a.b" PRIMARY KEY, "say ""x""", "q\'s")')
 
