@@ -66,6 +66,10 @@ containers:  ## Build the images, push them to a registry here, run compiled tas
 stores:  ## Run pipelines and pushes on object stores that run here (as root, or with user namespaces)
 	@infra/ci/stores.sh
 
+.PHONY: databases
+databases:  ## Take snapshots of a PostgreSQL server that the tests start (apt-get install postgresql)
+	@infra/ci/databases.sh
+
 .PHONY: format
 format:  ## Rewrite the source in the project's format
 	@infra/bootstrap.sh test

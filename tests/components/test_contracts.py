@@ -45,8 +45,8 @@ def declared(component):
     return rows
 
 
-def test_the_nine_components_of_the_flow_and_the_five_optional_ones_are_exported():
-    assert len(COMPONENTS) == 14
+def test_the_nine_components_of_the_flow_and_the_six_optional_ones_are_exported():
+    assert len(COMPONENTS) == 15
 
 
 @each_component

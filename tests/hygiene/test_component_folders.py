@@ -61,6 +61,7 @@ def test_the_steps_are_the_nine_of_the_flow_and_those_that_a_pipeline_may_have()
         "latest_blessed_model_resolver",
         "size_constraint_learner",
         "subgraph_example_gen",
+        "table_snapshot_gen",
     ]
 
 

@@ -25,6 +25,7 @@ from tfx_gnn.cli import (
     serve_verb,
     service_verbs,
     show_verb,
+    snapshot_verb,
     table_verbs,
     task_verb,
     training_data_verbs,
@@ -76,7 +77,7 @@ _VERBS = {
         service_verbs.cancel,
         schedule_verbs.schedule,
     ),
-    "Data": (table_verbs.tables, table_verbs.dataset),
+    "Data": (snapshot_verb.snapshot, table_verbs.tables, table_verbs.dataset),
 }
 """Commands, and groups of commands, by the panel of `--help` that lists them."""
 

@@ -75,6 +75,9 @@ from tfx_gnn.components.size_constraint_learner.stage import learn_size_constrai
 from tfx_gnn.components.subgraph_example_gen.component import SubgraphExampleGen as SubgraphExampleGen
 from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions as SubgraphExampleGenOptions
 from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples as generate_subgraph_examples
+from tfx_gnn.components.table_snapshot_gen.component import TableSnapshotGen as TableSnapshotGen
+from tfx_gnn.components.table_snapshot_gen.options import TableSnapshotGenOptions as TableSnapshotGenOptions
+from tfx_gnn.components.table_snapshot_gen.stage import snapshot_tables as snapshot_tables
 from tfx_gnn.distribution.options import StrategyOptions as StrategyOptions
 from tfx_gnn.io.options_json import to_json as to_json
 from tfx_gnn.records.example_gen_report import ExampleGenReport as ExampleGenReport

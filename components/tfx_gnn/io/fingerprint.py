@@ -104,6 +104,11 @@ def fingerprint_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def hash_file(path: str) -> str:
+    """Hashes the contents of a file, to 64 hexadecimal digits (SHA-256)."""
+    return _file_digest(path).hex()
+
+
 def _file_digest(path: str) -> bytes:
     check_regular_file(path)
     digest = hashlib.sha256()

@@ -122,6 +122,9 @@ def as_texts(array: pa.Array, place: str) -> pa.Array | None:
         array = array.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
     if pa.types.is_nested(array.type):
         return None
+    if pa.types.is_decimal(array.type):
+        # Not every release of Arrow that is supported spells decimals.
+        array = pa.array([None if value is None else f"{value:f}" for value in array.to_pylist()], pa.large_string())
     try:
         return array.cast(pa.large_string())
     except pa.ArrowInvalid as error:

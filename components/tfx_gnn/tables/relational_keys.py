@@ -1,6 +1,7 @@
 """Finds the keys of a database's tables: primary keys, foreign keys, and entities without a table.
 
-Values and names decide together. A foreign key may be null in some rows, which then have no edge, and may name rows
+What the source of a table declares, as databases do, comes first. Where nothing is declared, values and names decide
+together. A foreign key may be null in some rows, which then have no edge, and may name rows
 that are not there. Small integers are ids of any table by chance, so a column of integers refers to a table only if its
 name says so; where a name is missing and the values would fit, a question is asked instead.
 """
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 
 from tfx_gnn.tables.column_values import ColumnValues, as_texts
 from tfx_gnn.tables.database import LEAST_BY_VALUES, Database, ForeignKey, holders_of, joined_key, key_texts
+from tfx_gnn.tables.declared_keys import DeclaredForeignKey
 from tfx_gnn.tables.schema_inference import read_all_columns, undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_names import (
@@ -29,7 +31,7 @@ from tfx_gnn.tables.table_names import (
     says_key,
     words_of,
 )
-from tfx_gnn.tables.table_roles import EdgeRole, FoundTable
+from tfx_gnn.tables.table_roles import EdgeRole, FoundTable, name_of_file
 
 _LEAST_NAMED = 0.5
 """Share of the values that are keys, from which on a column refers to the table that it is named after."""
@@ -95,11 +97,14 @@ class _Finder:
     def find(self) -> Database:
         """Finds keys that names and values tell, then foreign keys, then what only these can tell."""
         tables = self._tables.values()
-        self._keys.update({table.name: (key,) for table in tables if (key := self._key_of(table))})
-        for name in [table.name for table in tables if self._is_link(table)]:
+        self._take_declared_keys()
+        is_open = [table for table in tables if not table.declared.primary_key]
+        self._keys.update({table.name: (key,) for table in is_open if (key := self._key_of(table))})
+        for name in [table.name for table in is_open if self._is_link(table)]:
             del self._keys[name]
+        self._take_declared_foreign_keys()
         for table in tables:
-            if table.name not in self._keys and self._names_ends(table):
+            if table.name not in self._keys and not table.declared.foreign_keys and self._names_ends(table):
                 self._add_edges(table)
         for table in tables:
             if table.name not in self._edges and table.name not in self._unclear:
@@ -120,6 +125,59 @@ class _Finder:
             questions=tuple(self._questions),
             unclear=tuple(self._unclear),
             respelled=frozenset(self._respelled),
+        )
+
+    def _take_declared_keys(self) -> None:
+        """Takes declared primary keys, but for those of tables of edges."""
+        named = self._declared_foreign_keys()
+        for table in self._tables.values():
+            key = table.declared.primary_key
+            ends = [one for owner, one, _ in named if owner is table and len(one.columns) == 1]
+            # Two foreign keys that make up a key, to which nothing refers, are the ends of an edge.
+            is_link = len(ends) == 2 and {one.columns[0] for one in ends} <= {*key}
+            is_referred_to = table.name == self._label[0] or any(target == table.name for _, _, target in named)
+            if key and (len(key) == 1 or not is_link or is_referred_to):
+                self._keys[table.name] = key
+
+    def _take_declared_foreign_keys(self) -> None:
+        """Takes declared foreign keys; how many values are null or unknown is counted all the same."""
+        for table, one, target in self._declared_foreign_keys():
+            if len(self._keys.get(target, ())) != len(one.columns):
+                self._questions.append(
+                    f"{table.name}.{'+'.join(one.columns)} names {one.table} by its declaration, whose rows have no "
+                    "such key here: it is no edge set. Add the table, if it is missing."
+                )
+            elif (table.name, one.columns) in self._foreign_keys:
+                self._questions.append(
+                    f"{table.name}.{'+'.join(one.columns)} is declared to name {target}, and another table before it: "
+                    "it is one edge set. Copy the column under another name to have both."
+                )
+            elif len(one.columns) == 1:
+                self._add(table, one.columns[0], target, "declared by the database")
+            else:
+                self._add_composite(table, one.columns, target)
+
+    def _declared_foreign_keys(self) -> list[tuple[FoundTable, DeclaredForeignKey, str]]:
+        """Lists what is declared, with the table that it refers to; a label is no key."""
+        return [
+            (table, one, name_of_file(f"{one.table}.parquet"))
+            for table in self._tables.values()
+            for one in table.declared.foreign_keys
+            if (table.name, *one.columns) != self._label
+        ]
+
+    def _add_composite(self, table: FoundTable, columns: tuple[str, ...], target: str) -> None:
+        mine, theirs = self._texts(table, columns), self._texts(self._tables[target], self._keys[target])
+        refer = joined_key([mine[name] for name in columns])
+        keys = joined_key([theirs[name] for name in self._keys[target]])
+        self._foreign_keys[table.name, columns] = ForeignKey(
+            table=table.name,
+            columns=columns,
+            node_set=target,
+            num_rows=len(refer),
+            num_null=refer.null_count,
+            num_known=int(pc.sum(pc.is_in(refer.drop_null(), value_set=keys)).as_py() or 0),
+            reason="declared by the database",
         )
 
     def _find_role(self, table: FoundTable) -> None:
@@ -222,7 +280,10 @@ class _Finder:
 
     def _find_foreign_keys(self, table: FoundTable) -> None:
         own = self._keys.get(table.name, ())
+        own = own if len(own) == 1 else ()
         for name, column in self._columns(table).items():
+            if (table.name, (name,)) in self._foreign_keys:
+                continue
             if column.holds_times or (_are_numbers(column) and not _are_integers(column)):
                 continue
             if name in own:

@@ -127,7 +127,7 @@ class _Finder:
         )
 
     def _find_own(self, table: FoundTable) -> None:
-        names = [name for name in time_columns(table) if not names_other_time(name)]
+        names = row_time_columns(table)
         if not names:
             return
         times = self._read(table.name, names, as_seconds)
@@ -236,6 +236,12 @@ def time_columns(table: FoundTable) -> tuple[str, ...]:
         for name, column in table.columns.items()
         if column.num_distinct >= _LEAST_OF_TIMES and (column.holds_times or (names_time(name) and _are_epochs(column)))
     )
+
+
+def row_time_columns(table: FoundTable) -> tuple[str, ...]:
+    """Lists the columns that may hold the time of each row: the declared one, or those not named after another time."""
+    declared = table.declared.time_column
+    return (declared,) if declared else tuple(name for name in time_columns(table) if not names_other_time(name))
 
 
 def _are_epochs(column: ColumnValues) -> bool:

@@ -12,6 +12,7 @@ import tensorflow as tf
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.tables.column_values import ColumnValues, read_column_values
 from tfx_gnn.tables.data_files import format_of_name
+from tfx_gnn.tables.declared_keys import DeclaredKeys, read_declared_keys
 from tfx_gnn.tables.schema_inference import infer_schema, undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
 
@@ -27,11 +28,13 @@ class FoundTable:
         name: name of its node set or edge set, after the file.
         filename: the file, or the pattern of its shards, relative to the folder.
         columns: the values of its columns, in their order.
+        declared: the keys that the source of a Parquet file declares.
     """
 
     name: str
     filename: str
     columns: Mapping[str, ColumnValues]
+    declared: DeclaredKeys = dataclasses.field(default_factory=DeclaredKeys)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -113,7 +116,7 @@ def find_tables(tables_dir: str, access: TableAccess) -> dict[str, FoundTable]:
         )
     tables: dict[str, FoundTable] = {}
     for filename in filenames:
-        name = _set_name(filename)
+        name = name_of_file(filename)
         if name in tables:
             raise ValueError(
                 f"`tables_dir` must hold tables of different names; got {tables[name].filename!r} and {filename!r} in "
@@ -133,11 +136,13 @@ def find_tables(tables_dir: str, access: TableAccess) -> dict[str, FoundTable]:
                 f"`{filename}` must have commas between its cells, or tabs in a .tsv file; got {wrong!r} in its first "
                 "line. Export it with commas."
             )
-        tables[name] = FoundTable(name=name, filename=filename, columns=columns)
+        declared = read_declared_keys(layout.files[0]) if layout.format == "parquet" else DeclaredKeys()
+        tables[name] = FoundTable(name=name, filename=filename, columns=columns, declared=declared)
     return tables
 
 
-def _set_name(filename: str) -> str:
+def name_of_file(filename: str) -> str:
+    """Names a table after its file, as node sets and edge sets are named."""
     base = _SHARD.sub("", os.path.basename(filename).replace("-?????-of-", "-00000-of-"))
     stem = re.sub(r"\.(csv|tsv|parquet)(\.gz)?$", "", base)
     return re.sub(r"\W+", "_", _KIND_IN_NAME.sub("", stem)).strip("_") or "table"

@@ -18,10 +18,9 @@ from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN
 from tfx_gnn.tables.prepared_tables import PreparedTables, write_prepared_tables
 from tfx_gnn.tables.relational_keys import find_keys
-from tfx_gnn.tables.row_times import time_columns
+from tfx_gnn.tables.row_times import row_time_columns
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import TableLayout
-from tfx_gnn.tables.table_names import names_other_time
 from tfx_gnn.tables.table_roles import FoundTable, find_tables
 
 
@@ -127,7 +126,7 @@ def _written_anew(
 
 def _has_times(table: FoundTable | None) -> bool:
     """Whether a column of a table holds the times of its rows."""
-    return table is not None and any(not names_other_time(name) for name in time_columns(table))
+    return table is not None and bool(row_time_columns(table))
 
 
 def _lacks_labels(table: FoundTable | None, column: str) -> bool:

@@ -1,0 +1,7 @@
+"""TableSnapshotGen: its options, the step as a function on folders, and the TFX component."""
+
+from __future__ import annotations
+
+from tfx_gnn.io.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

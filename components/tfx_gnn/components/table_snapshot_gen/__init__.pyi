@@ -1,0 +1,3 @@
+from tfx_gnn.components.table_snapshot_gen.component import TableSnapshotGen as TableSnapshotGen
+from tfx_gnn.components.table_snapshot_gen.options import TableSnapshotGenOptions as TableSnapshotGenOptions
+from tfx_gnn.components.table_snapshot_gen.stage import snapshot_tables as snapshot_tables

@@ -1,0 +1,119 @@
+"""DuckDB files, read in one transaction."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tfx_gnn.snapshot.drivers import import_driver
+from tfx_gnn.snapshot.source import SourceForeignKey, SourceTable
+from tfx_gnn.snapshot.source_address import SourceAddress
+from tfx_gnn.snapshot.sql_columns import Selected, SqlColumn, cast_column, plain_column, time_column
+from tfx_gnn.snapshot.sql_source import BATCH_ROWS, SqlSource
+
+_TABLES = """
+SELECT schema_name, table_name, false FROM duckdb_tables() WHERE database_name = current_database() AND NOT internal
+UNION ALL
+SELECT schema_name, view_name, true FROM duckdb_views() WHERE database_name = current_database() AND NOT internal
+ORDER BY 1, 2
+"""
+_KEYS = """
+SELECT schema_name, table_name, constraint_type, constraint_column_names, referenced_table, referenced_column_names
+FROM duckdb_constraints()
+WHERE database_name = current_database() AND constraint_type IN ('PRIMARY KEY', 'FOREIGN KEY')
+ORDER BY schema_name, table_name, constraint_index
+"""
+_TIMES = re.compile(r"DATE|TIMESTAMP(_S|_MS|_NS)?|TIMESTAMP WITH TIME ZONE")
+_AS_TEXT = re.compile(r"UUID|ENUM\(.*|JSON|INTERVAL|TIME WITH TIME ZONE|TIME_NS|BIT|UNION\(.*|UHUGEINT|BIGNUM|VARINT")
+
+
+class DuckdbSource(SqlSource):
+    """A DuckDB file; rows come in batches, and DuckDB itself bounds what it holds in memory."""
+
+    _ADVICE: tuple[tuple[str, str], ...] = (
+        (r"lock", "Wait until no other process has the file open for writing."),
+        (r"version|serializ", "Write it by the installed release of DuckDB, or install the one that wrote it."),
+    )
+
+    def __init__(self, address: SourceAddress, *, database: str = "") -> None:
+        """Opens the file for reading; `database` is another database to open instead."""
+        duckdb = import_driver("duckdb", "snapshot")
+        super().__init__(address, (duckdb.Error, pa.ArrowException))
+        with self.explained():
+            self._connection = duckdb.connect(database or address.text, read_only=not database)
+            self._connection.execute("SET TimeZone = 'UTC'")
+            self._connection.execute("BEGIN TRANSACTION")
+        self._started = dt.datetime.now(dt.timezone.utc)
+
+    def list_tables(self) -> tuple[SourceTable, ...]:
+        """Lists tables and views of all schemas."""
+        primary: dict[tuple[str, str], tuple[str, ...]] = {}
+        foreign: dict[tuple[str, str], list[SourceForeignKey]] = {}
+        for schema, name, kind, columns, other, referenced in self.ask(_KEYS):
+            if kind == "PRIMARY KEY":
+                primary[schema, name] = tuple(columns)
+            else:
+                # Foreign keys do not leave their schema.
+                key = SourceForeignKey(columns=tuple(columns), schema=schema, table=other, referenced=tuple(referenced))
+                foreign.setdefault((schema, name), []).append(key)
+        return tuple(
+            SourceTable(
+                schema=schema,
+                name=name,
+                primary_key=primary.get((schema, name), ()),
+                foreign_keys=tuple(foreign.get((schema, name), ())),
+                is_view=bool(is_view),
+            )
+            for schema, name, is_view in self.ask(_TABLES)
+        )
+
+    def list_columns(self, table: SourceTable) -> Sequence[SqlColumn]:
+        """Lists the columns; see `SqlSource`."""
+        return [_column(name, dtype) for name, dtype in self.describe(table)]
+
+    def describe(self, table: SourceTable) -> list[tuple[str, str]]:
+        """Lists the names and types of columns."""
+        return [(name, dtype) for name, dtype, *_ in self.ask(f"DESCRIBE {self.place_in_sql(table)}")]
+
+    def ask(self, query: str) -> list[tuple[Any, ...]]:
+        """Returns the rows of a small answer."""
+        with self.explained():
+            return list(self._connection.execute(query).fetchall())
+
+    def stream(self, query: str, selected: Sequence[Selected]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """Starts a query with a large answer."""
+        with self.explained():
+            found = self._connection.sql(query)
+            # The second name is that of earlier releases.
+            read = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
+            reader = read(BATCH_ROWS)
+        return reader.schema, self._batches(reader)
+
+    def taken_at(self) -> str:
+        """Returns when the transaction began."""
+        return self._started.isoformat()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._connection.close()
+
+    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        with self.explained():
+            yield from reader
+
+
+def text_in_sql(text: str) -> str:
+    """Writes a text in SQL."""
+    return "'{}'".format(text.replace("'", "''"))
+
+
+def _column(name: str, dtype: str) -> SqlColumn:
+    if dtype.endswith("[]") or dtype.startswith(("STRUCT", "MAP")):
+        return plain_column(name)
+    if _TIMES.fullmatch(dtype):
+        return time_column(name)
+    return cast_column(name, "VARCHAR") if _AS_TEXT.fullmatch(dtype) else plain_column(name)

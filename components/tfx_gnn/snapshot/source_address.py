@@ -1,0 +1,149 @@
+"""The address of a source: what kind it is, where it is, and how to show it without its secrets."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import urllib.parse
+from collections.abc import Iterable
+
+FILES = ("sqlite", "duckdb")
+"""Kinds of sources that are one file."""
+SERVERS = ("postgresql", "bigquery", "snowflake")
+"""Kinds of sources that a driver connects to."""
+
+_ALIASES = {"postgres": "postgresql", "file": "folder"}
+_SHOWN_PARAMETERS = ("host", "hostaddr", "port", "dbname", "user", "service", "dataset_id", "warehouse", "role")
+"""Parameters that say where a source is; all others are left out where it is shown."""
+_SECRET_PARAMETER = re.compile(r"pass|pwd|secret|token|key|cred", re.IGNORECASE)
+_MAGIC = {"sqlite": (0, b"SQLite format 3\0"), "duckdb": (8, b"DUCK")}
+_HIDDEN = "***"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SourceAddress:
+    """Where a source is.
+
+    Attributes:
+        kind: "postgresql", "bigquery", "snowflake", "sqlite", "duckdb" or "folder".
+        text: what the driver is given: the address itself, or a path.
+        shown: the address without passwords and other secrets.
+        secrets: texts that may not be shown.
+    """
+
+    kind: str
+    text: str = dataclasses.field(repr=False)
+    shown: str
+    secrets: tuple[str, ...] = dataclasses.field(repr=False)
+
+    def hide_secrets(self, message: str) -> str:
+        """Replaces secrets in the message of a driver, which may repeat what it was given."""
+        for secret in self.secrets:
+            message = message.replace(secret, _HIDDEN)
+        return " ".join(re.sub(r"(\w://[^/\s:@]*):[^/\s@]*@", rf"\1:{_HIDDEN}@", message).split())
+
+
+def parse_address(text: str) -> SourceAddress:
+    """Reads the address of a source.
+
+    Args:
+        text: a URL such as postgresql://user@host/database or sqlite:///shop.db, as SQLAlchemy writes them; or the path
+            of a SQLite file, a DuckDB file or a folder.
+
+    Raises:
+        ValueError: if it is none of these; the message does not show what may be a password.
+        FileNotFoundError: if there is no such file or folder.
+    """
+    scheme, separator, rest = text.partition("://")
+    kind = _ALIASES.get(scheme, scheme)
+    if separator and kind in SERVERS:
+        return _server_address(kind, text)
+    if separator and kind not in (*FILES, "folder"):
+        known = [f"{one}://" for one in (*SERVERS, *FILES)]
+        raise ValueError(
+            f"`source` must begin with one of {', '.join(known)}, or be a path; got {scheme!r} before '://'. Correct "
+            "it, or export the tables to a folder of Parquet or CSV files and name that."
+        )
+    path = rest if separator else text
+    if separator and kind in FILES:
+        if not rest.startswith("/"):
+            raise ValueError(
+                f"`source` must name a file after three slashes, as in {kind}:///shop.db, or four for a path from the "
+                "root; got two. Write the path alone, or with these slashes."
+            )
+        path = rest[1:]
+    if not path or not os.path.exists(path):
+        raise FileNotFoundError(
+            f"`source` must be a file or folder that exists, or the URL of a database; got {path!r}, which does not "
+            f"exist.{_slashes(path, kind)} Correct the path."
+        )
+    return SourceAddress(kind=_kind_of_path(path, kind if separator else ""), text=path, shown=path, secrets=())
+
+
+def _slashes(path: str, kind: str) -> str:
+    is_meant = kind in FILES and os.path.exists(f"/{path}")
+    return f" There is /{path}: a path from the root has four slashes." if is_meant else ""
+
+
+def _server_address(kind: str, text: str) -> SourceAddress:
+    split = urllib.parse.urlsplit(text)
+    parameters = urllib.parse.parse_qsl(split.query)
+    secrets = [value for name, value in parameters if _SECRET_PARAMETER.search(name)]
+    if split.netloc and "@" not in split.netloc and "@" in text:
+        raise ValueError(
+            f"`source` must be {kind}://USER@HOST/DATABASE, with special characters escaped, as in %23 for #; got an @ "
+            "after what cannot be a host. Escape them, or leave the password to the environment."
+        )
+    # The password is what stands between the first colon and the last @: it may hold an @ that was not escaped.
+    login, _, server = split.netloc.rpartition("@")
+    user, _, password = login.partition(":")
+    user_and_server = f"{user}@{server}" if user else server
+    shown_query = urllib.parse.urlencode([one for one in parameters if one[0] in _SHOWN_PARAMETERS], safe="/")
+    return SourceAddress(
+        kind=kind,
+        text=text,
+        shown=f"{split.scheme}://{user_and_server}{split.path}{'?' if shown_query else ''}{shown_query}",
+        secrets=tuple(_spellings([password, *secrets])),
+    )
+
+
+def _spellings(secrets: Iterable[str]) -> list[str]:
+    found = {spelled(one) for one in secrets for spelled in (str, urllib.parse.unquote, urllib.parse.quote)}
+    return sorted(found - {""}, key=len, reverse=True)
+
+
+def _kind_of_path(path: str, wanted: str) -> str:
+    if os.path.isdir(path):
+        kind = "folder"
+    else:
+        with open(path, "rb") as file:
+            start = file.read(16)
+        kind = next((kind for kind, (at, magic) in _MAGIC.items() if start[at:].startswith(magic)), "")
+    if not kind or (wanted and kind != wanted):
+        raise ValueError(
+            f"`source` must be {_NAMES.get(wanted, 'a SQLite file, a DuckDB file or a folder')}; got {path!r}, which "
+            f"is {_NAMES.get(kind, 'none')}. For single files of tables, name their folder; otherwise correct the path."
+        )
+    return kind
+
+
+_NAMES = {"sqlite": "a SQLite file", "duckdb": "a DuckDB file", "folder": "a folder"}
+
+
+def check_shows_no_secret(text: str) -> None:
+    """Refuses an address with a password, for places where addresses are stored.
+
+    Raises:
+        ValueError: if it has one; the message does not show it.
+    """
+    scheme, separator, _ = text.partition("://")
+    kind = _ALIASES.get(scheme, scheme)
+    if not separator or kind not in SERVERS:
+        return
+    address = _server_address(kind, text)
+    if address.secrets:
+        raise ValueError(
+            f"`source` must hold no password where it is stored; got one for {address.shown}. Leave it to the "
+            "environment of the process that reads the source, as PGPASSWORD or PGPASSFILE."
+        )

@@ -1,0 +1,98 @@
+"""A source that is asked in SQL."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tfx_gnn.snapshot.source import Source, SourceTable, TableReading
+from tfx_gnn.snapshot.source_address import SourceAddress
+from tfx_gnn.snapshot.sql_columns import Selected, SqlColumn, as_type, quoted
+
+BATCH_ROWS = 8_192
+"""Rows that are asked for at a time, where a driver lets one choose."""
+
+
+class SqlSource(Source):
+    """Reads a table by two queries: one that counts and measures, and one that selects all rows by the primary key."""
+
+    is_ordered = True
+    """Whether rows are selected in the order of the primary key, so that equal rows give equal files."""
+    _ADVICE: tuple[tuple[str, str], ...] = ()
+    """What to do about an error, by a pattern in its message."""
+
+    def __init__(self, address: SourceAddress, errors: tuple[type[Exception], ...]) -> None:
+        """Notes where the source is, and which errors its driver raises."""
+        self.address = address.shown
+        self._address = address
+        self._errors = errors
+
+    @abc.abstractmethod
+    def list_columns(self, table: SourceTable) -> Sequence[SqlColumn]:
+        """Lists the columns of a table, in their order."""
+
+    @abc.abstractmethod
+    def ask(self, query: str) -> list[tuple[Any, ...]]:
+        """Returns the rows of a small answer."""
+
+    @abc.abstractmethod
+    def stream(self, query: str, selected: Sequence[Selected]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """Starts a query with a large answer."""
+
+    @contextlib.contextmanager
+    def explained(self) -> Iterator[None]:
+        """Turns errors of the driver into those of this library, without passwords."""
+        try:
+            yield
+        except self._errors as error:
+            message = self._address.hide_secrets(str(error)).partition(" Query was:")[0].rstrip(".")
+            advice = next((advice for pattern, advice in self._ADVICE if re.search(pattern, message)), "Correct it.")
+        else:
+            return
+        # The driver's own error is no cause of this one: a traceback would show what it holds.
+        raise ValueError(f"`source` must be a source that can be read; got {message} from {self.address}. {advice}")
+
+    def quoted(self, name: str) -> str:
+        """Quotes a name."""
+        return quoted(name)
+
+    def place_in_sql(self, table: SourceTable) -> str:
+        """Names a table in SQL."""
+        return f"{quoted(table.schema)}.{quoted(table.name)}" if table.schema else quoted(table.name)
+
+    def read_table(self, table: SourceTable) -> TableReading:
+        """Starts to read a table; see `Source`."""
+        columns = self.list_columns(table)
+        if not columns:
+            raise ValueError(
+                f"`source` must have columns in each table; got none in {table.place}. Leave it out by `exclude`."
+            )
+        place = self.place_in_sql(table)
+        measures = [one for column in columns for one in column.measures]
+        ((num_rows, *measured),) = self.ask(f"SELECT {', '.join(['count(*)', *measures])} FROM {place}")
+        values = iter(measured)
+        selected = [column.select(*(next(values) for _ in column.measures)) for column in columns]
+        chosen = list(zip(columns, selected, strict=True))
+        named = ", ".join(f"{one.expression} AS {self.quoted(column.name)}" for column, one in chosen)
+        keys = table.primary_key if self.is_ordered else ()
+        order = f" ORDER BY {', '.join(map(self.quoted, keys))}" if keys else ""
+        query = f"SELECT {named} FROM {place}{order}"
+        found, batches = self.stream(query, selected)
+        schema = pa.schema(
+            [pa.field(column.name, one.dtype or given.type) for (column, one), given in zip(chosen, found, strict=True)]
+        )
+        notes = tuple(f"{table.place}.{column.name}: {one.note}" for column, one in chosen if one.note)
+        return TableReading(
+            query=query, schema=schema, batches=_typed(batches, schema), num_rows=int(num_rows), notes=notes
+        )
+
+
+def _typed(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        arrays = [as_type(array, field.type) for array, field in zip(batch.columns, schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
