@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,14 @@ import pyarrow.compute as pc
 from tfx_gnn.tables.schema_inference import read_all_columns
 from tfx_gnn.tables.table_format import table_format
 from tfx_gnn.tables.table_layout import TableLayout
+
+_NULL_WORDS = ["#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "NaT", "None", "n/a", "na", "nan", "nil", "none", "null"]
+NULL_SPELLINGS = pa.array(["", "-", "--", ".", "?", "\\N", *_NULL_WORDS], pa.large_string())
+"""Texts that may stand for no value; `null_spellings` decides where they do."""
+_MOST_VALUES = 1 << 18
+"""Different values of a column that can be no key, beyond which a part of its rows is looked at."""
+_LONGEST_KEY = 64
+"""Characters on average; longer texts are no keys."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,13 +31,19 @@ class ColumnValues:
         values: large_string array without nulls, shape [num_distinct]; integers in decimal digits.
         counts: int64 array, shape [num_distinct]: rows that have each value.
         num_rows: rows of the table that could be read.
+        num_filled: rows that have a value.
         is_time: whether the file declares dates or time stamps, which are in seconds since 1970 here.
+        is_sample: whether these are the values of a part of the rows, because there are too many different ones.
+        null_spellings: texts that stand for no value here, with the number of their rows.
     """
 
     values: pa.Array
     counts: pa.Array
     num_rows: int
+    num_filled: int
     is_time: bool = False
+    is_sample: bool = False
+    null_spellings: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def num_distinct(self) -> int:
@@ -36,8 +51,8 @@ class ColumnValues:
         return len(self.values)
 
     @functools.cached_property
-    def num_filled(self) -> int:
-        """Number of rows that have a value."""
+    def num_counted(self) -> int:
+        """Number of rows that were looked at and have a value."""
         return int(pc.sum(self.counts).as_py() or 0)
 
     @functools.cached_property
@@ -64,16 +79,23 @@ class ColumnValues:
     def mean(self) -> float:
         """Returns the mean over the rows with a value; 0 if there are none, or one is no number."""
         numbers = self.numbers()
-        return 0.0 if numbers is None else float(pc.sum(pc.multiply(numbers, self.counts)).as_py() / self.num_filled)
+        return 0.0 if numbers is None else float(pc.sum(pc.multiply(numbers, self.counts)).as_py() / self.num_counted)
 
     def median(self) -> float:
         """Returns the median over the rows with a value; 0 if there are none, or one is no number."""
+        return self._median(self.numbers())
+
+    def median_size(self) -> float:
+        """Returns the median of the values without their signs, as `median`."""
         numbers = self.numbers()
+        return self._median(None if numbers is None else pc.abs(numbers))
+
+    def _median(self, numbers: pa.Array | None) -> float:
         if numbers is None:
             return 0.0
         order = pc.sort_indices(numbers).to_numpy()
         ends = np.cumsum(self.counts.to_numpy()[order])
-        return float(numbers.to_numpy()[order][np.searchsorted(ends, self.num_filled / 2)])
+        return float(numbers.to_numpy()[order][np.searchsorted(ends, self.num_counted / 2)])
 
 
 def parse_times(texts: pa.Array) -> pa.Array | None:
@@ -93,25 +115,19 @@ def _are_times(texts: pa.Array) -> bool:
 def read_column_values(layout: TableLayout) -> dict[str, ColumnValues]:
     """Reads the distinct values of all columns of a table, in the order of its columns.
 
-    Takes memory for the distinct values of the whole table.
+    Takes memory for the distinct values of all columns that may be keys. Of fractions and long texts, blocks are
+    passed over, evenly over the table, once there are too many different ones.
 
     Raises:
         ValueError: for a reason of `read_all_columns`, or if a text is not UTF-8.
     """
     num_rows = 0
-    times: set[str] = set()
-    parts: dict[str, list[pa.StructArray]] = {name: [] for name in table_format(layout).column_names(layout.files[0])}
+    columns = {name: _ValueCounter() for name in table_format(layout).column_names(layout.files[0])}
     for block in read_all_columns(layout):
         num_rows += block.columns.num_rows
-        for name, of_column in parts.items():
-            dtype = block.columns.column(name).type
-            if pa.types.is_timestamp(dtype) or pa.types.is_date(dtype):
-                times.add(name)
-            texts = as_texts(block.columns.column(name), f"{layout.declared_as}, column {name!r}")
-            if texts is not None:
-                of_column.append(texts.drop_null().value_counts())
-    found = {name: _merged(of_column, num_rows) for name, of_column in parts.items()}
-    return {name: dataclasses.replace(values, is_time=name in times) for name, values in found.items()}
+        for name, counter in columns.items():
+            counter.add(block.columns.column(name), f"{layout.declared_as}, column {name!r}")
+    return {name: counter.result(num_rows) for name, counter in columns.items()}
 
 
 def as_texts(array: pa.Array, place: str) -> pa.Array | None:
@@ -120,6 +136,8 @@ def as_texts(array: pa.Array, place: str) -> pa.Array | None:
         array = array.dictionary_decode()
     if pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):
         array = array.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
+    if pa.types.is_decimal(array.type):
+        return _decimal_texts(array)
     if pa.types.is_nested(array.type):
         return None
     if pa.types.is_decimal(array.type):
@@ -136,13 +154,91 @@ def as_texts(array: pa.Array, place: str) -> pa.Array | None:
         return None
 
 
-def _merged(parts: list[pa.StructArray], num_rows: int) -> ColumnValues:
-    if not parts:
-        return ColumnValues(values=pa.array([], pa.large_string()), counts=pa.array([], pa.int64()), num_rows=num_rows)
-    table = pa.table({field: pa.chunked_array([part.field(field) for part in parts]) for field in ("values", "counts")})
+def _decimal_texts(array: pa.Array) -> pa.Array:
+    """Spells whole decimals, as databases have them for ids, in all their digits, and others as floats."""
+    if array.type.scale > 0:
+        return array.cast(pa.float64()).cast(pa.large_string())
+    try:
+        return array.cast(pa.int64()).cast(pa.large_string())
+    except pa.ArrowInvalid:
+        return pa.array([None if one is None else f"{one:f}" for one in array.to_pylist()], pa.large_string())
+
+
+class _ValueCounter:
+    """Counts the distinct values of a column block by block."""
+
+    def __init__(self) -> None:
+        self._parts: list[pa.StructArray] = []
+        self._passed_over: list[pa.StructArray] = []
+        self._num_kept = 0
+        self._merge_at = _MOST_VALUES
+        self._num_filled = 0
+        self._num_blocks = 0
+        self._step = 1
+        self._is_time = False
+
+    def add(self, array: pa.Array, place: str) -> None:
+        """Adds a block of values."""
+        self._is_time |= pa.types.is_timestamp(array.type) or pa.types.is_date(array.type)
+        texts = as_texts(array, place)
+        if texts is None:
+            return
+        texts = texts.drop_null()
+        self._num_filled += len(texts)
+        is_passed_over = self._num_blocks % self._step > 0
+        self._num_blocks += 1
+        if is_passed_over:
+            self._passed_over.append(_only_null_spellings(texts.value_counts()))
+            return
+        self._parts.append(texts.value_counts())
+        self._num_kept += len(self._parts[-1])
+        if self._num_kept > self._merge_at:
+            self._shrink()
+
+    def result(self, num_rows: int) -> ColumnValues:
+        """Returns what was counted in a table of so many rows."""
+        merged = _merged([*self._parts, *self._passed_over])
+        return ColumnValues(
+            values=merged.field("values"),
+            counts=merged.field("counts"),
+            num_rows=num_rows,
+            num_filled=self._num_filled,
+            is_time=self._is_time,
+            is_sample=self._step > 1,
+        )
+
+    def _shrink(self) -> None:
+        """Merges equal values; of values that are no keys, takes every second block where that does not suffice."""
+        is_time_or_key = self._is_time or _may_be_keys(self._parts[-1].field("values"))
+        merged = _merged(self._parts)
+        if is_time_or_key or 2 * len(merged) <= self._num_kept:
+            self._parts = [merged]
+        else:
+            self._passed_over += [_only_null_spellings(part) for part in self._parts[1::2]]
+            self._parts = self._parts[::2]
+            self._step *= 2
+        self._num_kept = sum(map(len, self._parts))
+        # Where nearly all values differ, merging seldom costs less than it saves.
+        self._merge_at = max((4 if is_time_or_key else 2) * self._num_kept, _MOST_VALUES)
+
+
+def _merged(parts: list[pa.StructArray]) -> pa.StructArray:
+    fields = [("values", pa.large_string()), ("counts", pa.int64())]
+    table = pa.table({name: pa.chunked_array([part.field(name) for part in parts], dtype) for name, dtype in fields})
     merged = table.group_by("values").aggregate([("counts", "sum")])
-    return ColumnValues(
-        values=merged["values"].combine_chunks(),
-        counts=merged["counts_sum"].combine_chunks(),
-        num_rows=num_rows,
-    )
+    columns = [merged["values"].combine_chunks(), merged["counts_sum"].combine_chunks()]
+    return pa.StructArray.from_arrays(columns, names=["values", "counts"])
+
+
+def _only_null_spellings(part: pa.StructArray) -> pa.StructArray:
+    """Keeps what may stand for no value, which is counted in all rows."""
+    return part.filter(pc.is_in(part.field("values"), value_set=NULL_SPELLINGS))
+
+
+def _may_be_keys(texts: pa.Array) -> bool:
+    """Whether texts are short and, if they are numbers, have no fractions."""
+    try:
+        numbers = texts.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return pc.mean(pc.utf8_length(texts)).as_py() <= _LONGEST_KEY
+    return bool(pc.all(pc.equal(numbers, pc.floor(numbers))).as_py())

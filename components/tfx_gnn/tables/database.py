@@ -11,10 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfx_gnn.tables.column_values import ColumnValues
+from tfx_gnn.tables.key_columns import LEAST_BY_VALUES
 from tfx_gnn.tables.table_roles import EdgeRole, FoundTable, TableRoles
-
-LEAST_BY_VALUES = 0.9
-"""Share of a column's values that are keys of a table, from which on it may refer to it whatever its name."""
 
 _SEPARATOR = "|"
 
@@ -31,6 +29,7 @@ class ForeignKey:
         num_null: rows without a value, which have no edge.
         num_known: rows that name a node that is there.
         reason: what speaks for it besides the values, such as "named after it".
+        target_column: the column of that table whose values these are, if it is not its primary key.
     """
 
     table: str
@@ -40,6 +39,7 @@ class ForeignKey:
     num_null: int
     num_known: int
     reason: str
+    target_column: str = ""
 
     @property
     def share(self) -> float:
@@ -56,7 +56,8 @@ class ForeignKey:
     def describe(self) -> str:
         """Says in a sentence what refers to what, and how often it does not."""
         place = f"{self.table}.{'+'.join(self.columns)}"
-        parts = [f"{place} names {self.node_set} in {self.num_known / max(self.num_rows, 1):.1%} of its rows"]
+        by = f"by {self.target_column} " if self.target_column else ""
+        parts = [f"{place} names {self.node_set} {by}in {self.num_known / max(self.num_rows, 1):.1%} of its rows"]
         if self.num_null:
             parts.append(f"{self.num_null:,} rows are empty and have no edge")
         if unknown := self.num_rows - self.num_null - self.num_known:
@@ -102,8 +103,14 @@ class Database:
             and self.respelled.isdisjoint(columns)
             and all(len(key) == 1 for key in self.keys.values())
             and all(len(key.columns) == 1 and not key.num_null for key in self.foreign_keys)
+            and not any(key.target_column for key in self.foreign_keys)
             and all(key.share >= LEAST_BY_VALUES for key in self.foreign_keys)
         )
+
+    @property
+    def has_null_spellings(self) -> bool:
+        """Whether texts stand for no value in a table, which must be written anew without them."""
+        return any(column.null_spellings for table in self.tables.values() for column in table.columns.values())
 
     def roles(self, tables_dir: str) -> TableRoles:
         """Tells which tables hold nodes and which hold edges, if they can be read where they are.
@@ -137,15 +144,30 @@ class Database:
                 yield f"{name} has the key {key[0]}."
             else:
                 yield f"{name} has the key {' + '.join(key)}: its ids are their values, joined by {_SEPARATOR!r}."
+        for name in self.tables:
+            if name not in self.keys and name not in self.edges and name not in self.unclear:
+                yield f"{name} is left out: it has no column but the numbers of its rows."
         for name, columns in self.entities.items():
             places = ", ".join(f"{table}.{column}" for table, column in columns)
             yield f"{name} has no table: its nodes are the different values of {places}, without features."
         for foreign_key in self.foreign_keys:
             yield foreign_key.describe()
+        yield from self._describe_values()
         for name, of_table in self.left_out.items():
             for column, reason in of_table.items():
                 yield f"{name}.{column} is left out: {reason}."
         yield from self.questions
+
+    def _describe_values(self) -> Iterator[str]:
+        for name, table in self.tables.items():
+            nulls = {one: column.null_spellings for one, column in table.columns.items() if column.null_spellings}
+            if nulls:
+                spelled = " and ".join(repr(text) for text in sorted(set().union(*nulls.values())))
+                places = ", ".join(f"{one} ({sum(found.values()):,} rows)" for one, found in nulls.items())
+                yield f"{name}: {spelled} stand{'' if ' and ' in spelled else 's'} for no value in {places}."
+            samples = [one for one, column in table.columns.items() if column.is_sample]
+            if samples:
+                yield f"{name}: of {', '.join(samples)}, a part of the rows was looked at, evenly over the table."
 
     def _ids(self) -> dict[str, ColumnValues]:
         return {name: self.tables[name].columns[key[0]] for name, key in self.keys.items() if len(key) == 1}

@@ -100,6 +100,7 @@ class _Writer:
         self._edge_times: dict[str, str] = {}
         self._all_times: dict[tuple[str, str], tuple[str, ...]] = {}
         self._num_without_edge: dict[str, int] = {}
+        self._alternates_read: dict[tuple[str, str], tuple[pa.Array, pa.Array]] = {}
 
     def write(self) -> PreparedTables:
         """Writes the node tables with their foreign keys, the edge tables, and the entities."""
@@ -141,7 +142,8 @@ class _Writer:
         times = time_columns(table)
         types = self._types(table, times)
         single = key[0] if len(key) == 1 else ""
-        gone = {single, *(one.columns[0] for one in foreign_keys if len(one.columns) == 1)}
+        # A time stays, also where a table of days tells more of it.
+        gone = {single, *(one.columns[0] for one in foreign_keys if len(one.columns) == 1)} - ({*times} - {single})
         features = [column for column in types if column not in gone]
         id_column = single or ("id" if "id" not in features else "row_id")
         edges = {one: self._edge_set(one) for one in foreign_keys}
@@ -221,7 +223,27 @@ class _Writer:
 
     def _targets(self, key: ForeignKey, columns: Mapping[str, pa.Array]) -> pa.Array:
         texts = [texts_of(columns[column]) for column in key.columns]
-        return key_texts(texts[0]) if len(texts) == 1 else joined_key(texts)
+        keys = key_texts(texts[0]) if len(texts) == 1 else joined_key(texts)
+        if not key.target_column:
+            return keys
+        alternates, ids = self._alternates(key)
+        known = ids.take(pc.index_in(keys, value_set=alternates))
+        # What names no row has an edge all the same, which leads nowhere and is counted.
+        unknown = pc.binary_join_element_wise(pa.scalar(key.target_column, _TEXT), keys, pa.scalar("=", _TEXT))
+        return pc.coalesce(known, unknown)
+
+    def _alternates(self, key: ForeignKey) -> tuple[pa.Array, pa.Array]:
+        """Reads the column of a table by which a foreign key names its rows, and the ids of these rows."""
+        place = (key.node_set, key.target_column)
+        if place not in self._alternates_read:
+            table, (id_column,) = self._database.tables[key.node_set], self._database.keys[key.node_set]
+            blocks = list(whole_blocks(table, self._tables_dir, self._access))
+            alternates, ids = (
+                pa.concat_arrays([key_texts(texts_of(columns[one])) for columns in blocks])
+                for one in (key.target_column, id_column)
+            )
+            self._alternates_read[place] = alternates.drop_null(), ids.filter(alternates.is_valid())
+        return self._alternates_read[place]
 
     def _write_edges(self, name: str, role: EdgeRole) -> None:
         table = self._database.tables[name]

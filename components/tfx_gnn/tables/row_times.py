@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from tfx_gnn.tables.column_values import ColumnValues, as_texts, parse_times
 from tfx_gnn.tables.database import Database, ForeignKey, joined_key, key_texts
+from tfx_gnn.tables.null_spellings import drop_null_spellings
 from tfx_gnn.tables.schema_inference import read_all_columns, undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_names import names_other_time, names_time, words_of
@@ -164,7 +165,7 @@ class _Finder:
             )
 
     def _times_of_named(self, key: ForeignKey) -> pa.Array:
-        own = self._database.keys[key.node_set]
+        own = (key.target_column,) if key.target_column else self._database.keys[key.node_set]
         ids = self._joined(key.node_set, own)
         positions = pc.index_in(self._joined(key.table, key.columns), value_set=ids)
         return self._by_row[key.node_set].take(positions)
@@ -190,7 +191,10 @@ def whole_blocks(table: FoundTable, tables_dir: str, access: TableAccess) -> Ite
                 f"{len(block.problems)} others. Correct them: `tfx-gnn tables infer-schema` counts them by table."
             )
         if block.columns.num_rows:
-            yield {name: block.columns.column(name) for name in table.columns}
+            yield {
+                name: drop_null_spellings(block.columns.column(name), column.null_spellings)
+                for name, column in table.columns.items()
+            }
 
 
 def _is_first(times: pa.Array, other: pa.Array) -> bool:

@@ -78,7 +78,9 @@ class ColumnEvidence:
             array, level = array.flatten(), level + 1
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
-        if not pa.types.is_null(array.type):
+        if pa.types.is_decimal(array.type) and array.type.scale == 0 and not _casts(array, pa.int64()):
+            self.dtypes.add(pa.float32())  # More digits than int64 holds.
+        elif not pa.types.is_null(array.type):
             self.dtypes.add(array.type if _is_text(array) else _BYTES)
         if pa.types.is_float32(array.type) or pa.types.is_float64(array.type):
             self._count_infinite(array)
@@ -164,9 +166,9 @@ def _all_match(texts: pa.Array, pattern: str) -> bool:
     return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
 
 
-def _casts(texts: pa.Array, dtype: pa.DataType) -> bool:
+def _casts(array: pa.Array, dtype: pa.DataType) -> bool:
     try:
-        texts.cast(dtype)
+        array.cast(dtype)
     except pa.ArrowInvalid:
         return False
     return True

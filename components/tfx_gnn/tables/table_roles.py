@@ -13,6 +13,7 @@ from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.tables.column_values import ColumnValues, read_column_values
 from tfx_gnn.tables.data_files import format_of_name
 from tfx_gnn.tables.declared_keys import DeclaredKeys, read_declared_keys
+from tfx_gnn.tables.null_spellings import take_null_spellings
 from tfx_gnn.tables.schema_inference import infer_schema, undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
 
@@ -108,6 +109,12 @@ def find_tables(tables_dir: str, access: TableAccess) -> dict[str, FoundTable]:
     if not tf.io.gfile.isdir(tables_dir):
         raise ValueError(f"`tables_dir` must be a folder; got {tables_dir!r}, which is not one. Correct the name.")
     entries = sorted(name for name in tf.io.gfile.listdir(tables_dir) if not name.startswith("."))
+    for name in entries:
+        if format_of_name(name) is None and format_of_name(name.lower()) is not None:
+            raise ValueError(
+                f"`tables_dir` must hold tables whose suffix is in small letters; got {name!r} in {tables_dir!r}. "
+                "Rename it, or move it away."
+            )
     filenames = sorted({_SHARD.sub(r"-?????-of-\1", name) for name in entries if format_of_name(name) is not None})
     if not filenames:
         raise ValueError(
@@ -137,7 +144,7 @@ def find_tables(tables_dir: str, access: TableAccess) -> dict[str, FoundTable]:
                 "line. Export it with commas."
             )
         declared = read_declared_keys(layout.files[0]) if layout.format == "parquet" else DeclaredKeys()
-        tables[name] = FoundTable(name=name, filename=filename, columns=columns, declared=declared)
+        tables[name] = FoundTable(name=name, filename=filename, columns=take_null_spellings(columns), declared=declared)
     return tables
 
 

@@ -255,7 +255,7 @@ def propose_features(
     for prefix in names:
         table = tables[prefix]
         of_set = {
-            name: known.get((prefix, name)) or choose_preparation(feature, table.values_of(name))
+            name: known.get((prefix, name)) or choose_preparation(name, feature, table.values_of(name))
             for name, feature in sorted(declared_set(schema, table.layout).features.items())
             if (prefix, name) not in left_out and not name.startswith("#")
         }

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, GraphSchema, NodeSet
+from tfx_gnn.graph.schema.schema_io import iter_sets
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.tables.column_values import ColumnValues, read_column_values
 from tfx_gnn.tables.database import Database
@@ -79,18 +80,19 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
     # Rows of an edge table can be predicted as nodes only where it is written anew.
     node = (of_label, column) if prepared_dir else ("", "")
     database = find_keys(found, tables_dir, label=node, access=access)
-    is_plain = (
-        database.is_tidy and not _has_times(found.get(of_label)) and not _lacks_labels(found.get(of_label), column)
-    )
+    predicted = found.get(of_label)
+    is_plain = database.is_tidy and not database.has_null_spellings
+    is_plain = is_plain and not _has_times(predicted) and not _lacks_labels(predicted, column)
     if prepared_dir and not database.unclear and not is_plain:
         _check_label(label, found)
         return _written_anew(database, tables_dir, prepared_dir, node, access)
+    schema = database.roles(tables_dir).infer_schema(tables_dir, access)
     return TablesSource(
         tables_dir=tables_dir,
-        schema=database.roles(tables_dir).infer_schema(tables_dir, access),
+        schema=schema,
         is_inferred=True,
         columns={table.filename: table.columns for table in found.values()},
-        remarks=database.questions,
+        remarks=(*database.questions, *_left_out_columns(schema)),
     )
 
 
@@ -120,7 +122,7 @@ def _written_anew(
         schema=prepared.schema,
         is_inferred=True,
         prepared=prepared,
-        remarks=tuple(_key_remarks(database, prepared)),
+        remarks=(*_key_remarks(database, prepared), *_left_out_columns(prepared.schema)),
     )
 
 
@@ -144,6 +146,13 @@ def _check_label(label: str, tables: Mapping[str, FoundTable]) -> None:
             f"`label` must be a table and the column that is predicted, TABLE.COLUMN; got {label or 'none'!r} where "
             f"there are {', '.join(known)}. {did_you_mean(label, known) if label else 'Choose one.'}"
         )
+
+
+def _left_out_columns(schema: GraphSchema) -> Iterator[str]:
+    """Says which columns no feature can hold, such as structs."""
+    for _, name, declared in iter_sets(schema):
+        if declared.description:
+            yield f"{name}: {declared.description}"
 
 
 def _key_remarks(database: Database, prepared: PreparedTables) -> Iterator[str]:

@@ -53,12 +53,12 @@ def test_rows_without_ids_nulls_and_unknown_values_do_not_hide_a_foreign_key(key
         "airports": ("faa",),
         "planes": ("tail",),
         "flights": (),
-        "weather": ("hour", "origin"),
+        "weather": ("origin", "hour"),
     }
     assert told(database) == {
         ("flights.origin", "airports"),
         ("flights.tail", "planes"),
-        ("flights.hour+origin", "weather"),
+        ("flights.origin+hour", "weather"),
         ("weather.origin", "airports"),
     }
     assert not database.is_tidy

@@ -1,0 +1,153 @@
+"""Decides to which table a column refers, by its name and values together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from tfx_gnn.tables.key_columns import LEAST_BY_VALUES, LEAST_NAMED, KeyColumn, spelled_alike
+from tfx_gnn.tables.table_names import (
+    ends_with,
+    names_entity,
+    names_role_within,
+    says_category,
+    says_reference,
+)
+
+_LEAST_OF_REFERENCES = 2
+_MOST_SHOWN = 4
+_LEAST_GAIN = 0.05
+"""Share of the rows, from which on it is worth a word that other spellings would be keys."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reference:
+    """What a column refers to.
+
+    Attributes:
+        node_set: the table; empty if none is known.
+        target_column: the column of that table whose values these are, if it is not the primary key.
+        reason: what speaks for it besides the values.
+        question: what is open, a sentence; empty if nothing is.
+    """
+
+    node_set: str = ""
+    target_column: str = ""
+    reason: str = ""
+    question: str = ""
+
+
+def find_reference(column: KeyColumn, keys: Mapping[str, KeyColumn], tables: Mapping[str, Sequence[str]]) -> Reference:
+    """Finds the table to whose rows a column refers.
+
+    Small integers are ids of any table by chance, so a column of integers refers to a table only if its name says so;
+    where it does not and the values would fit, a question is asked instead.
+
+    Args:
+        column: the column, which may be the key of its own table.
+        keys: the primary keys of one column, by table.
+        tables: the words of the names of all tables.
+    """
+    own = keys.get(column.table)
+    is_key = own is not None and own.name == column.name
+    is_own = says_reference(column.name) and column.is_named_after(tables[column.table])
+    is_inner = is_key or is_own or names_role_within(column.name)
+    keys = {
+        name: key
+        for name, key in keys.items()
+        if (name != column.table or is_inner) and key.values.holds_times == column.values.holds_times
+    }
+    shares = {name: column.share_in(key) for name, key in keys.items()}
+    named = _named(column, keys, tables)
+    found = _best([name for name in named if shares[name] >= LEAST_NAMED], column, keys, tables)
+    if is_key:
+        # A key refers to the table to which it rather belongs, as `user_id` of profiles does to users.
+        is_other = len(found) == 1 and found != [column.table]
+        return Reference(node_set=found[0], reason="its key, named after it") if is_other else Reference()
+    if len(found) == 1 and not column.may_be_other_than(keys[found[0]]):
+        (node_set,) = found
+        spelled = _other_spellings(column, keys[node_set], shares[node_set])
+        return Reference(node_set=node_set, reason="named after it", question=spelled)
+    fitting = [name for name, share in shares.items() if share >= LEAST_BY_VALUES]
+    if column.table in fitting and names_role_within(column.name):
+        return Reference(node_set=column.table, reason="named after a role in the table itself")
+    spellings = (_other_spellings(column, keys[name], shares[name]) for name in named)
+    question = _which(column, found) if found else next(filter(None, spellings), "")
+    return Reference(question=question) if question else _by_values(column, fitting, tables)
+
+
+def find_alternate(column: KeyColumn, table: str, words: Sequence[str], candidates: Sequence[KeyColumn]) -> Reference:
+    """Finds the column of a table that is not its primary key, but whose values tell rows apart and occur in a column.
+
+    Args:
+        column: the column that may refer to the table.
+        table: name of the table.
+        words: words of its name.
+        candidates: columns of the table in which no value repeats.
+    """
+    for key in candidates:
+        if key.is_small and not says_reference(key.name):
+            continue
+        is_named = column.is_named_after(words) or column.is_named_after_key(key)
+        if is_named and column.is_number == key.is_number and column.share_in(key) >= LEAST_BY_VALUES:
+            return Reference(node_set=table, target_column=key.name, reason="named after it")
+    return Reference()
+
+
+def _named(column: KeyColumn, keys: Mapping[str, KeyColumn], tables: Mapping[str, Sequence[str]]) -> list[str]:
+    """Lists the tables after which, or after whose key, a column is named; the longest names only."""
+    lengths = {name: len(tables[name]) for name in keys if column.is_named_after(tables[name])}
+    of_keys = {name: len(key.key_words) for name, key in keys.items() if column.is_named_after_key(key)}
+    for name, length in of_keys.items():
+        lengths[name] = max(length, lengths.get(name, 0))
+    longest = max(lengths.values(), default=0)
+    return [name for name, length in lengths.items() if length == longest]
+
+
+def _best(
+    found: Sequence[str], column: KeyColumn, keys: Mapping[str, KeyColumn], tables: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Of tables whose rows are one to one, takes the one that bears the name of the key, or has most rows."""
+    if len(found) <= 1:
+        return list(found)
+    bearing = [name for name in found if column.is_named_after(tables[name])]
+    if len(bearing) == 1:
+        return bearing
+    if len({keys[name].key_words for name in found}) > 1 or keys[found[0]].is_generic:
+        return list(found)
+    return [max(sorted(found), key=lambda name: (name in bearing, keys[name].values.num_distinct))]
+
+
+def _by_values(column: KeyColumn, fitting: Sequence[str], tables: Mapping[str, Sequence[str]]) -> Reference:
+    of_others = [name for name, words in tables.items() if name not in fitting and ends_with(column.words, words)]
+    if not fitting or column.values.num_distinct < _LEAST_OF_REFERENCES or of_others or column.values.holds_times:
+        return Reference()
+    if len(fitting) == 1 and column.is_telling:
+        return Reference(node_set=fitting[0], reason="by its values")
+    if column.is_number and not says_reference(column.name):
+        return Reference()
+    # `user_id` may be of a table `auth_user`.
+    alike = [name for name in fitting if ends_with(tables[name], column.words)]
+    is_other = column.is_number and (names_entity(column.name) or says_category(column.name))
+    return Reference(question=_which(column, alike or fitting) if alike or not is_other else "")
+
+
+def _which(column: KeyColumn, tables: Sequence[str]) -> str:
+    named = sorted(tables)
+    others = f" or {len(named) - _MOST_SHOWN} others" if len(named) > _MOST_SHOWN else ""
+    return (
+        f"Does {column.table}.{column.name} name {' or '.join(named[:_MOST_SHOWN])}{others}? Its values would fit by "
+        f"chance too, so it is no edge set: name it after the table, as in {named[0]}_id, if it does."
+    )
+
+
+def _other_spellings(column: KeyColumn, key: KeyColumn, share: float) -> str:
+    if share >= 1 - _LEAST_GAIN:
+        return ""
+    alike, mine, theirs = spelled_alike(column, key)
+    if alike < max(LEAST_NAMED, share + _LEAST_GAIN) or not mine:
+        return ""
+    return (
+        f"{column.table}.{column.name} has {mine!r} where {key.table}.{key.name} has {theirs!r}: so "
+        f"{alike - share:.1%} of its rows have no edge. Spell both alike, if they are the same."
+    )

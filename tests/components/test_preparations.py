@@ -1,0 +1,56 @@
+"""How columns of a stranger's tables become features."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from tensorflow.core.framework import types_pb2
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import Feature
+from tfx_gnn.tables.column_values import ColumnValues
+from tfx_gnn_pipelines.proposals.preparations import choose_preparation
+
+
+def values_of(values, num_rows=None):
+    counted = (
+        pa.array([None if one is None else str(one) for one in values], pa.large_string()).drop_null().value_counts()
+    )
+    num_filled = sum(one is not None for one in values)
+    return ColumnValues(
+        values=counted.field("values"),
+        counts=counted.field("counts"),
+        num_rows=len(values) if num_rows is None else num_rows,
+        num_filled=num_filled,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("zip_code", "vocabulary"), ("VoteTypeId", "vocabulary"), ("quantity", "z_score")]
+)
+def test_integers_whose_name_says_code_are_words(name, kind):
+    chosen = choose_preparation(name, Feature(dtype=types_pb2.DT_INT64), values_of([10000 + i % 30 for i in range(90)]))
+
+    assert chosen.kind == kind
+
+
+def test_codes_of_which_most_rows_have_their_own_are_left_out():
+    chosen = choose_preparation("order_code", Feature(dtype=types_pb2.DT_INT64), values_of(range(7000, 7090)))
+
+    assert (chosen.kind, chosen.reason) == ("drop", "most rows have a code of their own")
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_heavy_tails_are_flattened_in_either_direction(sign):
+    values = values_of([sign * (i % 10 + 1.5) for i in range(90)] + [sign * 40_000.0])
+
+    assert choose_preparation("amount", Feature(dtype=types_pb2.DT_FLOAT), values).kind == "log1p_z_score"
+
+
+def test_columns_without_counted_values_are_not_taken_for_zeros_and_ones():
+    assert choose_preparation("size", Feature(dtype=types_pb2.DT_INT64), values_of([], 90)).kind == "z_score"
+
+
+def test_truth_values_with_gaps_are_numbers():
+    values = values_of(["true", None, "false"] * 30)
+
+    assert choose_preparation("open", Feature(dtype=types_pb2.DT_BOOL), values).kind == "number"
