@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfx_gnn.components.graph_evaluator.metric_names import ERRORS, shown_metric
+from tfx_gnn.components.graph_evaluator.metric_names import ERRORS, ROC_AUC, shown_metric
 from tfx_gnn.io.json_shapes import Shape, read_shaped_json
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ _CONSTANT_ANSWERS = {
     "random_baseline": ("mrr", "a random order"),
 }
 """By baseline: the metric in which a model must be better, and the baseline in words."""
+_TELLS_APART = 0.6
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -127,6 +128,7 @@ def read_outcome(config: PipelineConfig, runs: Sequence[ComponentRun]) -> RunOut
         objections=() if pushed_model else _objections(verdicts),
         warnings=(
             *_useless_model(metrics),
+            *_training_warnings(outputs["GraphTrainer"]["model_run"].uri),
             *_anomalies(outputs),
             *(f"GraphEvaluator: {warning}" for warning in metrics.get("warnings", [])),
             *_budget_warnings(budgets_dir),
@@ -166,10 +168,29 @@ def _useless_model(metrics: Mapping[str, Any]) -> Iterator[str]:
             if (value >= of_baseline) if metric in ERRORS else (value <= of_baseline):
                 yield (
                     f"GraphEvaluator{f', task {name!r}' if name else ''}: the model's {shown_metric(metric)} of "
-                    f"{value:.3f} is no better than that of {words.format(**baseline)}, {of_baseline:.3f}: it has "
-                    "learned nothing of use. Look at the loss by epoch, at features without a sane scale, and at "
-                    "whether anything in the tables tells the label."
+                    f"{value:.3f} is no better than that of {words.format(**baseline)}, {of_baseline:.3f}: "
+                    f"{_why_useless(task)}"
                 )
+
+
+def _why_useless(task: Mapping[str, Any]) -> str:
+    area = task.get("trees_baseline", {}).get("model", {}).get(ROC_AUC, 0.5)
+    if area > _TELLS_APART:
+        return (
+            f"its ROC AUC of {area:.3f} says that it tells classes apart, but it hardly ever answers the rarer one. "
+            "Weigh the classes, or use the probabilities."
+        )
+    return (
+        "it has learned nothing of use. Look at the loss by epoch, at features without a sane scale, and at whether "
+        "anything in the tables tells the label."
+    )
+
+
+def _training_warnings(model_run_dir: str) -> Iterator[str]:
+    from tfx_gnn.training.loop.summary import SUMMARY_FILE
+
+    summary = read_shaped_json(os.path.join(model_run_dir, SUMMARY_FILE), {"warnings?": [str]})
+    yield from (f"GraphTrainer: {warning}" for warning in summary.get("warnings", []))
 
 
 def _anomalies(outputs: Mapping[str, Mapping[str, ArtifactRecord]]) -> Iterator[str]:

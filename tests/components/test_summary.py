@@ -73,6 +73,7 @@ def summarize(tiny_config, tmp_path, monkeypatch):
         more=(),
         anomalies=(),
         budget_warnings=(),
+        training_warnings=(),
     ):
         runs = [
             ComponentRun(
@@ -95,6 +96,7 @@ def summarize(tiny_config, tmp_path, monkeypatch):
         for folder, name, content in (
             ("GraphExampleValidator/anomalies", "anomalies.json", {"anomalies": anomalies}),
             ("SizeConstraintLearner/size_constraints", "size_constraints.json", {"warnings": budget_warnings}),
+            ("GraphTrainer/model_run", "training_summary.json", {"warnings": training_warnings}),
         ):
             (tmp_path / folder).mkdir(parents=True)
             (tmp_path / folder / name).write_text(json.dumps(content))
@@ -215,11 +217,13 @@ def test_warnings_of_all_steps_are_shown_with_a_model_that_learned_nothing_first
         metrics=useless,
         anomalies=[drift, leak],
         budget_warnings=["There are few graphs."],
+        training_warnings=["It has learned nothing. Train longer."],
     )
 
-    first = lines.index("5 warnings, the most severe first:") + 1
+    first = lines.index("6 warnings, the most severe first:") + 1
     assert lines[first].startswith("  GraphEvaluator: the model's accuracy of 0.135 is no better than that of")
-    assert lines[first + 1 : first + 5] == [
+    assert lines[first + 1 : first + 6] == [
+        "  GraphTrainer: It has learned nothing. Train longer.",
         "  GraphExampleValidator, split 'train', nodes/paper.y: Exclude it.",
         "  GraphExampleValidator, split 'train', nodes/paper.x: Look at it.",
         "  GraphEvaluator: Trees are better. Serve trees.",
@@ -250,6 +254,17 @@ def test_models_of_every_task_can_have_learned_nothing(summarize, version_dir, t
     _, lines = summarize({"pushed_destination": str(version_dir)}, metrics=metrics)
 
     assert [words in line for line in lines if "no better" in line] == [True] * bool(words)
+
+
+def test_a_model_that_orders_what_it_never_answers_has_learned_something(summarize, version_dir):
+    trees = {"meaning": "trees reach less", "trees": {"roc_auc": 0.5}, "model": {"roc_auc": 0.75}}
+
+    _, lines = summarize(
+        {"pushed_destination": str(version_dir)}, metrics={**METRICS, "accuracy": 0.1345, "trees_baseline": trees}
+    )
+
+    (warning,) = [line for line in lines if "no better" in line]
+    assert warning.endswith("answers the rarer one. Weigh the classes, or use the probabilities.")
 
 
 def test_the_gain_over_trees_stands_beside_the_metrics(summarize, version_dir):

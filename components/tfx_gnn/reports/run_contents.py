@@ -117,6 +117,7 @@ _SHAPES: dict[str, dict[str, Shape]] = {
         "exported_epoch": int,
         "stopped_early": bool,
         "seconds": float,
+        "warnings?": [str],
     },
     "evaluation": {
         "split": str,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import ctypes
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,11 @@ _HELD_OUT_FROM = 500
 
 
 class BoostedTrees:
-    """Trees grown on numbers and on hashed texts, with answers as an exported model's."""
+    """Trees grown on numbers and on hashed texts, with answers as an exported model's.
+
+    Attributes:
+        num_rows: rows that they were grown on.
+    """
 
     def __init__(self, values: Array, labels: Array, is_text: npt.NDArray[np.bool_]) -> None:
         """Grows trees.
@@ -50,7 +55,7 @@ class BoostedTrees:
         num_rounds = min(_ROUNDS, _MOST_TREES // num_models)
         values, labels = (array[: _MOST_GROWN // (num_rounds * num_models)] for array in (values, labels))
         self._codes = {int(column): _frequent(values[:, column]) for column in np.flatnonzero(is_text)}
-        self._is_text = is_text
+        self._is_text, self.num_rows = is_text, len(values)
         coded = self._coded(values)
         self._classes: Array | None = None
         if is_class:
@@ -120,13 +125,22 @@ def find_reason_against_trees(labels: Array) -> str:
     return ""
 
 
-def _one_thread() -> contextlib.AbstractContextManager[Any]:
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
     """Keeps scikit-learn from waiting for cores that others use, which takes longer than all of its work."""
-    # A requirement of scikit-learn.
-    from threadpoolctl import threadpool_limits
+    from sklearn.utils import _openmp_helpers
 
-    limited: contextlib.AbstractContextManager[Any] = threadpool_limits(1, user_api="openmp")
-    return limited
+    # Its OpenMP is looked up there; for this thread alone.
+    openmp = ctypes.CDLL(_openmp_helpers.__file__)
+    if not hasattr(openmp, "omp_set_num_threads"):
+        yield
+        return
+    before = openmp.omp_get_max_threads()
+    openmp.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        openmp.omp_set_num_threads(before)
 
 
 def _frequent(hashes: Array) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from tfx_gnn.components.graph_evaluator.boosted_trees import BoostedTrees, find_reason_against_trees
 from tfx_gnn.components.graph_evaluator.bootstrap_sample import BootstrapSample
 from tfx_gnn.components.graph_evaluator.change_report import improvement
-from tfx_gnn.components.graph_evaluator.classification import ClassificationMeasure
+from tfx_gnn.components.graph_evaluator.classification import UNLABELLED, ClassificationMeasure
 from tfx_gnn.components.graph_evaluator.column_sample import EVALUATED, TRAINING
 from tfx_gnn.components.graph_evaluator.intervals import MeasuredMetrics, bootstrap_intervals
 from tfx_gnn.components.graph_evaluator.measures import EvaluationSums, Measure
@@ -133,7 +133,7 @@ def compare_with_trees(
         return TreesComparison(reason=plan.reasons[task])
     training, evaluated = sums.columns[TRAINING], sums.columns[EVALUATED]
     truth = training.labels[task]
-    is_labelled = truth != "" if truth.dtype == object else np.isfinite(truth).any(axis=1)
+    is_labelled = truth != UNLABELLED if truth.dtype == object else np.isfinite(truth).any(axis=1)
     rows = training.rows(np.flatnonzero(is_labelled))
     reason = find_reason_against_trees(rows.labels[task])
     if not reason and (sample is None or not len(sample.hashes)):
@@ -168,7 +168,7 @@ def compare_with_trees(
     return TreesComparison(
         columns=columns.names,
         left_out=columns.left_out,
-        num_training_rows=len(rows.hashes),
+        num_training_rows=trees.num_rows,
         num_examples=len(compared.hashes),
         model=measured.model,
         trees=measured.blessed,

@@ -69,6 +69,7 @@ def test_many_classes_are_grown_in_few_rounds_on_few_rows(monkeypatch: pytest.Mo
     assert trees.answer(values[:1], "")["probabilities"].shape == (1, 20)
     (grown,) = trees._trees
     assert grown.max_iter == 47
+    assert trees.num_rows == 20
 
 
 @pytest.mark.parametrize(
