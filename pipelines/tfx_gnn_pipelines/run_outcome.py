@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tfx_gnn.components.graph_evaluator.metric_names import ERRORS, ROC_AUC, shown_metric
 from tfx_gnn.io.json_shapes import Shape, read_shaped_json
 
 if TYPE_CHECKING:
@@ -15,7 +16,14 @@ if TYPE_CHECKING:
 
 CACHED = "cached"
 
-_ANOMALIES: dict[str, Shape] = {"anomalies": [{"split": str, "about": str, "description": str}]}
+_ANOMALIES: dict[str, Shape] = {"anomalies": [{"severity": str, "split": str, "about": str, "description": str}]}
+_CONSTANT_ANSWERS = {
+    "majority_baseline": ("accuracy", "the answer {class!r} alone"),
+    "mean_baseline": ("rmse", "the mean label alone"),
+    "random_baseline": ("mrr", "a random order"),
+}
+"""By baseline: the metric in which a model must be better, and the baseline in words."""
+_TELLS_APART = 0.6
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,7 +126,13 @@ def read_outcome(config: PipelineConfig, runs: Sequence[ComponentRun]) -> RunOut
         metrics=metrics,
         pushed_model=pushed_model,
         objections=() if pushed_model else _objections(verdicts),
-        warnings=(*_useless_model(metrics), *_warnings(outputs, budgets_dir)),
+        warnings=(
+            *_useless_model(metrics),
+            *_training_warnings(outputs["GraphTrainer"]["model_run"].uri),
+            *_anomalies(outputs),
+            *(f"GraphEvaluator: {warning}" for warning in metrics.get("warnings", [])),
+            *_budget_warnings(budgets_dir),
+        ),
         places={
             "graph schema": graph_schema_path(outputs["GraphSchemaGen"]["graph_schema"].uri),
             "budgets": os.path.join(budgets_dir, SIZE_CONSTRAINTS_FILE),
@@ -137,27 +151,61 @@ def read_outcome(config: PipelineConfig, runs: Sequence[ComponentRun]) -> RunOut
     )
 
 
+def tasks_of(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the evaluation of each task by its name, which is "" for a single task."""
+    tasks: Mapping[str, Any] = metrics.get("tasks", {"": metrics})
+    return tasks
+
+
 def _useless_model(metrics: Mapping[str, Any]) -> Iterator[str]:
     """Warns where a model does no better than an answer that is the same for everybody."""
-    for name, task in metrics.get("tasks", {"": metrics}).items():
-        baseline = task.get("majority_baseline")
-        if baseline is not None and task["accuracy"] <= baseline["accuracy"]:
-            yield (
-                f"GraphEvaluator{f', task {name!r}' if name else ''}: the model's accuracy of {task['accuracy']:.3f} "
-                f"is no better than that of the answer {baseline['class']!r} alone, {baseline['accuracy']:.3f}: it has "
-                "learned nothing of use. Look at the loss by epoch, at features without a sane scale, and at whether "
-                "anything in the tables tells the label."
-            )
+    for name, task in tasks_of(metrics).items():
+        for kind, (metric, words) in _CONSTANT_ANSWERS.items():
+            baseline = task.get(kind, {})
+            if metric not in task or metric not in baseline:
+                continue
+            value, of_baseline = task[metric], baseline[metric]
+            if (value >= of_baseline) if metric in ERRORS else (value <= of_baseline):
+                yield (
+                    f"GraphEvaluator{f', task {name!r}' if name else ''}: the model's {shown_metric(metric)} of "
+                    f"{value:.3f} is no better than that of {words.format(**baseline)}, {of_baseline:.3f}: "
+                    f"{_why_useless(task)}"
+                )
 
 
-def _warnings(outputs: Mapping[str, Mapping[str, ArtifactRecord]], budgets_dir: str) -> Iterator[str]:
+def _why_useless(task: Mapping[str, Any]) -> str:
+    area = task.get("trees_baseline", {}).get("model", {}).get(ROC_AUC, 0.5)
+    if area > _TELLS_APART:
+        return (
+            f"its ROC AUC of {area:.3f} says that it tells classes apart, but it hardly ever answers the rarer one. "
+            "Weigh the classes, or use the probabilities."
+        )
+    return (
+        "it has learned nothing of use. Look at the loss by epoch, at features without a sane scale, and at whether "
+        "anything in the tables tells the label."
+    )
+
+
+def _training_warnings(model_run_dir: str) -> Iterator[str]:
+    from tfx_gnn.training.loop.summary import SUMMARY_FILE
+
+    summary = read_shaped_json(os.path.join(model_run_dir, SUMMARY_FILE), {"warnings?": [str]})
+    yield from (f"GraphTrainer: {warning}" for warning in summary.get("warnings", []))
+
+
+def _anomalies(outputs: Mapping[str, Mapping[str, ArtifactRecord]]) -> Iterator[str]:
     from tfx_gnn.components.graph_example_validator.checks import READABLE_FILE
-    from tfx_gnn.records.size_constraints_file import SIZE_CONSTRAINTS_FILE
 
     anomalies_file = os.path.join(outputs["GraphExampleValidator"]["anomalies"].uri, READABLE_FILE)
-    for anomaly in read_shaped_json(anomalies_file, _ANOMALIES)["anomalies"]:
+    found = read_shaped_json(anomalies_file, _ANOMALIES)["anomalies"]
+    for anomaly in sorted(found, key=lambda one: one["severity"] != "error"):
         about = f", {anomaly['about']}" if anomaly["about"] else ""
         yield f"GraphExampleValidator, split {anomaly['split']!r}{about}: {anomaly['description']}"
+
+
+def _budget_warnings(budgets_dir: str) -> Iterator[str]:
+    from tfx_gnn.records.size_constraints_file import SIZE_CONSTRAINTS_FILE
+
     for warning in read_shaped_json(os.path.join(budgets_dir, SIZE_CONSTRAINTS_FILE), {"warnings": [str]})["warnings"]:
         yield f"SizeConstraintLearner: {warning}"
 

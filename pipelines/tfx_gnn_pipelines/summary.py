@@ -14,7 +14,7 @@ from rich.text import Text
 
 from tfx_gnn.components.graph_evaluator.metric_names import shown_metric
 from tfx_gnn.io.plain_console import escape_controls
-from tfx_gnn_pipelines.run_outcome import CACHED, RunOutcome, StepOutcome
+from tfx_gnn_pipelines.run_outcome import CACHED, RunOutcome, StepOutcome, tasks_of
 
 _BASELINES = {
     "majority_baseline": "majority class ({class})",
@@ -29,6 +29,11 @@ def print_summary(console: Console, outcome: RunOutcome, seconds: float) -> None
     console.print()
     for table in _metrics_tables(outcome.metrics):
         console.print(table)
+    for name, task in tasks_of(outcome.metrics).items():
+        trees = task.get("trees_baseline", {})
+        words = trees.get("meaning") or (f"not compared: {trees['reason']}" if trees else "")
+        if words:
+            _print_line(console, "trees", f"task {name!r}: {words}" if name else words)
     compared = outcome.metrics.get("latest_blessed_model")
     if compared is not None:
         _print_line(console, "compared with", compared["description"])
@@ -81,8 +86,7 @@ def shorten(path: str) -> str:
 
 def _metrics_tables(metrics: Mapping[str, Any]) -> list[Table]:
     """One table per task."""
-    tasks: Mapping[str, Any] = metrics.get("tasks", {"": metrics})
-    return [_metrics_table(task, name, metrics["split"]) for name, task in tasks.items()]
+    return [_metrics_table(task, name, metrics["split"]) for name, task in tasks_of(metrics).items()]
 
 
 def _metrics_table(metrics: Mapping[str, Any], task: str, split: str) -> Table:
@@ -97,6 +101,9 @@ def _metrics_table(metrics: Mapping[str, Any], task: str, split: str) -> Table:
     if "change" in metrics:
         blessed = metrics["change"]["latest_blessed"]
         table.add_row("latest blessed", *(f"{blessed[name]:.3f}" if name in blessed else "" for name in names))
+    trees = metrics.get("trees_baseline", {}).get("trees", {})
+    if trees:
+        table.add_row("trees alone", *(f"{trees[name]:.3f}" if name in trees else "" for name in names))
     shown = _BASELINES[kind].format(**baseline)
     table.add_row(Text(escape_controls(shown)), *(f"{baseline[name]:.3f}" for name in names))
     return table

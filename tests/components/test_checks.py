@@ -8,9 +8,11 @@ import json
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 from rich.console import Console
 from typer.testing import CliRunner
 
+from tfx_gnn import homogeneous
 from tfx_gnn.cli import app
 from tfx_gnn.components import GraphEvaluatorOptions, GraphLayerwiseInferrerOptions
 from tfx_gnn.models import NodeClassification
@@ -19,6 +21,7 @@ from tfx_gnn_pipelines.bulk_inference import BulkInferenceOptions
 from tfx_gnn_pipelines.checks.background_check import run_checked
 from tfx_gnn_pipelines.checks.example_checks import check_examples
 from tfx_gnn_pipelines.checks.findings import Finding, FindingsCollector, PipelineCheck
+from tfx_gnn_pipelines.checks.model_checks import check_inputs
 from tfx_gnn_pipelines.checks.passed_checks import PASSED_FILE, read_passed, remember_passed
 from tfx_gnn_pipelines.checks.pipeline_check import check_names
 from tfx_gnn_pipelines.checks.threshold_checks import check_thresholds
@@ -44,6 +47,23 @@ def _broken(tmp_path):
         "TASK = dataclasses.replace(\n"
         "    GOOD, plan=PLAN, model_fn='five_mistakes:absent', preprocessing_fn='five_mistakez:f', batch_size=10**9)\n"
     )
+
+
+def test_numbers_that_would_saturate_a_network_are_a_doubt(config):
+    year, small = tf.fill([3], 2013.0), tf.constant([-1.0, 0.5, 1.5])
+    graphs = [
+        homogeneous(source=tf.constant([0]), target=tf.constant([1]), node_features=features)
+        for features in ({"year": year}, {"small": small})
+    ]
+    found = FindingsCollector()
+
+    for graph in graphs:
+        check_inputs(config, graph, found)
+
+    (doubt,) = found.findings
+    assert (doubt.severity, doubt.step) == ("warning", "GraphTrainer")
+    assert "nodes/nodes.year of about 2,013. Standardize them by `z_score`" in doubt.message
+    assert "small" not in doubt.message
 
 
 def test_independent_mistakes_are_found_together(tmp_path, monkeypatch):

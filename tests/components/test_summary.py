@@ -73,6 +73,7 @@ def summarize(tiny_config, tmp_path, monkeypatch):
         more=(),
         anomalies=(),
         budget_warnings=(),
+        training_warnings=(),
     ):
         runs = [
             ComponentRun(
@@ -95,6 +96,7 @@ def summarize(tiny_config, tmp_path, monkeypatch):
         for folder, name, content in (
             ("GraphExampleValidator/anomalies", "anomalies.json", {"anomalies": anomalies}),
             ("SizeConstraintLearner/size_constraints", "size_constraints.json", {"warnings": budget_warnings}),
+            ("GraphTrainer/model_run", "training_summary.json", {"warnings": training_warnings}),
         ):
             (tmp_path / folder).mkdir(parents=True)
             (tmp_path / folder / name).write_text(json.dumps(content))
@@ -206,23 +208,81 @@ def test_model_that_was_not_blessed_is_shown_with_the_reasons(summarize):
 
 
 def test_warnings_of_all_steps_are_shown_with_a_model_that_learned_nothing_first(summarize, version_dir):
-    useless = {**METRICS, "accuracy": 0.1345}
-    drift = {"split": "train", "about": "nodes/paper.x", "description": "It differs. Look at both statistics."}
+    useless = {**METRICS, "accuracy": 0.1345, "warnings": ["Trees are better. Serve trees."]}
+    drift = {"severity": "warning", "split": "train", "about": "nodes/paper.x", "description": "Look at it."}
+    leak = {"severity": "error", "split": "train", "about": "nodes/paper.y", "description": "Exclude it."}
 
     _, lines = summarize(
         {"pushed": 1, "pushed_destination": str(version_dir), "pushed_version": "3"},
         metrics=useless,
-        anomalies=[drift],
+        anomalies=[drift, leak],
         budget_warnings=["There are few graphs."],
+        training_warnings=["It has learned nothing. Train longer."],
     )
 
-    first = lines.index("3 warnings, the most severe first:") + 1
+    first = lines.index("6 warnings, the most severe first:") + 1
     assert lines[first].startswith("  GraphEvaluator: the model's accuracy of 0.135 is no better than that of")
-    assert lines[first + 1 : first + 3] == [
-        "  GraphExampleValidator, split 'train', nodes/paper.x: It differs. Look at both statistics.",
+    assert lines[first + 1 : first + 6] == [
+        "  GraphTrainer: It has learned nothing. Train longer.",
+        "  GraphExampleValidator, split 'train', nodes/paper.y: Exclude it.",
+        "  GraphExampleValidator, split 'train', nodes/paper.x: Look at it.",
+        "  GraphEvaluator: Trees are better. Serve trees.",
         "  SizeConstraintLearner: There are few graphs.",
     ]
     assert lines[-1].startswith("  ")
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        (
+            {"rmse": 1.5, "mean_baseline": {"mean": [2.0], "rmse": 1.5}},
+            "RMSE of 1.500 is no better than that of the mean",
+        ),
+        ({"rmse": 1.4, "mean_baseline": {"mean": [2.0], "rmse": 1.5}}, ""),
+        (
+            {"mrr": 0.25, "random_baseline": {"mrr": 0.25}},
+            "MRR of 0.250 is no better than that of a random order, 0.250",
+        ),
+        ({"mrr": 0.26, "random_baseline": {"mrr": 0.25}}, ""),
+        ({"roc_auc": 0.5, "random_baseline": {"roc_auc": 0.5}}, ""),
+    ],
+)
+def test_models_of_every_task_can_have_learned_nothing(summarize, version_dir, task, words):
+    metrics = {"split": "test", "num_examples": 4, **task}
+
+    _, lines = summarize({"pushed_destination": str(version_dir)}, metrics=metrics)
+
+    assert [words in line for line in lines if "no better" in line] == [True] * bool(words)
+
+
+def test_a_model_that_orders_what_it_never_answers_has_learned_something(summarize, version_dir):
+    trees = {"meaning": "trees reach less", "trees": {"roc_auc": 0.5}, "model": {"roc_auc": 0.75}}
+
+    _, lines = summarize(
+        {"pushed_destination": str(version_dir)}, metrics={**METRICS, "accuracy": 0.1345, "trees_baseline": trees}
+    )
+
+    (warning,) = [line for line in lines if "no better" in line]
+    assert warning.endswith("answers the rarer one. Weigh the classes, or use the probabilities.")
+
+
+def test_the_gain_over_trees_stands_beside_the_metrics(summarize, version_dir):
+    meaning = "trees on 'paper' alone reach accuracy 0.700; the network 0.712: a gain of +0.012 [+0.001, +0.023]"
+    trees = {"meaning": meaning, "trees": {"accuracy": 0.7, "macro_f1": 0.625}}
+
+    _, lines = summarize({"pushed_destination": str(version_dir)}, metrics={**METRICS, "trees_baseline": trees})
+
+    assert ["│", "trees", "alone", "│", "0.700", "│", "0.625", "│"] in [line.split() for line in lines]
+    assert f"trees         {meaning}" in lines
+
+
+def test_a_task_without_trees_says_why(summarize, version_dir):
+    metrics = {**METRICS, "trees_baseline": {"reason": "the task is about graphs"}}
+
+    _, lines = summarize({"pushed_destination": str(version_dir)}, metrics=metrics)
+
+    assert "trees         not compared: the task is about graphs" in lines
 
 
 def test_run_without_warnings_says_nothing_of_them(summarize, version_dir):

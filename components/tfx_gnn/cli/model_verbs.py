@@ -75,6 +75,8 @@ def evaluate(
         arguments.console.print(
             _table_of_metrics(task, f"{task.num_examples} examples of split '{options['split']}'{of_task}")
         )
+        if task.trees is not None:
+            arguments.console.print(task.trees.meaning or f"no trees: {task.trees.reason}", markup=False)
     for reason in evaluation.reasons:
         arguments.console.print(reason, markup=False)
     for warning in evaluation.warnings:
@@ -99,6 +101,8 @@ def _table_of_metrics(task: TaskEvaluation, title: str) -> Table:
     if task.change is not None:
         add("latest blessed model", task.num_examples, task.change.quality.metrics)
     add(f"always '{majority['class']}'" if majority else task.baseline_name, task.num_examples, task.quality.baseline)
+    if task.trees is not None and not task.trees.reason:
+        add("trees without the graph", task.trees.num_examples, task.trees.trees)
     for one_slice in task.slices:
         add(f"{one_slice.feature} = {one_slice.value}", one_slice.num_examples, one_slice.quality.metrics)
     return table

@@ -117,6 +117,29 @@ def change_rows(task: Mapping[str, Any]) -> list[MetricRow]:
     ]
 
 
+def trees_rows(task: Mapping[str, Any]) -> list[MetricRow]:
+    """Lists metrics of the model, beside those of trees and the interval of the difference."""
+    trees = task.get("trees_baseline", {})
+    model, intervals = trees.get("model", {}), trees.get("intervals", {})
+    return [
+        MetricRow(name=name, value=float(model[name]), baseline=float(value), interval=_ends(intervals.get(name)))
+        for name, value in trees.get("trees", {}).items()
+        if name in model
+    ]
+
+
+def trees_words(task: Mapping[str, Any]) -> str:
+    """Says in a sentence what the graph adds to trees, or why there are none; empty if that was not asked for."""
+    trees = task.get("trees_baseline", {})
+    if "reason" in trees:
+        return f"There are no trees to compare with: {trees['reason']}."
+    if "meaning" not in trees:
+        return ""
+    counts = f"{as_count(trees['num_training_rows'])} training and {as_count(trees['num_examples'])} evaluated examples"
+    meaning = trees["meaning"]
+    return f"{meaning[:1].upper()}{meaning[1:]}; on {counts}, {100 * trees['confidence']:g}% interval."
+
+
 def interval_words(task: Mapping[str, Any]) -> str:
     """Says what the intervals on the page are; empty without any."""
     intervals = task.get("intervals", {})
@@ -129,7 +152,10 @@ def interval_words(task: Mapping[str, Any]) -> str:
 
 
 def _interval(task: Mapping[str, Any], kind: str, name: str) -> tuple[float, float] | None:
-    ends = task.get("intervals", {}).get(kind, {}).get(name)
+    return _ends(task.get("intervals", {}).get(kind, {}).get(name))
+
+
+def _ends(ends: Mapping[str, float] | None) -> tuple[float, float] | None:
     return (float(ends["lower"]), float(ends["upper"])) if ends else None
 
 

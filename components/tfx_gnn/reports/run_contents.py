@@ -54,6 +54,16 @@ _TASK: dict[str, Shape] = {
         {"source": str, "target": str, "rank": float, "num_candidates": int, "score": float, "best_score": float}
     ],
     "intervals?": {"confidence": float, "num_resampled?": int, "metrics?": _INTERVALS, "changes?": _INTERVALS},
+    "trees_baseline?": {
+        "reason?": str,
+        "meaning?": str,
+        "num_training_rows?": int,
+        "num_examples?": int,
+        "confidence?": float,
+        "model?": _NUMBERS,
+        "trees?": _NUMBERS,
+        "intervals?": _INTERVALS,
+    },
     "slices?": [
         {
             "feature": str,
@@ -107,12 +117,14 @@ _SHAPES: dict[str, dict[str, Shape]] = {
         "exported_epoch": int,
         "stopped_early": bool,
         "seconds": float,
+        "warnings?": [str],
     },
     "evaluation": {
         "split": str,
         "blessed": bool,
         "reasons": [str],
         "objections": [str],
+        "warnings?": [str],
         "latest_blessed_model?": {"found": bool, "description": str},
         "tasks?": {"*": _TASK},
         **_TASK,

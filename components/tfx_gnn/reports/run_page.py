@@ -30,6 +30,8 @@ from tfx_gnn.reports.evaluation_figures import (
     rank_words,
     residual_words,
     training_remarks,
+    trees_rows,
+    trees_words,
 )
 from tfx_gnn.reports.report_page import draw_curves, render_page
 from tfx_gnn.reports.run_contents import RunContents
@@ -114,6 +116,8 @@ class _Evaluation:
     interval_words: str
     changes: list[MetricRow]
     change_words: str
+    trees: list[MetricRow]
+    trees_words: str
     per_class: list[tuple[str, Mapping[str, Any]]]
     confusion: ConfusionMatrix | None
     calibration: Mapping[str, Any]
@@ -368,6 +372,8 @@ def _evaluation(name: str, task: Mapping[str, Any]) -> _Evaluation:
         interval_words=interval_words(task),
         changes=change_rows(task),
         change_words=change_words(task),
+        trees=trees_rows(task),
+        trees_words=trees_words(task),
         per_class=sorted(per_class.items(), key=lambda item: (-item[1]["support"], item[0])),
         confusion=confusion_matrix(task["confusion"]) if task.get("confusion") else None,
         calibration=calibration,

@@ -298,6 +298,8 @@ class GraphTrainerOptions:
             `TF_CONFIG`.
         checkpoints: where an interrupted training resumes.
         export: what the exported model contains.
+        must_beat_constant: whether a network that has learned nothing is an error: after 100 steps it is no better than
+            a constant on 1,024 examples of its own training split, and a cause can be seen. False: a warning.
         verify_tpu: when to check the model, before training, for what a TPU cannot do: "auto" (under strategy
             "tpu"), "always" or "never".
 
@@ -331,6 +333,7 @@ class GraphTrainerOptions:
     strategy: StrategyOptions = option_group(StrategyOptions)
     checkpoints: CheckpointOptions = option_group(CheckpointOptions)
     export: ExportOptions = option_group(ExportOptions)
+    must_beat_constant: bool = True
     verify_tpu: str = choice_option(VERIFY_AUTO, VERIFY_TPU)
 
     def __post_init__(self) -> None:

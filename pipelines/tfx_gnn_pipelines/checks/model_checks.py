@@ -22,6 +22,7 @@ from tfx_gnn.records.size_constraints_file import TIGHT
 from tfx_gnn.training.data.batching_names import EGO
 from tfx_gnn.training.data.input_pipeline import counted_rows, training_weights, weights_of_global_mean
 from tfx_gnn.training.loop.determinism import seeded
+from tfx_gnn.training.loop.learning_check import describe_large_inputs
 from tfx_gnn.training.loop.model_building import RULE_OF_MODEL_FN
 from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
 from tfx_gnn.training.loop.training_setup import TrainingSetup
@@ -168,7 +169,21 @@ def _train(config: PipelineConfig, setup: TrainingSetup, model: tf_keras.Model, 
         found.add(_STEP, _why_not_finite(model, sample.graph, losses, reference), function=function)
         return
     found.looked_at.append(f"{_NUM_STEPS} training steps of {setup.budgets.evaluation.batch_size} graphs")
+    check_inputs(config, sample.graph, found)
     _check_memory(config, concrete.graph, setup.budgets.evaluation.batch_size, found)
+
+
+def check_inputs(config: PipelineConfig, graph: Any, found: FindingsCollector) -> None:
+    """Warns of numbers that go into the network as they are and are far from 1."""
+    words = describe_large_inputs([graph])
+    if words:
+        user_code = config.graph_transform.preprocessing_fn
+        found.add(
+            _STEP,
+            f"`{'preprocessing_fn' if user_code else 'features'}` should give numbers of a sane scale; {words}.",
+            severity="warning",
+            function=load_function(user_code) if user_code else None,
+        )
 
 
 def _why_not_finite(model: tf_keras.Model, graph: Any, losses: list[float], reference: str) -> str:

@@ -78,6 +78,16 @@ def _evaluation(accuracy: float = 0.75) -> dict[str, object]:
             "num_examples": 4,
             "latest_blessed": {"accuracy": 0.6875},
         },
+        "warnings": [HOSTILE],
+        "trees_baseline": {
+            "meaning": f"{HOSTILE} alone",
+            "num_training_rows": 8,
+            "num_examples": 4,
+            "confidence": 0.95,
+            "model": {"accuracy": 0.75},
+            "trees": {"accuracy": 0.625},
+            "intervals": {"accuracy": {"lower": -0.0625, "upper": 0.3125}},
+        },
         "intervals": {
             "confidence": 0.95,
             "num_resampled": 4,
@@ -114,6 +124,7 @@ def _training() -> dict[str, object]:
         "epochs": epochs,
         "exported_epoch": 2,
         "stopped_early": False,
+        "warnings": [HOSTILE],
         "seconds": 61.0,
     }
 

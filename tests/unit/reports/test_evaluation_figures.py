@@ -9,6 +9,8 @@ from tfx_gnn.reports.evaluation_figures import (
     metric_rows,
     residual_words,
     training_remarks,
+    trees_rows,
+    trees_words,
     wider_residual_bins,
 )
 
@@ -39,6 +41,33 @@ def test_metrics_stand_beside_the_baselines_and_counts_are_no_metrics():
     rows = metric_rows({"num_examples": 4, "blessed": True, "rmse": 0.5, "r2": 1, "mean_baseline": {"rmse": 1.5}})
 
     assert [(row.name, row.value, row.baseline) for row in rows] == [("rmse", 0.5, 1.5), ("r2", 1.0, None)]
+
+
+def test_what_the_graph_adds_to_trees_is_put_into_words_and_rows():
+    task = {
+        "trees_baseline": {
+            "meaning": "trees on 'user' alone reach accuracy 0.5",
+            "num_training_rows": 1000,
+            "num_examples": 200,
+            "confidence": 0.95,
+            "model": {"accuracy": 0.75, "macro_f1": 0.5},
+            "trees": {"accuracy": 0.5},
+            "intervals": {"accuracy": {"lower": 0.125, "upper": 0.375}},
+        }
+    }
+
+    words, (row,) = trees_words(task), trees_rows(task)
+
+    assert words == (
+        "Trees on 'user' alone reach accuracy 0.5; on 1,000 training and 200 evaluated examples, 95% interval."
+    )
+    assert (row.name, row.value, row.baseline, row.interval) == ("accuracy", 0.75, 0.5, (0.125, 0.375))
+
+
+def test_a_task_without_trees_says_why_or_nothing():
+    assert trees_words({"trees_baseline": {"reason": "few"}}) == "There are no trees to compare with: few."
+    assert not trees_rows({"trees_baseline": {"reason": "few"}})
+    assert not trees_words({})
 
 
 @pytest.mark.parametrize(

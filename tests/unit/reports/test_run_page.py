@@ -61,6 +61,8 @@ def test_figures_of_all_artifacts_are_on_the_page(page):
         "0.2500 to 0.9688",
         "95% intervals are from a bootstrap of 4 examples.",
         "0.6875 +0.0625 0.0312 to 0.1250",
+        "0.6250 +0.1250 -0.0625 to 0.3125",
+        "alone; on 8 training and 4 evaluated examples, 95% interval.",
         "(2, 4]",
         "0.3750 to 0.9375 too few examples",
     ):

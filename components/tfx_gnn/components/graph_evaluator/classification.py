@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,8 +26,9 @@ from tfx_gnn.components.graph_evaluator.measures import (
     feature_values,
     model_output,
 )
-from tfx_gnn.components.graph_evaluator.metric_names import CALIBRATION_ERROR
+from tfx_gnn.components.graph_evaluator.metric_names import CALIBRATION_ERROR, ROC_AUC
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import PairedTerms
+from tfx_gnn.components.graph_evaluator.score_counts import score_levels, weighted_areas
 from tfx_gnn.serving import model_interface
 
 _METRICS = ("accuracy", "macro_f1", "balanced_accuracy")
@@ -245,6 +246,11 @@ class ClassificationMeasure(Measure):
         scores = outputs.get(self.output_prefix + model_interface.SCORE_OUTPUT)
         if scores is not None and model_interface.ID_OUTPUT in outputs:
             values["probability"] = as_probabilities(scores)[is_labelled]
+        probabilities = outputs.get(self.output_prefix + model_interface.PROBABILITIES_OUTPUT)
+        if probabilities is not None and probabilities.shape[1:] == (2,):
+            # Unlike a probability near 1, these have as many digits at both ends.
+            first, last = np.log(np.maximum(probabilities[is_labelled].T, np.finfo(np.float32).tiny))
+            values["log_odds"] = last - first
         return Answers(examples=np.arange(len(truth)), lengths=is_labelled.astype(np.int64), values=values)
 
     def weighted_metrics(self, values: Mapping[str, Array], lengths: Array) -> WeightedMetrics:
@@ -255,6 +261,7 @@ class ClassificationMeasure(Measure):
         of_true, of_predicted = (GroupSums(part, len(names)) for part in np.split(codes.reshape(-1), 2))
         probability = values.get("probability")
         of_bin = GroupSums(confidence_bins(probability), NUM_BINS) if probability is not None else None
+        area = _weighted_area(truth, values)
 
         def metrics(weights: Array) -> dict[str, Array]:
             total = _or_nan(weights.sum(axis=0))
@@ -270,6 +277,8 @@ class ClassificationMeasure(Measure):
             if of_bin is not None:
                 gaps = of_bin(weights, is_right - probability)
                 found[CALIBRATION_ERROR] = np.abs(gaps).sum(axis=0) / total
+            if area is not None:
+                found[ROC_AUC] = area(weights)
             return found
 
         return metrics
@@ -303,6 +312,25 @@ class ClassificationMeasure(Measure):
             **sums.confidence.report(),
         }
         return Quality(metrics=values, baseline=of_majority, report=report)
+
+
+def _weighted_area(truth: Array, values: Mapping[str, Array]) -> Callable[[Array], Array] | None:
+    """Returns a function from weights to the area under the ROC curve; None if that is not defined."""
+    log_odds, predicted = values.get("log_odds"), values["predicted"]
+    names = np.unique(truth)
+    if log_odds is None or len(names) != 2 or not np.isin(predicted, names).all():
+        return None
+    # The odds are those of the class that is predicted where they are large.
+    surest = int(np.argmax(np.abs(log_odds)))
+    positive = (truth == predicted[surest]) == (log_odds[surest] > 0.0)
+    unique, levels = np.unique(score_levels(log_odds), return_inverse=True)
+    of_level = GroupSums(levels.reshape(-1), len(unique))
+
+    def area(weights: Array) -> Array:
+        positives = of_level(weights, positive.astype(np.float64))
+        return weighted_areas(positives, of_level(weights) - positives)[0]
+
+    return area
 
 
 def _or_nan(counts: Array) -> Array:

@@ -61,6 +61,8 @@ class GraphEvaluator(base_beam_component.BaseBeamComponent):
     | parameter | slice_change_thresholds | JSON | least improvements of every slice |
     | parameter | min_slice_examples | int | labelled examples that a slice must have for thresholds to apply |
     | parameter | max_slice_intervals | JSON | widest intervals on which bounds on slices decide |
+    | parameter | trees_baseline | str | "auto": trees on the seeds' own columns stand beside the model; "none": not |
+    | parameter | trees_thresholds | JSON | least improvements over trees |
     | parameter | known_links | str | table of true links; negatives found in it are excluded from rankings |
     | parameter | known_link_features | JSON | columns of that table that distinguish links between the same nodes |
     | parameter | library_version | str | version of this library |

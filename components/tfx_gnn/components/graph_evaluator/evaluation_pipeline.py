@@ -13,10 +13,11 @@ import apache_beam as beam
 import numpy as np
 import tensorflow as tf
 from apache_beam import pvalue
-from google.protobuf.message import DecodeError
 
 from tfx_gnn.components.graph_evaluator.bootstrap_sample import BootstrapSample
 from tfx_gnn.components.graph_evaluator.change_report import refuse_other_model
+from tfx_gnn.components.graph_evaluator.column_pipeline import ColumnReader, sample_columns
+from tfx_gnn.components.graph_evaluator.column_sample import EVALUATED, TRAINING, ColumnSample
 from tfx_gnn.components.graph_evaluator.measures import (
     Array,
     EvaluationSums,
@@ -24,6 +25,7 @@ from tfx_gnn.components.graph_evaluator.measures import (
     Measure,
     SliceKey,
     feature_values,
+    parse_features,
 )
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import ReplicaSums, hash_examples
 from tfx_gnn.components.graph_evaluator.ranking import KnownLinks, RankingMeasure
@@ -47,6 +49,7 @@ _Result = TypeVar("_Result")
 _BASELINE, _EVALUATED, _REPLICAS = "baseline", "evaluated", "replicas"
 _BLESSED, _SAMPLE = "blessed", "sample"
 _QUANTILES = "quantiles"
+_COLUMNS = "columns"
 
 
 def gather_sums(
@@ -60,6 +63,7 @@ def gather_sums(
     slices: Sequence[Slicing],
     known_links: KnownLinks | None,
     num_replicas: int,
+    columns: ColumnReader | None = None,
     scratch_file: str,
     beam_args: Sequence[str],
 ) -> EvaluationSums:
@@ -67,7 +71,7 @@ def gather_sums(
 
     The SavedModel in `blessed_model_dir`, if any, answers the same requests.
     `num_replicas` is the number of replicas in which the model is compared with the baseline; 0 for no comparison, and
-    no sample for intervals.
+    no sample for intervals. `columns` reads the seeds' own columns, of which both splits give a sample.
     The sums pass through `scratch_file`, whose folder must exist and be accessible to all workers and the caller.
     """
     measures = dict(measures)
@@ -83,6 +87,8 @@ def gather_sums(
     if any(slicing.num_quantiles for slicing in slices):
         read_files += evaluated_files
     if any(slicing.roots for slicing in slices):
+        read_files += [*evaluated_files, *training_files]
+    if columns is not None:
         read_files += [*evaluated_files, *training_files]
     with reading_progress("evaluation", read_files), make_pipeline(beam_args) as pipeline:
         baselines = pipeline | "BaselineFiles" >> beam.Create(baseline_files)
@@ -122,6 +128,12 @@ def gather_sums(
             | f"Lines of {purpose}" >> beam.MapTuple(functools.partial(_line, purpose))
             for purpose in purposes
         ]
+        if columns is not None:
+            files = {TRAINING: training_files, EVALUATED: evaluated_files}
+            merged.append(
+                sample_columns(pipeline, files, columns)
+                | "ColumnLines" >> beam.MapTuple(lambda name, sample: [_COLUMNS, "", name, "", sample.to_json()])
+            )
         # Not every runner can return a value to its launcher, but each can write a file.
         _ = (
             (
@@ -136,12 +148,18 @@ def gather_sums(
     with tf.io.gfile.GFile(scratch_file, "r") as file:
         lines = json.loads(file.read())
     tf.io.gfile.remove(scratch_file)
+    return _read_lines(lines, measures)
+
+
+def _read_lines(lines: Iterable[list[Any]], measures: Mapping[str, Measure]) -> EvaluationSums:
     found = EvaluationSums(baselines={}, evaluated={}, replicas={})
     for purpose, task, slicing, value, plain in lines:
         if purpose == _REPLICAS:
             found.replicas[task] = ReplicaSums.from_json(plain)
         elif purpose == _SAMPLE:
             found.samples[task] = BootstrapSample.from_json(plain)
+        elif purpose == _COLUMNS:
+            found.columns[slicing] = ColumnSample.from_json(plain)
         elif purpose == _QUANTILES:
             found.quantiles[slicing] = tuple(plain)
         elif purpose == _BASELINE:
@@ -403,18 +421,8 @@ def _batches(file: RecordFile, size: int) -> Iterator[tuple[list[bytes], list[An
     records = enumerate(read_records(file))
     while batch := list(itertools.islice(records, size)):
         places = [place_of(file, position) for position, _ in batch]
-        features = [_features(record, place) for (_, record), place in zip(batch, places, strict=True)]
+        features = [parse_features(record, place) for (_, record), place in zip(batch, places, strict=True)]
         yield [record for _, record in batch], features, places
-
-
-def _features(record: bytes, place: str) -> Any:
-    try:
-        return tf.train.Example.FromString(record).features.feature
-    except DecodeError as error:
-        raise ValueError(
-            f"`examples_dir` must hold serialized tf.Examples; got {len(record)} other bytes in {place}. "
-            "Make the examples again."
-        ) from error
 
 
 def _merged(sums: Iterable[Any]) -> Any:

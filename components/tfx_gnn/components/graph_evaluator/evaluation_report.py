@@ -17,6 +17,7 @@ from tfx_gnn.components.graph_evaluator.change_report import (
 from tfx_gnn.components.graph_evaluator.intervals import Intervals, MeasuredMetrics, bootstrap_intervals
 from tfx_gnn.components.graph_evaluator.measures import SINGLE_TASK, EvaluationSums, ExampleSums, Measure, Quality
 from tfx_gnn.components.graph_evaluator.slices import largest_and_smallest, quantile_ranges
+from tfx_gnn.components.graph_evaluator.trees_comparison import TreesComparison
 
 if TYPE_CHECKING:
     from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
@@ -64,6 +65,7 @@ class TaskEvaluation:
         change: the difference to the latest blessed model; None without one.
         intervals: intervals of the metrics and of their changes; None without.
         confidence: how often such intervals contain the true value.
+        trees: the difference to trees on the seeds' own columns; None if that was not asked for.
     """
 
     kind: str
@@ -77,6 +79,7 @@ class TaskEvaluation:
     change: ChangeReport | None = None
     intervals: Intervals | None = None
     confidence: float = 0.0
+    trees: TreesComparison | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -134,6 +137,8 @@ def _task_report(task: TaskEvaluation) -> dict[str, Any]:
     }
     if task.comparison is not None:
         report["baseline_comparison"] = task.comparison.report()
+    if task.trees is not None:
+        report["trees_baseline"] = task.trees.report()
     if task.intervals is not None:
         report["intervals"] = {"confidence": task.confidence, **task.intervals.report()}
     blessed: Mapping[tuple[str, str], Quality] = {}
@@ -294,10 +299,12 @@ def evaluate_task(
     split: str,
     confidence: float,
     num_replicas: int,
+    trees: TreesComparison | None = None,
 ) -> TaskEvaluation:
     """Assembles the results of one task, with the `num_slices` largest and smallest slices of each feature.
 
-    With a `confidence` above 0 the model is compared with the baseline; `split` is the evaluated one.
+    With a `confidence` above 0 the model is compared with the baseline; `split` is the evaluated one. `trees` is what a
+    comparison with trees found.
     """
     of_all, baseline = sums.evaluated[task, "", ""], sums.baselines.get(task)
     kept: list[SliceEvaluation] = []
@@ -331,6 +338,7 @@ def evaluate_task(
         ),
         intervals=intervals,
         confidence=confidence,
+        trees=trees,
     )
 
 

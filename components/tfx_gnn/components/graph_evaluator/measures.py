@@ -9,8 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
+from google.protobuf.message import DecodeError
 
 from tfx_gnn.components.graph_evaluator.bootstrap_sample import Answers, BootstrapSample
+from tfx_gnn.components.graph_evaluator.column_sample import ColumnSample
 from tfx_gnn.components.graph_evaluator.intervals import WeightedMetrics
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import PairedTerms, ReplicaSums
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
@@ -61,6 +64,7 @@ class EvaluationSums:
         blessed: the latest blessed model's sums, in the form of `evaluated`; empty without such a model.
         samples: by task name, the answers that intervals are computed from; empty without intervals.
         quantiles: numbers between the slices by quantiles, by the key of a feature.
+        columns: samples of the seeds' own columns, "training" and "evaluated"; empty without trees.
     """
 
     baselines: dict[str, ExampleSums]
@@ -69,6 +73,7 @@ class EvaluationSums:
     blessed: dict[SliceKey, ExampleSums] = dataclasses.field(default_factory=dict)
     samples: dict[str, BootstrapSample] = dataclasses.field(default_factory=dict)
     quantiles: dict[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)
+    columns: dict[str, ColumnSample] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,9 +101,11 @@ class Measure(abc.ABC):
         needs_baseline_split: whether the baseline is learned from labels.
         compares_examples: whether examples that follow each other are compared, so that `sums` gets whole files.
         label_key: key of the label in a raw tf.Example.
+        output_prefix: prefix of the names of the model's outputs.
     """
 
     label_key: str
+    output_prefix: str
     kind: ClassVar[str]
     main_metrics: ClassVar[tuple[str, ...]]
     baseline_name: ClassVar[str]
@@ -161,6 +168,17 @@ class Measure(abc.ABC):
     @abc.abstractmethod
     def quality(self, sums: Any, baseline: Any, split: str) -> Quality:
         """Computes metrics from sums over at least one labelled example; `split` is the baseline's."""
+
+
+def parse_features(record: bytes, place: str) -> Any:
+    """Parses a serialized tf.Example, from `place`, to its features by key."""
+    try:
+        return tf.train.Example.FromString(record).features.feature
+    except DecodeError as error:
+        raise ValueError(
+            f"`examples_dir` must hold serialized tf.Examples; got {len(record)} other bytes in {place}. "
+            "Make the examples again."
+        ) from error
 
 
 def feature_values(features: Mapping[str, Any], key: str) -> tuple[str, Sequence[Any]]:

@@ -8,6 +8,9 @@ CALIBRATION_ERROR = "expected_calibration_error"
 ERRORS = frozenset({"rmse", "mae", CALIBRATION_ERROR})
 """Metrics that are better when smaller; all but `CALIBRATION_ERROR` have no upper bound."""
 
+ROC_AUC = "roc_auc"
+"""Area under the curve of true by false positive rate, of pairs or of two classes."""
+
 R2 = "r2"
 """The metric that has an upper bound, 1, but no lower one; all others except errors lie in [0, 1]."""
 
@@ -22,7 +25,7 @@ _SHOWN = {
     "hits_at_1": "hits@1",
     "hits_at_3": "hits@3",
     "hits_at_10": "hits@10",
-    "roc_auc": "ROC AUC",
+    ROC_AUC: "ROC AUC",
     "average_precision": "average precision",
 }
 

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfx_gnn.components.graph_evaluator.metric_names import full_metric_name
+from tfx_gnn.io.option_groups import check_choices, choice_option
 from tfx_gnn.models.tasks import Task
+
+AUTO = "auto"
 
 _ACCURACY_BOUNDS = ("min_accuracy_over_majority", "min_accuracy", "min_macro_f1")
 
@@ -64,6 +67,13 @@ class GraphEvaluatorOptions:
         max_slice_intervals: widest interval, by metric, on which the bounds on slices decide, such as
             {"accuracy": 0.1}: slices with a wider one have too few examples, and a warning counts them. For
             `slice_change_thresholds`, it is the interval of the change. Needs `baseline_confidence`.
+        trees_baseline: "auto": gradient-boosted trees are grown on the seeds' own columns in `baseline_split`, and the
+            report says how much better the model, which also sees the graph, is in the evaluated split; of at most
+            100,000 examples each, drawn by hash. Trees need intervals, a task about single nodes or edges, and at
+            least 100 labelled training examples; otherwise the report says why there are none. "none": no trees.
+        trees_thresholds: how much better than trees a model must at least be, by metric, in the form of
+            `change_thresholds`; also "roc_auc" if there are two classes. A model that has no trees beside it misses
+            every bound.
         known_links: for link prediction, path of a table with the true links of all splits, with columns "source" and
             "target". Negatives found in this table are excluded from rankings, which are then "filtered", and from
             areas under curves; they are counted. The ids are compared as text, so the model must return ids. A
@@ -92,10 +102,13 @@ class GraphEvaluatorOptions:
     slice_change_thresholds: Mapping[str, float] = dataclasses.field(default_factory=dict)
     min_slice_examples: int = 1
     max_slice_intervals: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    trees_baseline: str = choice_option(AUTO, (AUTO, "none"))
+    trees_thresholds: Mapping[str, float] = dataclasses.field(default_factory=dict)
     known_links: str = ""
     known_link_features: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        check_choices(self)
         if bool(self.label_feature) == (self.task is not None):
             raise ValueError(
                 "`label_feature` must not be empty unless `task` is given, and not both; got "
@@ -117,8 +130,15 @@ class GraphEvaluatorOptions:
                 f"`max_slice_intervals` must be empty without intervals; got {dict(self.max_slice_intervals)!r} with "
                 "baseline_confidence=0. Give a confidence, such as 0.95."
             )
+        if self.trees_thresholds and (self.trees_baseline != AUTO or not self.baseline_confidence):
+            raise ValueError(
+                f"`trees_thresholds` must be empty without trees; got {dict(self.trees_thresholds)!r} with "
+                f"trees_baseline={self.trees_baseline!r}, baseline_confidence={self.baseline_confidence:g}. Let trees "
+                "be 'auto', and give a confidence, such as 0.95."
+            )
         bounds = (
             self.thresholds,
+            self.trees_thresholds,
             self.slice_thresholds,
             self.change_thresholds,
             self.slice_change_thresholds,
@@ -171,6 +191,7 @@ class GraphEvaluatorOptions:
             normalize_interval_limits,
             normalize_thresholds,
         )
+        from tfx_gnn.components.graph_evaluator.trees_thresholds import metrics_beside_trees
 
         check_slice_keys(self.slices)
         object.__setattr__(self, "slice_edges", check_slice_edges(self.slice_edges, self.slices))
@@ -194,6 +215,13 @@ class GraphEvaluatorOptions:
             object.__setattr__(self, option, normalize_thresholds(option, getattr(self, option), names))
         for option in ("change_thresholds", "slice_change_thresholds"):
             object.__setattr__(self, option, normalize_change_thresholds(option, getattr(self, option), names))
+        beside_trees = [
+            full_metric_name(task, metric)
+            for task, measure in measures.items()
+            for metric in metrics_beside_trees(measure)
+        ]
+        bounds = normalize_change_thresholds("trees_thresholds", self.trees_thresholds, beside_trees)
+        object.__setattr__(self, "trees_thresholds", bounds)
         limits = normalize_interval_limits(self.max_slice_intervals, names)
         object.__setattr__(self, "max_slice_intervals", limits)
         if self.known_links and not any(isinstance(measure, RankingMeasure) for measure in measures.values()):

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from tfx_gnn.components.graph_evaluator.change_report import LatestBlessedModel, read_latest_blessed_model
+from tfx_gnn.components.graph_evaluator.column_pipeline import ColumnReader
 from tfx_gnn.components.graph_evaluator.evaluation_pipeline import gather_sums
 from tfx_gnn.components.graph_evaluator.evaluation_report import (
     GraphEvaluation,
@@ -33,6 +34,12 @@ from tfx_gnn.components.graph_evaluator.thresholds import (
     count_undecided_slices,
     metrics_of_task,
 )
+from tfx_gnn.components.graph_evaluator.trees_comparison import (
+    TreesPlan,
+    compare_with_trees,
+    plan_trees,
+)
+from tfx_gnn.components.graph_evaluator.trees_thresholds import check_task_trees, warn_of_trees
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.records.blessing import BlessingSubject, write_blessing
@@ -91,6 +98,7 @@ def evaluate_graph_model(
         check_slices_are_of_seeds(options.slices, schema)
     slicings = make_slicings(options.slices, options.slice_edges, schema, options.slice_quantiles)
     measures = task_measures(options)
+    trees = plan_trees(measures, schema, options)
     with atomic_folders({"evaluation_dir": evaluation_dir, "blessing_dir": blessing_dir}) as (
         evaluation_partial,
         blessing_partial,
@@ -107,10 +115,11 @@ def evaluate_graph_model(
             if options.known_links
             else None,
             num_replicas=options.bootstrap_replicas if options.baseline_confidence else 0,
+            columns=_column_reader(trees, measures),
             scratch_file=os.path.join(evaluation_partial, _SUMS_FILE),
             beam_args=beam_args,
         )
-        evaluation, verdicts = _evaluate(sums, measures, examples_dir, options, blessed)
+        evaluation, verdicts = _evaluate(sums, options, examples_dir, blessed, trees)
         with tf.io.gfile.GFile(os.path.join(evaluation_partial, METRICS_FILE), "w") as file:
             file.write(json.dumps(evaluation.report(), indent=2, allow_nan=False) + "\n")
         write_tfma_files(
@@ -134,19 +143,19 @@ def evaluate_graph_model(
 
 def _evaluate(
     sums: EvaluationSums,
-    measures: Mapping[str, Measure],
-    examples_dir: str,
     options: GraphEvaluatorOptions,
+    examples_dir: str,
     blessed: LatestBlessedModel | None,
+    trees: TreesPlan | None,
 ) -> tuple[GraphEvaluation, list[Verdict]]:
     tasks: dict[str, TaskEvaluation] = {}
     verdicts: list[Verdict] = []
     warnings: list[str] = []
-    for name, measure in measures.items():
+    for name, measure in task_measures(options).items():
         _check_labels(sums, name, measure, examples_dir, options)
         slices = evaluate_slices(measure, sums, name, options.baseline_split)
         intervals = evaluate_intervals(measure, sums, name, slices, options)
-        slices = with_intervals(slices, intervals, metrics_of_task(options.max_slice_intervals, name, measure))
+        slices = with_intervals(slices, intervals, metrics_of_task(options.max_slice_intervals, name, measure.metrics))
         tasks[name] = evaluate_task(
             measure,
             sums,
@@ -158,11 +167,14 @@ def _evaluate(
             split=options.split,
             confidence=options.baseline_confidence,
             num_replicas=options.bootstrap_replicas,
+            trees=compare_with_trees(trees, name, measure, sums, options) if trees is not None else None,
         )
+        warnings += warn_of_trees(name, tasks[name])
         warnings += check_thresholds_on_data(name, measure, tasks[name], options)
         warnings += count_undecided_slices(name, slices, options)
         verdicts += check_task_thresholds(name, measure, tasks[name], slices=slices, options=options)
         verdicts += check_task_changes(name, measure, tasks[name], slices=slices, options=options)
+        verdicts += check_task_trees(name, measure, tasks[name], options)
     evaluation = GraphEvaluation(
         split=options.split,
         tasks=tasks,
@@ -173,6 +185,12 @@ def _evaluate(
         latest_blessed_model=blessed,
     )
     return evaluation, verdicts
+
+
+def _column_reader(plan: TreesPlan | None, measures: Mapping[str, Measure]) -> ColumnReader | None:
+    if plan is None or plan.columns is None or not plan.tasks:
+        return None
+    return ColumnReader(columns=plan.columns, measures={name: measures[name] for name in plan.tasks})
 
 
 def _check_labels(

@@ -29,6 +29,7 @@ _VALIDATIONS_FILE = "validations.tfrecord"
 _ALL_EXAMPLES = ("", "")
 _CANDIDATE, _BLESSED, _BASELINE = "candidate", "latest_blessed", "naive_baseline"
 _LOWER_IS_BETTER, _HIGHER_IS_BETTER = 1, 2
+_DIFFERENCES = ("gain", "change", "trees")
 
 
 def write_tfma_files(
@@ -164,7 +165,7 @@ def _validation_result(
 
 def _failures(verdict: Verdict, model: str) -> Iterator[Message]:
     for kind, bound in verdict.bounds.items():
-        value, is_diff = verdict.value, kind in ("gain", "change")
+        value, is_diff = verdict.value, kind in _DIFFERENCES
         if is_diff and value is not None and verdict.baseline is not None:
             value -= verdict.baseline
         yield {
@@ -193,7 +194,7 @@ def _slice_key(key: tuple[str, str]) -> Message:
 
 
 def _metric_threshold(metric: str, kind: str, bound: float) -> Message:
-    if kind not in ("gain", "change"):
+    if kind not in _DIFFERENCES:
         return {1: {1 if kind == "min" else 2: _double_value(bound)}}
     direction = _LOWER_IS_BETTER if metric in ERRORS else _HIGHER_IS_BETTER
     return {2: {1: _double_value(_least_change(metric, bound)), 3: direction}}

@@ -48,9 +48,11 @@ class Verdict:
         passed: whether the bound is met.
         sentence: the metric, its value and the bound in words.
         metric: name of the metric within its task.
-        bounds: the bound by kind, "min", "max", "gain" or "change"; all bounds of a metric that could not be computed.
+        bounds: the bound by kind, "min", "max", "gain", "change" or "trees"; all bounds of a metric that could not be
+            computed.
         value: the metric; None if it could not be computed.
-        baseline: the baseline's, or for "change" the latest blessed model's; None if it could not be computed.
+        baseline: the baseline's, for "change" the latest blessed model's, for "trees" that of trees; None if it could
+            not be computed.
         task: name of the task; a single task has the name "".
         slice_key: feature and value of the slice; both "" for all examples.
     """
@@ -206,38 +208,40 @@ def check_thresholds(
 def check_change_thresholds(
     thresholds: Mapping[str, float],
     values: Mapping[str, float],
-    blessed: Mapping[str, float],
+    others: Mapping[str, float],
     *,
+    whose: str = "the latest blessed model's",
+    kind: str = "change",
     task: str = SINGLE_TASK,
     slice_key: tuple[str, str] = ("", ""),
     slice_range: str = "",
 ) -> list[Verdict]:
-    """Checks metrics against those of the latest blessed model, with bounds from `normalize_change_thresholds`.
+    """Checks metrics against those of another model, with bounds from `normalize_change_thresholds`.
 
-    A metric that only one model has misses its bound; one that neither has, on a slice, is left out.
+    `whose` names that model, and `kind` that of the bounds. A metric that only one model has misses its bound;
+    one that neither has, on a slice, is left out.
     """
     verdicts = []
     place = _place(task, slice_key, slice_range)
     for name, least in thresholds.items():
-        value, of_blessed = values.get(name), blessed.get(name)
+        value, of_other = values.get(name), others.get(name)
         shown = f"{place}{place and ': '}{shown_metric(name)}"
-        if value is None or of_blessed is None:
-            if slice_key[0] and value is None and of_blessed is None:
+        if value is None or of_other is None:
+            if slice_key[0] and value is None and of_other is None:
                 continue
-            passed, sentence = False, f"{shown} could not be compared with the latest blessed model's"
+            passed, sentence = False, f"{shown} could not be compared with {whose}"
         else:
             # Differences of decimal fractions are not exact.
-            passed = improvement(name, value, of_blessed) >= least - _ROUNDING
-            words = f"the latest blessed model's {of_blessed:.4f}"
-            sentence = f"{shown} {value:.4f} {_change_words(least, passed=passed)} than {words}"
+            passed = improvement(name, value, of_other) >= least - _ROUNDING
+            sentence = f"{shown} {value:.4f} {_change_words(least, passed=passed)} than {whose} {of_other:.4f}"
         verdicts.append(
             Verdict(
                 passed=passed,
                 sentence=sentence,
                 metric=name,
-                bounds={"change": least},
+                bounds={kind: least},
                 value=value,
-                baseline=of_blessed,
+                baseline=of_other,
                 task=task,
                 slice_key=slice_key,
             )
@@ -260,7 +264,7 @@ def check_task_changes(
     change = evaluation.change
     if change is None:
         return []
-    bounds = {change.metric: 0.0, **metrics_of_task(options.change_thresholds, task, measure)}
+    bounds = {change.metric: 0.0, **metrics_of_task(options.change_thresholds, task, measure.metrics)}
     found = check_change_thresholds(bounds, evaluation.quality.metrics, change.quality.metrics, task=task)
     for position, verdict in enumerate(found):
         is_doubtful = not verdict.passed and change.upper is not None and change.upper >= bounds[verdict.metric]
@@ -271,7 +275,7 @@ def check_task_changes(
                 "more examples, or allow a small loss by `change_thresholds`"
             )
             found[position] = dataclasses.replace(verdict, sentence=sentence)
-    bounds = metrics_of_task(options.slice_change_thresholds, task, measure)
+    bounds = metrics_of_task(options.slice_change_thresholds, task, measure.metrics)
     for feature, by_value in slices.items():
         for value, one_slice in by_value.items():
             blessed = change.slices.get((feature, value))
@@ -388,7 +392,7 @@ def check_task_thresholds(
                 slice_key=("", ""),
             )
         )
-    slice_thresholds = metrics_of_task(options.slice_thresholds, task, measure)
+    slice_thresholds = metrics_of_task(options.slice_thresholds, task, measure.metrics)
     for feature, by_value in slices.items():
         for value, one_slice in by_value.items():
             if one_slice.num_examples >= options.min_slice_examples:
@@ -417,7 +421,7 @@ def check_thresholds_on_data(
         ValueError: if a bound is on a metric that has the same value for every model.
     """
     quality = evaluation.quality
-    thresholds = metrics_of_task(options.thresholds, task, measure)
+    thresholds = metrics_of_task(options.thresholds, task, measure.metrics)
     warnings = []
     # A random order reaches 1 only if all ranks are small enough to count.
     constant = [name for name in quality.metrics if name.startswith(_HITS) and quality.baseline[name] > 1.0 - 1e-9]
@@ -463,7 +467,7 @@ def _task_thresholds(task: str, measure: Measure, main: str, options: GraphEvalu
         for name, least in (("accuracy", options.min_accuracy), ("macro_f1", options.min_macro_f1)):
             if least > 0.0:
                 add(name, {"min": least})
-    for name, of_metric in metrics_of_task(options.thresholds, task, measure).items():
+    for name, of_metric in metrics_of_task(options.thresholds, task, measure.metrics).items():
         add(name, of_metric)
     return bounds
 
@@ -472,9 +476,9 @@ def _words_of_task(task: str) -> list[str]:
     return [f"task {task!r}"] if task != SINGLE_TASK else []
 
 
-def metrics_of_task(bounds: Mapping[str, _Bound], task: str, measure: Measure) -> dict[str, _Bound]:
+def metrics_of_task(bounds: Mapping[str, _Bound], task: str, metrics: Collection[str]) -> dict[str, _Bound]:
     """Returns the bounds of one task's metrics, by their names within the task."""
-    by_name = {full_metric_name(task, metric): metric for metric in measure.metrics}
+    by_name = {full_metric_name(task, metric): metric for metric in metrics}
     return {by_name[name]: bound for name, bound in bounds.items() if name in by_name}
 
 

@@ -96,6 +96,7 @@ class GraphTrainer(base_component.BaseComponent):
     | parameter | layerwise_inference | JSON | whether the export holds the layers one by one, to infer layer by layer |
     | parameter | embedding_normalization | str | "l2": embeddings have length 1; "none": as the network makes them |
     | parameter | allow_unsafe_operations | JSON | whether to export operations that abort a multi-threaded server |
+    | parameter | must_beat_constant | JSON | whether a network that has learned nothing is an error |
     | parameter | verify_tpu | str | "auto", "always" or "never": whether to check first that the model runs on TPUs |
     | parameter | code_fingerprint | str | hash of the user's code |
     | parameter | library_version | str | version of this library |

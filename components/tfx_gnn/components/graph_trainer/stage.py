@@ -91,7 +91,8 @@ def train_graph_model(
     Raises:
         ValueError: if the examples are not blessed, inputs do not fit each other, a warm start finds another network,
             labels are missing, a class of the training split is unknown, the model's outputs do not fit the task, the
-            strategy lacks something, a TPU would refuse the model, or the loss is not finite.
+            strategy lacks something, a TPU would refuse the model, the loss is not finite, or the network has learned
+            nothing for a reason that can be seen.
         ModuleNotFoundError: if the module of `model_fn` cannot be found.
         ConnectionError: if another process of the training is gone.
         tf.errors.ResourceExhaustedError: if a device runs out of memory, or a disk is full.

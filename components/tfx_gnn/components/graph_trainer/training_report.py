@@ -46,7 +46,7 @@ def write_training_report(summary: TrainingSummary, path: str) -> None:
 
 def training_notes(summary: TrainingSummary) -> list[str]:
     """Suggests improvements for the next training, in sentences."""
-    notes = []
+    notes = list(summary.warnings)
     monitor = summary.options.get("monitor", VALIDATION_LOSS)
     losses = [logs.get(VALIDATION_LOSS, math.nan) for logs in summary.epochs]
     finite = [loss for loss in losses if math.isfinite(loss)]

@@ -38,6 +38,7 @@ from tfx_gnn.training.data import input_pipeline
 from tfx_gnn.training.export.saved_weights import SavedWeights
 from tfx_gnn.training.export.served_model import ServedModel
 from tfx_gnn.training.export.training_reference import TRAINING_REFERENCE_DIR, TrainingReference
+from tfx_gnn.training.loop.learning_check import FEWEST_STEPS, find_useless_outputs
 from tfx_gnn.training.loop.summary import TrainingSummary, WarmStart, describe_layers, write_training_summary
 from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
 from tfx_gnn.training.loop.training_loop import TrainingPreemptedError, TrainingState, train
@@ -63,6 +64,7 @@ class Exporters:
 
 SAVED_MODELS = Exporters()
 
+_CHECKED_EXAMPLES = 1024
 _EXPORTED_WEIGHTS = os.path.join("checkpoints", "exported")
 _BETWEEN_PROCESSES = (
     tf.errors.AbortedError,
@@ -158,6 +160,7 @@ class Training:
         weights = _save_weights(model, run_dir)
         if exported is not model:
             _load_weights(exported, weights)
+        warnings = self._check_learning(exported, state.position.global_step) if self._role.is_chief else ()
         saved_model_dir = os.path.join(model_dir, MODEL_ARTIFACT_FOLDER)
         served.save(saved_model_dir)
         copy_recorded_plan(
@@ -178,7 +181,7 @@ class Training:
             index_features=setup.inputs.index_features,
             trees=setup.inputs.trees,
         ).save(os.path.join(run_dir, TRAINING_REFERENCE_DIR))
-        summary = self._summary(model, state, best, seconds, warm)
+        summary = dataclasses.replace(self._summary(model, state, best, seconds, warm), warnings=warnings)
         write_training_summary(summary, run_dir)
         write_training_report(summary, os.path.join(run_dir, REPORT_FILE))
         return summary
@@ -200,6 +203,22 @@ class Training:
                 class_vocabularies=found - {""},
                 must_match=self._options.warm_start == SAME_NETWORK,
             )
+
+    def _check_learning(self, model: tf_keras.Model, num_steps: int) -> tuple[str, ...]:
+        """Compares the network with a constant; refuses one that has learned nothing for a reason that can be seen."""
+        if self._options.batching.class_sampling:
+            # It learned from other shares of classes than the examples have.
+            return ()
+        inputs = self._setup.inputs
+        batches = self._setup.training_examples(_CHECKED_EXAMPLES)
+        useless = find_useless_outputs(batches, model, inputs.objective, inputs.train_labels)
+        for name, output in useless.items():
+            if output.causes and num_steps >= FEWEST_STEPS and self._options.must_beat_constant:
+                raise ValueError(
+                    f"`model_fn` must give a network that learns; got one of {self._options.model_fn!r} that has not. "
+                    f"{output.describe(name, num_steps)} Set `must_beat_constant` to false to export it nevertheless."
+                )
+        return tuple(output.describe(name, num_steps) for name, output in useless.items())
 
     def _warmup_records(self) -> list[bytes]:
         folder, split = self._folders.examples_dir, self._options.eval_split

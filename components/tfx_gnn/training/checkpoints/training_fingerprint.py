@@ -29,6 +29,7 @@ MAY_CHANGE = (
     "checkpoint_every_steps",
     "checkpoint_dir",
     "histogram_every_epochs",
+    "must_beat_constant",
     "verify_tpu",
     "tpu",
     "allow_unsafe_operations",

@@ -110,6 +110,7 @@ class TrainingSummary:
         layers: layers of the model, in its order.
         options: the options of the training, by name.
         warm_start: what was taken from an earlier model; None if the training was not to start from one.
+        warnings: what is wrong with the network, with what to do about it.
         tfx_gnn_version: version of this library.
         format_version: version of this file format.
     """
@@ -134,6 +135,7 @@ class TrainingSummary:
     layers: tuple[LayerSummary, ...]
     options: dict[str, Any]
     warm_start: WarmStart | None = None
+    warnings: tuple[str, ...] = ()
     tfx_gnn_version: str = tfx_gnn.__version__
     format_version: int = 4
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -35,6 +36,8 @@ from tfx_gnn.training.loop.trainer_inputs import (
 )
 from tfx_gnn.training.loop.training_loop import EpochSteps
 from tfx_gnn.training.options import GraphTrainerOptions
+
+_MOST_FILES = 16
 
 
 class TrainingSetup:
@@ -136,6 +139,15 @@ class TrainingSetup:
             self.budgets.evaluation,
             "tight",
         )
+
+    def training_examples(self, num_examples: int) -> Iterator[LabelledBatch]:
+        """Reads the first examples of the training split, from up to 16 of its files alike, as evaluation batches."""
+        files = self.inputs.train_files[:: max(1, len(self.inputs.train_files) // _MOST_FILES)][:_MOST_FILES]
+        of_each = -(-num_examples // max(1, len(files)))
+        for file in files:
+            records = ordered_records([file]).take(of_each).batch(self.budgets.evaluation.batch_size)
+            for serialized in records:
+                yield input_pipeline.evaluation_batch(serialized, self.labelled, self.budgets.evaluation)
 
     def _read_precomputed(self, epochs: tf.data.Dataset, keep: Any) -> tf.data.Dataset:
         assert isinstance(self.budgets.training, Budget)  # as `check_batching` says

@@ -74,6 +74,13 @@ def preprocessing_fn(graph: GraphView) -> GraphView:
     )
 
 
+def preprocessing_with_year_fn(graph: GraphView) -> GraphView:
+    """Adds a constant column as it is in many tables, and leaves it as it is."""
+    prepared = preprocessing_fn(graph)
+    item = prepared.node_sets["item"]
+    return prepared.replace_features(node_sets={"item": {**item, "year": 0.0 * item["x"] + 2013.0}})
+
+
 class NeighborMean(tf_keras.Model):
     """A linear classifier of the mean x of the seed's neighbours."""
 
@@ -103,6 +110,26 @@ def model_fn(graph_spec: Any, tft_output: tft.TFTransformOutput) -> tf_keras.Mod
     assert sorted(graph_spec.node_sets_spec["item"].features_spec) == ["kind", "x"]
     assert not graph_spec.node_sets_spec["_readout"].features_spec
     return _compiled(NeighborMean(tft_output.vocabulary_size_by_name("color"), dropout=0.2))
+
+
+class _MeanAndYear(tf_keras.Model):
+    """Two layers on the mean x of the seed's neighbours, and on the year of the seed if there is one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._hidden = tf_keras.layers.Dense(8, "tanh")
+        self._dense = tf_keras.layers.Dense(2)
+
+    def call(self, graph: Any, training: Any = None) -> tf.Tensor:
+        link, seed = graph.edge_sets["link"].adjacency, graph.edge_sets["_readout/seed"].adjacency.source
+        item = graph.node_sets["item"]
+        mean = tf.math.unsorted_segment_mean(tf.gather(item["x"], link.source), link.target, tf.size(item["x"]))
+        columns = [mean, *([item["year"]] if "year" in item.features else [])]
+        return self._dense(self._hidden(tf.gather(tf.stack(columns, axis=1), seed)))
+
+
+def two_layer_model_fn(graph_spec: Any) -> tf_keras.Model:
+    return _compiled(_MeanAndYear(), learning_rate=0.01)
 
 
 def diverging_model_fn(graph_spec: Any, tft_output: tft.TFTransformOutput) -> tf_keras.Model:

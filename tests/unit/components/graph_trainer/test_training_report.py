@@ -137,6 +137,7 @@ def test_what_was_watched_is_named(read_page):
             made_summary(inputs=dataclasses.replace(INPUT, input_bound_share=0.5, graphs_per_second=10.0)),
             "waited for their input 50%",
         ),
+        (made_summary(warnings=("The network is no better than a constant.",)), "no better than a constant"),
         (made_summary(num_eval_examples_of_unknown_class=3), "3 labels of the evaluation split"),
     ],
 )
