@@ -30,6 +30,8 @@ ROOMS = (
     _Room(title="Sampling", about="What is sampled around each seed, and the samplers.", package="sampling"),
     _Room(title="Tables", about="Tables of nodes and edges, read and checked.", package="tables"),
     _Room(title="Snapshots", about="Databases and folders, copied to tables.", package="snapshot"),
+    _Room(title="Prediction tasks", about="What is predicted, in words or SQL, as a table of seeds.",
+          package="prediction_tasks"),
     _Room(title="Records", about="Files on disk between the steps.", package="records"),
     _Room(title="Transform", about="tf.Transform on graphs.", package="transform"),
     _Room(title="Training", about="Batches, the training loop, and what it writes.", package="training"),

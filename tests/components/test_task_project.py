@@ -83,7 +83,7 @@ def test_what_was_decided_is_said(made):
 
     assert "orders.user_id names users in 85.0% of its rows; 18 rows are empty" in done.output
     assert "A seed does not see edges that are later than its time: orders_user_id." in done.output
-    assert "nodes/orders.placed_at is no feature: a time, which later rows exceed." in done.output
+    assert "are no features: a time, which later rows exceed." in done.output
     assert "base rate" in done.output
     assert "windows end after the data" in done.output
 

@@ -62,7 +62,7 @@ def project_text(proposal: Proposal, *, name: str, tables_dir: str) -> str:
             *_prediction_lines(proposal.label),
             "",
             *_TRAINING_LINES,
-            *_network_lines(proposal),
+            *_network_lines(has_times=proposal.temporal is not None),
             *_rule_lines(proposal.num_dangling),
             "",
         ]
@@ -98,6 +98,7 @@ def task_project_text(proposal: TaskProposal, *, name: str, tables_dir: str) -> 
             *_feature_lines(proposal.features),
             "",
             *_TRAINING_LINES,
+            *_network_lines(has_times=bool(proposal.seeds.description.time)),
             *_rule_lines(proposal.num_dangling),
             "",
         ]
@@ -215,8 +216,8 @@ def _prediction_lines(label: Label) -> Iterator[str]:
         yield "  standardize: true"
 
 
-def _network_lines(proposal: Proposal) -> Iterator[str]:
-    if proposal.temporal is None:
+def _network_lines(*, has_times: bool) -> Iterator[str]:
+    if not has_times:
         return
     yield "# Rows tell much by themselves, so the output reads their own states beside those with their neighbors; and"
     yield "# neighbors of one day are alike, which models of few days learn by heart without more dropout."

@@ -85,10 +85,7 @@ class Proposal:
                 f"it is known before, take it out of `excluded_features`, declare it in `features`, and write "
                 f"graph_example_validator: {{accepted_features: [{leak.place}.{leak.feature}]}}."
             )
-        for prefix, of_set in self.features.items():
-            for column, preparation in of_set.items():
-                if preparation.kind == "drop":
-                    yield f"{prefix}.{column} is no feature: {preparation.reason}."
+        yield from dropped_columns(self.features)
         for edge_set, number in self.num_dangling.items():
             yield f"Rows of {edge_set} that name a node that no table has, and are left out: {number:,}."
         if not self.hops:
@@ -123,6 +120,17 @@ class Proposal:
         for name in sorted(self.schema.edge_sets):
             edge_set = self.schema.edge_sets[name]
             yield f"{name} from {edge_set.source} to {edge_set.target}"
+
+
+def dropped_columns(features: Mapping[str, Mapping[str, Preparation]]) -> Iterator[str]:
+    """Says which columns are no features, by reason."""
+    by_reason: dict[str, list[str]] = {}
+    for prefix, of_set in features.items():
+        for column, preparation in of_set.items():
+            if preparation.kind == "drop":
+                by_reason.setdefault(preparation.reason, []).append(f"{prefix}.{column}")
+    for reason, places in by_reason.items():
+        yield f"{', '.join(places)} {'is no feature' if len(places) == 1 else 'are no features'}: {reason}."
 
 
 def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> Proposal:

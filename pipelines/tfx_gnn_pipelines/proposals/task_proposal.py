@@ -17,7 +17,7 @@ from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn_pipelines.prediction_plan import plan_of_seeds, seed_table_path
 from tfx_gnn_pipelines.proposals.hops import propose_hops
 from tfx_gnn_pipelines.proposals.preparations import Preparation
-from tfx_gnn_pipelines.proposals.proposal import count_dangling, propose_features
+from tfx_gnn_pipelines.proposals.proposal import count_dangling, dropped_columns, propose_features
 from tfx_gnn_pipelines.proposals.tables import declared_set, fill_in, find_task_source, set_table
 
 
@@ -65,10 +65,7 @@ class TaskProposal:
             yield f"A seed does not see edges that are later than its time: {', '.join(timed)}."
         if timeless:
             yield f"Edges without a time are visible to all seeds: {', '.join(timeless)}."
-        for prefix, of_set in self.features.items():
-            for column, preparation in of_set.items():
-                if preparation.kind == "drop":
-                    yield f"{prefix}.{column} is no feature: {preparation.reason}."
+        yield from dropped_columns(self.features)
         for edge_set, number in self.num_dangling.items():
             yield f"Rows of {edge_set} that name a node that no table has, and are left out: {number:,}."
 
@@ -109,7 +106,13 @@ def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, pr
     known = {(prefix, name) for prefix, names in times.items() for name in names}
     for name_of_set, column in seeds.description.times.items():
         known.add((f"{'nodes' if name_of_set in schema.node_sets else 'edges'}/{name_of_set}", column))
-    hops = propose_hops(schema, {label: table.num_rows for label, table in tables.items()}, task.for_each)
+    edge_times = {one: column for one, column in seeds.description.times.items() if one in schema.edge_sets}
+    hops = propose_hops(
+        schema,
+        {label: table.num_rows for label, table in tables.items()},
+        task.for_each,
+        edge_times=edge_times if seeds.description.time else None,
+    )
     # An open question about times is asked before the project is written.
     plan_of_seeds(seeds.description, "", {hop.edge_set for hop in hops})
     features = propose_features(
