@@ -141,11 +141,11 @@ def _check_seeds(task: PredictionTask, tables: TaskTables, found: Candidates) ->
     repeated = tables.connection.execute(
         f"SELECT CAST(id AS VARCHAR), time, count(*) {kept} GROUP BY id, time HAVING count(*) > 1 ORDER BY time, id "
         "LIMIT 1"
-    ).fetchone()
-    if repeated:
+    ).fetchall()
+    for entity, time, number in repeated:
         raise ValueError(
-            f"`{field}` must have each pair of an entity and a time once; got {repeated[0]!r} at {repeated[1]} "
-            f"{repeated[2]} times. Aggregate the rows, or remove what is repeated."
+            f"`{field}` must have each pair of an entity and a time once; got {entity!r} at {time} {number} times. "
+            "Aggregate the rows, or remove what is repeated."
         )
     if found.label_kind == "number":
         (num_broken,) = tables.one(f"SELECT count(*) {kept} AND NOT isfinite(label)")

@@ -209,9 +209,10 @@ class TaskTables:
         return sql if dtype == "TIMESTAMP" else f"CAST({sql} AS TIMESTAMP)"
 
     def one(self, query: str) -> tuple[Any, ...]:
-        """Returns the first row of a query's result."""
-        row: tuple[Any, ...] | None = self.connection.execute(query).fetchone()
-        assert row is not None, query
+        """Returns the only row of a query's result."""
+        # A result that is not read to its end keeps the connection from other work.
+        rows: list[tuple[Any, ...]] = self.connection.execute(query).fetchall()
+        (row,) = rows
         return row
 
 

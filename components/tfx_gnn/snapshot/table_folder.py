@@ -41,7 +41,7 @@ class TableFolder(DuckdbSource):
         """Looks for the files."""
         super().__init__(address, database=":memory:")
         self._files = _find_files(address.text)
-        self._stable = StableTables(self._list_files)
+        self._stable = StableTables(self._files_of_tables)
         for name, files in self._files.items():
             if _format(files[0]) != "parquet":
                 self.ask(f"CREATE VIEW {quoted(name)} AS SELECT * FROM {self._reader(name, files)}")
@@ -125,7 +125,7 @@ class TableFolder(DuckdbSource):
             f"escape = '\"', columns = {{{columns}}})"
         )
 
-    def _list_files(self) -> list[str]:
+    def _files_of_tables(self) -> list[str]:
         return [file for files in _find_files(self._address.text).values() for file in files]
 
 
