@@ -43,10 +43,14 @@ class SqliteSource(SqlSource):
         path = urllib.parse.quote(os.path.abspath(address.text))
         with self.explained():
             self._connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
-            self._connection.execute("BEGIN")
         self._started = dt.datetime.now(dt.timezone.utc)
-        # What is read first decides the moment.
-        self.ask("SELECT count(*) FROM sqlite_master")
+        try:
+            self.ask("BEGIN")
+            # What is read first decides the moment.
+            self.ask("SELECT count(*) FROM sqlite_master")
+        except ValueError:
+            self.close()
+            raise
 
     def list_tables(self) -> tuple[SourceTable, ...]:
         """Lists tables and views but for those of SQLite itself."""
