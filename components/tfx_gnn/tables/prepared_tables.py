@@ -28,6 +28,9 @@ _ENDS = {"source": _TEXT, "target": _TEXT}
 ROW_TIME = "row_time"
 """Column with the times of edges, and of rows that have the time of what they are a part of."""
 
+_LEAST_OF_LABELS = 20
+"""Fewer different times of named rows do not divide the rows of a label."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PreparedTables:
@@ -192,11 +195,23 @@ class _Writer:
         self._all_times["nodes", name] = tuple(times)
         if name in self._times.columns:
             self._node_times[name] = self._times.columns[name]
-        elif self._times.is_part(name) and ROW_TIME not in features:
+        elif self._has_inherited_times(name) and ROW_TIME not in features:
             self._node_times[name] = ROW_TIME
             self._all_times["nodes", name] += (ROW_TIME,)
             return {ROW_TIME: self._times.by_row[name]}
         return {}
+
+    def _has_inherited_times(self, name: str) -> bool:
+        """Whether the times of rows that a table names are good enough to be those of its own rows.
+
+        They are for parts, such as order items, and for the table of the label, which is divided by them: a result is
+        of the day of its race. But a few times, such as those on which the persons in charge were hired, say when the
+        named rows came to be, and hardly more.
+        """
+        if self._times.is_part(name):
+            return True
+        times = self._times.by_row.get(name)
+        return name == self._label[0] and times is not None and pc.count_distinct(times).as_py() >= _LEAST_OF_LABELS
 
     def _split_rows(self, table: FoundTable) -> LabelSplits | None:
         """Divides rows of which some have no label, unless a column does."""

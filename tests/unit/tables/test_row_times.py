@@ -43,7 +43,8 @@ def times_of(database_of, tmp_path):
 def prepared_of(database_of, tmp_path):
     def write(label: str, **tables) -> PreparedTables:
         (tmp_path / "new").mkdir()
-        return write_prepared_tables(database_of(label, **tables), str(tmp_path), str(tmp_path / "new"))
+        database, (table, _, column) = database_of(label, **tables), label.partition(".")
+        return write_prepared_tables(database, str(tmp_path), str(tmp_path / "new"), label=(table, column))
 
     return write
 
@@ -133,3 +134,14 @@ def test_parts_have_the_time_of_their_whole_and_others_only_edges(prepared_of, t
     assert "row_time" not in pq.read_schema(tmp_path / "new" / "complaints.parquet").names
     assert prepared.edge_times == {"order_items_order_id": "row_time", "complaints_order_id": "row_time"}
     assert prepared.repeated_times == {"order_items_order_id"}
+
+
+@pytest.mark.parametrize(("num_days", "column"), [(60, "row_time"), (10, None)])
+def test_rows_of_the_label_have_the_times_of_what_they_name_if_these_differ_enough(prepared_of, num_days, column):
+    races = {"race_id": [f"r{i}" for i in range(60)], "held": [DAYS[i % num_days] for i in range(60)]}
+    results = {"id": [f"x{i}" for i in range(60)], "race_id": races["race_id"], "won": [i % 2 == 0 for i in range(60)]}
+
+    prepared = prepared_of("results.won", races=races, results=results)
+
+    assert prepared.node_times.get("results") == column
+    assert prepared.edge_times == {"results_race_id": "row_time"}
