@@ -18,10 +18,10 @@ from tfx_gnn.cli.app import app
 from tfx_gnn.components.table_snapshot_gen.options import TableSnapshotGenOptions
 from tfx_gnn.components.table_snapshot_gen.stage import snapshot_tables
 from tfx_gnn.snapshot.open_source import open_source
-from tfx_gnn.tables.declared_keys import read_declared_keys
-from tfx_gnn.tables.relational_keys import find_keys
+from tfx_gnn.tables.keys.declared_keys import read_declared_keys
+from tfx_gnn.tables.keys.find_keys import find_keys
+from tfx_gnn.tables.keys.table_roles import find_tables
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_roles import find_tables
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tfx_gnn.snapshot.source_address import SourceAddress
 from tfx_gnn.snapshot.sql_columns import Selected, SqlColumn, quoted
 from tfx_gnn.snapshot.sql_source import BATCH_ROWS
 from tfx_gnn.tables.data_files import resolve_files
-from tfx_gnn.tables.declared_keys import DeclaredKeys, read_declared_keys
+from tfx_gnn.tables.keys.declared_keys import DeclaredKeys, read_declared_keys
 from tfx_gnn.tables.schema_inference import undeclared_layout
 from tfx_gnn.tables.stable_tables import StableTables
 from tfx_gnn.tables.table_access import TableAccess

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfx_gnn.tables.column_values import ColumnValues, as_texts, parse_times
-from tfx_gnn.tables.database import Database, ForeignKey, joined_key, key_texts
+from tfx_gnn.tables.keys.database import Database, ForeignKey, joined_key, key_texts
+from tfx_gnn.tables.keys.table_roles import FoundTable
 from tfx_gnn.tables.null_spellings import drop_null_spellings
 from tfx_gnn.tables.schema_inference import read_all_columns, undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_names import names_other_time, names_time, words_of
-from tfx_gnn.tables.table_roles import FoundTable
 
 SECONDS = pa.timestamp("s")
 _EPOCHS = {"s": 4_102_444_800, "ms": 4_102_444_800_000, "us": 4_102_444_800_000_000}

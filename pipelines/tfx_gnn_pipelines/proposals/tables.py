@@ -14,15 +14,15 @@ from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, GraphSchema, NodeSet
 from tfx_gnn.graph.schema.schema_io import iter_sets
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.tables.column_values import ColumnValues, read_column_values
-from tfx_gnn.tables.database import Database
 from tfx_gnn.tables.graph_tables import read_tables_schema
+from tfx_gnn.tables.keys.database import Database
+from tfx_gnn.tables.keys.find_keys import find_keys
+from tfx_gnn.tables.keys.table_roles import FoundTable, find_tables
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN
 from tfx_gnn.tables.prepared_tables import PreparedTables, write_prepared_tables
-from tfx_gnn.tables.relational_keys import find_keys
 from tfx_gnn.tables.row_times import row_time_columns
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import TableLayout
-from tfx_gnn.tables.table_roles import FoundTable, find_tables
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
