@@ -34,7 +34,7 @@ def warehouse(tmp_path):
     def connect():
         return stand_in.connect(str(path))
 
-    with contextlib.closing(WarehouseSource(address, connect, catalog="main", as_of='AS "at {time}"')) as source:
+    with WarehouseSource(address, connect, catalog="main", as_of='AS "at {time}"') as source:
         yield source
 
 
