@@ -39,15 +39,21 @@ class DuckdbSource(SqlSource):
         (r"version|serializ", "Write it by the installed release of DuckDB, or install the one that wrote it."),
     )
 
-    def __init__(self, address: SourceAddress, *, database: str = "") -> None:
-        """Opens the file for reading; `database` is another database to open instead."""
-        duckdb = import_driver("duckdb", "snapshot")
-        super().__init__(address, (duckdb.Error, pa.ArrowException))
-        with self.explained():
-            self._connection = duckdb.connect(database or address.text, read_only=not database)
-            self._connection.execute("SET TimeZone = 'UTC'")
-            self._connection.execute("BEGIN TRANSACTION")
-        self._started = dt.datetime.now(dt.timezone.utc)
+    def __init__(self, address: SourceAddress) -> None:
+        """Notes which file it is."""
+        self._duckdb = import_driver("duckdb", "snapshot")
+        super().__init__(address, (self._duckdb.Error, pa.ArrowException))
+        self._started = ""
+
+    def connect(self) -> Any:
+        """Opens the file for reading."""
+        return self._duckdb.connect(self._address.text, read_only=True)
+
+    def begin(self) -> None:
+        """Begins the transaction."""
+        self.ask("SET TimeZone = 'UTC'")
+        self.ask("BEGIN TRANSACTION")
+        self._started = dt.datetime.now(dt.timezone.utc).isoformat()
 
     def list_tables(self) -> tuple[SourceTable, ...]:
         """Lists tables and views of all schemas."""
@@ -91,19 +97,11 @@ class DuckdbSource(SqlSource):
             # The second name is that of earlier releases.
             read = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
             reader = read(BATCH_ROWS)
-        return reader.schema, self._batches(reader)
+        return reader.schema, self.explained_batches(reader)
 
     def taken_at(self) -> str:
         """Returns when the transaction began."""
-        return self._started.isoformat()
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._connection.close()
-
-    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        with self.explained():
-            yield from reader
+        return self._started
 
 
 def text_in_sql(text: str) -> str:

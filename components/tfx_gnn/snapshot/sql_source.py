@@ -31,6 +31,37 @@ class SqlSource(Source):
         self.address = address.shown
         self._address = address
         self._errors = errors
+        self._connection: Any = None
+        self._opened = contextlib.ExitStack()
+
+    @abc.abstractmethod
+    def connect(self) -> Any:
+        """Makes a connection of the driver."""
+
+    @abc.abstractmethod
+    def begin(self) -> None:
+        """Begins, on the connection, the reading of all tables as of one moment."""
+
+    def open(self) -> None:
+        """Connects, and begins to read; see `Source`."""
+        with self.explained():
+            self._connection = self.closed_at_end(self.connect())
+        self.begin()
+
+    def close(self) -> None:
+        """Closes what is open, the last first."""
+        self._opened.close()
+
+    def closed_at_end(self, opened: Any) -> Any:
+        """Returns something that is open, which will be closed with the source."""
+
+        def close() -> None:
+            # A server that has gone away has closed it already.
+            with contextlib.suppress(*self._errors):
+                opened.close()
+
+        self._opened.callback(close)
+        return opened
 
     @abc.abstractmethod
     def list_columns(self, table: SourceTable) -> Sequence[SqlColumn]:
@@ -56,6 +87,11 @@ class SqlSource(Source):
             return
         # The driver's own error is no cause of this one: a traceback would show what it holds.
         raise ValueError(f"`source` must be a source that can be read; got {message} from {self.address}. {advice}")
+
+    def explained_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a large answer, with errors as `explained` turns them."""
+        with self.explained():
+            yield from batches
 
     def quoted(self, name: str) -> str:
         """Quotes a name."""

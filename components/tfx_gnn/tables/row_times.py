@@ -2,6 +2,8 @@
 
 A row has the time of its own column of times; a table without one has the latest time of the rows that its foreign keys
 name, because a row cannot be older than what it names. So order lines have the time of their order.
+
+Of several columns of times, that of the row is the first: what is due, shipped or changed comes after it.
 """
 
 from __future__ import annotations
@@ -13,15 +15,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfx_gnn.tables.column_values import ColumnValues, as_texts, parse_times
-from tfx_gnn.tables.database import Database, ForeignKey, joined_key, key_texts
+from tfx_gnn.tables.keys.database import Database, ForeignKey, joined_key, key_texts
+from tfx_gnn.tables.keys.table_roles import FoundTable
 from tfx_gnn.tables.null_spellings import drop_null_spellings
 from tfx_gnn.tables.schema_inference import read_all_columns, undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_names import names_other_time, names_time, words_of
-from tfx_gnn.tables.table_roles import FoundTable
 
 SECONDS = pa.timestamp("s")
-_EPOCHS = {"s": 4_102_444_800, "ms": 4_102_444_800_000, "us": 4_102_444_800_000_000}
+FIRST_SECOND, LAST_SECOND = 315_532_800, 4_102_444_800
+"""The years 1980 and 2100, between which whole numbers that are named as times are seconds since 1970."""
+_EPOCHS = {"s": LAST_SECOND, "ms": LAST_SECOND * 1_000, "us": LAST_SECOND * 1_000_000}
 """The year 2100 in units of time."""
 _LEAST_OF_TIMES = 2
 """A column of one time in all rows tells nothing."""
@@ -132,15 +136,12 @@ class _Finder:
         if not names:
             return
         times = self._read(table.name, names, as_seconds)
-        first = next((name for name in names if all(_is_first(times[name], other) for other in times.values())), "")
+        first = first_time(names, lambda name, other: _compare(times[name], times[other]))
         if not first:
             self._undecided[table.name] = tuple(names)
             return
         if len(names) > 1:
-            later = ", ".join(name for name in names if name != first)
-            self._remarks.append(
-                f"{table.name}.{first} is the time of its rows: it is not after {later} in {_LEAST_FIRST:.0%} of them."
-            )
+            self._remarks.append(describe_first_time(table.name, first, names))
         self._columns[table.name] = first
         self._by_row[table.name] = times[first]
 
@@ -197,12 +198,49 @@ def whole_blocks(table: FoundTable, tables_dir: str, access: TableAccess) -> Ite
             }
 
 
-def _is_first(times: pa.Array, other: pa.Array) -> bool:
-    """Whether times are hardly ever after others, and known wherever the others are."""
-    if pc.any(pc.and_(other.is_valid(), times.is_null())).as_py():
-        return False
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TimeOrder:
+    """How the times of one column lie beside those of another.
+
+    Attributes:
+        num_unknown: rows that have only the other one.
+        num_both: rows that have both.
+        num_not_after: those of them in which this one is not after the other.
+    """
+
+    num_unknown: int
+    num_both: int
+    num_not_after: int
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the times are hardly ever after the others, and known wherever the others are."""
+        return not self.num_unknown and self.num_not_after >= _LEAST_FIRST * self.num_both
+
+
+def first_time(names: Sequence[str], compare: Callable[[str, str], TimeOrder]) -> str:
+    """Finds the column, of several with times, that is the time of the rows; "" if none comes first.
+
+    Args:
+        names: the columns, each with several times.
+        compare: counts how the times of one of them lie beside those of another.
+    """
+    return next((name for name in names if all(name == other or compare(name, other).is_first for other in names)), "")
+
+
+def describe_first_time(table: str, first: str, names: Sequence[str]) -> str:
+    """Says which of several columns is the time of the rows, and why."""
+    later = ", ".join(name for name in names if name != first)
+    return f"{table}.{first} is the time of its rows: it is not after {later} in {_LEAST_FIRST:.0%} of them."
+
+
+def _compare(times: pa.Array, other: pa.Array) -> TimeOrder:
     is_not_after = pc.less_equal(times, other).drop_null()
-    return not len(is_not_after) or int(pc.sum(is_not_after).as_py()) >= _LEAST_FIRST * len(is_not_after)
+    return TimeOrder(
+        num_unknown=int(pc.sum(pc.and_(other.is_valid(), times.is_null())).as_py() or 0),
+        num_both=len(is_not_after),
+        num_not_after=int(pc.sum(is_not_after).as_py() or 0),
+    )
 
 
 def _latest(times: Sequence[pa.Array]) -> pa.Array:
@@ -255,4 +293,4 @@ def _are_epochs(column: ColumnValues) -> bool:
     except pa.ArrowInvalid:
         return False
     bounds = pc.min_max(numbers).as_py()
-    return any(end * 315_532_800 // 4_102_444_800 <= bounds["min"] and bounds["max"] < end for end in _EPOCHS.values())
+    return any(end * FIRST_SECOND // LAST_SECOND <= bounds["min"] and bounds["max"] < end for end in _EPOCHS.values())

@@ -14,15 +14,16 @@ from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, GraphSchema, NodeSet
 from tfx_gnn.graph.schema.schema_io import iter_sets
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.tables.column_values import ColumnValues, read_column_values
-from tfx_gnn.tables.database import Database
 from tfx_gnn.tables.graph_tables import read_tables_schema
+from tfx_gnn.tables.keys.database import Database
+from tfx_gnn.tables.keys.find_keys import find_keys
+from tfx_gnn.tables.keys.table_roles import FoundTable, find_tables
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN
 from tfx_gnn.tables.prepared_tables import PreparedTables, write_prepared_tables
-from tfx_gnn.tables.relational_keys import find_keys
 from tfx_gnn.tables.row_times import row_time_columns
+from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import TableLayout
-from tfx_gnn.tables.table_roles import FoundTable, find_tables
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -67,6 +68,22 @@ class TablesSource:
     columns: Mapping[str, Mapping[str, ColumnValues]] = dataclasses.field(default_factory=dict)
     prepared: PreparedTables | None = None
     remarks: tuple[str, ...] = ()
+
+    @property
+    def times(self) -> Mapping[str, Sequence[str]]:
+        """By set, its features that are times, where tables were written anew."""
+        return self.prepared.times if self.prepared is not None else {}
+
+    def read_sets(self, access: TableAccess) -> dict[str, SetTable]:
+        """Reads the tables by label, such as "nodes/user"; an inferred schema declares what empty cells stand for."""
+        tables = {
+            layout.label: _set_table(layout, self.columns, declared_set(self.schema, layout).metadata.filename)
+            for layout in layouts_of(self.schema, self.tables_dir, access=access).all
+            if layout.kind in ("node", "edge")
+        }
+        if self.is_inferred:
+            _fill_in(self.schema, tables, self.times)
+        return tables
 
 
 def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAccess) -> TablesSource:
@@ -182,7 +199,7 @@ def declared_set(schema: GraphSchema, layout: TableLayout) -> NodeSet | EdgeSet:
     return schema.node_sets[layout.name] if layout.kind == "node" else schema.edge_sets[layout.name]
 
 
-def set_table(layout: TableLayout, known: Mapping[str, Mapping[str, ColumnValues]], filename: str) -> SetTable:
+def _set_table(layout: TableLayout, known: Mapping[str, Mapping[str, ColumnValues]], filename: str) -> SetTable:
     """Takes the values that were read to find the roles of tables, or reads them."""
     if layout.format not in ("csv", "parquet"):
         raise ValueError(
@@ -192,7 +209,7 @@ def set_table(layout: TableLayout, known: Mapping[str, Mapping[str, ColumnValues
     return SetTable(layout=layout, columns=known[filename] if filename in known else read_column_values(layout))
 
 
-def fill_in(schema: GraphSchema, tables: Mapping[str, SetTable], times: Mapping[str, Sequence[str]]) -> None:
+def _fill_in(schema: GraphSchema, tables: Mapping[str, SetTable], times: Mapping[str, Sequence[str]]) -> None:
     """Declares what empty cells stand for: the mean of numbers, an empty text, no values of a list.
 
     Of `times`, features by set, it is the latest, so that what has no time is hidden from earlier seeds.

@@ -4,46 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema.schema_io import write_schema
 from tfx_gnn.io import options_json
 from tfx_gnn.prediction_tasks import PredictionTask, SeedTableReport, make_seed_table
-from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn_pipelines.prediction_plan import plan_of_seeds, seed_table_path
+from tfx_gnn_pipelines.proposals.graph_proposal import GraphProposal, count_dangling, propose_features
 from tfx_gnn_pipelines.proposals.hops import propose_hops
 from tfx_gnn_pipelines.proposals.preparations import Preparation
-from tfx_gnn_pipelines.proposals.proposal import count_dangling, dropped_columns, propose_features
-from tfx_gnn_pipelines.proposals.tables import declared_set, fill_in, find_task_source, set_table
+from tfx_gnn_pipelines.proposals.tables import find_task_source
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TaskProposal:
+class TaskProposal(GraphProposal):
     """A project for a prediction task, whose seed table is written.
 
     Attributes:
         task: the task.
-        tables_dir: folder of the tables: the given one, or that of the tables that were prepared.
-        schema: graph schema of the tables, which the folder holds.
-        keys: what refers to what in tables that were prepared, a sentence each.
         seeds: the seed table.
-        hops: what to sample around each seed.
-        features: preparations by set, as in "nodes/user", and column.
-        num_dangling: by edge set, its rows that name a node that is not there, if there are any.
     """
 
     task: PredictionTask
-    tables_dir: str
-    schema: GraphSchema
-    keys: tuple[str, ...]
     seeds: SeedTableReport
-    hops: tuple[Hop, ...]
-    features: Mapping[str, Mapping[str, Preparation]]
-    num_dangling: Mapping[str, int]
 
     def task_fields(self) -> dict[str, Any]:
         """Returns the fields of the task that differ from their defaults, as in a project file."""
@@ -65,9 +50,7 @@ class TaskProposal:
             yield f"A seed does not see edges that are later than its time: {', '.join(timed)}."
         if timeless:
             yield f"Edges without a time are visible to all seeds: {', '.join(timeless)}."
-        yield from dropped_columns(self.features)
-        for edge_set, number in self.num_dangling.items():
-            yield f"Rows of {edge_set} that name a node that no table has, and are left out: {number:,}."
+        yield from self.left_out()
 
 
 def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, prepared_dir: str) -> TaskProposal:
@@ -89,21 +72,15 @@ def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, pr
     access = TableAccess()
     source = find_task_source(tables_dir, prepared_dir, access)
     schema, prepared = source.schema, source.prepared
-    tables = {
-        layout.label: set_table(layout, source.columns, declared_set(schema, layout).metadata.filename)
-        for layout in layouts_of(schema, source.tables_dir, access=access).all
-        if layout.kind in ("node", "edge")
-    }
-    times = dict(prepared.times) if prepared else {}
+    tables = source.read_sets(access)
     if prepared is not None:
         several = {one for one in prepared.node_times if len(prepared.times[f"nodes/{one}"]) > 1}
         decided = {one: column for one, column in prepared.node_times.items() if one in several}
         task = dataclasses.replace(task, times={**decided, **task.times})
     if source.is_inferred:
-        fill_in(schema, tables, times)
         write_schema(schema, access.schema_path(source.tables_dir))
     seeds = make_seed_table(task, source.tables_dir, seed_table_path(name, source.tables_dir))
-    known = {(prefix, name) for prefix, names in times.items() for name in names}
+    known = {(prefix, name) for prefix, names in source.times.items() for name in names}
     for name_of_set, column in seeds.description.times.items():
         known.add((f"{'nodes' if name_of_set in schema.node_sets else 'edges'}/{name_of_set}", column))
     edge_times = {one: column for one, column in seeds.description.times.items() if one in schema.edge_sets}
@@ -130,6 +107,6 @@ def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, pr
         keys=source.remarks,
         seeds=seeds,
         hops=hops,
-        features=dict(features),
-        num_dangling=dict(count_dangling(schema, tables, hops)),
+        features=features,
+        num_dangling=count_dangling(schema, tables, hops),
     )

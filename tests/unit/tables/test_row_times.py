@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tfx_gnn.tables.keys.find_keys import find_keys
+from tfx_gnn.tables.keys.table_roles import find_tables
 from tfx_gnn.tables.prepared_tables import PreparedTables, write_prepared_tables
-from tfx_gnn.tables.relational_keys import find_keys
 from tfx_gnn.tables.row_times import find_row_times
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_roles import find_tables
 
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001 - as a database without zones has it
 DAYS = [START + dt.timedelta(days=i) for i in range(60)]

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfx_gnn.tables.column_values import ColumnValues
-from tfx_gnn.tables.key_columns import LEAST_BY_VALUES
-from tfx_gnn.tables.table_roles import EdgeRole, FoundTable, TableRoles
+from tfx_gnn.tables.keys.key_columns import LEAST_BY_VALUES
+from tfx_gnn.tables.keys.table_roles import EdgeRole, FoundTable, TableRoles
 
 _SEPARATOR = "|"
 

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tfx_gnn.tables.declared_keys import DeclaredForeignKey, DeclaredKeys, read_declared_keys
-from tfx_gnn.tables.relational_keys import find_keys
+from tfx_gnn.tables.keys.declared_keys import DeclaredForeignKey, DeclaredKeys, read_declared_keys
+from tfx_gnn.tables.keys.find_keys import find_keys
+from tfx_gnn.tables.keys.table_roles import find_tables
 from tfx_gnn.tables.row_times import row_time_columns
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_roles import find_tables
 
 NUMBERS = list(range(30))
 
