@@ -454,7 +454,9 @@ def test_times_become_ages_and_the_newest_neighbors_are_taken(tmp_path):
     assert "orders_shop_id_backward_of_shops" in newest
     task = task_of(tmp_path, proposal)
     assert list(plan_problems(task.plan, proposal.schema)) == []
-    assert "lines has no times: a row of it is there as soon as what it names, of orders." in list(proposal.remarks())
+    assert "lines has no time of its own: a row of it is there as soon as what it names, of orders." in list(
+        proposal.remarks()
+    )
 
 
 @pytest.mark.parametrize("has_times", [True, False])

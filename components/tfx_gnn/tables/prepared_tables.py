@@ -98,7 +98,7 @@ class _Writer:
         self._written: dict[str, FoundTable] = {}
         self._id_columns: dict[str, str] = {}
         self._edges: dict[str, EdgeRole] = {}
-        self._times = find_row_times(database, tables_dir, access=access)
+        self._times = find_row_times(database, tables_dir, label=label, access=access)
         self._node_times: dict[str, str] = {}
         self._edge_times: dict[str, str] = {}
         self._all_times: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -142,7 +142,7 @@ class _Writer:
     def _write_nodes(self, name: str) -> None:
         table, key = self._database.tables[name], self._database.keys[name]
         foreign_keys = [one for one in self._database.foreign_keys if one.table == name]
-        times = time_columns(table)
+        times = time_columns(table, label=self._label[1] if name == self._label[0] else "")
         types = self._types(table, times)
         single = key[0] if len(key) == 1 else ""
         # A time stays, also where a table of days tells more of it.
@@ -211,7 +211,9 @@ class _Writer:
         if self._times.is_part(name):
             return True
         times = self._times.by_row.get(name)
-        return name == self._label[0] and times is not None and pc.count_distinct(times).as_py() >= _LEAST_OF_LABELS
+        if name != self._label[0] or name in self._times.undecided or times is None or times.null_count:
+            return False
+        return bool(pc.count_distinct(times).as_py() >= _LEAST_OF_LABELS)
 
     def _split_rows(self, table: FoundTable) -> LabelSplits | None:
         """Divides rows of which some have no label, unless a column does."""
@@ -262,7 +264,7 @@ class _Writer:
 
     def _write_edges(self, name: str, role: EdgeRole) -> None:
         table = self._database.tables[name]
-        times = time_columns(table)
+        times = time_columns(table, label=self._label[1] if name == self._label[0] else "")
         types = self._types(table, times)
         ends = {"source": role.source_column, "target": role.target_column}
         renamed = {

@@ -20,7 +20,7 @@ from tfx_gnn.tables.keys.table_roles import FoundTable
 from tfx_gnn.tables.null_spellings import drop_null_spellings
 from tfx_gnn.tables.schema_inference import read_all_columns, undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_names import names_other_time, names_time, words_of
+from tfx_gnn.tables.table_names import names_other_time, names_time, names_year, words_of
 
 SECONDS = pa.timestamp("s")
 FIRST_SECOND, LAST_SECOND = 315_532_800, 4_102_444_800
@@ -29,6 +29,9 @@ _EPOCHS = {"s": LAST_SECOND, "ms": LAST_SECOND * 1_000, "us": LAST_SECOND * 1_00
 """The year 2100 in units of time."""
 _LEAST_OF_TIMES = 2
 """A column of one time in all rows tells nothing."""
+_LEAST_KNOWN = 0.5
+"""Share of the rows that have a value in a column of their times."""
+_FIRST_YEAR, _LAST_YEAR = 1800, 2100
 _LEAST_FIRST = 0.99
 """Share of the rows in which the first of several times is not after the others."""
 
@@ -85,7 +88,9 @@ class RowTimes:
         )
 
 
-def find_row_times(database: Database, tables_dir: str, *, access: TableAccess | None = None) -> RowTimes:
+def find_row_times(
+    database: Database, tables_dir: str, *, label: tuple[str, str] = ("", ""), access: TableAccess | None = None
+) -> RowTimes:
     """Finds when each row came to be.
 
     Takes memory for the times of all rows, and for the ids of tables that others name, one foreign key at a time.
@@ -93,18 +98,20 @@ def find_row_times(database: Database, tables_dir: str, *, access: TableAccess |
     Args:
         database: how the tables refer to each other.
         tables_dir: their folder.
+        label: table and column of the label, which is no time of its rows.
         access: the largest record, and whether links may lead out of the folder.
 
     Raises:
         ValueError: if a table cannot be read.
     """
-    finder = _Finder(database, tables_dir, access or TableAccess())
+    finder = _Finder(database, tables_dir, label, access or TableAccess())
     return finder.find()
 
 
 class _Finder:
-    def __init__(self, database: Database, tables_dir: str, access: TableAccess) -> None:
+    def __init__(self, database: Database, tables_dir: str, label: tuple[str, str], access: TableAccess) -> None:
         self._database = database
+        self._label = label
         self._tables_dir = tables_dir
         self._access = access
         self._columns: dict[str, str] = {}
@@ -132,7 +139,7 @@ class _Finder:
         )
 
     def _find_own(self, table: FoundTable) -> None:
-        names = row_time_columns(table)
+        names = row_time_columns(table, label=self._label[1] if table.name == self._label[0] else "")
         if not names:
             return
         times = self._read(table.name, names, as_seconds)
@@ -161,7 +168,7 @@ class _Finder:
             self._by_row[name] = _latest([self._named[key] for key in timed])
             self._inherited[name] = tuple(dict.fromkeys(key.node_set for key in timed))
             self._remarks.append(
-                f"{name} has no times: a row of it is there as soon as what it names, of "
+                f"{name} has no time of its own: a row of it is there as soon as what it names, of "
                 f"{' and '.join(self._inherited[name])}."
             )
 
@@ -264,15 +271,27 @@ def as_seconds(times: pa.Array) -> pa.Array:
 
 
 def _since_1970(texts: pa.Array) -> pa.Array:
-    """Reads whole numbers as seconds, or as milliseconds or microseconds, which are too large for seconds."""
-    numbers = texts.cast(pa.int64())
-    largest = pc.max(numbers).as_py() or 0
+    """Reads whole numbers as seconds, as milliseconds or microseconds, which are larger, or as years, which are not."""
+    numbers = texts.cast(pa.float64()).cast(pa.int64())
+    bounds = pc.min_max(numbers).as_py()
+    if bounds["max"] is not None and bounds["min"] >= _FIRST_YEAR and bounds["max"] <= _LAST_YEAR:
+        days = pc.binary_join_element_wise(numbers.cast(pa.string()), "01-01", "-")
+        return pc.strptime(days, format="%Y-%m-%d", unit="s")
+    largest = bounds["max"] or 0
     unit = next(unit for unit, end in _EPOCHS.items() if largest < end)
     return numbers.cast(pa.timestamp(unit))
 
 
-def time_columns(table: FoundTable) -> tuple[str, ...]:
-    """Lists the columns of a table that hold several times: dates, time stamps, and numbers that are named so."""
+def time_columns(table: FoundTable, *, label: str = "") -> tuple[str, ...]:
+    """Lists the columns of a table that hold several times: dates, time stamps, and numbers that are named so.
+
+    A year is one if nothing else tells when the rows came to be, and it is not the label.
+    """
+    found = _several_times(table)
+    return (*found, *(name for name in row_time_columns(table, label=label) if name not in found))
+
+
+def _several_times(table: FoundTable) -> tuple[str, ...]:
     return tuple(
         name
         for name, column in table.columns.items()
@@ -280,10 +299,42 @@ def time_columns(table: FoundTable) -> tuple[str, ...]:
     )
 
 
-def row_time_columns(table: FoundTable) -> tuple[str, ...]:
-    """Lists the columns that may hold the time of each row: the declared one, or those not named after another time."""
-    declared = table.declared.time_column
-    return (declared,) if declared else tuple(name for name in time_columns(table) if not names_other_time(name))
+def row_time_columns(table: FoundTable, *, label: str = "") -> tuple[str, ...]:
+    """Lists the columns that may hold the time of each row, but for the label.
+
+    It is the declared one. Others must be known in half of the rows: what is not, such as when an order was canceled,
+    came later. Nor may they be named after another time, such as a birth. Without any, a year is the best there is.
+    """
+    if table.declared.time_column:
+        return (table.declared.time_column,)
+    times = tuple(name for name in _several_times(table) if _is_of_rows(table, name)) or _years(table)
+    return tuple(name for name in times if name != label)
+
+
+def _is_of_rows(table: FoundTable, name: str) -> bool:
+    column = table.columns[name]
+    return not names_other_time(name) and column.num_filled >= _LEAST_KNOWN * column.num_rows
+
+
+def _years(table: FoundTable) -> tuple[str, ...]:
+    found = [
+        name
+        for name, column in table.columns.items()
+        if names_year(name)
+        and _is_of_rows(table, name)
+        and column.num_distinct >= _LEAST_OF_TIMES
+        and _are_years(column)
+    ]
+    return (found[0],) if found else ()
+
+
+def _are_years(column: ColumnValues) -> bool:
+    numbers = column.numbers()
+    if numbers is None:
+        return False
+    bounds = pc.min_max(numbers).as_py()
+    is_whole = pc.all(pc.equal(numbers, pc.floor(numbers))).as_py()
+    return bool(is_whole and bounds["min"] >= _FIRST_YEAR and bounds["max"] <= _LAST_YEAR)
 
 
 def _are_epochs(column: ColumnValues) -> bool:

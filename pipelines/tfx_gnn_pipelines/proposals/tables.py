@@ -99,7 +99,7 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
     database = find_keys(found, tables_dir, label=node, access=access)
     predicted = found.get(of_label)
     is_plain = database.is_tidy and not database.has_null_spellings
-    is_plain = is_plain and not _has_times(of_label, found, database) and not _lacks_labels(predicted, column)
+    is_plain = is_plain and not _has_times(of_label, column, found, database) and not _lacks_labels(predicted, column)
     if prepared_dir and not database.unclear and not is_plain:
         _check_label(label, found)
         return _written_anew(database, tables_dir, prepared_dir, node, access)
@@ -143,7 +143,7 @@ def _written_anew(
     )
 
 
-def _has_times(name: str, tables: Mapping[str, FoundTable], database: Database) -> bool:
+def _has_times(name: str, label: str, tables: Mapping[str, FoundTable], database: Database) -> bool:
     """Whether a table, or one that its rows name, directly or not, has a column with the times of its rows."""
     reached, waiting = {name}, [name]
     while waiting:
@@ -151,7 +151,9 @@ def _has_times(name: str, tables: Mapping[str, FoundTable], database: Database) 
         named = {key.node_set for key in database.foreign_keys if key.table == one} - reached
         reached |= named
         waiting += named
-    return any(bool(row_time_columns(tables[one])) for one in reached & tables.keys())
+    return any(
+        bool(row_time_columns(tables[one], label=label if one == name else "")) for one in reached & tables.keys()
+    )
 
 
 def _lacks_labels(table: FoundTable | None, column: str) -> bool:

@@ -145,3 +145,27 @@ def test_rows_of_the_label_have_the_times_of_what_they_name_if_these_differ_enou
 
     assert prepared.node_times.get("results") == column
     assert prepared.edge_times == {"results_race_id": "row_time"}
+
+
+def test_a_year_is_the_time_of_rows_without_a_better_one(times_of):
+    salaries = {"id": [f"s{i}" for i in range(60)], "yearID": [1990.0 + i % 20 if i else None for i in range(60)]}
+    seasons = {"id": [f"s{i}" for i in range(60)], "year": [2026] * 30 + [2027] * 30, "played": DAYS}
+
+    times = times_of(salaries=salaries, seasons=seasons)
+
+    assert times.columns == {"salaries": "yearID", "seasons": "played"}
+    assert times.by_row["salaries"][0].as_py() is None
+    assert times.by_row["salaries"][1].as_py() == dt.datetime(1991, 1, 1)  # noqa: DTZ001
+
+
+def test_what_is_empty_in_many_rows_or_is_predicted_is_no_time_of_them(database_of, tmp_path):
+    orders = {
+        "order_id": ORDERS["order_id"],
+        "canceled": [day if i % 10 == 0 else None for i, day in enumerate(DAYS)],
+        "year": [2000 + i % 9 for i in range(60)],
+    }
+
+    database = database_of("orders.year", orders=orders)
+
+    assert find_row_times(database, str(tmp_path)).columns == {"orders": "year"}
+    assert find_row_times(database, str(tmp_path), label=("orders", "year")).columns == {}
