@@ -45,7 +45,8 @@ class RowTimes:
         by_row: by table, the times of its rows, timestamp[s] [num_rows]; null where none is known. Tables that are not
             in it have no times: their rows are always there.
         inherited: tables without a column of their own, and the tables that their rows have the times of.
-        undecided: by table, its columns of times, where none of several comes first.
+        undecided: by table, its columns of times, where none of several comes first. Rows have the latest of them, but
+            for those of the label's table, whose times stay open.
         remarks: what was decided, a sentence each.
     """
 
@@ -146,6 +147,9 @@ class _Finder:
         first = first_time(names, lambda name, other: _compare(times[name], times[other]))
         if not first:
             self._undecided[table.name] = tuple(names)
+            if table.name != self._label[0]:
+                # Nothing of a row is seen too early.
+                self._by_row[table.name] = _latest(list(times.values()))
             return
         if len(names) > 1:
             self._remarks.append(describe_first_time(table.name, first, names))

@@ -13,8 +13,21 @@ _ENTITY_WORDS = frozenset({"account", "client", "customer", "device", "member", 
 _TIME_WORDS = frozenset({"at", "created", "date", "datetime", "time", "timestamp", "ts", "utc"})
 _OTHER_TIMES = frozenset(
     {"birth", "birthday", "birthdate", "born", "closed", "death", "deadline", "deceased", "deleted", "died", "dob"}
-    | {"dod", "due", "end", "expire", "expired", "expiry", "last", "modified", "return", "returned", "ship", "shipped"}
-    | {"to", "until", "update", "updated", "valid"}
+    | {
+        "dod",
+        "due",
+        "end",
+        "estimated",
+        "eta",
+        "expected",
+        "expire",
+        "expired",
+        "expiry",
+        "last",
+        "modified",
+        "planned",
+    }
+    | {"promised", "required", "return", "returned", "ship", "shipped", "to", "until", "update", "updated", "valid"}
 )
 _YEAR_WORDS = frozenset({"season", "year", "yr"})
 _SELF_WORDS = frozenset(

@@ -190,10 +190,14 @@ def _key_remarks(database: Database, prepared: PreparedTables) -> Iterator[str]:
             f"{how}, 80 % for training, into the column {SPLIT_COLUMN!r}."
         )
     for name, columns in prepared.row_times.undecided.items():
-        yield (
-            f"{name} has several columns of times, {', '.join(columns)}, none of which is nearly always first: none is "
-            "taken for the time of its rows. Keep one, or write `splits` and `temporal` into project.yaml."
-        )
+        several = f"{name} has several columns of times, {', '.join(columns)}, none of which is nearly always first: "
+        if name in prepared.row_times.by_row:
+            yield f"{several}a row of it is there from the latest on. Keep one if that is too late."
+        else:
+            yield (
+                f"{several}none is taken for the time of its rows. Keep one, or write `splits` and `temporal` into "
+                "project.yaml."
+            )
 
 
 def declared_set(schema: GraphSchema, layout: TableLayout) -> NodeSet | EdgeSet:

@@ -64,12 +64,22 @@ def test_the_first_of_several_times_is_that_of_the_row(times_of):
 
 
 @pytest.mark.parametrize("other", [[*DAYS[30:], *DAYS[:30]], [None if i % 2 else day for i, day in enumerate(DAYS)]])
-def test_times_of_which_none_comes_first_are_left_open(times_of, other):
+def test_of_times_of_which_none_comes_first_the_latest_of_each_row_is_taken(times_of, other):
     ordered = [None if i % 2 == 0 and other[1] is None else day for i, day in enumerate(DAYS)]
 
     times = times_of(orders={**ORDERS, "ordered": ordered, "approved": other})
 
     assert (times.columns, times.undecided) == ({}, {"orders": ("ordered", "approved")})
+    # Nothing is seen too early.
+    assert times.by_row["orders"].to_pylist() == [max(filter(None, both)) for both in zip(ordered, other, strict=True)]
+
+
+def test_times_of_rows_to_predict_are_left_open(database_of, tmp_path):
+    database = database_of(orders={**ORDERS, "approved": [*DAYS[30:], *DAYS[:30]]})
+
+    times = find_row_times(database, str(tmp_path), label=("orders", "good"))
+
+    assert (times.by_row, times.undecided) == ({}, {"orders": ("ordered", "approved")})
 
 
 def test_rows_without_a_time_have_the_latest_of_what_they_name(times_of):
