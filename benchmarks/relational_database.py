@@ -4,8 +4,8 @@ Customers order things over two years, and send some of them back. A check looks
 with a probability that depends on how many orders of the last 30 days were sent back: two hops away, by time. No column
 of the check itself tells anything. The best possible AUROC is that of these probabilities.
 
-    .venv/bin/python benchmarks/relational_database.py --output /tmp/checks --seed 1
-    .venv/bin/python benchmarks/relational_database.py --output /tmp/checks --seed 1 --fault copy --no-run
+    .venv/bin/python benchmarks/relational_database.py --output checks --seed 1
+    .venv/bin/python benchmarks/relational_database.py --output checks --seed 1 --fault copy --no-run
 
 `--fault` plants what must be reported by name: `copy` (orders written with a check carry its result), `constant` (a
 column with one value), `future` (the result's own time, which is after the check), `shuffled` (customers of orders at
