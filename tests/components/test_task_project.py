@@ -201,6 +201,7 @@ def test_verb_shows_seeds_and_their_sql(made):
         (["task", "FOLDER", "--predict", "country", "--test-from", "2026-02-01"], "must be given together"),
         (["task", "FOLDER", "--predict", "count(orders, 0 to 1 day)"], "must name the node set"),
         (["new", "FOLDER/a", "--predict", "country", "--for-each", "users"], "must be given with --tables"),
+        (["new", "FOLDER/a", "--tables", "FOLDER", "--where", "x = 1"], "--where: must be given with --predict"),
     ],
 )  # fmt: skip
 def test_wrong_use_of_the_verbs_is_an_error(made, words, message):

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from tfx_gnn.snapshot.drivers import import_driver
-from tfx_gnn.snapshot.source import SourceForeignKey, SourceTable
+from tfx_gnn.snapshot.source import SourceTable
 from tfx_gnn.snapshot.source_address import SourceAddress
 from tfx_gnn.snapshot.sql_columns import Selected, SqlColumn, cast_column, plain_column, time_column
-from tfx_gnn.snapshot.sql_source import BATCH_ROWS, SqlSource
+from tfx_gnn.snapshot.sql_source import BATCH_ROWS, SqlSource, tables_with_keys
 
 _TABLES = """
 SELECT schema_name, table_name, false FROM duckdb_tables() WHERE database_name = current_database() AND NOT internal
@@ -57,24 +57,13 @@ class DuckdbSource(SqlSource):
 
     def list_tables(self) -> tuple[SourceTable, ...]:
         """Lists tables and views of all schemas."""
-        primary: dict[tuple[str, str], tuple[str, ...]] = {}
-        foreign: dict[tuple[str, str], list[SourceForeignKey]] = {}
-        for schema, name, kind, columns, other, referenced in self.ask(_KEYS):
-            if kind == "PRIMARY KEY":
-                primary[schema, name] = tuple(columns)
-            else:
-                # Foreign keys do not leave their schema.
-                key = SourceForeignKey(columns=tuple(columns), schema=schema, table=other, referenced=tuple(referenced))
-                foreign.setdefault((schema, name), []).append(key)
-        return tuple(
-            SourceTable(
-                schema=schema,
-                name=name,
-                primary_key=primary.get((schema, name), ()),
-                foreign_keys=tuple(foreign.get((schema, name), ())),
-                is_view=bool(is_view),
-            )
-            for schema, name, is_view in self.ask(_TABLES)
+        # Foreign keys do not leave their schema.
+        return tables_with_keys(
+            ((schema, name, bool(is_view), True) for schema, name, is_view in self.ask(_TABLES)),
+            (
+                (schema, name, kind == "PRIMARY KEY", columns, schema, other, referenced)
+                for schema, name, kind, columns, other, referenced in self.ask(_KEYS)
+            ),
         )
 
     def list_columns(self, table: SourceTable) -> Sequence[SqlColumn]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tfx_gnn.snapshot.adbc_source import AdbcSource
 from tfx_gnn.snapshot.drivers import import_driver
-from tfx_gnn.snapshot.source import SourceForeignKey, SourceTable
+from tfx_gnn.snapshot.source import SourceTable
 from tfx_gnn.snapshot.source_address import SourceAddress
 from tfx_gnn.snapshot.sql_columns import (
     MAX_DIGITS,
@@ -19,6 +19,7 @@ from tfx_gnn.snapshot.sql_columns import (
     quoted,
     time_column,
 )
+from tfx_gnn.snapshot.sql_source import tables_with_keys
 
 _TABLES = r"""
 SELECT n.nspname::text, c.relname::text, c.relkind::text,
@@ -113,27 +114,11 @@ class PostgresqlSource(AdbcSource):
 
     def list_tables(self) -> tuple[SourceTable, ...]:
         """Lists tables and views of all schemas but the system's; partitions belong to their table."""
-        primary: dict[tuple[str, str], tuple[str, ...]] = {}
-        foreign: dict[tuple[str, str], list[SourceForeignKey]] = {}
-        for schema, name, kind, columns, other_schema, other, referenced in self.ask(_KEYS):
-            if kind == "p":
-                primary[schema, name] = tuple(columns)
-                continue
-            foreign.setdefault((schema, name), []).append(
-                SourceForeignKey(columns=tuple(columns), schema=other_schema, table=other, referenced=tuple(referenced))
-            )
         found = self.ask(_TABLES)
         self._ordinary = {(schema, name) for schema, name, kind, _ in found if kind == "r"}
-        return tuple(
-            SourceTable(
-                schema=schema,
-                name=name,
-                primary_key=primary.get((schema, name), ()),
-                foreign_keys=tuple(foreign.get((schema, name), ())),
-                is_view=kind in "vmf",
-                is_readable=bool(is_readable),
-            )
-            for schema, name, kind, is_readable in found
+        return tables_with_keys(
+            ((schema, name, kind in "vmf", bool(is_readable)) for schema, name, kind, is_readable in found),
+            ((schema, name, kind == "p", *columns) for schema, name, kind, *columns in self.ask(_KEYS)),
         )
 
     def hold(self, tables: Sequence[SourceTable]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tfx_gnn.snapshot.source import Source, SourceTable, TableReading
+from tfx_gnn.snapshot.source import Source, SourceForeignKey, SourceTable, TableReading
 from tfx_gnn.snapshot.source_address import SourceAddress
 from tfx_gnn.snapshot.sql_columns import Selected, SqlColumn, as_type, quoted
 
@@ -126,6 +126,38 @@ class SqlSource(Source):
         return TableReading(
             query=query, schema=schema, batches=_typed(batches, schema), num_rows=int(num_rows), notes=notes
         )
+
+
+def tables_with_keys(
+    tables: Iterable[tuple[str, str, bool, bool]], keys: Iterable[tuple[str, str, bool, Any, str, str, Any]]
+) -> tuple[SourceTable, ...]:
+    """Gives each table the keys that a catalog lists.
+
+    Args:
+        tables: schema, name, whether it is a view, and whether it may be read.
+        keys: schema and name of the table, whether it is its primary key, and the columns; of a foreign key then schema
+            and name of the other table, and its columns.
+    """
+    primary: dict[tuple[str, str], tuple[str, ...]] = {}
+    foreign: dict[tuple[str, str], list[SourceForeignKey]] = {}
+    for schema, name, is_primary, columns, other_schema, other, referenced in keys:
+        if is_primary:
+            primary[schema, name] = tuple(columns)
+            continue
+        foreign.setdefault((schema, name), []).append(
+            SourceForeignKey(columns=tuple(columns), schema=other_schema, table=other, referenced=tuple(referenced))
+        )
+    return tuple(
+        SourceTable(
+            schema=schema,
+            name=name,
+            primary_key=primary.get((schema, name), ()),
+            foreign_keys=tuple(foreign.get((schema, name), ())),
+            is_view=is_view,
+            is_readable=is_readable,
+        )
+        for schema, name, is_view, is_readable in tables
+    )
 
 
 def _typed(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
