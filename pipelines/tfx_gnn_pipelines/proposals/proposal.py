@@ -158,7 +158,6 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
         if layout.kind in ("node", "edge")
     }
     times = prepared.times if prepared else {}
-    repeated_times = {(f"edges/{name}", ROW_TIME) for name in (prepared.repeated_times if prepared else ())}
     if source.is_inferred:
         fill_in(schema, tables, times)
     predicted = find_label(label, schema, tables)
@@ -196,7 +195,7 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
                 hops,
                 left_out=left_out,
                 known={
-                    (prefix, name): _time_preparation(seed_time, is_repeated=(prefix, name) in repeated_times)
+                    (prefix, name): time_preparation(seed_time, is_repeated=(prefix, name) in repeated_times(prepared))
                     for prefix, names in times.items()
                     for name in names
                 }
@@ -271,7 +270,12 @@ def propose_features(
             yield prefix, of_set
 
 
-def _time_preparation(seed_time: str, *, is_repeated: bool) -> Preparation:
+def repeated_times(prepared: PreparedTables | None) -> set[tuple[str, str]]:
+    """Lists set and name of the times of edges that the times of their rows tell already."""
+    return {(f"edges/{name}", ROW_TIME) for name in (prepared.repeated_times if prepared else ())}
+
+
+def time_preparation(seed_time: str, *, is_repeated: bool) -> Preparation:
     """Takes a time relative to that of the seed, if it is known; as a number, later rows exceed it."""
     if seed_time and is_repeated:
         return Preparation(kind="drop", reason="the age of its row is a feature already")

@@ -17,7 +17,13 @@ from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn_pipelines.prediction_plan import plan_of_seeds, seed_table_path
 from tfx_gnn_pipelines.proposals.hops import propose_hops
 from tfx_gnn_pipelines.proposals.preparations import Preparation
-from tfx_gnn_pipelines.proposals.proposal import count_dangling, dropped_columns, propose_features
+from tfx_gnn_pipelines.proposals.proposal import (
+    count_dangling,
+    dropped_columns,
+    propose_features,
+    repeated_times,
+    time_preparation,
+)
 from tfx_gnn_pipelines.proposals.tables import declared_set, fill_in, find_task_source, set_table
 
 
@@ -66,6 +72,14 @@ class TaskProposal:
         if timeless:
             yield f"Edges without a time are visible to all seeds: {', '.join(timeless)}."
         yield from dropped_columns(self.features)
+        if self.seeds.description.time:
+            aged = [
+                f"{prefix}.{column}"
+                for prefix, of_set in self.features.items()
+                for column, one in of_set.items()
+                if one.kind == "age"
+            ]
+            yield f"Times are ages relative to that of the seed: {', '.join(aged) or 'none'}."
         for edge_set, number in self.num_dangling.items():
             yield f"Rows of {edge_set} that name a node that no table has, and are left out: {number:,}."
 
@@ -121,7 +135,9 @@ def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, pr
         task.for_each,
         hops,
         left_out={(f"nodes/{task.for_each}", column) for column in seeds.description.label_columns},
-        known=dict.fromkeys(known, Preparation(kind="drop", reason="a time, which later rows exceed")),
+        known={
+            one: time_preparation(seeds.description.time, is_repeated=one in repeated_times(prepared)) for one in known
+        },
     )
     return TaskProposal(
         task=task,
