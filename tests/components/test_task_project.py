@@ -49,6 +49,7 @@ def made(tmp_path_factory):
             "order_id": [f"o{i}" for i in range(120)],
             "user_id": [f"u{i * i % 19}" if i % 7 else None for i in range(120)],
             "amount": [float(i % 11) for i in range(120)],
+            "receipt": [1000 + i for i in range(120)],
             "placed_at": [_day(i / 2) for i in range(120)],
         },
     }
@@ -87,6 +88,7 @@ def test_what_was_decided_is_said(made):
     assert "orders.user_id names users in 85.0% of its rows; 18 rows are empty" in done.output
     assert "A seed does not see edges that are later than its time: orders_user_id." in done.output
     assert "Times are ages relative to that of the seed: nodes/orders.placed_at, nodes/users.signed_up." in done.output
+    assert re.search(r"nodes/orders.receipt is no feature: \d+% of the rows after the time of training", done.output)
     assert "base rate" in done.output
     assert "windows end after the data" in done.output
 

@@ -199,7 +199,7 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
                     for prefix, names in times.items()
                     for name in names
                 }
-                | dict(_drops_of_drifting(schema, tables, prepared, splits)),
+                | dict(drops_of_drifting(schema, tables, prepared, _end_of_training(prepared, splits))),
             )
         ),
         num_dangling=dict(count_dangling(schema, tables, hops)),
@@ -284,13 +284,16 @@ def time_preparation(seed_time: str, *, is_repeated: bool) -> Preparation:
     return Preparation(kind="age", options={"seed_time": seed_time})
 
 
-def _drops_of_drifting(
-    schema: GraphSchema, tables: Mapping[str, SetTable], prepared: PreparedTables | None, splits: SplitPlan
+def _end_of_training(prepared: PreparedTables | None, splits: SplitPlan) -> int | None:
+    if prepared is not None and prepared.label_splits is not None and prepared.label_splits.bounds is not None:
+        return prepared.label_splits.bounds[0]
+    return splits.until.get("train") if splits.rule == "time" else None
+
+
+def drops_of_drifting(
+    schema: GraphSchema, tables: Mapping[str, SetTable], prepared: PreparedTables | None, bound: int | None
 ) -> Iterator[tuple[tuple[str, str], Preparation]]:
     """Leaves out numbers that are outside, after the time of training, of the range that training saw."""
-    bound = splits.until.get("train") if splits.rule == "time" else None
-    if prepared is not None and prepared.label_splits is not None and prepared.label_splits.bounds is not None:
-        bound = prepared.label_splits.bounds[0]
     if prepared is None or bound is None:
         return
     for name, time in prepared.node_times.items():

@@ -20,6 +20,7 @@ from tfx_gnn_pipelines.proposals.preparations import Preparation
 from tfx_gnn_pipelines.proposals.proposal import (
     count_dangling,
     dropped_columns,
+    drops_of_drifting,
     propose_features,
     repeated_times,
     time_preparation,
@@ -137,7 +138,8 @@ def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, pr
         left_out={(f"nodes/{task.for_each}", column) for column in seeds.description.label_columns},
         known={
             one: time_preparation(seeds.description.time, is_repeated=one in repeated_times(prepared)) for one in known
-        },
+        }
+        | dict(drops_of_drifting(schema, tables, prepared, seeds.description.until.get("train"))),
     )
     return TaskProposal(
         task=task,
