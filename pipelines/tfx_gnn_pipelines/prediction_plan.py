@@ -74,15 +74,15 @@ def plan_of_seeds(found: SeedTableDescription, filename: str, edge_sets: set[str
             "edges; got several columns of times. Name one in `times`."
         )
     edge_times = {name: column for name, column in found.times.items() if name in edge_sets and found.time}
-    features, labels = {found.label: _SEED_DTYPES[found.label_kind]}, [found.label]
+    seed_table: dict[str, Any] = {"filename": filename, "features": {found.label: _SEED_DTYPES[found.label_kind]}}
     if found.time:
-        features[found.time] = "int64"
-        # Examples carry it, so that GraphExampleValidator can tell seeds of one entity apart and compare edges with it.
-        labels.append(found.time)
+        seed_table["features"][found.time] = "int64"
+        # Ages are relative to it, and GraphExampleValidator tells seeds of one entity apart by it.
+        seed_table |= {"input_features": [found.time], "now_feature": found.time}
     plan: dict[str, Any] = {
         "seed_node_set": found.task.for_each,
-        "seed_table": {"filename": filename, "features": features},
-        "label_features": labels,
+        "seed_table": seed_table,
+        "label_features": [found.label],
         "splits": {"time_feature": found.time, "until": dict(found.until)} if found.until else {"column": found.split},
     }
     if edge_times:

@@ -17,7 +17,8 @@ def features_of_task(task: PipelineTask) -> Features:
     """Declares the features, the label and the times of a task.
 
     A class becomes its index in a vocabulary that is named as the prediction says, another label a float. Labels of
-    links stay as they are. Times by which a plan hides edges are no features, unless they are declared.
+    links stay as they are. Times by which a plan hides edges, and those of the seeds of a table, are no features,
+    unless they are declared.
 
     Args:
         task: the task.
@@ -98,7 +99,10 @@ def _label_columns(plan: SamplingPlan | None, label: str) -> list[str]:
 
 
 def _times(plan: SamplingPlan) -> Iterator[tuple[str, str]]:
-    """Finds the columns of examples by which a plan hides edges."""
+    """Finds the columns of examples by which a plan hides edges, and the times of seeds, which later seeds exceed."""
+    if plan.seed_table is not None:
+        known = (plan.seed_table.now_feature, plan.splits.time_feature, plan.temporal and plan.temporal.seed_time)
+        yield from (("context", name) for name in plan.seed_inputs if name in known)
     if plan.temporal is None:
         return
     times = [(f"edges/{name}", name, column) for name, column in plan.temporal.edge_times.items()]

@@ -16,6 +16,7 @@ from tfx_gnn.cli import app
 from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.sampling.plan.plan import Temporal
 from tfx_gnn.sampling.plan.plan_checks import plan_problems
+from tfx_gnn.transform.feature_preparations import Age
 from tfx_gnn_pipelines.project import make_seeds, read_prediction_task, read_project
 
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001 - Parquet's times have no zone.
@@ -48,6 +49,7 @@ def made(tmp_path_factory):
             "order_id": [f"o{i}" for i in range(120)],
             "user_id": [f"u{i * i % 19}" if i % 7 else None for i in range(120)],
             "amount": [float(i % 11) for i in range(120)],
+            "receipt": [1000 + i for i in range(120)],
             "placed_at": [_day(i / 2) for i in range(120)],
         },
     }
@@ -70,7 +72,9 @@ def test_tables_of_a_database_become_a_project_that_fits_its_seeds(made):
     assert list(plan_problems(task.plan, read_schema(str(folder / "it" / "tables" / "graph_schema.pbtxt")))) == []
     assert task.plan.seed_node_set == "users"
     assert dict(task.plan.seed_table.features) == {"label": "int64", "time": "int64"}
-    assert task.plan.label_features == ("label", "time")
+    assert task.plan.label_features == ("label",)
+    assert (task.plan.seed_inputs, task.plan.seed_table.now_feature) == (("time",), "time")
+    assert task.features["nodes/orders"]["placed_at"] == Age(seed_time="time")
     assert task.plan.temporal == Temporal(seed_time="time", edge_times={"orders_user_id": "row_time"}, inclusive=True)
     # The first anchors of validation and test, 2026-02-01 and 2026-02-15.
     assert task.plan.splits.until == {"train": 1_769_904_000, "val": 1_771_113_600, "test": None}
@@ -83,7 +87,8 @@ def test_what_was_decided_is_said(made):
 
     assert "orders.user_id names users in 85.0% of its rows; 18 rows are empty" in done.output
     assert "A seed does not see edges that are later than its time: orders_user_id." in done.output
-    assert "are no features: a time, which later rows exceed." in done.output
+    assert "Times are ages relative to that of the seed: nodes/orders.placed_at, nodes/users.signed_up." in done.output
+    assert re.search(r"nodes/orders.receipt is no feature: \d+% of the rows after the time of training", done.output)
     assert "base rate" in done.output
     assert "windows end after the data" in done.output
 

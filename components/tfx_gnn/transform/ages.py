@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
-from tfx_gnn.records.graph_layout import GraphLayout
+from tfx_gnn.records.graph_layout import GraphLayout, SetLayout
 from tfx_gnn.transform.feature_preparations import Age
 from tfx_gnn.transform.graph_view import GraphView, ItemsView
 
@@ -27,8 +27,9 @@ def check_age(preparation: Age, layout: GraphLayout, key: str) -> None:
         key: the feature that it is declared for.
 
     Raises:
-        ValueError: if graphs are not of one seed node, or its node set lacks the time.
+        ValueError: if graphs are not of one seed node, or neither its node set nor the context has the time.
     """
+    in_context = _times_among(layout.set_by_prefix[const.CONTEXT]) if const.CONTEXT in layout.set_by_prefix else []
     seeds = layout.set_by_prefix.get(f"{const.EDGES}/{_READOUT_OF_SEED}")
     of_seeds = layout.set_by_prefix.get(f"{const.NODES}/{seeds.source}") if seeds is not None else None
     if of_seeds is None:
@@ -36,12 +37,19 @@ def check_age(preparation: Age, layout: GraphLayout, key: str) -> None:
             f"`age` must be of subgraphs around one seed node each; got it for {key!r} where no edge set is named "
             f"{_READOUT_OF_SEED!r}. Choose another preparation, or a plan that samples around nodes."
         )
-    known = [one.name for one in of_seeds.features if one.dtype == tf.int64 and not one.is_ragged and not one.shape]
-    if preparation.seed_time not in known:
+    of_nodes = _times_among(of_seeds)
+    num_places = (preparation.seed_time in of_nodes) + (preparation.seed_time in in_context)
+    if num_places != 1:
         raise ValueError(
-            f"`seed_time` must be an integer feature of {of_seeds.name!r}, the seeds, which has {known}; got "
-            f"{preparation.seed_time!r} for {key!r}. Correct it; a time that `excluded_features` names is not there."
+            f"`seed_time` must be an integer feature of {of_seeds.name!r}, the seeds, which has {of_nodes}, or of the "
+            f"context, which has {in_context}; got {preparation.seed_time!r} for {key!r}, which "
+            f"{'both have. Rename one' if num_places else 'neither has. Correct it'}; a time that `excluded_features` "
+            "names is not there."
         )
+
+
+def _times_among(one_set: SetLayout) -> list[str]:
+    return [one.name for one in one_set.features if one.dtype == tf.int64 and not one.is_ragged and not one.shape]
 
 
 def encode_age(graph: GraphView, items: ItemsView, times: tf.Tensor, preparation: Age) -> tf.Tensor:
@@ -70,6 +78,8 @@ def encode_age(graph: GraphView, items: ItemsView, times: tf.Tensor, preparation
 
 def _seed_times(graph: GraphView, name: str) -> tf.Tensor:
     """Finds the time of the seed of each graph, int64 [num_graphs]; padding has none."""
+    if name in graph.context:
+        return graph.context[name]
     edges = graph.edge_sets[_READOUT_OF_SEED]
     adjacency = edges.adjacency
     times = tf.gather(graph.node_sets[adjacency.source_name][name], adjacency.source)

@@ -97,7 +97,8 @@ class Age(FeaturePreparation):
     with times.
 
     Attributes:
-        seed_time: integer feature of the seed node set with the times of the seeds, in the unit of the column.
+        seed_time: integer feature of the seed node set with the times of the seeds, in the unit of the column; or of
+            the context, where a table of seeds has them among its `input_features`.
         units_per_day: how many units a day has; times of tables are in seconds.
     """
 

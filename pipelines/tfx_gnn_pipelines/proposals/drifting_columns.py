@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.column_values import as_texts
 from tfx_gnn.tables.prepared_tables import PreparedTables
 from tfx_gnn.tables.schema_inference import read_all_columns
@@ -74,12 +73,12 @@ def find_drifting_columns(
 
 
 def drop_drifting_columns(
-    schema: GraphSchema, tables: Mapping[str, SetTable], prepared: PreparedTables | None, splits: SplitPlan
+    schema: GraphSchema, tables: Mapping[str, SetTable], prepared: PreparedTables | None, bound: int | None
 ) -> Iterator[tuple[tuple[str, str], Preparation]]:
-    """Yields the features, by set and name, that are left out because they leave, after training, their range there."""
-    bound = splits.until.get("train") if splits.rule == "time" else None
-    if prepared is not None and prepared.label_splits is not None and prepared.label_splits.bounds is not None:
-        bound = prepared.label_splits.bounds[0]
+    """Yields the features, by set and name, that are left out because they leave, after training, their range there.
+
+    Training ends at `bound`, in seconds since 1970; None if it is not divided from what comes later by time.
+    """
     if prepared is None or bound is None:
         return
     for name, time in prepared.node_times.items():

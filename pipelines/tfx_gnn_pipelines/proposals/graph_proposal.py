@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.plan.hop import Hop
+from tfx_gnn.tables.prepared_tables import ROW_TIME, PreparedTables
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY
 from tfx_gnn_pipelines.proposals.preparations import Preparation, choose_preparation
 from tfx_gnn_pipelines.proposals.tables import SetTable, declared_set
@@ -72,6 +73,24 @@ def propose_features(
         if of_set:
             features[prefix] = of_set
     return features
+
+
+def prepare_times(
+    times: Collection[tuple[str, str]], prepared: PreparedTables | None, seed_time: str
+) -> dict[tuple[str, str], Preparation]:
+    """Takes times, by set and name, relative to that of the seed; as numbers, later rows exceed them.
+
+    Args:
+        times: the features that hold times.
+        prepared: tables that were written anew, where times of edges repeat those of rows.
+        seed_time: feature with the times of the seeds; empty if none is known.
+    """
+    if not seed_time:
+        return dict.fromkeys(times, Preparation(kind="drop", reason="a time, which later rows exceed"))
+    repeated = {(f"edges/{name}", ROW_TIME) for name in (prepared.repeated_times if prepared else ())}
+    age = Preparation(kind="age", options={"seed_time": seed_time})
+    known = Preparation(kind="drop", reason="the age of its row is a feature already")
+    return {one: known if one in repeated else age for one in times}
 
 
 def count_dangling(schema: GraphSchema, tables: Mapping[str, SetTable], hops: tuple[Hop, ...]) -> dict[str, int]:

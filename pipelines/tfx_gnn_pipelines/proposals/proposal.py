@@ -14,14 +14,13 @@ from tfx_gnn.sampling.plan.plan import Temporal
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.column_values import ColumnValues
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN
-from tfx_gnn.tables.prepared_tables import ROW_TIME, PreparedTables
+from tfx_gnn.tables.prepared_tables import PreparedTables
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn_pipelines.proposals.drifting_columns import drop_drifting_columns
-from tfx_gnn_pipelines.proposals.graph_proposal import GraphProposal, count_dangling, propose_features
+from tfx_gnn_pipelines.proposals.graph_proposal import GraphProposal, count_dangling, prepare_times, propose_features
 from tfx_gnn_pipelines.proposals.hops import propose_hops
 from tfx_gnn_pipelines.proposals.labels import Label, check_labels, find_label
 from tfx_gnn_pipelines.proposals.leaks import LabelLeak, find_leaks
-from tfx_gnn_pipelines.proposals.preparations import Preparation
 from tfx_gnn_pipelines.proposals.tables import SetTable, find_source
 
 
@@ -124,7 +123,6 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
     source = find_source(tables_dir, label, prepared_dir, access)
     schema, prepared = source.schema, source.prepared
     tables = source.read_sets(access)
-    repeated_times = {(f"edges/{name}", ROW_TIME) for name in (prepared.repeated_times if prepared else ())}
     predicted = find_label(label, schema, tables)
     seeds = tables[f"nodes/{predicted.node_set}"]
     seed_time = prepared.node_times.get(predicted.node_set, "") if prepared else ""
@@ -158,12 +156,10 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
             predicted.node_set,
             hops,
             left_out=left_out,
-            known={
-                (prefix, name): _time_preparation(seed_time, is_repeated=(prefix, name) in repeated_times)
-                for prefix, names in source.times.items()
-                for name in names
-            }
-            | dict(drop_drifting_columns(schema, tables, prepared, splits)),
+            known=prepare_times(
+                {(prefix, name) for prefix, names in source.times.items() for name in names}, prepared, seed_time
+            )
+            | dict(drop_drifting_columns(schema, tables, prepared, _end_of_training(prepared, splits))),
         ),
         num_dangling=count_dangling(schema, tables, hops),
     )
@@ -206,10 +202,7 @@ def _propose_temporal(prepared: PreparedTables | None, hops: tuple[Hop, ...], se
     return Temporal(seed_time=seed_time, edge_times=edge_times, inclusive=True) if edge_times else None
 
 
-def _time_preparation(seed_time: str, *, is_repeated: bool) -> Preparation:
-    """Takes a time relative to that of the seed, if it is known; as a number, later rows exceed it."""
-    if seed_time and is_repeated:
-        return Preparation(kind="drop", reason="the age of its row is a feature already")
-    if not seed_time:
-        return Preparation(kind="drop", reason="a time, which later rows exceed")
-    return Preparation(kind="age", options={"seed_time": seed_time})
+def _end_of_training(prepared: PreparedTables | None, splits: SplitPlan) -> int | None:
+    if prepared is not None and prepared.label_splits is not None and prepared.label_splits.bounds is not None:
+        return prepared.label_splits.bounds[0]
+    return splits.until.get("train") if splits.rule == "time" else None

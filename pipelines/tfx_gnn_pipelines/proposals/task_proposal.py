@@ -12,9 +12,9 @@ from tfx_gnn.io import options_json
 from tfx_gnn.prediction_tasks import PredictionTask, SeedTableReport, make_seed_table
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn_pipelines.prediction_plan import plan_of_seeds, seed_table_path
-from tfx_gnn_pipelines.proposals.graph_proposal import GraphProposal, count_dangling, propose_features
+from tfx_gnn_pipelines.proposals.drifting_columns import drop_drifting_columns
+from tfx_gnn_pipelines.proposals.graph_proposal import GraphProposal, count_dangling, prepare_times, propose_features
 from tfx_gnn_pipelines.proposals.hops import propose_hops
-from tfx_gnn_pipelines.proposals.preparations import Preparation
 from tfx_gnn_pipelines.proposals.tables import find_task_source
 
 
@@ -50,6 +50,14 @@ class TaskProposal(GraphProposal):
             yield f"A seed does not see edges that are later than its time: {', '.join(timed)}."
         if timeless:
             yield f"Edges without a time are visible to all seeds: {', '.join(timeless)}."
+        if self.seeds.description.time:
+            aged = [
+                f"{prefix}.{column}"
+                for prefix, of_set in self.features.items()
+                for column, one in of_set.items()
+                if one.kind == "age"
+            ]
+            yield f"Times are ages relative to that of the seed: {', '.join(aged) or 'none'}."
         yield from self.left_out()
 
 
@@ -98,7 +106,8 @@ def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, pr
         task.for_each,
         hops,
         left_out={(f"nodes/{task.for_each}", column) for column in seeds.description.label_columns},
-        known=dict.fromkeys(known, Preparation(kind="drop", reason="a time, which later rows exceed")),
+        known=prepare_times(known, prepared, seeds.description.time)
+        | dict(drop_drifting_columns(schema, tables, prepared, seeds.description.until.get("train"))),
     )
     return TaskProposal(
         task=task,

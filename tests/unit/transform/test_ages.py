@@ -60,6 +60,41 @@ def prepared(tensors):
     return ready_preprocessing_fn(features, LAYOUT)(graph_view_from_ragged(ragged, LAYOUT))
 
 
+def test_ages_are_relative_to_a_time_in_the_context():
+    layout = graph_layout(
+        text_format.Parse(SCHEMA + 'context { features { key: "time" value { dtype: DT_INT64 } } }', GraphSchema())
+    )
+    tensors = TENSORS | {"context/time": [[NOON + DAY], [NOON]]}
+    ragged = {
+        key: tf.ragged.constant(value, tf.string if key.endswith("name") else tf.int64, ragged_rank=1)
+        for key, value in tensors.items()
+    }
+    features = {"context": {"time": Drop()}, "nodes/order": {"at": Age(seed_time="time")}}
+    features |= {"nodes/user": {"joined": Drop(), "name": Drop()}, "edges/buys": {"at": Drop()}}
+
+    graph = ready_preprocessing_fn(features, layout)(graph_view_from_ragged(ragged, layout))
+
+    np.testing.assert_allclose(
+        graph.node_sets["order"]["at"],
+        [
+            encoded(days=10, time=NOON - 9 * DAY),
+            encoded(days=1, time=NOON),
+            [1.0, *[0.0] * 6],
+        ],
+        atol=1e-5,
+    )
+    assert list(graph.context) == []
+
+
+def test_a_time_of_two_places_is_refused():
+    both = graph_layout(
+        text_format.Parse(SCHEMA + 'context { features { key: "at" value { dtype: DT_INT64 } } }', GraphSchema())
+    )
+
+    with pytest.raises(ValueError, match=r"got 'at' for 'nodes/order.at', which both have. Rename one"):
+        plan_features({"nodes/order": {"at": AGE}}, both)
+
+
 def encoded(*, days: float, time: int) -> list[float]:
     turns = [time % length / length for length in (DAY, 7 * DAY)]
     logs = [math.log1p(days) / 4, math.log1p(days * 1440) / 8]

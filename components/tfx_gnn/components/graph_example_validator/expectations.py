@@ -35,6 +35,7 @@ def expectations_of_plan(plan: SamplingPlan) -> GraphExampleValidatorOptions:
         edge_time_features=times or {},
         only_earlier_edges=_shows_only_earlier(plan) if times else False,
         inductive=plan.splits.visibility == "inductive",
+        unstable_features=_times_of_table(plan),
         severities=_severities(plan, has_times=times is not None),
     )
 
@@ -76,7 +77,8 @@ def _times(plan: SamplingPlan) -> dict[str, str] | None:
     """Edge times that can be compared with seed times, by edge set; None if seeds have no times."""
     seed_time = plan.splits.time_feature
     excluded = plan.excluded_features.get(plan.seed_set, ())
-    is_in_examples = seed_time in plan.label_features or (not plan.is_link_plan and seed_time not in excluded)
+    of_nodes = not plan.is_link_plan and plan.seed_table is None and seed_time not in excluded
+    is_in_examples = of_nodes or seed_time in (*plan.label_features, *plan.seed_inputs)
     if not seed_time or not is_in_examples:
         return None
     if plan.temporal is None or plan.temporal.seed_time != seed_time:
@@ -86,6 +88,12 @@ def _times(plan: SamplingPlan) -> dict[str, str] | None:
         for edge_set, feature in plan.temporal.edge_times.items()
         if edge_set in plan.edge_set_names and feature not in _left_out(plan, edge_set)
     }
+
+
+def _times_of_table(plan: SamplingPlan) -> tuple[str, ...]:
+    """Keys of the times of a seed table: later seeds have others."""
+    now = plan.seed_table.now_feature if plan.seed_table else ""
+    return (f"context/{now}",) if now else ()
 
 
 def _left_out(plan: SamplingPlan, edge_set: str) -> set[str]:

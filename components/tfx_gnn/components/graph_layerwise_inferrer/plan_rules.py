@@ -25,15 +25,16 @@ def check_subgraphs_share_a_graph(plan: SamplingPlan) -> None:
         plan: the plan.
 
     Raises:
-        ValueError: if the plan is one of links or of trees, or follows edges by time.
+        ValueError: if the plan is one of links or of trees, follows edges by time, or has inputs of each seed.
     """
-    for field, reason in (
-        ("seed_edge_set", "pairs of nodes have labels and hide edges of their own"),
-        ("temporal", "the edges that are visible depend on the seed"),
-        ("is_ego", "trees of neighbors are no graph"),
+    for field, value, reason in (
+        ("seed_edge_set", plan.seed_edge_set, "pairs of nodes have labels and hide edges of their own"),
+        ("temporal", plan.temporal, "the edges that are visible depend on the seed"),
+        ("seed_table.input_features", plan.seed_inputs, "they are known of each seed alone"),
+        ("is_ego", plan.is_ego, "trees of neighbors are no graph"),
     ):
-        if getattr(plan, field):
+        if value:
             raise ValueError(
                 f"`{field}` must be left out of a plan to infer layer by layer, because {reason}; got "
-                f"{getattr(plan, field)!r} in the plan of the model. {REMEDY}"
+                f"{value!r} in the plan of the model. {REMEDY}"
             )

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tfx_gnn.components.graph_skew_validator.comparison import RecordPlace
 from tfx_gnn.components.graph_skew_validator.plan_rules import hides_from_split, objection_to_ids
 from tfx_gnn.components.graph_skew_validator.skew_accumulator import ExampleBlock, ExamplePair
-from tfx_gnn.graph.graph_constants import EDGES, NODES, SIZE_NAME, SOURCE_NAME
+from tfx_gnn.graph.graph_constants import CONTEXT, EDGES, NODES, SIZE_NAME, SOURCE_NAME
 from tfx_gnn.graph.reserved_names import ID_NAME, READOUT_NODE_SET
 from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.records.examples_folder import RecordFile
@@ -35,16 +35,18 @@ class ExampleById:
 
     Attributes:
         pair: the example.
-        instance: one of `instances` of a request, {"id": ...} or {"source": ..., "target": ...}.
+        instance: one of `instances` of a request, {"id": ...} or {"source": ..., "target": ...}, and the context.
     """
 
     pair: ExamplePair
-    instance: Mapping[str, str | int]
+    instance: Mapping[str, Any]
 
     @property
     def place(self) -> RecordPlace:
-        """The place of the example, with the ids of its seed."""
-        return self.pair.place(", ".join(map(str, self.instance.values())))
+        """The place of the example, with the ids of its seed, and what else it was asked with."""
+        context = self.instance.get(CONTEXT, {})
+        ids = (value for key, value in self.instance.items() if key != CONTEXT)
+        return self.pair.place(", ".join(map(str, (*ids, *context.values()))))
 
 
 class ExamplesById:
@@ -115,15 +117,25 @@ class ExamplesById:
             return _NEGATIVE
         return ""
 
-    def _instance(self, features: Mapping[str, Any]) -> dict[str, str | int]:
-        """Reads the ids of the seed; empty if there are none."""
-        ids: dict[str, str | int] = {}
+    def _instance(self, features: Mapping[str, Any]) -> dict[str, Any]:
+        """Reads the ids of the seed, and its context if the model reads one; empty if there are no ids."""
+        assert self._plan is not None
+        ids: dict[str, Any] = {}
         for root, node_set in self._node_sets.items():
             of_nodes = features[f"{NODES}/{node_set}.{ID_NAME}"]
             kind = of_nodes.WhichOneof("kind")
             if kind is None:
                 return {}
             (position,) = features[f"{EDGES}/{READOUT_NODE_SET}/{root}.{SOURCE_NAME}"].int64_list.value
-            value = getattr(of_nodes, kind).value[position]
-            ids["id" if root == SEED else root] = value.decode() if isinstance(value, bytes) else int(value)
-        return ids
+            ids["id" if root == SEED else root] = _plain(getattr(of_nodes, kind).value[position])
+        context = {name: _plain(_only_value(features[f"{CONTEXT}/{name}"])) for name in self._plan.seed_inputs}
+        return ids | ({CONTEXT: context} if context else {})
+
+
+def _only_value(feature: tf.train.Feature) -> Any:
+    (value,) = getattr(feature, feature.WhichOneof("kind")).value
+    return value
+
+
+def _plain(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tfx_gnn.sampling.plan.inference_plan import plan_of_ids
+from tfx_gnn.sampling.plan.inference_plan import inputs_of_request, plan_of_ids
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 
 
 def objection_to_ids(plan: SamplingPlan) -> str:
-    """Says why a model that was trained by a plan cannot be asked by ids; empty if it can."""
+    """Says why a server cannot be asked by the ids of examples; empty if it can."""
     try:
-        plan_of_ids(plan)
+        asked = plan_of_ids(plan)
     except ValueError as error:
         return str(error)
+    unknown = sorted(set(inputs_of_request(asked)) - set(plan.seed_inputs))
+    if unknown:
+        return f"Examples lack {unknown} of their seeds, which a server is asked with: `input_features` do not name it."
     return ""
 
 

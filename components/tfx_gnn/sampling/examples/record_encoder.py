@@ -57,13 +57,21 @@ class RecordEncoder:
         self._encoded = {key: _EncodedColumn(_values_of(column)) for key, column in columns.items()} if ahead else {}
         self._unencoded = {} if ahead else {key: _UnencodedColumn(column) for key, column in columns.items()}
 
-    def encode(self, num_records: int, columns: Mapping[str, Slices], integers: Mapping[str, Slices]) -> list[bytes]:
-        """Returns one serialized tf.Example per record, each with all the keys of both mappings.
+    def encode(
+        self,
+        num_records: int,
+        columns: Mapping[str, Slices],
+        integers: Mapping[str, Slices],
+        one_each: Mapping[str, pa.Array] | None = None,
+    ) -> list[bytes]:
+        """Returns one serialized tf.Example per record, each with all the keys of the mappings.
 
-        `columns` has rows of the encoded columns; `integers` has values of further keys.
+        `columns` has rows of the encoded columns; `integers` has values of further keys, and `one_each` those of keys
+        with one value per record.
         """
         lists: dict[str, _Lists] = {}
         values = {key: (_numbers(numbers), splits) for key, (numbers, splits) in integers.items()}
+        values |= {key: (_values_of(column), np.arange(num_records + 1)) for key, column in (one_each or {}).items()}
         for key, (rows, splits) in columns.items():
             if key in self._encoded:
                 column = self._encoded[key]

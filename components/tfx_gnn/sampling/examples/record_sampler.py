@@ -16,12 +16,13 @@ from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.index.graph_index import IndexedGraph
 from tfx_gnn.sampling.plan.edge_ranks import ALWAYS_VISIBLE
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED
-from tfx_gnn.sampling.plan.inference_plan import plan_of_ids
+from tfx_gnn.sampling.plan.inference_plan import inputs_of_request, plan_of_ids
 from tfx_gnn.sampling.plan.plan import root_node_sets
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
 from tfx_gnn.sampling.plan.seed_splits import pair_keys
 
 _Rows = npt.NDArray[np.int64]
+_ARROW_TYPES = {"int64": pa.int64(), "float32": pa.float32(), "string": pa.large_string()}
 
 
 class RecordSampler:
@@ -35,6 +36,9 @@ class RecordSampler:
         graph: the index or snapshot.
         schema: graph schema of the records.
         root_sets: node sets of the seeds: of "seed", or of "source" and "target" for a plan of links.
+        input_types: types of what a seed has beside its id, int64, float32 or large_string, where the seeds of training
+            were rows of a table.
+        now_input: the one of them that is the time in seconds since 1970; empty if there is none.
     """
 
     def __init__(self, graph: IndexedGraph, recorded: RecordedPlan) -> None:
@@ -52,8 +56,12 @@ class RecordSampler:
         self._sampler = InMemorySampler(graph, plan, sampling_seed=recorded.sampling_seed, edge_ranks=ranks)
         self._encoder = SubgraphExampleEncoder(graph, plan)
         self._codes = {name: graph.node_codes(name) for name in set(root_node_sets(plan, graph.schema).values())}
+        self.input_types: Mapping[str, pa.DataType] = {
+            name: _ARROW_TYPES[plan.seed_table_features[name]] for name in inputs_of_request(plan)
+        }
+        self.now_input: str = plan.seed_table.now_feature if plan.seed_table else ""
         self._times = None
-        if plan.temporal is not None:
+        if plan.temporal is not None and plan.seed_table is None:
             self._times = graph.node_tables[plan.seed_node_set].features[plan.temporal.seed_time]
         self.schema: GraphSchema = self._encoder.schema
         self.root_sets: Mapping[str, str] = root_node_sets(plan, graph.schema)
@@ -77,11 +85,12 @@ class RecordSampler:
             root: self.graph.find_nodes(name, pa.array(ids[root], types[root])) for root, name in self.root_sets.items()
         }
 
-    def sample(self, rows: Mapping[str, _Rows]) -> list[bytes]:
+    def sample(self, rows: Mapping[str, _Rows], inputs: Mapping[str, pa.Array] | None = None) -> list[bytes]:
         """Samples one record for each seed.
 
         Args:
             rows: by root, rows of its node table, as `find` returns them, in [0, num_nodes).
+            inputs: values of the seeds for each of `input_types`.
 
         Returns:
             Serialized tf.Examples, in the order of the seeds.
@@ -94,9 +103,16 @@ class RecordSampler:
             readout_splits=np.arange(num_seeds + 1),
             readout_nodes=rows,
             rank_limits=np.full(num_seeds, ALWAYS_VISIBLE, np.int8) if self._has_ranks else None,
-            time_limits=None if self._times is None else _integers(self._times.take(pa.array(rows[SEED]))),
+            time_limits=self._time_limits(rows, inputs or {}),
         )
-        return self._encoder.encode(self._sampler.sample(seeds))
+        return self._encoder.encode(self._sampler.sample(seeds), seed_inputs=inputs)
+
+    def _time_limits(self, rows: Mapping[str, _Rows], inputs: Mapping[str, pa.Array]) -> _Rows | None:
+        if self._plan.temporal is None:
+            return None
+        if self._times is None:
+            return _integers(inputs[self._plan.temporal.seed_time])
+        return _integers(self._times.take(pa.array(rows[SEED])))
 
 
 def _integers(column: pa.Array) -> _Rows:

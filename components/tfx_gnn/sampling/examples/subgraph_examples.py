@@ -59,8 +59,8 @@ class SubgraphExampleEncoder:
 
         The values of a `GraphIndex` are encoded as subgraphs need them.
 
-        `seed_features` holds the columns of the seed table that `plan.label_features` names;
-        `SampledReadouts.seed_rows` are rows of these columns.
+        `seed_features` holds the columns of the seed table that `plan.label_features` names, and its
+        `input_features`; `SampledReadouts.seed_rows` are rows of these columns.
         """
         self.schema: GraphSchema = make_subgraph_schema(tables.schema, plan)
         self._plan = plan
@@ -85,10 +85,15 @@ class SubgraphExampleEncoder:
             columns[_readout_key(label)] = _label_column(label, tables, plan, seed_features or {})
         for name in plan.context_features:
             columns[f"context/{name}"] = _context_column(name, tables)
+        self._seed_features = dict(seed_features or {})
         self._encoder = RecordEncoder(columns, ahead=not isinstance(tables, IndexedGraph))
 
-    def encode(self, subgraphs: SampledSubgraphs) -> list[bytes]:
-        """Returns one serialized tf.Example per subgraph, in order."""
+    def encode(self, subgraphs: SampledSubgraphs, *, seed_inputs: Mapping[str, pa.Array] | None = None) -> list[bytes]:
+        """Returns one serialized tf.Example per subgraph, in order.
+
+        `seed_inputs` holds the seed table's `input_features` where `SampledReadouts.seed_rows` are not rows of
+        `seed_features`.
+        """
         readouts = subgraphs.readouts
         if readouts is None:
             raise ValueError("`subgraphs` must have readouts; got none. Sample them by the plan.")
@@ -116,7 +121,10 @@ class SubgraphExampleEncoder:
             slices.add_nodes(shadow_node_set(edge_set), subgraphs.edge_sets[edge_set].splits)
             targets = np.zeros_like(readouts.seed_edges)
             slices.add_edges(READOUT_EDGE_SET, readouts.seed_edges, targets, readouts.splits)
-        return self._encoder.encode(subgraphs.num_subgraphs, slices.columns, slices.integers)
+        given = self._seed_features if seed_inputs is None else seed_inputs
+        rows = pa.array(readouts.seed_rows)
+        inputs = {f"context/{name}": _seed_column(name, given).take(rows) for name in self._plan.seed_inputs}
+        return self._encoder.encode(subgraphs.num_subgraphs, slices.columns, slices.integers, inputs)
 
     def _add_readouts(self, slices: RecordSlices, subgraphs: SampledSubgraphs, readouts: SampledReadouts) -> None:
         slices.add_nodes(READOUT_NODE_SET, readouts.splits)
@@ -147,15 +155,19 @@ def _label_column(
     label: str, tables: GraphTables, plan: SamplingPlan, seed_features: Mapping[str, pa.Array]
 ) -> pa.Array:
     if label in plan.seed_table_features:
-        if label not in seed_features:
-            raise ValueError(
-                f"`seed_features` must have the columns of the seed table that are labels; got "
-                f"{sorted(seed_features)}, without {label!r}. Read it with the seeds."
-            )
-        return seed_features[label]
+        return _seed_column(label, seed_features)
     if plan.is_link_plan:
         return tables.edge_tables[plan.seed_edge_set].features[label]
     return tables.node_tables[plan.seed_node_set].features[label]
+
+
+def _seed_column(name: str, seed_features: Mapping[str, pa.Array]) -> pa.Array:
+    if name not in seed_features:
+        raise ValueError(
+            f"`seed_features` must have the columns of the seed table that are labels or inputs; got "
+            f"{sorted(seed_features)}, without {name!r}. Read it with the seeds."
+        )
+    return seed_features[name]
 
 
 def _seed_nodes(plan: SamplingPlan, subgraphs: SampledSubgraphs, readouts: SampledReadouts) -> _Rows:

@@ -28,7 +28,8 @@ def plan_for_inference(plan: SamplingPlan, *, ids: str = "", schema: GraphSchema
     Args:
         plan: the plan of the examples that the model was trained on.
         ids: table of the seeds, relative to the tables folder: column `id`, or `source` and `target` for links; and
-            `seed_time`, as the plan calls it, if the plan is temporal. Empty: every node of the seed node set.
+            `seed_time`, as the plan calls it, if the plan is temporal, and the `input_features` of its seed table.
+            Empty: every node of the seed node set.
         schema: schema of the tables. Only with it are two features left out that training has left out, and that models
             do not read: the column of splits, if it is declared, and labels of the seed edges in reverse edge sets.
 
@@ -73,6 +74,8 @@ def plan_for_inference(plan: SamplingPlan, *, ids: str = "", schema: GraphSchema
             features=kept,
             identity_features=tuple(name for name in identity if name in kept),
             splits_edges=plan.seed_table is None or plan.seed_table.splits_edges,
+            input_features=plan.seed_inputs,
+            now_feature=plan.seed_table.now_feature if plan.seed_table else "",
         )
     return dataclasses.replace(
         plan,
@@ -96,9 +99,20 @@ def plan_of_ids(plan: SamplingPlan, schema: GraphSchema | None = None) -> Sampli
     """
     ids = _IDS_OF_REQUEST if plan.is_link_plan or plan.seed_table else ""
     found = plan_for_inference(plan, ids=ids, schema=schema)
-    if found.temporal is not None and found.seed_table is not None:
+    if plan.is_link_plan and inputs_of_request(found):
         raise ValueError(
-            "`plan` must take the times of its seeds from a feature of their nodes, to be asked by ids alone; got "
-            f"{found.temporal.seed_time!r} of the table of seeds, or of the seed edges. Send examples or graphs."
+            "`plan` must have pairs as seeds of which the graph tells all but their ids, to be asked by these; got "
+            f"{list(inputs_of_request(found))} of the table of seeds, or of the seed edges. Send examples or graphs."
         )
     return found
+
+
+def inputs_of_request(plan: SamplingPlan) -> tuple[str, ...]:
+    """Names the columns that a request has beside ids: the inputs of the model, and the time that hides newer edges.
+
+    Args:
+        plan: a plan that `plan_of_ids` made.
+    """
+    seed_time = plan.temporal.seed_time if plan.temporal else ""
+    is_column = bool(seed_time) and plan.seed_table is not None and seed_time not in plan.seed_inputs
+    return (*plan.seed_inputs, *((seed_time,) if is_column else ()))

@@ -68,6 +68,10 @@ class SeedTable:
             reverse edge sets, so that edges of later splits are hidden from earlier ones. Their tables must
             then have the columns that the rule reads. False: edges belong to no split and every split sees
             them; for tables that hold training edges only. The pairs that are read out are hidden either way.
+        input_features: the `features` that models may read, such as the time of the seed: each example and each
+            request has them as features of its context. Labels are none.
+        now_feature: the one of `input_features` that is the time of the seed in seconds since 1970, UTC, so that a
+            request by id may leave it out to ask as of now. Empty: such requests must give all of them.
     """
 
     filename: str
@@ -75,6 +79,8 @@ class SeedTable:
     features: Mapping[str, str] = dataclasses.field(default_factory=dict)
     identity_features: tuple[str, ...] = ()
     splits_edges: bool = True
+    input_features: tuple[str, ...] = ()
+    now_feature: str = ""
 
     def __post_init__(self) -> None:
         _check_text("filename", self.filename, " in `seed_table`")
@@ -93,9 +99,26 @@ class SeedTable:
                 "`identity_features` must be integers or strings that `features` declares; got "
                 f"{unfit} in `seed_table`. Declare them, or name others."
             )
+        self._check_inputs()
         object.__setattr__(self, "columns", dict(self.columns))
         object.__setattr__(self, "features", dict(self.features))
         object.__setattr__(self, "identity_features", tuple(self.identity_features))
+        object.__setattr__(self, "input_features", tuple(self.input_features))
+
+    def _check_inputs(self) -> None:
+        _check_distinct_names("input_features", self.input_features)
+        unknown = [name for name in self.input_features if name not in self.features]
+        if unknown:
+            raise ValueError(
+                f"`input_features` must be among those that `features` declares; got {unknown} in `seed_table`. "
+                "Declare them, or leave them out."
+            )
+        now = self.now_feature
+        if now and (now not in self.input_features or self.features[now] != "int64"):
+            raise ValueError(
+                "`now_feature` must be an int64 column that `input_features` names; got "
+                f"{now!r} for {tuple(self.input_features)} in `seed_table`. Name it there, or leave it out."
+            )
 
 
 def _check_text(field: str, value: str, place: str) -> None:
@@ -263,6 +286,11 @@ class SamplingPlan:
         return tuple(sorted({self.seed_edge_set, *self.reverse_edge_sets} & set(self.table_edge_sets)))
 
     @property
+    def seed_inputs(self) -> tuple[str, ...]:
+        """Columns of the seed table that the context of each example has."""
+        return self.seed_table.input_features if self.seed_table else ()
+
+    @property
     def seed_table_features(self) -> Mapping[str, str]:
         """Types of the seed table's features, by name; none without a seed table."""
         return self.seed_table.features if self.seed_table else {}
@@ -285,6 +313,12 @@ class SamplingPlan:
                 f"`excluded_features` must not name a label feature; got {sorted(both)} of {self.seed_set!r}. "
                 "Labels leave the seed set already."
             )
+        known = sorted(set(self.label_features) & set(self.seed_inputs))
+        if known:
+            raise ValueError(
+                f"`input_features` must not name a label feature; got {known} in `seed_table`. A model would read what "
+                "it is to predict: leave it out."
+            )
         if self.splits.column and self.splits.column in self.label_features:
             raise ValueError(
                 f"`splits.column` must not be a label feature; got {self.splits.column!r}. "
@@ -299,6 +333,12 @@ class SamplingPlan:
                     f"features; {LABEL_FEATURE!r} distinguishes it from a positive one."
                 )
         keys = set(self.root_names) if self.is_link_plan else {"id"}
+        taken = sorted(set(self.seed_inputs) & {*self.context_features, *self.ego_hops})
+        if taken:
+            raise ValueError(
+                f"`input_features` must not be named as other features of the context; got {taken} in `seed_table`. "
+                "Rename them."
+            )
         unknown = set(self.seed_table.columns if self.seed_table else ()) - keys
         if unknown:
             raise ValueError(

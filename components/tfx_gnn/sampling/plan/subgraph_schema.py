@@ -42,7 +42,7 @@ def make_subgraph_schema(tables_schema: GraphSchema, plan: SamplingPlan) -> Grap
 
     The schema has the node sets and edge sets that the plan reaches, with an `#id` in
     each set and their features except labels, excluded features and the split column;
-    the context features of the plan; and the `_readout` node set with the labels and
+    the context features of the plan and the inputs of its seed table; and the `_readout` node set with the labels and
     the edge sets that lead to it; and the structure labels of the plan in every node set. The locations of the tables
     are left out.
     """
@@ -60,8 +60,7 @@ def make_subgraph_schema(tables_schema: GraphSchema, plan: SamplingPlan) -> Grap
     schema.info.graph_type = SUBGRAPH
     root_sets = root_node_sets(plan, tables_schema)
     schema.info.root_set.extend(dict.fromkeys(root_sets.values()))
-    for name in plan.context_features:
-        _copy_feature(schema.context.features[name], tables_schema.context.features[name])
+    _describe_context(schema, tables_schema, plan)
     for name in reached_node_sets(plan, tables_schema):
         node_set = tables_schema.node_sets[name]
         _copy_set(schema.node_sets[name], node_set, _left_out(plan, name, {plan.seed_node_set}))
@@ -94,6 +93,15 @@ def make_subgraph_schema(tables_schema: GraphSchema, plan: SamplingPlan) -> Grap
         _describe_trees(schema, tables_schema, plan)
     _describe_structure_labels(schema, reached_node_sets(plan, tables_schema), plan.structure_labels)
     return schema
+
+
+def _describe_context(schema: GraphSchema, tables_schema: GraphSchema, plan: SamplingPlan) -> None:
+    for name in plan.context_features:
+        _copy_feature(schema.context.features[name], tables_schema.context.features[name])
+    for name in plan.seed_inputs:
+        feature = schema.context.features[name]
+        feature.dtype = _SEED_DTYPES[plan.seed_table_features[name]].as_datatype_enum
+        feature.description = "Of the seed, from its row in the table of seeds."
 
 
 def _refuse_index_features(tables_schema: GraphSchema) -> None:

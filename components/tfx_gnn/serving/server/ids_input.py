@@ -2,6 +2,7 @@
 
     "u1"                                             a node
     {"source": "u1", "target": "i3"}                 a pair, if the model predicts links
+    {"id": "u1", "context": {"time": 1769904000}}    a node as of a time, if the seeds of training came with times
     {"id": "eve", "nodes": {...}, "edges": {...}}    a node of the graph with more rows, which are not kept
 
 A pair may come with rows, too.
@@ -37,6 +38,7 @@ from tfx_gnn.serving.server.graph_rows import (
 )
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.refusals import Refusal, malformed, shown
+from tfx_gnn.serving.server.seed_context import CONTEXT_PART, SeedContext, Value
 from tfx_gnn.serving.server.served_graph import ServedGraph
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX
 
@@ -54,6 +56,7 @@ class AskedSeed:
         place: where the whole is in the request.
         rows: nodes and edges that the graph lacks, for this seed alone; None for the graph as it is.
         may_have_rows: whether the request could bring some.
+        context: what else examples hold of the seed, such as its time.
     """
 
     ids: Mapping[str, str | int]
@@ -61,6 +64,7 @@ class AskedSeed:
     place: str
     rows: GraphRows | None = None
     may_have_rows: bool = True
+    context: Mapping[str, Value] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -101,6 +105,7 @@ class SeedInput:
         self._sampler = self._sampler_of(graph.snapshot)
         self._sets, self._types = self._sampler.root_sets, self._sampler.id_types
         self.are_pairs = len(self._sets) > 1
+        self._context = SeedContext(self._sampler.input_types, self._sampler.now_input)
 
     def check(self, snapshot: GraphSnapshot) -> None:
         """Refuses a graph that is to take the place of the one that is served, unless it answers the same requests.
@@ -116,7 +121,7 @@ class SeedInput:
             )
         seeds = {root: np.zeros([1], np.int64) for root in self._sets}
         if all(snapshot.node_tables[name].num_nodes for name in self._sets.values()):
-            sampler.sample(seeds)
+            sampler.sample(seeds, self._context.columns([self._context.any_values()]))
 
     def _sampler_of(self, snapshot: GraphSnapshot) -> RecordSampler:
         """Makes what samples the model's examples from a graph, and refuses one that it was not trained on."""
@@ -148,13 +153,14 @@ class SeedInput:
         if not self.are_pairs and not (isinstance(value, Mapping) and _ID in value):
             ((root, dtype),) = self._types.items()
             found = self._read_id(value, dtype, place, self._sets[root])
-            return AskedSeed(ids={root: found}, places={root: place}, place=place)
+            context = self._context.read({}, f"{place}.{CONTEXT_PART}")
+            return AskedSeed(ids={root: found}, places={root: place}, place=place, context=context)
         if not isinstance(value, Mapping) or not set(fields.values()) <= set(value):
             raise malformed(
                 f"`{place}` must be a pair of ids, because the model predicts links; got {shown(value)}. Write "
                 '{"source": ..., "target": ...}.'
             )
-        allowed = [*fields.values(), *ROW_PARTS]
+        allowed = [*fields.values(), *ROW_PARTS, *([CONTEXT_PART] if self._sampler.input_types else [])]
         for name in value:
             if name not in allowed:
                 raise malformed(f"`{place}` must have keys among {allowed}; got {shown(name)}. Leave it out.")
@@ -169,7 +175,8 @@ class SeedInput:
             given = read_graph_rows(value, f"{place}.", graph.max_new_rows, graph.max_id_bytes)
             self.check_weights(given, f"{place}.")
             rows = self._with_unread_columns(given)
-        return AskedSeed(ids=ids, places=places, place=place, rows=rows)
+        context = self._context.read(value.get(CONTEXT_PART, {}), f"{place}.{CONTEXT_PART}")
+        return AskedSeed(ids=ids, places=places, place=place, rows=rows, context=context)
 
     def check_weights(self, rows: GraphRows, place: str) -> None:
         """Refuses new edges by whose weights no edge can be drawn, before they are in the way of others' answers.
@@ -254,7 +261,8 @@ class SeedInput:
             return []
         rows = sampler.find({root: [seed.ids[root] for seed in seeds] for root in self._sets})
         is_known = np.logical_and.reduce([of_root >= 0 for of_root in rows.values()])
-        records = iter(sampler.sample({root: of_root[is_known] for root, of_root in rows.items()}))
+        contexts = self._context.columns([seed.context for seed, known in zip(seeds, is_known, strict=True) if known])
+        records = iter(sampler.sample({root: of_root[is_known] for root, of_root in rows.items()}, contexts))
         return [
             next(records)
             if known
@@ -306,7 +314,8 @@ class SeedInput:
             return []
         ids = {root: table.ids.slice(0, 1)[0].as_py() for root, table in tables.items()}
         place = "the first node"
-        return [AskedSeed(ids=ids, places=dict.fromkeys(ids, place), place=place)]
+        context = self._context.any_values()
+        return [AskedSeed(ids=ids, places=dict.fromkeys(ids, place), place=place, context=context)]
 
     def _read_id(self, value: Any, dtype: pa.DataType, place: str, node_set: str) -> str | int:
         return read_id(

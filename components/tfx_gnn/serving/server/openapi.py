@@ -30,6 +30,7 @@ _PREDICT_BODIES = {
     },
     "ids": {"instances": [{"id": "u1"}, {"id": "u2"}]},
     "new nodes": {"instances": [{"id": "eve", **_ROWS}]},
+    "ids as of a time": {"instances": [{"id": "u1", "context": {"time": "2026-02-01T00:00:00Z"}}]},
 }
 _INFER_BODIES = {
     "examples": {"inputs": [{"name": "examples", "shape": [1], "datatype": "BYTES", "data": [{"b64": "<base64>"}]}]},

@@ -104,9 +104,26 @@ BY_TIME = SplitPlan(time_feature="day", until={"train": 10, "test": None})
                 seed_node_set="user",
                 seed_table=SeedTable(filename="q.csv", features={"day": "int64"}),
                 splits=BY_TIME,
-                excluded_features={"user": ("day",)},
             ),
             {"split_order": ("train", "test"), "severities": {"seed_in_two_splits": "warning"}},
+        ),
+        (
+            SamplingPlan(
+                seed_node_set="user",
+                seed_table=SeedTable(
+                    filename="q.csv", features={"day": "int64"}, input_features=("day",), now_feature="day"
+                ),
+                splits=BY_TIME,
+                temporal=Temporal(seed_time="day", edge_times={"knows": "since"}),
+                hops=(KNOWS,),
+            ),
+            {
+                "split_order": ("train", "test"),
+                "seed_time_feature": "day",
+                "edge_time_features": {"knows": "since"},
+                "only_earlier_edges": True,
+                "unstable_features": ("context/day",),
+            },
         ),
         (
             SamplingPlan(seed_edge_set="knows", splits=BY_TIME, label_features=("day",)),
@@ -143,6 +160,7 @@ BY_TIME = SplitPlan(time_feature="day", until={"train": 10, "test": None})
         "recurring pairs",
         "pairs by time",
         "table by time",
+        "table by times that are inputs",
         "known times",
         "parallel edges by column",
         "table at several times by column",

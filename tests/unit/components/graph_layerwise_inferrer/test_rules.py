@@ -9,7 +9,7 @@ import pytest
 from tfx_gnn.components.graph_layerwise_inferrer.plan_rules import with_full_neighborhoods
 from tfx_gnn.components.graph_layerwise_inferrer.rules import check_subgraphs_are_whole
 from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.sampling.plan.plan import SamplingPlan, Temporal
+from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable, Temporal
 from tfx_gnn.serving.layerwise_model import LayerPlan, ReadRelation
 
 FROM_KNOWN = ReadRelation(edge_set="knows", receiver_tag=0, sender="user")
@@ -92,12 +92,19 @@ def test_edges_drawn_several_times_are_not_whole(shop_index):
 def test_what_depends_on_the_seed_is_refused(shop_index):
     plan = plan_of(hop("knows", ("seed",)))
     timed = dataclasses.replace(plan, temporal=Temporal(seed_time="age", edge_times={"bought": "count"}))
+    table = SeedTable(filename="s.csv", features={"day": "int64"}, input_features=("day",))
+    asked = dataclasses.replace(plan, seed_table=table)
     links = SamplingPlan(seed_edge_set="knows", hops=(hop("knows", ("source", "target")),))
 
     trees = with_full_neighborhoods(
         plan_of(hop("knows", ("seed",), strategy="uniform", fan_out=1), is_ego=True, expands_seed_again=True)
     )
 
-    for one, field in ((timed, "temporal"), (links, "seed_edge_set"), (trees, "is_ego")):
+    for one, field in (
+        (timed, "temporal"),
+        (asked, "seed_table.input_features"),
+        (links, "seed_edge_set"),
+        (trees, "is_ego"),
+    ):
         with pytest.raises(ValueError, match=f"`{field}` must be left out of a plan to infer layer by layer"):
             check_subgraphs_are_whole(one, layers_of({"user": (FROM_KNOWN,)}), shop_index)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from tfx_gnn.components.graph_skew_validator.examples_by_id import ExamplesById
@@ -66,6 +67,14 @@ PLANS = {
         nodes(splits=SPLITS, temporal=Temporal(seed_time="age", edge_times={"buys": "at"})),
         {"train", "val", "test"},
     ),
+    "nodes of a table with times": (
+        nodes(
+            seed_table=SeedTable(filename="days.csv", features={"day": "int64"}, input_features=("day",)),
+            splits=SplitPlan(time_feature="day", until={"train": 3, "test": None}),
+            temporal=Temporal(seed_time="day", edge_times={"buys": "at"}),
+        ),
+        {"train", "test"},
+    ),
     "links by other edges": (links(FRIENDS, splits=SPLITS, negatives=NEGATIVES), {"train", "val", "test"}),
     "links by themselves, in one split": (links(PURCHASES, BUYERS, splits=ONE_SPLIT), {"train"}),
     "links by two hops over themselves, in one split": (links(PURCHASES, OTHER_BUYERS, splits=ONE_SPLIT), {"train"}),
@@ -93,6 +102,7 @@ def tables(tmp_path_factory):
     pairs = sorted({(f"u{draw.integers(30)}", draw.integers(12)) for _ in range(120)})
     write("buys.csv", "source,target,at", [(*pair, draw.integers(9)) for pair in pairs[:-10]])
     write("pairs.csv", "source,target", pairs[-30:])
+    write("days.csv", "id,day", [(f"u{i}", day) for i in range(0, 30, 4) for day in (i % 3, 5)])
     friends = sorted({(f"u{draw.integers(30)}", f"u{draw.integers(30)}") for _ in range(120)})
     write("knows.csv", "source,target", friends)
     index_dir = folder.parent / "index"
@@ -123,6 +133,8 @@ def test_comparable_examples_are_sampled_by_id(tables, tmp_path, name):
     assert len(found.chosen) + sum(found.num_not_comparable.values()) == num_examples
     sampler = RecordSampler(index, read_recorded_plan(f"{examples_dir}/sampling_plan.json"))
     for one in found.chosen:
-        ids = {"seed" if key == "id" else key: [value] for key, value in one.instance.items()}
-        trained, sampled = without_labels([one.pair.raw, *sampler.sample(sampler.find(ids))], model_dir)
+        context = {name: pa.array([value]) for name, value in one.instance.get("context", {}).items()}
+        assert list(context) == list(plan.seed_inputs)
+        ids = {"seed" if key == "id" else key: [value] for key, value in one.instance.items() if key != "context"}
+        trained, sampled = without_labels([one.pair.raw, *sampler.sample(sampler.find(ids), context)], model_dir)
         assert trained == sampled, f"{one.place.text()}: {differing_features(trained, sampled)}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from tfx_gnn.components.graph_skew_validator.plan_rules import (
@@ -28,6 +30,7 @@ def links(hop_over="cites", **fields):
 
 INDUCTIVE = SplitPlan(visibility="inductive")
 PAIRS = SeedTable(filename="pairs.csv", splits_edges=False)
+TIMED = SeedTable(filename="days.csv", features={"day": "int64"}, input_features=("day",))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +71,15 @@ def test_splits_that_may_not_see_the_whole_graph_are_found(plan, present, hiding
         (links("writes", keeps_seed_edge=True), "`plan` must not keep its seed edges"),
         (
             links("writes", temporal=Temporal(seed_time="year", edge_times={"writes": "year"})),
-            "`plan` must take the times of its seeds from a feature of their nodes",
+            "`plan` must have pairs as seeds of which the graph tells all but their ids",
+        ),
+        (nodes(seed_table=TIMED, temporal=Temporal(seed_time="day", edge_times={"writes": "year"})), ""),
+        (
+            nodes(
+                seed_table=dataclasses.replace(TIMED, input_features=()),
+                temporal=Temporal(seed_time="day", edge_times={"writes": "year"}),
+            ),
+            "Examples lack ['day'] of their seeds",
         ),
     ],
 )
@@ -77,7 +88,7 @@ def test_plans_without_comparable_examples_are_found(plan, objection):
 
     assert found.startswith(objection)
     assert bool(found) is bool(objection)
-    assert objection_to_ids(plan) == (found if found.startswith("`plan`") else "")
+    assert objection_to_ids(plan) == (found if found.startswith(("`plan`", "Examples lack")) else "")
 
 
 @pytest.mark.parametrize(

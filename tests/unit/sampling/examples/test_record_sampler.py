@@ -221,7 +221,7 @@ def test_unknown_ids_are_told(graph):
         (dataclasses.replace(LINKS, keeps_seed_edge=True), "must not keep its seed edges"),
         (
             dataclasses.replace(LINKS, temporal=Temporal(seed_time="at", edge_times={"buys": "at"})),
-            "must take the times of its seeds from a feature of their nodes.*'at'",
+            "must have pairs as seeds of which the graph tells all but their ids.*'at'",
         ),
         (dataclasses.replace(NODES, hops=(Hop(edge_set="sells", fan_out=1),)), "got 'sells'"),
     ],

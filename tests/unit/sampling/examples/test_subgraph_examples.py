@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,7 +13,7 @@ from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder, subgraph_dataset
 from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables.graph_tables import ContextTable, EdgeTable, GraphTables, NodeTable, read_tables
 
@@ -72,6 +74,44 @@ def test_a_subgraph_is_written_key_by_key_as_tf_gnn_lays_it_out(shop_dir):
         }
     )
     assert tf.train.Example.FromString(record) == expected
+
+
+def test_inputs_of_a_seed_table_are_in_the_context_and_labels_are_not(shop_dir):
+    tables = read_tables(shop_dir)
+    columns = {
+        "day": pa.array([7, -300], pa.int64()),
+        "shop": pa.array(["a", ""], pa.large_string()),
+        "share": pa.array([0.5, 2.0], pa.float32()),
+        "won": pa.array([1, 0], pa.int64()),
+    }
+    types = {"day": "int64", "shop": "string", "share": "float32", "won": "int64"}
+    table = SeedTable(filename="seeds.csv", features=types, input_features=("day", "shop", "share"))
+    plan = dataclasses.replace(PLAN, seed_table=table, label_features=("won",))
+    seeds = Seeds(
+        keys=hash_ids(tables.node_tables["user"].ids)[[1, 1]],
+        rows=np.array([1, 0]),
+        readout_splits=np.arange(3),
+        readout_nodes={"seed": np.array([1, 1])},
+    )
+    encoder = SubgraphExampleEncoder(tables, plan, seed_features=columns)
+    subgraphs = InMemorySampler(tables, plan, sampling_seed=0).sample(seeds)
+
+    first, second = (tf.train.Example.FromString(one).features.feature for one in encoder.encode(subgraphs))
+
+    assert sorted(encoder.schema.context.features) == ["day", "share", "shop"]
+    assert sorted(key for key in first if key.startswith("context/")) == [
+        "context/day",
+        "context/share",
+        "context/shop",
+    ]
+    assert [one["context/day"].int64_list.value[0] for one in (first, second)] == [-300, 7]
+    assert [one["context/shop"].bytes_list.value[0] for one in (first, second)] == [b"", b"a"]
+    assert [one["context/share"].float_list.value[0] for one in (first, second)] == [2.0, 0.5]
+    assert [one["nodes/_readout.won"].int64_list.value[0] for one in (first, second)] == [0, 1]
+    for record in encoder.encode(subgraphs):
+        assert tf.train.Example.FromString(record).SerializeToString(deterministic=True) == record
+    with pytest.raises(ValueError, match=r"columns of the seed table that are labels or inputs; .* without 'shop'"):
+        encoder.encode(subgraphs, seed_inputs={"day": columns["day"]})
 
 
 def test_records_equal_what_protobuf_writes(shop_dir):

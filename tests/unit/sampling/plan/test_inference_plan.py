@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.sampling.plan.inference_plan import ALL_SPLIT, plan_for_inference
+from tfx_gnn.sampling.plan.inference_plan import ALL_SPLIT, inputs_of_request, plan_for_inference, plan_of_ids
 from tfx_gnn.sampling.plan.negatives import Negatives
 from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable, Temporal
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
@@ -94,6 +94,26 @@ def test_what_a_seed_table_has_stays_but_for_labels():
 
     assert found.seed_table == SeedTable(filename="today.csv", features={"time": "int64"}, identity_features=("time",))
     assert found.excluded_features == {}
+
+
+def test_inputs_stay_and_a_request_names_them_beside_its_id():
+    table = SeedTable(
+        filename="train.csv",
+        features={"day": "int64", "won": "int64", "shop": "string"},
+        input_features=("shop", "day"),
+        now_feature="day",
+    )
+    temporal = Temporal(seed_time="day", edge_times={"buys": "at"})
+    plan = SamplingPlan(seed_node_set="user", hops=HOPS, label_features=("won",), seed_table=table, temporal=temporal)
+    without_inputs = dataclasses.replace(plan, seed_table=dataclasses.replace(table, input_features=(), now_feature=""))
+
+    found = plan_of_ids(plan)
+
+    assert found.seed_inputs == inputs_of_request(found) == ("shop", "day")
+    assert (found.seed_table.now_feature, found.label_features) == ("day", ())
+    assert "won" not in found.seed_table_features
+    assert inputs_of_request(plan_of_ids(without_inputs)) == ("day",)
+    assert inputs_of_request(plan_of_ids(NODES)) == ()
 
 
 @pytest.mark.parametrize(

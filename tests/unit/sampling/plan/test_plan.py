@@ -234,6 +234,29 @@ def test_a_hop_refuses(fields, message):
             lambda: _plan(seed_table=SeedTable(filename="seeds.csv", columns={"source": "user"})),
             r"`columns` must give names for some of \['id'\] in `seed_table`; got \['source'\]",
         ),
+        (lambda: SeedTable(filename="s.csv", input_features=("day",)), r"`input_features` must be .*got \['day'\]"),
+        (
+            lambda: SeedTable(filename="s.csv", features={"day": "int64"}, now_feature="day"),
+            r"`now_feature` must be an int64 column that `input_features` names; got 'day' for \(\)",
+        ),
+        (
+            lambda: SeedTable(filename="s.csv", features={"day": "string"}, input_features=("day",), now_feature="day"),
+            "`now_feature` must be an int64 column",
+        ),
+        (
+            lambda: _plan(
+                seed_table=SeedTable(filename="s.csv", features={"won": "int64"}, input_features=("won",)),
+                label_features=("won",),
+            ),
+            r"`input_features` must not name a label feature; got \['won'\]",
+        ),
+        (
+            lambda: _plan(
+                seed_table=SeedTable(filename="s.csv", features={"day": "int64"}, input_features=("day",)),
+                context_features=("day",),
+            ),
+            r"`input_features` must not be named as other features of the context; got \['day'\]",
+        ),
         (lambda: SeedTable(filename=""), "`filename` must be a name in `seed_table`; got ''"),
         (lambda: SeedTable(filename="a", features={"x": "int32"}), "got 'int32' for 'x' in `seed_table`"),
         (lambda: Temporal(seed_time="", edge_times={"a": "b"}), "`seed_time` must be a name in `temporal`; got ''"),

@@ -4,8 +4,10 @@ import base64
 import dataclasses
 import json
 import struct
+import time
 
 import pytest
+import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import Feature
 from tfx_gnn.graph.schema.schema_io import read_schema, write_schema
@@ -14,7 +16,7 @@ from tfx_gnn.sampling.index.build import write_graph_index
 from tfx_gnn.sampling.index.graph_index import open_graph_index
 from tfx_gnn.sampling.overlay.graph_snapshot import snapshot_of_index
 from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
 from tfx_gnn.serving.server.graph_rows import GraphRows
 from tfx_gnn.serving.server.ids_input import AskedSeed, SeedInput, UnknownNodes, records_of
@@ -75,6 +77,28 @@ def make_input(items_index, items_graph, tmp_path):
         return SeedInput(items_graph, str(tmp_path), ServerMetrics())
 
     return make
+
+
+def test_seeds_of_a_table_are_sampled_as_of_the_time_of_the_request(make_input, items_index):
+    table = SeedTable(filename="s.csv", features={"time": "int64"}, input_features=("time",), now_feature="time")
+    plan = dataclasses.replace(ITEM_PLAN, seed_table=table)
+    seeds = make_input(RecordedPlan(plan=plan, sampling_seed=0))
+    (expected,) = samples(RecordSampler(items_index, RecordedPlan(plan=ITEM_PLAN, sampling_seed=0)), "w")
+
+    start = int(time.time())
+    asked = [
+        seeds.read({"id": "w", "context": {"time": 5}}, "instances[0]"),
+        seeds.read("w", "ids[0]"),
+        seeds.read({"id": "v", "nodes": item("v"), "context": {"time": "2026-02-01T00:00:00Z"}}, "instances[1]"),
+    ]
+    examples = [tf.train.Example.FromString(record) for record in seeds.sample([*asked, *seeds.warmup_items()])]
+    times = [one.features.feature.pop("context/time").int64_list.value[0] for one in examples]
+
+    assert [times[0], times[2]] == [5, 1_769_904_000]
+    assert start <= times[1] <= times[3] <= time.time()
+    assert examples[0].SerializeToString(deterministic=True) == expected
+    with pytest.raises(Refusal, match=r"`instances\[0\]` must have keys among .*'context'"):
+        make_input(RecordedPlan(plan=ITEM_PLAN, sampling_seed=0)).read({"id": "w", "context": {}}, "instances[0]")
 
 
 def test_new_edges_that_nothing_can_be_drawn_by_are_refused_before_they_are_in_the_way(tmp_path):

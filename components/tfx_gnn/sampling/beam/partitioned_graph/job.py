@@ -200,7 +200,7 @@ def _features(plan: SamplingPlan, declared: Mapping[str, object], set_name: str)
 
 def _seed_features(plan: SamplingPlan, schema: GraphSchema) -> tuple[str, ...]:
     if plan.seed_table:
-        return tuple(sorted(set(plan.label_features) & set(plan.seed_table_features)))
+        return tuple(sorted({*plan.label_features, *plan.seed_inputs} & set(plan.seed_table_features)))
     if not plan.is_link_plan:
         return ()
     declared = schema.edge_sets[plan.seed_edge_set].features
