@@ -10,6 +10,7 @@ Imports no TensorFlow, so that options load fast.
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import ClassVar
 
 from tfx_gnn.io.option_kinds import register_kinds
@@ -60,31 +61,45 @@ class Drop(FeaturePreparation):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Number(FeaturePreparation):
+class NumericPreparation(FeaturePreparation):
+    """How numbers become numbers.
+
+    Attributes:
+        missing_value: what stands for no value in the column, such as -1; of vectors, in all places. It is no part of
+            the statistics and becomes 0, and the feature has one more number, which is 1 for it and 0 otherwise.
+            Left out: every value is a number.
+    """
+
+    dtypes: ClassVar[tuple[str, ...]] = NUMBERS
+
+    missing_value: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.missing_value is not None and not math.isfinite(self.missing_value):
+            raise ValueError(
+                f"`missing_value` must be a finite number; got {self.missing_value}. Write the value that the tables "
+                "or the defaults of the graph schema have."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Number(NumericPreparation):
     """Takes numbers as they are, as floats: for 0 and 1, and for values that are scaled already."""
 
-    dtypes: ClassVar[tuple[str, ...]] = NUMBERS
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ZScore(FeaturePreparation):
+class ZScore(NumericPreparation):
     """Subtracts the mean and divides by the standard deviation, for vectors dimension by dimension."""
 
-    dtypes: ClassVar[tuple[str, ...]] = NUMBERS
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MinMax(FeaturePreparation):
+class MinMax(NumericPreparation):
     """Maps the smallest value to 0 and the largest to 1, for vectors dimension by dimension."""
 
-    dtypes: ClassVar[tuple[str, ...]] = NUMBERS
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Log1pZScore(FeaturePreparation):
+class Log1pZScore(NumericPreparation):
     """Takes sign(x) * log(1 + |x|), and then `z_score`: for amounts that span orders of magnitude."""
-
-    dtypes: ClassVar[tuple[str, ...]] = NUMBERS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

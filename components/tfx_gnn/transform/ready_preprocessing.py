@@ -28,14 +28,13 @@ from tfx_gnn.transform.feature_preparations import (
     Features,
     Hash,
     Keep,
-    Log1pZScore,
-    MinMax,
-    Number,
+    NumericPreparation,
     Vocabulary,
     ZScore,
     kind_of,
 )
 from tfx_gnn.transform.graph_view import ContextView, EdgeSetView, GraphView, NodeSetView
+from tfx_gnn.transform.numbers import check_missing_value, prepare_numbers
 from tfx_gnn.transform.preprocessing import GraphPreprocessingFn
 
 
@@ -175,6 +174,8 @@ def _check_fits(preparation: FeaturePreparation, column: FeatureColumn) -> None:
             f"`num_categories` must be given for integers alone; got {preparation.num_categories} for {column.key!r}, "
             f"which is {column.dtype.name}. Leave it out, or choose `vocabulary` or `bucketize`."
         )
+    if isinstance(preparation, NumericPreparation):
+        check_missing_value(preparation, column)
     is_too_long = (column.is_ragged and not preparation.takes_ragged) or (
         column.shape and not preparation.takes_vectors
     )
@@ -202,28 +203,13 @@ def _prepared(value: const.Field, preparation: FeaturePreparation, name: str) ->
             case Keep(num_categories=num_categories) if num_categories:
                 made = tf.ragged.map_flat_values(tf.identity, value)
                 _declare_categories(made, num_categories)
-            case Log1pZScore():
-                number = _number(value)
-                made = _z_score(tf.sign(number) * tf.math.log1p(tf.abs(number)))
-            case MinMax():
-                made = tft.scale_to_0_1(_number(value), elementwise=value.shape.rank > 1)
-            case Number():
-                made = _number(value)
+            case NumericPreparation():
+                made = prepare_numbers(value, preparation)
             case Vocabulary():
                 made = _vocabulary(value, preparation, name)
-            case ZScore():
-                made = _z_score(_number(value))
             case _:
                 made = value
     return made
-
-
-def _number(value: tf.Tensor) -> tf.Tensor:
-    return tf.cast(value, tf.float32)
-
-
-def _z_score(number: tf.Tensor) -> tf.Tensor:
-    return tft.scale_to_z_score(number, elementwise=number.shape.rank > 1)
 
 
 def _vocabulary(value: const.Field, preparation: Vocabulary, name: str) -> const.Field:

@@ -14,6 +14,7 @@ from tfx_gnn.tables.table_names import says_code
 
 _MAX_VOCABULARY = 10_000
 _FEW_TEXTS = 20
+_UNSCALED = frozenset({"-1", "0", "1", "false", "true"})
 _SKEW = 100
 """Amounts are skewed if the largest is more than so many times the median, without their signs."""
 
@@ -33,24 +34,36 @@ class Preparation:
     reason: str = ""
 
 
-def choose_preparation(name: str, feature: Feature, values: ColumnValues) -> Preparation:
-    """Chooses how the values of a column become a feature; `name` is that of the column."""
+def choose_preparation(
+    name: str, feature: Feature, values: ColumnValues, *, missing_value: int | None = None
+) -> Preparation:
+    """Chooses how the values of a column become a feature.
+
+    Args:
+        name: that of the column.
+        feature: its type and shape.
+        values: its values, without those that are missing.
+        missing_value: the number that stands for no value, if features can tell it apart.
+
+    Returns:
+        The preparation.
+    """
     dtype = tf.dtypes.as_dtype(feature.dtype)
     is_whole = values.num_filled == values.num_rows
-    # A missing text is a value of its own, a missing truth value stands for false, and a missing number for the mean.
-    if values.num_distinct == 1 and (is_whole or dtype not in (tf.string, tf.bool)):
+    is_code = dtype.is_integer and not feature.shape.dim and says_code(name)
+    # A missing text or code is a value of its own, a missing truth value stands for false.
+    is_told = is_code or missing_value is not None or dtype in (tf.string, tf.bool)
+    if values.num_distinct == 1 and (is_whole or not is_told):
         filled = "" if is_whole else " that has a value"
         return Preparation(kind="drop", reason=f"every row{filled} has the same, {values.values[0].as_py()!r}")
-    is_code = dtype.is_integer and not feature.shape.dim and says_code(name)
     if dtype == tf.string or is_code:
         return _word_preparation(values, "code" if is_code else "text")
     if any(dim.size < 0 for dim in feature.shape.dim):
         return Preparation(kind="vocabulary" if dtype.is_integer else "drop", reason="lists of different lengths")
-    if feature.shape.dim:
-        return Preparation(kind="z_score")
-    if dtype == tf.bool or (dtype.is_integer and {"-1", "0", "1"}.issuperset(values.values.to_pylist() or ["?"])):
-        return Preparation(kind="number")
-    return _number_preparation(values)
+    made = Preparation(kind="z_score") if feature.shape.dim else _number_preparation(values, dtype)
+    if missing_value is None:
+        return made
+    return dataclasses.replace(made, options={**made.options, "missing_value": missing_value})
 
 
 def _word_preparation(values: ColumnValues, word: str) -> Preparation:
@@ -61,8 +74,11 @@ def _word_preparation(values: ColumnValues, word: str) -> Preparation:
     return Preparation(kind="vocabulary", options=options, reason=reason)
 
 
-def _number_preparation(values: ColumnValues) -> Preparation:
+def _number_preparation(values: ColumnValues, dtype: tf.DType) -> Preparation:
     """Takes the logarithm of numbers of which a few are far larger than most, in either direction."""
+    # Truth values with gaps are declared as integers.
+    if dtype == tf.bool or (dtype.is_integer and _UNSCALED.issuperset(values.values.to_pylist() or ["?"])):
+        return Preparation(kind="number")
     numbers = values.numbers()
     if numbers is not None:
         least, greatest = pc.min(numbers).as_py(), pc.max(numbers).as_py()

@@ -25,8 +25,9 @@ from tfx_gnn_pipelines.proposals.hops import propose_hops
 from tfx_gnn_pipelines.proposals.label_leaks import LabelLeak
 from tfx_gnn_pipelines.proposals.labels import Label, check_labels, find_label
 from tfx_gnn_pipelines.proposals.leaks import find_leaks
+from tfx_gnn_pipelines.proposals.missing_values import fill_in
 from tfx_gnn_pipelines.proposals.preparations import Preparation, choose_preparation
-from tfx_gnn_pipelines.proposals.tables import SetTable, declared_set, fill_in, find_source, set_table
+from tfx_gnn_pipelines.proposals.tables import SetTable, declared_set, find_source, set_table
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -159,9 +160,16 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
     }
     times = prepared.times if prepared else {}
     repeated_times = {(f"edges/{name}", ROW_TIME) for name in (prepared.repeated_times if prepared else ())}
-    if source.is_inferred:
-        fill_in(schema, tables, times)
     predicted = find_label(label, schema, tables)
+    missing_values = {}
+    if source.is_inferred:
+        missing_values = fill_in(
+            schema,
+            tables,
+            label=(f"nodes/{predicted.node_set}", predicted.feature),
+            times=times,
+            row_times=prepared.times_of_rows if prepared else {},
+        )
     seeds = tables[f"nodes/{predicted.node_set}"]
     seed_time = prepared.node_times.get(predicted.node_set, "") if prepared else ""
     splits = _propose_splits(seeds, seed_time)
@@ -201,6 +209,7 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
                     for name in names
                 }
                 | dict(_drops_of_drifting(schema, tables, prepared, splits)),
+                missing_values=missing_values,
             )
         ),
         num_dangling=dict(count_dangling(schema, tables, hops)),
@@ -252,6 +261,7 @@ def propose_features(
     *,
     left_out: set[tuple[str, str]],
     known: Mapping[tuple[str, str], Preparation],
+    missing_values: Mapping[tuple[str, str], int],
 ) -> Iterator[tuple[str, dict[str, Preparation]]]:
     """Chooses a preparation of each column that the hops reach, but for those that are known already."""
     reached = {seed_node_set}
@@ -263,7 +273,10 @@ def propose_features(
     for prefix in names:
         table = tables[prefix]
         of_set = {
-            name: known.get((prefix, name)) or choose_preparation(name, feature, table.values_of(name))
+            name: known.get((prefix, name))
+            or choose_preparation(
+                name, feature, table.values_of(name), missing_value=missing_values.get((prefix, name))
+            )
             for name, feature in sorted(declared_set(schema, table.layout).features.items())
             if (prefix, name) not in left_out and not name.startswith("#")
         }
@@ -297,6 +310,7 @@ def _drops_of_drifting(
             if one not in times
             and not feature.shape.dim
             and (tf.dtypes.as_dtype(feature.dtype).is_integer or tf.dtypes.as_dtype(feature.dtype).is_floating)
+            and table.values_of(one).numbers() is not None
         }
         drifting = find_drifting_columns(
             table.layout, time=table.layout.columns[time].name, bound=bound, columns=list(by_column)

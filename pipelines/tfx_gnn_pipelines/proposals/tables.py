@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, GraphSchema, NodeSet
@@ -184,31 +182,3 @@ def set_table(layout: TableLayout, known: Mapping[str, Mapping[str, ColumnValues
             f"{layout.format!r} for {layout.label}. Start from the example of `tfx-gnn new` without tables."
         )
     return SetTable(layout=layout, columns=known[filename] if filename in known else read_column_values(layout))
-
-
-def fill_in(schema: GraphSchema, tables: Mapping[str, SetTable], times: Mapping[str, Sequence[str]]) -> None:
-    """Declares what empty cells stand for: the mean of numbers, an empty text, no values of a list.
-
-    Of `times`, features by set, it is the latest, so that what has no time is hidden from earlier seeds.
-    """
-    for table in tables.values():
-        declared = declared_set(schema, table.layout)
-        for name, feature in declared.features.items():
-            if not feature.description.startswith("Rows without a value"):
-                continue
-            values = table.values_of(name)
-            dtype = tf.dtypes.as_dtype(feature.dtype)
-            if dtype == tf.string or feature.shape.dim:
-                default, meaning = "", "an empty text"
-            elif dtype == tf.bool:
-                default, meaning = "false", "false"
-            elif name in times.get(table.layout.label, ()):
-                default = str(pc.max(values.values.cast(pa.int64())).as_py())
-                meaning = "the latest, which hides them from earlier seeds"
-            else:
-                mean = values.mean()
-                default = str(round(mean)) if dtype.is_integer else f"{mean:.6g}"
-                meaning = f"the mean, {default}"
-            declared.metadata.extra.add(key=f"default.{name}", value=default)
-            num_missing = values.num_rows - values.num_filled
-            feature.description = f"Rows without a value: {num_missing} of {values.num_rows}; they stand for {meaning}."

@@ -16,9 +16,10 @@ from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn_pipelines.prediction_plan import plan_of_seeds, seed_table_path
 from tfx_gnn_pipelines.proposals.hops import propose_hops
+from tfx_gnn_pipelines.proposals.missing_values import fill_in
 from tfx_gnn_pipelines.proposals.preparations import Preparation
 from tfx_gnn_pipelines.proposals.proposal import count_dangling, dropped_columns, propose_features
-from tfx_gnn_pipelines.proposals.tables import declared_set, fill_in, find_task_source, set_table
+from tfx_gnn_pipelines.proposals.tables import declared_set, find_task_source, set_table
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,8 +100,10 @@ def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, pr
         several = {one for one in prepared.node_times if len(prepared.times[f"nodes/{one}"]) > 1}
         decided = {one: column for one, column in prepared.node_times.items() if one in several}
         task = dataclasses.replace(task, times={**decided, **task.times})
+    missing_values = {}
     if source.is_inferred:
-        fill_in(schema, tables, times)
+        row_times = prepared.times_of_rows if prepared else {}
+        missing_values = fill_in(schema, tables, label=("", ""), times=times, row_times=row_times)
         write_schema(schema, access.schema_path(source.tables_dir))
     seeds = make_seed_table(task, source.tables_dir, seed_table_path(name, source.tables_dir))
     known = {(prefix, name) for prefix, names in times.items() for name in names}
@@ -122,6 +125,7 @@ def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, pr
         hops,
         left_out={(f"nodes/{task.for_each}", column) for column in seeds.description.label_columns},
         known=dict.fromkeys(known, Preparation(kind="drop", reason="a time, which later rows exceed")),
+        missing_values=missing_values,
     )
     return TaskProposal(
         task=task,
