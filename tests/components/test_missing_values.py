@@ -141,3 +141,13 @@ def test_times_that_are_not_there_yet_are_later_than_all_seeds(tmp_path):
         "253402300799",
         "Rows without a value: 300 of 600; they stand for a time after all seeds.",
     )
+
+
+def test_a_missing_text_that_is_read_by_its_words_has_none(tmp_path):
+    proposal = propose(tmp_path, note=column(lambda i: f"order {i} of {i % 7} shoes", num_missing=30))
+
+    assert told(proposal, "note")[:3] == ("text", {}, "")
+    assert (
+        "nodes/users.note is read by its words and their pairs: most rows have a text of their own, of 5.0 words on"
+        in ("\n".join(proposal.remarks()))
+    )

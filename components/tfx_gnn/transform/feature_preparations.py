@@ -189,6 +189,33 @@ class Hash(FeaturePreparation):
             raise ValueError(f"`num_buckets` must be at least 2; got {self.num_buckets}. 1000 is usual.")
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Text(FeaturePreparation):
+    """Replaces a text by the ranks of its words, and of pairs of neighboring words, in a vocabulary; in lower case.
+
+    A network embeds them as several categories of one item. Words that are rare in training are left out: a network
+    would learn by heart which rows have them. So are words that training did not have; a text of none but these, as an
+    empty one, has no categories.
+
+    Attributes:
+        top_k: number of words and pairs to keep, the most frequent ones; at least 1.
+        frequency_threshold: those that occur fewer times are left out; 0: none.
+        max_words: words of a text that are read, the first ones; at least 1.
+    """
+
+    dtypes: ClassVar[tuple[str, ...]] = ("string",)
+    takes_vectors: ClassVar[bool] = False
+
+    top_k: int = 2_000
+    frequency_threshold: int = 8
+    max_words: int = 100
+
+    def __post_init__(self) -> None:
+        for field, least in (("top_k", 1), ("frequency_threshold", 0), ("max_words", 1)):
+            if getattr(self, field) < least:
+                raise ValueError(f"`{field}` must be at least {least}; got {getattr(self, field)}. Correct it.")
+
+
 PREPARATION_KINDS: dict[str, type[FeaturePreparation]] = {
     "age": Age,
     "bucketize": Bucketize,
@@ -198,6 +225,7 @@ PREPARATION_KINDS: dict[str, type[FeaturePreparation]] = {
     "log1p_z_score": Log1pZScore,
     "min_max": MinMax,
     "number": Number,
+    "text": Text,
     "vocabulary": Vocabulary,
     "z_score": ZScore,
 }

@@ -29,6 +29,7 @@ from tfx_gnn.transform.feature_preparations import (
     Hash,
     Keep,
     NumericPreparation,
+    Text,
     Vocabulary,
     ZScore,
     kind_of,
@@ -36,6 +37,7 @@ from tfx_gnn.transform.feature_preparations import (
 from tfx_gnn.transform.graph_view import ContextView, EdgeSetView, GraphView, NodeSetView
 from tfx_gnn.transform.numbers import check_missing_value, prepare_numbers
 from tfx_gnn.transform.preprocessing import GraphPreprocessingFn
+from tfx_gnn.transform.texts import words_and_pairs
 
 
 def load_preprocessing_fn(reference: str, features: Features, layout: GraphLayout) -> GraphPreprocessingFn:
@@ -205,6 +207,8 @@ def _prepared(value: const.Field, preparation: FeaturePreparation, name: str) ->
                 _declare_categories(made, num_categories)
             case NumericPreparation():
                 made = prepare_numbers(value, preparation)
+            case Text():
+                made = _text(value, preparation, name)
             case Vocabulary():
                 made = _vocabulary(value, preparation, name)
             case _:
@@ -222,6 +226,19 @@ def _vocabulary(value: const.Field, preparation: Vocabulary, name: str) -> const
     )
 
 
+def _text(value: tf.Tensor, preparation: Text, name: str) -> tf.RaggedTensor:
+    vocabulary = default_vocabulary_name(name)
+    ranks = tft.compute_and_apply_vocabulary(
+        words_and_pairs(value, preparation.max_words),
+        top_k=preparation.top_k,
+        frequency_threshold=preparation.frequency_threshold or None,
+        vocab_filename=vocabulary,
+    )
+    known = tf.ragged.boolean_mask(ranks, ranks >= 0)
+    _declare_categories(known, tft.experimental.get_vocabulary_size_by_name(vocabulary))
+    return known
+
+
 def _hash(value: const.Field, num_buckets: int) -> const.Field:
     texts = value if value.dtype == tf.string else tf.ragged.map_flat_values(tf.strings.as_string, value)
     buckets = tft.hash_strings(texts, num_buckets)
@@ -229,7 +246,7 @@ def _hash(value: const.Field, num_buckets: int) -> const.Field:
     return buckets
 
 
-def _declare_categories(indices: const.Field, number: int) -> None:
+def _declare_categories(indices: const.Field, number: int | tf.Tensor) -> None:
     """Tells networks the number of categories, as they know it for vocabularies."""
     flat = indices.flat_values if isinstance(indices, tf.RaggedTensor) else indices
-    schema_inference.set_tensor_schema_override(flat, tf.constant(0, tf.int64), tf.constant(number - 1, tf.int64))
+    schema_inference.set_tensor_schema_override(flat, tf.constant(0, tf.int64), tf.cast(number, tf.int64) - 1)

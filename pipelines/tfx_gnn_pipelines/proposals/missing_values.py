@@ -14,6 +14,7 @@ import tensorflow as tf
 from tfx_gnn.graph.proto.graph_schema_pb2 import Feature, GraphSchema
 from tfx_gnn.tables.column_values import ColumnValues
 from tfx_gnn.tables.table_names import says_code
+from tfx_gnn_pipelines.proposals.preparations import is_read_by_words
 from tfx_gnn_pipelines.proposals.tables import SetTable, declared_set
 
 _ENOUGH_ROWS = 20
@@ -52,6 +53,7 @@ class _StandIn:
 
 
 _NO_WORD = _StandIn(default=_NO_TEXT, meaning=f"{_NO_TEXT!r}, a word of its own")
+_EMPTY = _StandIn(default="", meaning="an empty text, which has no words")
 _FALSE = _StandIn(default="false", meaning="false")
 
 
@@ -113,7 +115,7 @@ def _stand_in(name: str, feature: Feature, table: SetTable, *, is_marked: bool) 
     if feature.shape.dim:
         return _stand_in_of_list(dtype, [dim.size for dim in feature.shape.dim], is_marked=is_marked)
     if dtype == tf.string:
-        return _NO_WORD
+        return _EMPTY if is_read_by_words(values) else _NO_WORD
     if dtype == tf.bool:
         return _stand_in_of_truth(is_cell=table.layout.format == "csv") if is_marked else _FALSE
     is_code = dtype.is_integer and says_code(name)

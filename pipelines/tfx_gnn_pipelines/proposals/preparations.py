@@ -14,6 +14,12 @@ from tfx_gnn.tables.table_names import says_code
 
 _MAX_VOCABULARY = 10_000
 _FEW_TEXTS = 20
+_MOST_TEXTS = 20_000
+"""Texts whose words are counted."""
+_LEAST_WORDS = 2
+"""Words of a text on average, below which it is a name or a code."""
+_LEAST_SHARE_OF_WORDS = 0.5
+"""Share of words that must occur in several texts for a model to learn from them."""
 _UNSCALED = frozenset({"-1", "0", "1", "false", "true"})
 _SKEW = 100
 """Amounts are skewed if the largest is more than so many times the median, without their signs."""
@@ -66,9 +72,54 @@ def choose_preparation(
     return dataclasses.replace(made, options={**made.options, "missing_value": missing_value})
 
 
+def is_read_by_words(texts: ColumnValues) -> bool:
+    """Whether most rows have a text of their own, of several words that occur in other rows, too."""
+    return _are_own(texts) and not _words_of(texts).reason_against
+
+
+def _are_own(values: ColumnValues) -> bool:
+    return values.num_distinct > _FEW_TEXTS and 2 * values.num_distinct > values.num_counted
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Words:
+    """The words of a column of texts.
+
+    Attributes:
+        mean_number: words of a text, on average.
+        share_shared: share of all words that occur in several of the texts.
+    """
+
+    mean_number: float
+    share_shared: float
+
+    @property
+    def reason_against(self) -> str:
+        """Why a model learns nothing from them; "" if it may."""
+        if self.mean_number < _LEAST_WORDS:
+            return "most rows have a text of their own"
+        if self.share_shared < _LEAST_SHARE_OF_WORDS:
+            return "most rows have a text of their own, whose words occur in no other one"
+        return ""
+
+
+def _words_of(texts: ColumnValues) -> _Words:
+    some = pc.utf8_lower(texts.values[:_MOST_TEXTS])
+    words = pc.list_flatten(pc.split_pattern_regex(some, r"[^\pL\pM\pN]+"))
+    counts = pc.value_counts(words.filter(pc.not_equal(words, ""))).field("counts")
+    num_words = pc.sum(counts).as_py() or 0
+    num_shared = pc.sum(counts.filter(pc.greater(counts, 1))).as_py() or 0
+    return _Words(mean_number=num_words / len(some), share_shared=num_shared / max(num_words, 1))
+
+
 def _word_preparation(values: ColumnValues, word: str) -> Preparation:
-    if values.num_distinct > _FEW_TEXTS and 2 * values.num_distinct > values.num_counted:
-        return Preparation(kind="drop", reason=f"most rows have a {word} of their own")
+    if _are_own(values):
+        if word == "code":
+            return Preparation(kind="drop", reason="most rows have a code of their own")
+        words = _words_of(values)
+        if words.reason_against:
+            return Preparation(kind="drop", reason=words.reason_against)
+        return Preparation(kind="text", reason=f"{words.mean_number:.1f} words on average")
     options = {"top_k": _MAX_VOCABULARY} if values.num_distinct > _MAX_VOCABULARY else {}
     reason = f"{values.num_distinct:,} different {word}s" if values.num_distinct else ""
     return Preparation(kind="vocabulary", options=options, reason=reason)

@@ -86,6 +86,7 @@ class Proposal:
                 f"it is known before, take it out of `excluded_features`, declare it in `features`, and write "
                 f"graph_example_validator: {{accepted_features: [{leak.place}.{leak.feature}]}}."
             )
+        yield from text_columns(self.features)
         yield from dropped_columns(self.features)
         for edge_set, number in self.num_dangling.items():
             yield f"Rows of {edge_set} that name a node that no table has, and are left out: {number:,}."
@@ -121,6 +122,17 @@ class Proposal:
         for name in sorted(self.schema.edge_sets):
             edge_set = self.schema.edge_sets[name]
             yield f"{name} from {edge_set.source} to {edge_set.target}"
+
+
+def text_columns(features: Mapping[str, Mapping[str, Preparation]]) -> Iterator[str]:
+    """Says which columns are read by their words."""
+    for prefix, of_set in features.items():
+        for column, preparation in of_set.items():
+            if preparation.kind == "text":
+                yield (
+                    f"{prefix}.{column} is read by its words and their pairs: most rows have a text of their own, of "
+                    f"{preparation.reason}."
+                )
 
 
 def dropped_columns(features: Mapping[str, Mapping[str, Preparation]]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from tfx_gnn_pipelines.prediction_plan import plan_of_seeds, seed_table_path
 from tfx_gnn_pipelines.proposals.hops import propose_hops
 from tfx_gnn_pipelines.proposals.missing_values import fill_in
 from tfx_gnn_pipelines.proposals.preparations import Preparation
-from tfx_gnn_pipelines.proposals.proposal import count_dangling, dropped_columns, propose_features
+from tfx_gnn_pipelines.proposals.proposal import count_dangling, dropped_columns, propose_features, text_columns
 from tfx_gnn_pipelines.proposals.tables import declared_set, find_task_source, set_table
 
 
@@ -66,6 +66,7 @@ class TaskProposal:
             yield f"A seed does not see edges that are later than its time: {', '.join(timed)}."
         if timeless:
             yield f"Edges without a time are visible to all seeds: {', '.join(timeless)}."
+        yield from text_columns(self.features)
         yield from dropped_columns(self.features)
         for edge_set, number in self.num_dangling.items():
             yield f"Rows of {edge_set} that name a node that no table has, and are left out: {number:,}."

@@ -23,6 +23,7 @@ from tfx_gnn.transform.feature_preparations import (
     Log1pZScore,
     MinMax,
     Number,
+    Text,
     Vocabulary,
     ZScore,
 )
@@ -43,6 +44,7 @@ node_sets { key: "user" value {
   features { key: "tags" value { dtype: DT_STRING shape { dim { size: -1 } } } }
   features { key: "visits" value { dtype: DT_INT64 } } } }
 node_sets { key: "shop" value {
+  features { key: "about" value { dtype: DT_STRING } }
   features { key: "area" value { dtype: DT_FLOAT } }
   features { key: "floors" value { dtype: DT_INT64 } }
   features { key: "nowhere" value { dtype: DT_INT64 } }
@@ -85,7 +87,8 @@ def test_what_is_not_declared_gets_a_default_by_type():
             "tags": Vocabulary(),
             "visits": ZScore(),
         },
-        "nodes/shop": {name: ZScore() for name in ("area", "floors", "nowhere", "open", "place", "sales")},
+        "nodes/shop": {"about": Vocabulary()}
+        | {name: ZScore() for name in ("area", "floors", "nowhere", "open", "place", "sales")},
         "nodes/_readout": {"color": Keep()},
         "edges/knows": {"years": ZScore()},
         "edges/_readout/seed": {},
@@ -118,6 +121,7 @@ def test_what_is_not_declared_gets_a_default_by_type():
             '{"nodes/user": {"city": "z_score"}}',
             r"types of columns; got 'z_score' for 'nodes/user.city', which is string",
         ),
+        ('{"nodes/user": {"tags": "text"}}', "got 'text' for 'nodes/user.tags', whose items have the shape"),
         ('{"edges/knows": {"years": "vocabulary"}}', "got 'vocabulary' for 'edges/knows.years', which is float32"),
         (
             '{"nodes/shop": {"floors": {"kind": "z_score", "missing_value": -0.5}}}',
@@ -174,6 +178,7 @@ def example():
         "nodes/user.tags.d1": [2, 0, 1, 0],
         "nodes/user.visits": [2, 4, 6, 10],
         "nodes/shop.#size": [4],
+        "nodes/shop.about": [b"Old books", b"", b"Books, maps, books", b"old BOOKS"],
         "nodes/shop.area": [-8.0, 1.0, 2.0, 5.0],
         # The next larger integer than the missing one is equal to it as a float.
         "nodes/shop.floors": [-(2**30), 1, 3, 1 - 2**30],
@@ -222,6 +227,7 @@ def transformed(tmp_path_factory):
             "visits": Bucketize(num_buckets=2),
         },
         "nodes/shop": {
+            "about": Text(frequency_threshold=2, max_words=2),
             "area": MinMax(missing_value=-8),
             "floors": ZScore(missing_value=-(2**30)),
             "nowhere": ZScore(missing_value=-1),
@@ -260,6 +266,12 @@ def test_every_kind_gives_the_values_of_its_description(transformed):
     assert np.reshape(values("nodes/user.point"), [4, 2]).tolist() == [[-1, -1], [-1, 1], [1, -1], [1, 1]]
     # The logarithms 0, 0, 2 and -2 have the mean 0 and the variance 2.
     assert values("nodes/user.spent") == pytest.approx([0.0, 0.0, math.sqrt(2), -math.sqrt(2)], abs=1e-6)
+    # "books" occurs three times, "old" and "old books" twice, and "maps" once.
+    assert values("nodes/shop.about.d1") == [3, 0, 1, 3]
+    about = values("nodes/shop.about")
+    assert about[1] == about[3] == about[5] == 0
+    assert {*about[:3]} == {0, 1, 2}
+    assert about[4:] == about[:3]
     assert values("nodes/user.structure_label") == [0, 1, 2, 2]
     assert values("nodes/user.tags") == [0, 1, 0]
     assert values("nodes/user.visits") == [0, 0, 1, 1]
@@ -298,6 +310,7 @@ def test_networks_know_the_number_of_categories(transformed):
 
     categories = {key: domain.max + 1 for key, domain in domains.items() if getattr(domain, "is_categorical", False)}
     assert categories == {
+        "nodes/shop.about": 3,
         "nodes/user.city": 2,
         "nodes/user.code": 2,
         "nodes/user.level": 3,
