@@ -495,3 +495,13 @@ def test_tables_where_they_are_need_all_labels(tmp_path):
 
     with pytest.raises(ValueError, match="`label` must have a value in every row that is predicted; got 1 of 40 rows"):
         propose_project(write(tmp_path, users=users), label="users.plan")
+
+
+def test_files_that_are_no_tables_are_named(tmp_path):
+    for name in ("notes.xlsx", "more.json", "README.md", ".hidden"):
+        (tmp_path / name).touch()
+    (tmp_path / "parts").mkdir()
+
+    said = "\n".join(propose_project(write(tmp_path, users=USERS), label="users.plan").remarks())
+
+    assert f"Passed over in {tmp_path}: more.json, notes.xlsx, parts. Tables are .csv, .tsv and .parquet files" in said

@@ -11,7 +11,9 @@ import tensorflow as tf
 from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, GraphSchema, NodeSet
 from tfx_gnn.graph.schema.schema_io import iter_sets
 from tfx_gnn.io.suggestions import did_you_mean
+from tfx_gnn.snapshot.snapshot_manifest import SNAPSHOT_FILE
 from tfx_gnn.tables.column_values import ColumnValues, read_column_values
+from tfx_gnn.tables.data_files import format_of_name
 from tfx_gnn.tables.database import Database
 from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN
@@ -21,6 +23,8 @@ from tfx_gnn.tables.row_times import row_time_columns
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import TableLayout
 from tfx_gnn.tables.table_roles import FoundTable, find_tables
+
+_MOST_SHOWN = 10
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,7 +94,7 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
         schema=schema,
         is_inferred=True,
         columns={table.filename: table.columns for table in found.values()},
-        remarks=(*database.questions, *_left_out_columns(schema)),
+        remarks=(*_unread_files(tables_dir), *database.questions, *_left_out_columns(schema)),
     )
 
 
@@ -120,7 +124,11 @@ def _written_anew(
         schema=prepared.schema,
         is_inferred=True,
         prepared=prepared,
-        remarks=(*_key_remarks(database, prepared), *_left_out_columns(prepared.schema)),
+        remarks=(
+            *_unread_files(tables_dir),
+            *_key_remarks(database, prepared),
+            *_left_out_columns(prepared.schema),
+        ),
     )
 
 
@@ -143,6 +151,23 @@ def _check_label(label: str, tables: Mapping[str, FoundTable]) -> None:
         raise ValueError(
             f"`label` must be a table and the column that is predicted, TABLE.COLUMN; got {label or 'none'!r} where "
             f"there are {', '.join(known)}. {did_you_mean(label, known) if label else 'Choose one.'}"
+        )
+
+
+def _unread_files(tables_dir: str) -> Iterator[str]:
+    """Says which files and folders of a folder of tables are passed over, but for what describes the tables."""
+    unread = sorted(
+        name
+        for name in tf.io.gfile.listdir(tables_dir)
+        if not name.startswith(".") and not name.endswith(".md") and name != SNAPSHOT_FILE and not format_of_name(name)
+    )
+    if unread:
+        shown = ", ".join(unread[:_MOST_SHOWN]) + (
+            f" and {len(unread) - _MOST_SHOWN} more" * (len(unread) > _MOST_SHOWN)
+        )
+        yield (
+            f"Passed over in {tables_dir}: {shown}. Tables are .csv, .tsv and .parquet files; `tfx-gnn snapshot` makes "
+            "such of .jsonl and .ndjson files and of databases. Export others as one of these."
         )
 
 
