@@ -505,3 +505,11 @@ def test_files_that_are_no_tables_are_named(tmp_path):
     said = "\n".join(propose_project(write(tmp_path, users=USERS), label="users.plan").remarks())
 
     assert f"Passed over in {tmp_path}: more.json, notes.xlsx, parts. Tables are .csv, .tsv and .parquet files" in said
+
+
+def test_integers_that_may_be_days_are_asked_about(tmp_path):
+    users = {**USERS, "batch": [20260101 + i % 28 for i in range(40)]}
+
+    said = "\n".join(propose_project(write(tmp_path, users=users), label="users.plan").remarks())
+
+    assert "users.batch holds numbers, but all 28 different numbers are days of the calendar" in said

@@ -19,7 +19,7 @@ from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN
 from tfx_gnn.tables.prepared_tables import PreparedTables, write_prepared_tables
 from tfx_gnn.tables.relational_keys import find_keys
-from tfx_gnn.tables.row_times import row_time_columns
+from tfx_gnn.tables.row_times import day_remarks, row_time_columns
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import TableLayout
 from tfx_gnn.tables.table_roles import FoundTable, find_tables
@@ -94,7 +94,12 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
         schema=schema,
         is_inferred=True,
         columns={table.filename: table.columns for table in found.values()},
-        remarks=(*_unread_files(tables_dir), *database.questions, *_left_out_columns(schema)),
+        remarks=(
+            *_unread_files(tables_dir),
+            *database.questions,
+            *(line for table in found.values() for line in day_remarks(table, only_questions=True)),
+            *_left_out_columns(schema),
+        ),
     )
 
 
