@@ -56,6 +56,13 @@ class PreparedTables:
     row_times: RowTimes
     label_splits: LabelSplits | None
 
+    @property
+    def times_of_rows(self) -> dict[str, str]:
+        """By set, as in "nodes/orders", the feature with the times of its rows or edges."""
+        return {f"nodes/{name}": one for name, one in self.node_times.items()} | {
+            f"edges/{name}": one for name, one in self.edge_times.items()
+        }
+
 
 def write_prepared_tables(
     database: Database,

@@ -27,6 +27,10 @@ FIRST_SECOND, LAST_SECOND = 315_532_800, 4_102_444_800
 """The years 1980 and 2100, between which whole numbers that are named as times are seconds since 1970."""
 _EPOCHS = {"s": LAST_SECOND, "ms": LAST_SECOND * 1_000, "us": LAST_SECOND * 1_000_000}
 """The year 2100 in units of time."""
+_DAY = r"^((?:19|20)[0-9]{2})([0-9]{2})([0-9]{2})$"
+_DAY_WORDS = frozenset({"date", "day", "dt", "ymd", "yyyymmdd"})
+_LEAST_TO_ASK = 5
+"""Different numbers that are days, below which they may be so by chance."""
 _LEAST_OF_TIMES = 2
 """A column of one time in all rows tells nothing."""
 _LEAST_KNOWN = 0.5
@@ -140,6 +144,7 @@ class _Finder:
         )
 
     def _find_own(self, table: FoundTable) -> None:
+        self._remarks += day_remarks(table)
         names = row_time_columns(table, label=self._label[1] if table.name == self._label[0] else "")
         if not names:
             return
@@ -270,8 +275,42 @@ def as_seconds(times: pa.Array) -> pa.Array:
     if not pa.types.is_temporal(times.type):
         texts = key_texts(texts_of(times))
         parsed = parse_times(texts)
+        parsed = _parse_days(texts) if parsed is None else parsed
         times = _since_1970(texts) if parsed is None else parsed
     return times.cast(pa.timestamp("us"), safe=False).cast(SECONDS, safe=False)
+
+
+def _parse_days(texts: pa.Array) -> pa.Array | None:
+    """Reads days that are spelled as 20240131; None if one text is something else."""
+    known = texts.drop_null()
+    if not len(known) or not pc.all(pc.match_substring_regex(known, _DAY)).as_py():
+        return None
+    return parse_times(pc.replace_substring_regex(texts, _DAY, r"\1-\2-\3"))
+
+
+def _are_days(column: ColumnValues) -> bool:
+    return _parse_days(key_texts(column.values)) is not None
+
+
+def _names_day(name: str) -> bool:
+    return names_time(name) or not _DAY_WORDS.isdisjoint(words_of(name))
+
+
+def day_remarks(table: FoundTable, *, only_questions: bool = False) -> Iterator[str]:
+    """Says which integers are taken for days, and asks about those that may be some and are not named so."""
+    for name, column in table.columns.items():
+        if column.num_distinct < _LEAST_OF_TIMES or not _are_days(column):
+            continue
+        evidence = (
+            f"all {column.num_distinct:,} different numbers are days of the calendar, as {column.values[0].as_py()}"
+        )
+        if not _names_day(name) and column.num_distinct >= _LEAST_TO_ASK:
+            yield (
+                f"{table.name}.{name} holds numbers, but {evidence}. Are they dates? Then name the column "
+                f"{name}_date, and run this again."
+            )
+        elif _names_day(name) and not only_questions:
+            yield f"{table.name}.{name} holds dates: {evidence}."
 
 
 def _since_1970(texts: pa.Array) -> pa.Array:
@@ -289,7 +328,8 @@ def _since_1970(texts: pa.Array) -> pa.Array:
 def time_columns(table: FoundTable, *, label: str = "") -> tuple[str, ...]:
     """Lists the columns of a table that hold several times: dates, time stamps, and numbers that are named so.
 
-    A year is one if nothing else tells when the rows came to be, and it is not the label.
+    Numbers are times since 1970, or days spelled as 20240131. A year is one if nothing else tells when the rows came to
+    be, and it is not the label.
     """
     found = _several_times(table)
     return (*found, *(name for name in row_time_columns(table, label=label) if name not in found))
@@ -299,7 +339,10 @@ def _several_times(table: FoundTable) -> tuple[str, ...]:
     return tuple(
         name
         for name, column in table.columns.items()
-        if column.num_distinct >= _LEAST_OF_TIMES and (column.holds_times or (names_time(name) and _are_epochs(column)))
+        if column.num_distinct >= _LEAST_OF_TIMES
+        and (
+            column.holds_times or (names_time(name) and _are_epochs(column)) or (_names_day(name) and _are_days(column))
+        )
     )
 
 

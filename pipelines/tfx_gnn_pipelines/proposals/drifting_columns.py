@@ -89,6 +89,7 @@ def drop_drifting_columns(
             if one not in times
             and not feature.shape.dim
             and (tf.dtypes.as_dtype(feature.dtype).is_integer or tf.dtypes.as_dtype(feature.dtype).is_floating)
+            and table.values_of(one).numbers() is not None
         }
         drifting = find_drifting_columns(
             table.layout, time=table.layout.columns[time].name, bound=bound, columns=list(by_column)

@@ -33,8 +33,15 @@ class GraphProposal:
     features: Mapping[str, Mapping[str, Preparation]]
     num_dangling: Mapping[str, int]
 
-    def left_out(self) -> Iterator[str]:
-        """Says which columns are no features, by reason, and which rows are no edges."""
+    def features_in_words(self) -> Iterator[str]:
+        """Says which columns are read by their words, which are no features, by reason, and which rows are no edges."""
+        for prefix, of_set in self.features.items():
+            for column, preparation in of_set.items():
+                if preparation.kind == "text":
+                    yield (
+                        f"{prefix}.{column} is read by its words and their pairs: most rows have a text of their own, "
+                        f"of {preparation.reason}."
+                    )
         by_reason: dict[str, list[str]] = {}
         for prefix, of_set in self.features.items():
             for column, preparation in of_set.items():
@@ -54,6 +61,7 @@ def propose_features(
     *,
     left_out: set[tuple[str, str]],
     known: Mapping[tuple[str, str], Preparation],
+    missing_values: Mapping[tuple[str, str], int],
 ) -> dict[str, dict[str, Preparation]]:
     """Chooses a preparation of each column that the hops reach, but for those that are known already."""
     reached = {seed_node_set}
@@ -66,7 +74,10 @@ def propose_features(
     for prefix in names:
         table = tables[prefix]
         of_set = {
-            name: known.get((prefix, name)) or choose_preparation(name, feature, table.values_of(name))
+            name: known.get((prefix, name))
+            or choose_preparation(
+                name, feature, table.values_of(name), missing_value=missing_values.get((prefix, name))
+            )
             for name, feature in sorted(declared_set(schema, table.layout).features.items())
             if (prefix, name) not in left_out and not name.startswith("#")
         }

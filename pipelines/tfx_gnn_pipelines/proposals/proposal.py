@@ -21,6 +21,7 @@ from tfx_gnn_pipelines.proposals.graph_proposal import GraphProposal, count_dang
 from tfx_gnn_pipelines.proposals.hops import propose_hops
 from tfx_gnn_pipelines.proposals.labels import Label, check_labels, find_label
 from tfx_gnn_pipelines.proposals.leaks import LabelLeak, find_leaks
+from tfx_gnn_pipelines.proposals.missing_values import fill_in
 from tfx_gnn_pipelines.proposals.tables import SetTable, find_source
 
 
@@ -68,7 +69,7 @@ class Proposal(GraphProposal):
                 f"it is known before, take it out of `excluded_features`, declare it in `features`, and write "
                 f"graph_example_validator: {{accepted_features: [{leak.place}.{leak.feature}]}}."
             )
-        yield from self.left_out()
+        yield from self.features_in_words()
         if not self.hops:
             yield f"No edges lead to or from {self.label.node_set}: the model sees the columns of a node alone."
 
@@ -124,6 +125,15 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
     schema, prepared = source.schema, source.prepared
     tables = source.read_sets(access)
     predicted = find_label(label, schema, tables)
+    missing_values = {}
+    if source.is_inferred:
+        missing_values = fill_in(
+            schema,
+            tables,
+            label=(f"nodes/{predicted.node_set}", predicted.feature),
+            times=source.times,
+            row_times=prepared.times_of_rows if prepared else {},
+        )
     seeds = tables[f"nodes/{predicted.node_set}"]
     seed_time = prepared.node_times.get(predicted.node_set, "") if prepared else ""
     splits = _propose_splits(seeds, seed_time)
@@ -160,6 +170,7 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
                 {(prefix, name) for prefix, names in source.times.items() for name in names}, prepared, seed_time
             )
             | dict(drop_drifting_columns(schema, tables, prepared, _end_of_training(prepared, splits))),
+            missing_values=missing_values,
         ),
         num_dangling=count_dangling(schema, tables, hops),
     )

@@ -15,6 +15,7 @@ from tfx_gnn_pipelines.prediction_plan import plan_of_seeds, seed_table_path
 from tfx_gnn_pipelines.proposals.drifting_columns import drop_drifting_columns
 from tfx_gnn_pipelines.proposals.graph_proposal import GraphProposal, count_dangling, prepare_times, propose_features
 from tfx_gnn_pipelines.proposals.hops import propose_hops
+from tfx_gnn_pipelines.proposals.missing_values import fill_in
 from tfx_gnn_pipelines.proposals.tables import find_task_source
 
 
@@ -58,7 +59,7 @@ class TaskProposal(GraphProposal):
                 if one.kind == "age"
             ]
             yield f"Times are ages relative to that of the seed: {', '.join(aged) or 'none'}."
-        yield from self.left_out()
+        yield from self.features_in_words()
 
 
 def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, prepared_dir: str) -> TaskProposal:
@@ -85,7 +86,10 @@ def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, pr
         several = {one for one in prepared.node_times if len(prepared.times[f"nodes/{one}"]) > 1}
         decided = {one: column for one, column in prepared.node_times.items() if one in several}
         task = dataclasses.replace(task, times={**decided, **task.times})
+    missing_values = {}
     if source.is_inferred:
+        row_times = prepared.times_of_rows if prepared else {}
+        missing_values = fill_in(schema, tables, label=("", ""), times=source.times, row_times=row_times)
         write_schema(schema, access.schema_path(source.tables_dir))
     seeds = make_seed_table(task, source.tables_dir, seed_table_path(name, source.tables_dir))
     known = {(prefix, name) for prefix, names in source.times.items() for name in names}
@@ -108,6 +112,7 @@ def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, pr
         left_out={(f"nodes/{task.for_each}", column) for column in seeds.description.label_columns},
         known=prepare_times(known, prepared, seeds.description.time)
         | dict(drop_drifting_columns(schema, tables, prepared, seeds.description.until.get("train"))),
+        missing_values=missing_values,
     )
     return TaskProposal(
         task=task,

@@ -179,3 +179,37 @@ def test_what_is_empty_in_many_rows_or_is_predicted_is_no_time_of_them(database_
 
     assert find_row_times(database, str(tmp_path)).columns == {"orders": "year"}
     assert find_row_times(database, str(tmp_path), label=("orders", "year")).columns == {}
+
+
+@pytest.mark.parametrize("spell", [int, float, str])
+def test_integers_that_are_days_of_the_calendar_are_dates_where_the_name_says_so(prepared_of, spell):
+    orders = {
+        "order_id": [f"o{i}" for i in range(60)],
+        "order_day": [spell(f"{day:%Y%m%d}") for day in DAYS],
+        "good": [i % 3 == 0 for i in range(60)],
+    }
+
+    prepared = prepared_of("orders.good", orders=orders)
+
+    assert prepared.node_times == {"orders": "order_day"}
+    assert days(prepared.row_times.by_row["orders"]) == list(range(60))
+    (said,) = (one for one in prepared.row_times.remarks if "order_day" in one)
+    assert said.startswith("orders.order_day holds dates: all 60 different numbers are days of the calendar, as 2026")
+
+
+def test_days_without_a_fitting_name_are_asked_about(times_of):
+    times = times_of(orders={**ORDERS, "batch": [int(f"{day:%Y%m%d}") for day in DAYS]})
+
+    assert times.columns == {"orders": "ordered"}
+    assert "orders.batch holds numbers, but all 60 different numbers are days" in "\n".join(times.remarks)
+    assert "name the column batch_date" in "\n".join(times.remarks)
+
+
+@pytest.mark.parametrize("wrong", [20260230, 20261301, 18991231, 2026010])
+def test_integers_of_which_one_is_no_day_are_no_dates(times_of, wrong):
+    numbers = [wrong, *(int(f"{day:%Y%m%d}") for day in DAYS[1:])]
+
+    times = times_of(orders={**ORDERS, "due_date": numbers, "ship_dt": numbers})
+
+    assert times.columns == {"orders": "ordered"}
+    assert not any("due_date" in one or "ship_dt" in one for one in times.remarks)
