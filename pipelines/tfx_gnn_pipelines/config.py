@@ -34,6 +34,7 @@ from tfx_gnn.models import tasks
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.tables.spans import check_num_spans, find_window
 from tfx_gnn.training.options import NO_WARM_START
+from tfx_gnn.transform.feature_preparations import Age, Drop
 from tfx_gnn_pipelines.bulk_inference import (
     BulkInferenceOptions,
     check_layerwise_inference,
@@ -322,10 +323,18 @@ def _with_step_options(config: PipelineConfig, given: Mapping[str, Any]) -> Pipe
 
 
 def _expectations(task: PipelineTask) -> GraphExampleValidatorOptions:
-    if task.plan is not None:
-        return expectations_of_plan(task.plan)
-    assert task.graph_level_examples is not None
-    return expectations_of_graphs(task.graph_level_examples)
+    if task.plan is None:
+        assert task.graph_level_examples is not None
+        return expectations_of_graphs(task.graph_level_examples)
+    expected = expectations_of_plan(task.plan)
+    # Nothing reads what is dropped, and of a time only how long before the seed it was.
+    unread = [
+        f"{prefix}.{name}"
+        for prefix, of_set in task.features.items()
+        for name, preparation in of_set.items()
+        if isinstance(preparation, (Age, Drop))
+    ]
+    return dataclasses.replace(expected, unstable_features=(*expected.unstable_features, *unread))
 
 
 def _named_classes(prediction: tasks.Task) -> tuple[str, str]:
