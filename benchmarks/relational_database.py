@@ -4,12 +4,14 @@ Customers order things over two years, and send some of them back. A check looks
 with a probability that depends on how many orders of the last 30 days were sent back: two hops away, by time. No column
 of the check itself tells anything. The best possible AUROC is that of these probabilities.
 
-    .venv/bin/python benchmarks/relational_database.py --output /tmp/checks --seed 1
-    .venv/bin/python benchmarks/relational_database.py --output /tmp/checks --seed 1 --fault copy --no-run
+    .venv/bin/python benchmarks/relational_database.py --output checks --seed 1
+    .venv/bin/python benchmarks/relational_database.py --output checks --seed 1 --fault copy --no-run
 
-`--fault` plants what must be reported by name: `copy` (orders written with a check carry its result), `constant` (a
-column with one value), `future` (the result's own time, which is after the check), `shuffled` (customers of orders at
-random, so that nothing can be learned).
+`--fault` plants what must be reported by name: `copy` (notes written with a check carry its result), `constant` (a
+column with one value), `future` (the result's own time, which is after the check). With `shuffled`, the customers of
+orders are random, so that nothing can be learned; no table shows that, so the run must say that the network learned
+nothing, and end with 1 without pushing it. Few checks teach too little, too: with 1,500 of a healthy database the run
+ends in the same way.
 """
 
 from __future__ import annotations
@@ -128,7 +130,8 @@ def main() -> None:
     figures = {"best possible AUROC": best, "seconds to propose": time.monotonic() - start}
     if not arguments.no_run:
         start = time.monotonic()
-        subprocess.run([*command, "run"], check=True, cwd=project)
+        # A model that is not blessed is not pushed, which is what some faults must lead to.
+        figures["exit status of the run"] = subprocess.run([*command, "run"], check=False, cwd=project).returncode
         figures["seconds to run"] = time.monotonic() - start
     sys.stdout.write(f"{json.dumps(figures, indent=2)}\n")
 

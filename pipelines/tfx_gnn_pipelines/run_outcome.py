@@ -162,6 +162,8 @@ def _useless_model(metrics: Mapping[str, Any]) -> Iterator[str]:
     for name, task in tasks_of(metrics).items():
         for kind, (metric, words) in _CONSTANT_ANSWERS.items():
             baseline = task.get(kind, {})
+            # The metric that the evaluator was asked to compare, if it did.
+            metric = task.get("baseline_comparison", {}).get("metric", metric)
             if metric not in task or metric not in baseline:
                 continue
             value, of_baseline = task[metric], baseline[metric]
@@ -178,7 +180,7 @@ def _why_useless(task: Mapping[str, Any]) -> str:
     if area > _TELLS_APART:
         return (
             f"its ROC AUC of {area:.3f} says that it tells classes apart, but it hardly ever answers the rarer one. "
-            "Weigh the classes, or use the probabilities."
+            "Weigh the classes, or use the probabilities and let `main_metric: roc_auc` of GraphEvaluator decide."
         )
     return (
         "it has learned nothing of use. Look at the loss by epoch, at features without a sane scale, and at whether "

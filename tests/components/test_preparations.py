@@ -54,3 +54,24 @@ def test_truth_values_with_gaps_are_numbers():
     values = values_of(["true", None, "false"] * 30)
 
     assert choose_preparation("open", Feature(dtype=types_pb2.DT_BOOL), values).kind == "number"
+
+
+def test_texts_that_share_words_are_read_by_them():
+    texts = [f"Order {i} of {'blue' if i % 3 else 'red'} shoes, number {i * 7}" for i in range(90)]
+
+    chosen = choose_preparation("note", Feature(dtype=types_pb2.DT_STRING), values_of(texts))
+
+    assert (chosen.kind, chosen.reason) == ("text", "7.0 words on average")
+
+
+@pytest.mark.parametrize(
+    ("texts", "reason"),
+    [
+        ([f"A{i:05}" for i in range(90)], "most rows have a text of their own"),
+        ([f"a{i}-b{i}" for i in range(90)], "most rows have a text of their own, whose words occur in no other one"),
+    ],
+)
+def test_names_and_codes_are_left_out(texts, reason):
+    chosen = choose_preparation("note", Feature(dtype=types_pb2.DT_STRING), values_of(texts))
+
+    assert (chosen.kind, chosen.reason) == ("drop", reason)

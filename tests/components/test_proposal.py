@@ -195,7 +195,10 @@ def test_features_are_prepared_as_their_values_need(tmp_path):
         "visits": "vocabulary",
     }
     declared = proposal.schema.node_sets["users"]
-    assert {extra.key: extra.value for extra in declared.metadata.extra} == {"default.age": "20", "default.town": ""}
+    assert {extra.key: extra.value for extra in declared.metadata.extra} == {
+        "default.age": "20",
+        "default.town": "<no value>",
+    }
     assert declared.features["age"].description == "Rows without a value: 1 of 40; they stand for the mean, 20."
     assert task_of(tmp_path, proposal).features["nodes/users"].keys() == proposal.features["nodes/users"].keys()
 
@@ -270,7 +273,8 @@ def test_columns_that_tell_the_label_are_left_out_and_said(tmp_path):
     assert {name: type(one).__name__ for name, one in task.features["nodes/flights"].items()} == {
         "carrier": "Vocabulary",
         "year": "Drop",
-        "fee": "Drop",
+        # Whether a row has one may tell something.
+        "fee": "ZScore",
         "runway": "ZScore",
     }
     said = "\n".join(proposal.remarks())
@@ -278,7 +282,6 @@ def test_columns_that_tell_the_label_are_left_out_and_said(tmp_path):
     assert "flights.verdict is left out of the examples: alone it tells the label of 100.0% of 200 rows" in said
     assert "accepted_features: [nodes/flights.delay]" in said
     assert "nodes/flights.year is no feature: every row has the same, '2013'." in said
-    assert "nodes/flights.fee is no feature: every row that has a value has the same, '7.5'." in said
 
 
 def test_number_that_another_column_repeats_is_left_out(tmp_path):
@@ -454,7 +457,9 @@ def test_times_become_ages_and_the_newest_neighbors_are_taken(tmp_path):
     assert "orders_shop_id_backward_of_shops" in newest
     task = task_of(tmp_path, proposal)
     assert list(plan_problems(task.plan, proposal.schema)) == []
-    assert "lines has no times: a row of it is there as soon as what it names, of orders." in list(proposal.remarks())
+    assert "lines has no time of its own: a row of it is there as soon as what it names, of orders." in list(
+        proposal.remarks()
+    )
 
 
 @pytest.mark.parametrize("has_times", [True, False])
@@ -492,3 +497,21 @@ def test_tables_where_they_are_need_all_labels(tmp_path):
 
     with pytest.raises(ValueError, match="`label` must have a value in every row that is predicted; got 1 of 40 rows"):
         propose_project(write(tmp_path, users=users), label="users.plan")
+
+
+def test_files_that_are_no_tables_are_named(tmp_path):
+    for name in ("notes.xlsx", "more.json", "README.md", ".hidden"):
+        (tmp_path / name).touch()
+    (tmp_path / "parts").mkdir()
+
+    said = "\n".join(propose_project(write(tmp_path, users=USERS), label="users.plan").remarks())
+
+    assert f"Passed over in {tmp_path}: more.json, notes.xlsx, parts. Tables are .csv, .tsv and .parquet files" in said
+
+
+def test_integers_that_may_be_days_are_asked_about(tmp_path):
+    users = {**USERS, "batch": [20260101 + i % 28 for i in range(40)]}
+
+    said = "\n".join(propose_project(write(tmp_path, users=users), label="users.plan").remarks())
+
+    assert "users.batch holds numbers, but all 28 different numbers are days of the calendar" in said

@@ -264,7 +264,9 @@ def test_a_model_that_orders_what_it_never_answers_has_learned_something(summari
     )
 
     (warning,) = [line for line in lines if "no better" in line]
-    assert warning.endswith("answers the rarer one. Weigh the classes, or use the probabilities.")
+    assert warning.endswith(
+        "Weigh the classes, or use the probabilities and let `main_metric: roc_auc` of GraphEvaluator decide."
+    )
 
 
 def test_the_gain_over_trees_stands_beside_the_metrics(summarize, version_dir):

@@ -173,7 +173,9 @@ def test_mistakes_of_a_task_are_named(project, old, new, message):
 def test_a_question_about_the_times_of_sampled_edges_is_asked(project):
     edges = project / "tables" / "orders_user_id.parquet"
     placed = pq.read_table(edges).rename_columns(["source", "target", "placed_at"])
-    pq.write_table(placed.append_column("packed_at", pa.array([START] * 102)), edges)
+    # As often before as after.
+    packed_at = pa.array(placed["placed_at"].to_pylist()[::-1])
+    pq.write_table(placed.append_column("packed_at", packed_at), edges)
     schema = project / "tables" / "graph_schema.pbtxt"
     feature = 'features { key: "packed_at" value { dtype: DT_INT64 } }'
     schema.write_text(
@@ -211,6 +213,7 @@ def test_verb_shows_seeds_and_their_sql(made):
         (["task", "FOLDER", "--predict", "country", "--test-from", "2026-02-01"], "must be given together"),
         (["task", "FOLDER", "--predict", "count(orders, 0 to 1 day)"], "must name the node set"),
         (["new", "FOLDER/a", "--predict", "country", "--for-each", "users"], "must be given with --tables"),
+        (["new", "FOLDER/a", "--tables", "FOLDER", "--where", "x = 1"], "--where: must be given with --predict"),
     ],
 )  # fmt: skip
 def test_wrong_use_of_the_verbs_is_an_error(made, words, message):

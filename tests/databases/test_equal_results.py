@@ -10,10 +10,10 @@ from tests.databases.conftest import Server
 
 from tfx_gnn.components.table_snapshot_gen.options import TableSnapshotGenOptions
 from tfx_gnn.components.table_snapshot_gen.stage import snapshot_tables
+from tfx_gnn.tables.keys.find_keys import find_keys
+from tfx_gnn.tables.keys.table_roles import find_tables
 from tfx_gnn.tables.prepared_tables import write_prepared_tables
-from tfx_gnn.tables.relational_keys import find_keys
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_roles import find_tables
 
 NUMBERS = range(120)
 HOURS = [f"2026-01-{1 + i % 20:02d} 05:00:00" for i in NUMBERS]

@@ -18,10 +18,10 @@ from tfx_gnn.cli.app import app
 from tfx_gnn.components.table_snapshot_gen.options import TableSnapshotGenOptions
 from tfx_gnn.components.table_snapshot_gen.stage import snapshot_tables
 from tfx_gnn.snapshot.open_source import open_source
-from tfx_gnn.tables.declared_keys import read_declared_keys
-from tfx_gnn.tables.relational_keys import find_keys
+from tfx_gnn.tables.keys.declared_keys import read_declared_keys
+from tfx_gnn.tables.keys.find_keys import find_keys
+from tfx_gnn.tables.keys.table_roles import find_tables
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_roles import find_tables
 
 
 @pytest.fixture
@@ -230,16 +230,16 @@ def test_a_server_that_goes_away_leaves_nothing_and_is_named(server, database, t
     (tmp_path / "out").mkdir()
     real_batches = []
 
-    def end_connections(self, reader):
+    def end_connections(self, batches):
         with self.explained():
-            for batch in reader:
+            for batch in batches:
                 real_batches.append(batch.num_rows)
                 server.run(
                     "postgres", f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'"
                 )
                 yield batch
 
-    monkeypatch.setattr("tfx_gnn.snapshot.postgresql_source.PostgresqlSource._batches", end_connections)
+    monkeypatch.setattr("tfx_gnn.snapshot.postgresql_source.PostgresqlSource.explained_batches", end_connections)
 
     with pytest.raises(ValueError, match=r"from postgresql:///db_.*Nothing was written: take it again when the server"):
         snapshot_tables(
@@ -314,3 +314,17 @@ def test_a_wrong_password_and_an_unknown_database_are_named_without_a_secret(ser
         snapshot_tables(
             source=server.address("gone"), snapshot_dir=str(tmp_path / "no"), options=TableSnapshotGenOptions()
         )
+
+
+def test_a_source_that_fails_after_it_was_connected_is_closed(server, database, monkeypatch):
+    monkeypatch.setattr("tfx_gnn.snapshot.postgresql_source._SETTINGS", ("SET no_such_setting = 1",))
+
+    # The error keeps what failed, and so would keep a connection that is open.
+    failing = pytest.raises(ValueError, match="unrecognized configuration parameter")
+    with failing as caught, open_source(server.address(database)):
+        pass
+
+    assert caught.value.__traceback__ is not None
+    with server.connected("postgres") as cursor:
+        cursor.execute(f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{database}'")
+        assert cursor.fetchall() == [(0,)]

@@ -12,7 +12,6 @@ from tfx_gnn.io.plain_console import PlainConsole
 
 if TYPE_CHECKING:
     from tfx_gnn.models.tasks import Task
-    from tfx_gnn.prediction_tasks import PredictionTask
     from tfx_gnn.tables.row_rules import RowRules
 
 REFUSED_EXIT_CODE = 1
@@ -87,40 +86,6 @@ BeamArgs = Annotated[
     ),
 ]
 
-ForEach = Annotated[
-    str, typer.Option(help="With --predict: node set of the entities.", metavar="SET", show_default=False)
-]
-Predict = Annotated[
-    str,
-    typer.Option(
-        help="What to predict of each entity from its past, such as 'count(orders, 0 to 30 days) > 0'.",
-        metavar="TEXT",
-        show_default=False,
-    ),
-]
-Where = Annotated[
-    str,
-    typer.Option(
-        help="With --predict: for which entities, such as 'count(orders, -90 to 0 days) > 0'.",
-        metavar="TEXT",
-        show_default="all",
-    ),
-]
-Every = Annotated[
-    str,
-    typer.Option(
-        help="With --predict: time between predictions for an entity, such as '30 days'.",
-        metavar="TEXT",
-        show_default="the end of the window",
-    ),
-]
-ValidationFrom = Annotated[
-    str, typer.Option(help="With --predict: when validation begins.", metavar="TIME", show_default=False)
-]
-TestFrom = Annotated[
-    str, typer.Option(help="With --predict: when the test begins.", metavar="TIME", show_default=False)
-]
-
 AskedBlessing = Annotated[
     str, folder("Blessing of the model, which is then not asked unless blessed; if not given, none is required.")
 ]
@@ -146,19 +111,6 @@ ClassVocabulary = Annotated[
     str,
     typer.Option(help="`vocab_filename` of the vocabulary that turned labels into class indices.", show_default=False),
 ]
-
-
-def read_prediction_task(**given: str) -> PredictionTask:
-    """Builds a prediction task from the flags `ForEach`, `Predict`, `Where`, `Every`, `ValidationFrom`, `TestFrom`."""
-    from tfx_gnn.prediction_tasks import Anchors, PredictionTask
-
-    times = {name: given[name] for name in ("every", "validation_from", "test_from")}
-    if any(times.values()) and not (times["validation_from"] and times["test_from"]):
-        raise typer.BadParameter(
-            "must be given together, and --every with both", param_hint="--validation-from, --test-from"
-        )
-    anchors = Anchors(**times) if times["test_from"] else None
-    return PredictionTask(for_each=given["for_each"], predict=given["predict"], where=given["where"], anchors=anchors)
 
 
 def read_task(kind: str, text: str, **given: str) -> Task:

@@ -81,26 +81,31 @@ def flags_of_options(
         if option.name not in leave_out and (not only or option.name in only)
     }
 
-    def decorate(verb: _Verb) -> _Verb:
-        signature = inspect.signature(verb, eval_str=True)
-        parameters: list[inspect.Parameter] = []
-        for name, parameter in signature.parameters.items():
-            if name == into:
-                parameters += [flag.parameter for flag in flags.values()]
-            else:
-                parameters.append(parameter)
+    def read(given: dict[str, Any]) -> Any:
+        values = {name: flag.read(given[name]) for name, flag in flags.items()}
+        return values if as_values else from_flat(options_class, values)
 
-        @functools.wraps(verb)
-        def with_options(**given: Any) -> Any:
-            values = {name: flag.read(given.pop(name)) for name, flag in flags.items()}
-            return verb(**given, **{into: values if as_values else from_flat(options_class, values)})
+    return lambda verb: with_parameters(verb, into, [flag.parameter for flag in flags.values()], read)
 
-        changed: Any = with_options
-        changed.__signature__ = signature.replace(parameters=parameters)
-        changed.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        return typing.cast(_Verb, with_options)
 
-    return decorate
+def with_parameters(
+    verb: _Verb, into: str, parameters: Sequence[inspect.Parameter], read: Callable[[dict[str, Any]], Any]
+) -> _Verb:
+    """Replaces a parameter of a command by others, of whose values it gets what `read` makes."""
+    signature = inspect.signature(verb, eval_str=True)
+    replaced: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        replaced += parameters if name == into else [parameter]
+    names = [parameter.name for parameter in parameters]
+
+    @functools.wraps(verb)
+    def changed(**given: Any) -> Any:
+        return verb(**{into: read({name: given.pop(name) for name in names}), **given})
+
+    typed: Any = changed
+    typed.__signature__ = signature.replace(parameters=replaced)
+    typed.__annotations__ = {parameter.name: parameter.annotation for parameter in replaced}
+    return typing.cast(_Verb, changed)
 
 
 def _options_of(options_class: type) -> list[_Option]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import importlib.machinery
 import keyword
 import os
@@ -9,6 +11,7 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,9 +19,11 @@ import typer
 
 import tfx_gnn
 from tfx_gnn.cli import arguments
+from tfx_gnn.cli.prediction_task_flags import with_prediction_task
+from tfx_gnn.prediction_tasks.task_options import PredictionTask
 
 if TYPE_CHECKING:
-    from tfx_gnn.prediction_tasks import PredictionTask
+    from tfx_gnn_pipelines.proposals.graph_proposal import GraphProposal
     from tfx_gnn_pipelines.proposals.proposal import Proposal
     from tfx_gnn_pipelines.proposals.task_proposal import TaskProposal
 
@@ -80,92 +85,49 @@ def create_project(directory: str, *, name: str = "") -> tuple[Path, str]:
     return folder, name
 
 
-def create_project_for_tables(
-    directory: str, *, tables_dir: str, label: str, name: str = ""
-) -> tuple[Path, str, Proposal]:
-    """Writes a project without Python that reads tables where they are, or copies of those that it cannot read so.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _StartedProject:
+    """A project for tables without Python of its own, while it is written.
 
-    The graph schema is written beside the tables unless there is one. Git ignores the copies. As for `create_project`,
-    a killed command leaves nothing that looks like a project.
-
-    Args:
-        directory: folder to create.
-        tables_dir: folder of the tables.
-        label: what to predict, as "node set.column".
-        name: name of the project; empty for that of the folder.
-
-    Returns:
-        The project's folder and name, and what was proposed for it.
-
-    Raises:
-        ValueError: if the name is none, or for a reason of `propose_project`.
+    Attributes:
+        folder: where it will be.
+        name: its name.
+        partial: where it is written meanwhile.
     """
-    from tfx_gnn.graph.schema.schema_io import write_schema
+
+    folder: Path
+    name: str
+    partial: Path
+
+    @property
+    def prepared_dir(self) -> str:
+        """Folder for tables that are written anew."""
+        return str(self.partial / _PREPARED_TABLES)
+
+    def write(self, text_of: Callable[..., str], proposal: GraphProposal, tables_dir: str) -> None:
+        """Writes all entries but for the tables; `text_of` makes the project file."""
+        templates = _templates_folder(Path(tfx_gnn.__file__).parent)
+        for template, entry in _ENTRIES_FOR_TABLES:
+            _copy(templates / template / entry, self.partial / entry, self.name)
+        is_prepared = proposal.tables_dir == self.prepared_dir
+        if is_prepared:
+            with (self.partial / ".gitignore").open("a", encoding="utf-8") as ignored:
+                ignored.write(f"/{_PREPARED_TABLES}/\n")
+        tables_dir = _PREPARED_TABLES if is_prepared else _seen_from(self.folder, tables_dir)
+        text = text_of(proposal, name=self.name, tables_dir=tables_dir)
+        (self.partial / "project.yaml").write_text(text, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def _started(directory: str, name: str) -> Iterator[_StartedProject]:
+    """Checks the name, and puts the project into its folder at the end of the block, as `create_project` does."""
     from tfx_gnn.io.atomic_folder import atomic_folder
-    from tfx_gnn.tables.table_access import TableAccess
-    from tfx_gnn_pipelines.proposals.project_text import project_text
-    from tfx_gnn_pipelines.proposals.proposal import propose_project
 
     folder = Path(directory).resolve()
     argument, name = ("name", name) if name else ("directory", folder.name.replace("-", "_"))
     _check_form(argument, name, "Give the project a name of its own by --name.")
     with atomic_folder(directory, name="directory") as partial:
-        proposal = propose_project(tables_dir, label=label, prepared_dir=str(Path(partial) / _PREPARED_TABLES))
-        is_prepared = proposal.tables_dir != tables_dir
-        text = project_text(
-            proposal, name=name, tables_dir=_PREPARED_TABLES if is_prepared else _seen_from(folder, tables_dir)
-        )
-        _write_project(Path(partial), name, text)
-        if proposal.is_inferred:
-            write_schema(proposal.schema, TableAccess().schema_path(proposal.tables_dir))
-    return folder, name, proposal
-
-
-def create_project_for_task(
-    directory: str, *, tables_dir: str, task: PredictionTask, name: str = ""
-) -> tuple[Path, str, TaskProposal]:
-    """Writes a project without Python for a prediction task.
-
-    Tables without a graph schema are written anew, into the project; others stay, and get the seed table beside them.
-
-    Args:
-        directory: folder to create.
-        tables_dir: folder of the tables.
-        task: what to predict.
-        name: name of the project; empty for that of the folder.
-
-    Returns:
-        The project's folder and name, and what was proposed for it.
-
-    Raises:
-        ValueError: if the name is none, or for a reason of `propose_task_project`.
-    """
-    from tfx_gnn.io.atomic_folder import atomic_folder
-    from tfx_gnn_pipelines.proposals.project_text import task_project_text
-    from tfx_gnn_pipelines.proposals.task_proposal import propose_task_project
-
-    folder = Path(directory).resolve()
-    argument, name = ("name", name) if name else ("directory", folder.name.replace("-", "_"))
-    _check_form(argument, name, "Give the project a name of its own by --name.")
-    with atomic_folder(directory, name="directory") as partial:
-        prepared_dir = str(Path(partial) / _PREPARED_TABLES)
-        proposal = propose_task_project(tables_dir, task, name=name, prepared_dir=prepared_dir)
-        is_prepared = proposal.tables_dir == prepared_dir
-        text = task_project_text(
-            proposal, name=name, tables_dir=_PREPARED_TABLES if is_prepared else _seen_from(folder, tables_dir)
-        )
-        _write_project(Path(partial), name, text)
-    return folder, name, proposal
-
-
-def _write_project(folder: Path, name: str, text: str) -> None:
-    templates = _templates_folder(Path(tfx_gnn.__file__).parent)
-    for template, entry in _ENTRIES_FOR_TABLES:
-        _copy(templates / template / entry, folder / entry, name)
-    if (folder / _PREPARED_TABLES).exists():
-        with (folder / ".gitignore").open("a", encoding="utf-8") as ignored:
-            ignored.write(f"/{_PREPARED_TABLES}/\n")
-    (folder / "project.yaml").write_text(text, encoding="utf-8")
+        yield _StartedProject(folder=folder, name=name, partial=Path(partial))
 
 
 def _seen_from(folder: Path, tables_dir: str) -> str:
@@ -224,6 +186,7 @@ def _copy(source: Path, target: Path, name: str) -> None:
     target.write_bytes(text.encode("utf-8"))
 
 
+@with_prediction_task
 def new(
     directory: Annotated[
         str, typer.Argument(help="Folder to create; must be absent or empty.", show_default=False, metavar="FOLDER")
@@ -247,26 +210,13 @@ def new(
     name: Annotated[
         str, typer.Option(help="Name of the project and of its Python package.", show_default="that of the folder")
     ] = "",
-    predict: arguments.Predict = "",
-    for_each: arguments.ForEach = "",
-    where: arguments.Where = "",
-    every: arguments.Every = "",
-    validation_from: arguments.ValidationFrom = "",
-    test_from: arguments.TestFrom = "",
+    asked: PredictionTask | None = None,
 ) -> None:
     """Start a project of your own, ready to run: from tables of yours, or from an example with Python to adapt."""
-    if predict or for_each:
+    if asked is not None:
         if not tables_dir or label:
             raise typer.BadParameter("must be given with --tables, and without --label", param_hint="--predict")
-        task = arguments.read_prediction_task(
-            predict=predict,
-            for_each=for_each,
-            where=where,
-            every=every,
-            validation_from=validation_from,
-            test_from=test_from,
-        )
-        _new_for_task(directory, tables_dir=tables_dir, task=task, name=name)
+        _new_for_task(directory, tables_dir=tables_dir, task=asked, name=name)
         return
     if tables_dir:
         _new_for_tables(directory, tables_dir=tables_dir, label=label, name=name)
@@ -280,35 +230,52 @@ def new(
 
 def _new_for_tables(directory: str, *, tables_dir: str, label: str, name: str) -> None:
     from tfx_gnn.cli.table_verbs import show_schema
+    from tfx_gnn.graph.schema.schema_io import write_schema
     from tfx_gnn.tables.table_access import TableAccess
+    from tfx_gnn_pipelines.proposals.project_text import project_text
+    from tfx_gnn_pipelines.proposals.proposal import propose_project
 
-    folder, name, proposal = create_project_for_tables(directory, tables_dir=tables_dir, label=label, name=name)
+    with _started(directory, name) as started:
+        proposal = propose_project(tables_dir, label=label, prepared_dir=started.prepared_dir)
+        started.write(project_text, proposal, tables_dir)
+        schema_path = TableAccess().schema_path(proposal.tables_dir)
+        if proposal.is_inferred:
+            write_schema(proposal.schema, schema_path)
     if proposal.is_inferred:
         show_schema(proposal.schema)
-    for line in proposal.remarks():
-        arguments.console.print(line, markup=False, soft_wrap=True)
-    if proposal.tables_dir != tables_dir:
-        arguments.say_written(tables=str(folder / _PREPARED_TABLES))
-    elif proposal.is_inferred:
-        arguments.say_written(graph_schema=TableAccess().schema_path(tables_dir))
-    arguments.say_written(project=str(folder))
-    _say_next(
-        "Read project.yaml there, which says what was chosen; then check it and make the model:", folder, "check", "run"
-    )
+    _say_remarks(proposal)
+    if proposal.is_inferred and proposal.tables_dir == tables_dir:
+        arguments.say_written(graph_schema=schema_path)
+    _say_created(started)
 
 
 def _new_for_task(directory: str, *, tables_dir: str, task: PredictionTask, name: str) -> None:
     from tfx_gnn.cli.task_verb import show_seeds
+    from tfx_gnn_pipelines.proposals.project_text import task_project_text
+    from tfx_gnn_pipelines.proposals.task_proposal import propose_task_project
 
-    folder, name, proposal = create_project_for_task(directory, tables_dir=tables_dir, task=task, name=name)
+    with _started(directory, name) as started:
+        proposal = propose_task_project(tables_dir, task, name=started.name, prepared_dir=started.prepared_dir)
+        started.write(task_project_text, proposal, tables_dir)
+    _say_remarks(proposal)
+    show_seeds(proposal.seeds)
+    _say_created(started)
+
+
+def _say_remarks(proposal: Proposal | TaskProposal) -> None:
     for line in proposal.remarks():
         arguments.console.print(line, markup=False, soft_wrap=True)
-    show_seeds(proposal.seeds)
-    if proposal.tables_dir != tables_dir:
-        arguments.say_written(tables=str(folder / _PREPARED_TABLES))
-    arguments.say_written(project=str(folder))
+
+
+def _say_created(started: _StartedProject) -> None:
+    if (started.folder / _PREPARED_TABLES).is_dir():
+        arguments.say_written(tables=str(started.folder / _PREPARED_TABLES))
+    arguments.say_written(project=str(started.folder))
     _say_next(
-        "Read project.yaml there, which says what was chosen; then check it and make the model:", folder, "check", "run"
+        "Read project.yaml there, which says what was chosen; then check it and make the model:",
+        started.folder,
+        "check",
+        "run",
     )
 
 

@@ -11,6 +11,8 @@ import typer
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
+from tfx_gnn.cli.prediction_task_flags import with_prediction_task
+from tfx_gnn.prediction_tasks.task_options import PredictionTask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 40
 
 
+@with_prediction_task
 def task(
     project: Annotated[
         str,
@@ -31,12 +34,7 @@ def task(
         ),
     ] = "",
     *,
-    predict: arguments.Predict = "",
-    for_each: arguments.ForEach = "",
-    where: arguments.Where = "",
-    every: arguments.Every = "",
-    validation_from: arguments.ValidationFrom = "",
-    test_from: arguments.TestFrom = "",
+    asked: PredictionTask | None = None,
     explain: Annotated[bool, typer.Option("--explain", help="Print the SQL, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
@@ -49,15 +47,7 @@ def task(
     from tfx_gnn_pipelines.project import make_seeds, read_prediction_task
 
     path = ""
-    if predict or for_each:
-        asked = arguments.read_prediction_task(
-            predict=predict,
-            for_each=for_each,
-            where=where,
-            every=every,
-            validation_from=validation_from,
-            test_from=test_from,
-        )
+    if asked is not None:
         report = make_seed_table(asked, project or ".", "")
     else:
         found = read_prediction_task(project)

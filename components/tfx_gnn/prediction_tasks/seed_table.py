@@ -164,7 +164,7 @@ def _report(tables: TaskTables, found: Candidates, description: SeedTableDescrip
         splits=tuple(_statistics(tables, found, "NULL")),
         anchors=tuple(_statistics(tables, found, "time")) if few else (),
         incomplete_anchors=tuple(map(str, found.incomplete)),
-        remarks=(*found.remarks, *_remarks(tables, found)),
+        remarks=(*tables.remarks, *found.remarks, *_remarks(tables, found)),
         statements=(*tables.statements, *found.statements, found.query),
     )
 

@@ -13,6 +13,7 @@ from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.prediction_tasks.table_views import KEYS, key_names, literal, quoted, scan_table
 from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.prepared_tables import ROW_TIME
+from tfx_gnn.tables.row_times import FIRST_SECOND, LAST_SECOND, TimeOrder, describe_first_time, first_time
 from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableLayout
@@ -27,7 +28,6 @@ Kind = Literal["number", "text", "time", "truth", "other"]
 """What can be done with the values of a column."""
 
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
-_SECONDS_SINCE_1980, _SECONDS_UNTIL_2100 = 315_532_800, 4_102_444_800
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,6 +95,8 @@ class TaskTables:
         self.tables = tables
         self.statements = tuple(statements)
         self._times = times
+        self._time_columns: dict[str, tuple[str, ...]] = {}
+        self._remarks: list[str] = []
         self._references: dict[str, tuple[Reference, ...]] = {}
 
     def table(self, name: str, place: str) -> TaskTable:
@@ -114,36 +116,48 @@ class TaskTables:
             )
         return self.tables[name]
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was decided of the tables that were looked at, a sentence each."""
+        return tuple(self._remarks)
+
     def time_of(self, table: TaskTable, alias: str) -> str:
         """Writes the times of a table's rows, in UTC, where its view has an alias; empty if they have none.
 
         Raises:
-            ValueError: if several columns could be the time, or `times` names one that cannot.
+            ValueError: if several columns could be the time and none comes first, or `times` names one that cannot.
         """
         found = self.time_columns(table)
         if len(found) > 1:
             raise ValueError(
                 f"`times` must say which column of {table.name} is the time of its rows; got several of times, "
-                f"{', '.join(found)}. Write, for example, times: {{{table.name}: {found[0]}}}."
+                f"{', '.join(found)}, none of which is nearly always first. Write, for example, times: "
+                f"{{{table.name}: {found[0]}}}."
             )
         return self.as_time(table, found[0], alias) if found else ""
 
-    def time_columns(self, table: TaskTable) -> list[str]:
+    def time_columns(self, table: TaskTable) -> tuple[str, ...]:
         """Lists the columns that could be the time of a table's rows: the one that `times` names, or what looks so.
+
+        Of several, the first in time is the only one, as where tables are written anew; see `first_time`. A single
+        column counts even if all rows have one time: earlier seeds then do not see them, where a guess could show them
+        too early.
 
         Raises:
             ValueError: if `times` names one that cannot be the time.
         """
+        if table.name not in self._time_columns:
+            self._time_columns[table.name] = self._find_time_columns(table)
+        return self._time_columns[table.name]
+
+    def _find_time_columns(self, table: TaskTable) -> tuple[str, ...]:
         named = self._times.get(table.name)
-        if named is None and ROW_TIME in table.kinds:
-            return [ROW_TIME]
         if named is None:
-            return [
-                name
-                for name, kind in table.kinds.items()
-                if not names_other_time(name)
-                and (kind == "time" or (kind == "number" and names_time(name) and self._holds_seconds(table, name)))
-            ]
+            found = self._columns_of_times(table)
+            first = self._first_time(table, found) if len(found) > 1 else ""
+            if first:
+                self._remarks.append(describe_first_time(table.name, first, found))
+            return (first,) if first else found
         if named not in table.kinds:
             raise ValueError(
                 f"`times` must name a column of {table.name}; got {named!r}, not one of {sorted(table.kinds)}. "
@@ -154,7 +168,35 @@ class TaskTables:
                 f"`times` must name a column of dates, time stamps, or whole seconds since 1970; got {named!r} of "
                 f"{table.name}, of type {table.types[named]}. Convert it."
             )
-        return [named]
+        return (named,)
+
+    def _columns_of_times(self, table: TaskTable) -> tuple[str, ...]:
+        """Lists the columns of times; numbers are seconds, because sampling compares them with the times of seeds."""
+        if ROW_TIME in table.kinds:
+            return (ROW_TIME,)
+        return tuple(
+            name
+            for name, kind in table.kinds.items()
+            if not names_other_time(name)
+            and (kind == "time" or (kind == "number" and names_time(name) and self._holds_seconds(table, name)))
+        )
+
+    def _first_time(self, table: TaskTable, names: Sequence[str]) -> str:
+        """Finds the column that comes first; one time in all rows tells nothing beside others."""
+        seconds = {name: f"date_trunc('second', {self.as_time(table, name, 'of_table')})" for name in names}
+        rows = f"FROM {table.view} AS of_table"
+
+        def compare(name: str, other: str) -> TimeOrder:
+            one, two = seconds[name], seconds[other]
+            num_unknown, num_both, num_not_after = self.one(
+                f"SELECT count(*) FILTER (WHERE {one} IS NULL AND {two} IS NOT NULL), "
+                f"count(*) FILTER (WHERE {one} IS NOT NULL AND {two} IS NOT NULL), "
+                f"count(*) FILTER (WHERE {one} <= {two}) {rows}"
+            )
+            return TimeOrder(num_unknown=num_unknown, num_both=num_both, num_not_after=num_not_after)
+
+        told = [name for name, sql in seconds.items() if self.one(f"SELECT min({sql}) < max({sql}) {rows}")[0]]
+        return first_time(told, compare)
 
     def references_of(self, table: TaskTable) -> tuple[Reference, ...]:
         """Lists what leads from each row of a table to at most one node, by the values of the tables."""
@@ -187,7 +229,7 @@ class TaskTables:
 
     def _is_foreign_key(self, edges: TaskTable) -> bool:
         """Whether edges tell nothing but what they join and when; others are a table of their own."""
-        return bool(edges.ends) and set(edges.kinds) <= set(self.time_columns(edges))
+        return bool(edges.ends) and set(edges.kinds) <= {*self._columns_of_times(edges), *self.time_columns(edges)}
 
     def _has_one_edge(self, edges: TaskTable, end: str) -> bool:
         return bool(self.one(f"SELECT count({quoted(end)}) = count(DISTINCT {quoted(end)}) FROM {edges.view}")[0])
@@ -196,7 +238,7 @@ class TaskTables:
         if not table.types[column].endswith("INT") and table.types[column] != "INTEGER":
             return False
         least, most = self.one(f"SELECT min({quoted(column)}), max({quoted(column)}) FROM {table.view}")
-        return least is not None and least >= _SECONDS_SINCE_1980 and most < _SECONDS_UNTIL_2100
+        return least is not None and least >= FIRST_SECOND and most < LAST_SECOND
 
     @staticmethod
     def as_time(table: TaskTable, column: str, alias: str) -> str:

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from tfx_gnn.snapshot.drivers import import_driver
-from tfx_gnn.snapshot.source import SourceForeignKey, SourceTable
+from tfx_gnn.snapshot.source import SourceTable
 from tfx_gnn.snapshot.source_address import SourceAddress
 from tfx_gnn.snapshot.sql_columns import Selected, SqlColumn, cast_column, plain_column, time_column
-from tfx_gnn.snapshot.sql_source import BATCH_ROWS, SqlSource
+from tfx_gnn.snapshot.sql_source import BATCH_ROWS, SqlSource, tables_with_keys
 
 _TABLES = """
 SELECT schema_name, table_name, false FROM duckdb_tables() WHERE database_name = current_database() AND NOT internal
@@ -39,36 +39,31 @@ class DuckdbSource(SqlSource):
         (r"version|serializ", "Write it by the installed release of DuckDB, or install the one that wrote it."),
     )
 
-    def __init__(self, address: SourceAddress, *, database: str = "") -> None:
-        """Opens the file for reading; `database` is another database to open instead."""
-        duckdb = import_driver("duckdb", "snapshot")
-        super().__init__(address, (duckdb.Error, pa.ArrowException))
-        with self.explained():
-            self._connection = duckdb.connect(database or address.text, read_only=not database)
-            self._connection.execute("SET TimeZone = 'UTC'")
-            self._connection.execute("BEGIN TRANSACTION")
-        self._started = dt.datetime.now(dt.timezone.utc)
+    def __init__(self, address: SourceAddress) -> None:
+        """Notes which file it is."""
+        self._duckdb = import_driver("duckdb", "snapshot")
+        super().__init__(address, (self._duckdb.Error, pa.ArrowException))
+        self._started = ""
+
+    def connect(self) -> Any:
+        """Opens the file for reading."""
+        return self._duckdb.connect(self._address.text, read_only=True)
+
+    def begin(self) -> None:
+        """Begins the transaction."""
+        self.ask("SET TimeZone = 'UTC'")
+        self.ask("BEGIN TRANSACTION")
+        self._started = dt.datetime.now(dt.timezone.utc).isoformat()
 
     def list_tables(self) -> tuple[SourceTable, ...]:
         """Lists tables and views of all schemas."""
-        primary: dict[tuple[str, str], tuple[str, ...]] = {}
-        foreign: dict[tuple[str, str], list[SourceForeignKey]] = {}
-        for schema, name, kind, columns, other, referenced in self.ask(_KEYS):
-            if kind == "PRIMARY KEY":
-                primary[schema, name] = tuple(columns)
-            else:
-                # Foreign keys do not leave their schema.
-                key = SourceForeignKey(columns=tuple(columns), schema=schema, table=other, referenced=tuple(referenced))
-                foreign.setdefault((schema, name), []).append(key)
-        return tuple(
-            SourceTable(
-                schema=schema,
-                name=name,
-                primary_key=primary.get((schema, name), ()),
-                foreign_keys=tuple(foreign.get((schema, name), ())),
-                is_view=bool(is_view),
-            )
-            for schema, name, is_view in self.ask(_TABLES)
+        # Foreign keys do not leave their schema.
+        return tables_with_keys(
+            ((schema, name, bool(is_view), True) for schema, name, is_view in self.ask(_TABLES)),
+            (
+                (schema, name, kind == "PRIMARY KEY", columns, schema, other, referenced)
+                for schema, name, kind, columns, other, referenced in self.ask(_KEYS)
+            ),
         )
 
     def list_columns(self, table: SourceTable) -> Sequence[SqlColumn]:
@@ -91,19 +86,11 @@ class DuckdbSource(SqlSource):
             # The second name is that of earlier releases.
             read = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
             reader = read(BATCH_ROWS)
-        return reader.schema, self._batches(reader)
+        return reader.schema, self.explained_batches(reader)
 
     def taken_at(self) -> str:
         """Returns when the transaction began."""
-        return self._started.isoformat()
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._connection.close()
-
-    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        with self.explained():
-            yield from reader
+        return self._started
 
 
 def text_in_sql(text: str) -> str:

@@ -41,5 +41,5 @@ def open_source(address: str) -> Iterator[Source]:
     parsed = parse_address(address)
     module, _, name = _SOURCES[parsed.kind].partition(":")
     source: Source = getattr(importlib.import_module(f"tfx_gnn.snapshot.{module}"), name)(parsed)
-    with contextlib.closing(source):
+    with source:
         yield source

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
-
+from tfx_gnn.snapshot.adbc_source import AdbcSource
 from tfx_gnn.snapshot.drivers import import_driver
-from tfx_gnn.snapshot.source import SourceForeignKey, SourceTable
+from tfx_gnn.snapshot.source import SourceTable
 from tfx_gnn.snapshot.source_address import SourceAddress
 from tfx_gnn.snapshot.sql_columns import (
     MAX_DIGITS,
@@ -21,7 +19,7 @@ from tfx_gnn.snapshot.sql_columns import (
     quoted,
     time_column,
 )
-from tfx_gnn.snapshot.sql_source import SqlSource
+from tfx_gnn.snapshot.sql_source import tables_with_keys
 
 _TABLES = r"""
 SELECT n.nspname::text, c.relname::text, c.relkind::text,
@@ -75,7 +73,7 @@ _KEPT_IN_ARRAYS = ("bool", "int2", "int4", "int8", "float4", "float8", "text", "
 _TIMES = ("date", "timestamp", "timestamptz")
 
 
-class PostgresqlSource(SqlSource):
+class PostgresqlSource(AdbcSource):
     """A database of PostgreSQL.
 
     Rows come in batches of about 16 MiB, so memory does not grow with a table.
@@ -96,40 +94,31 @@ class PostgresqlSource(SqlSource):
     )
 
     def __init__(self, address: SourceAddress) -> None:
-        """Connects and begins the transaction; passwords come from the address, PGPASSWORD or PGPASSFILE."""
-        dbapi = import_driver("adbc_driver_postgresql.dbapi", "snapshot")
-        super().__init__(address, (import_driver("adbc_driver_manager", "snapshot").Error, pa.ArrowException, OSError))
+        """Notes where the server is; passwords come from the address, PGPASSWORD or PGPASSFILE."""
+        self._dbapi = import_driver("adbc_driver_postgresql.dbapi", "snapshot")
+        super().__init__(address)
         self._ordinary: set[tuple[str, str]] = set()
+        self._started = ""
+
+    def connect(self) -> Any:
+        """Connects to the server."""
+        return self._dbapi.connect(self._address.text)
+
+    def begin(self) -> None:
+        """Begins the transaction."""
+        super().begin()
         with self.explained():
-            self._connection = dbapi.connect(address.text)
-            self._cursor = self._connection.cursor()
             for setting in _SETTINGS:
                 self._cursor.execute(setting)
         ((self._started,),) = self.ask('SELECT to_char(now(), \'YYYY-MM-DD"T"HH24:MI:SS.US"Z"\')')
 
     def list_tables(self) -> tuple[SourceTable, ...]:
         """Lists tables and views of all schemas but the system's; partitions belong to their table."""
-        primary: dict[tuple[str, str], tuple[str, ...]] = {}
-        foreign: dict[tuple[str, str], list[SourceForeignKey]] = {}
-        for schema, name, kind, columns, other_schema, other, referenced in self.ask(_KEYS):
-            if kind == "p":
-                primary[schema, name] = tuple(columns)
-                continue
-            foreign.setdefault((schema, name), []).append(
-                SourceForeignKey(columns=tuple(columns), schema=other_schema, table=other, referenced=tuple(referenced))
-            )
         found = self.ask(_TABLES)
         self._ordinary = {(schema, name) for schema, name, kind, _ in found if kind == "r"}
-        return tuple(
-            SourceTable(
-                schema=schema,
-                name=name,
-                primary_key=primary.get((schema, name), ()),
-                foreign_keys=tuple(foreign.get((schema, name), ())),
-                is_view=kind in "vmf",
-                is_readable=bool(is_readable),
-            )
-            for schema, name, kind, is_readable in found
+        return tables_with_keys(
+            ((schema, name, kind in "vmf", bool(is_readable)) for schema, name, kind, is_readable in found),
+            ((schema, name, kind == "p", *columns) for schema, name, kind, *columns in self.ask(_KEYS)),
         )
 
     def hold(self, tables: Sequence[SourceTable]) -> None:
@@ -152,34 +141,9 @@ class PostgresqlSource(SqlSource):
             for name, dtype, modifier, element in self.ask(_COLUMNS.format(place=place))
         ]
 
-    def ask(self, query: str) -> list[tuple[Any, ...]]:
-        """Returns the rows of a small answer."""
-        with self.explained():
-            self._cursor.execute(query)
-            return list(self._cursor.fetchall())
-
-    def stream(self, query: str, selected: Sequence[Selected]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """Starts a query with a large answer."""
-        with self.explained():
-            self._cursor.execute(query)
-            reader = self._cursor.fetch_record_batch()
-        return reader.schema, self._batches(reader)
-
     def taken_at(self) -> str:
         """Returns when the transaction began, by the server's clock."""
-        return str(self._started)
-
-    def close(self) -> None:
-        """Ends the transaction."""
-        # A server that has gone away has ended it already.
-        with contextlib.suppress(*self._errors):
-            self._cursor.close()
-        with contextlib.suppress(*self._errors):
-            self._connection.close()
-
-    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        with self.explained():
-            yield from reader
+        return self._started
 
 
 def _column(name: str, dtype: str, modifier: int, element: str) -> SqlColumn:

@@ -74,13 +74,33 @@ class TableReading:
 
 
 class Source(abc.ABC):
-    """A database or a folder that is open; all of its tables are of one moment.
+    """A database or a folder, open within a `with` block; all of its tables are of one moment.
 
     Attributes:
         address: where it is, without passwords.
     """
 
     address: str
+
+    def __enter__(self) -> Source:
+        """Opens it, and closes what is open already if that fails."""
+        try:
+            self.open()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abc.abstractmethod
+    def open(self) -> None:
+        """Opens it at the moment of which all tables are.
+
+        Raises:
+            ValueError: if it cannot be read.
+        """
 
     @abc.abstractmethod
     def list_tables(self) -> tuple[SourceTable, ...]:
@@ -106,4 +126,4 @@ class Source(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Ends the reading and lets go of the source."""
+        """Ends the reading and lets go of the source, which may be open in part or not at all."""

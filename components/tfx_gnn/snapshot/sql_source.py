@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tfx_gnn.snapshot.source import Source, SourceTable, TableReading
+from tfx_gnn.snapshot.source import Source, SourceForeignKey, SourceTable, TableReading
 from tfx_gnn.snapshot.source_address import SourceAddress
 from tfx_gnn.snapshot.sql_columns import Selected, SqlColumn, as_type, quoted
 
@@ -31,6 +31,37 @@ class SqlSource(Source):
         self.address = address.shown
         self._address = address
         self._errors = errors
+        self._connection: Any = None
+        self._opened = contextlib.ExitStack()
+
+    @abc.abstractmethod
+    def connect(self) -> Any:
+        """Makes a connection of the driver."""
+
+    @abc.abstractmethod
+    def begin(self) -> None:
+        """Begins, on the connection, the reading of all tables as of one moment."""
+
+    def open(self) -> None:
+        """Connects, and begins to read; see `Source`."""
+        with self.explained():
+            self._connection = self.closed_at_end(self.connect())
+        self.begin()
+
+    def close(self) -> None:
+        """Closes what is open, the last first."""
+        self._opened.close()
+
+    def closed_at_end(self, opened: Any) -> Any:
+        """Returns something that is open, which will be closed with the source."""
+
+        def close() -> None:
+            # A server that has gone away has closed it already.
+            with contextlib.suppress(*self._errors):
+                opened.close()
+
+        self._opened.callback(close)
+        return opened
 
     @abc.abstractmethod
     def list_columns(self, table: SourceTable) -> Sequence[SqlColumn]:
@@ -56,6 +87,11 @@ class SqlSource(Source):
             return
         # The driver's own error is no cause of this one: a traceback would show what it holds.
         raise ValueError(f"`source` must be a source that can be read; got {message} from {self.address}. {advice}")
+
+    def explained_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a large answer, with errors as `explained` turns them."""
+        with self.explained():
+            yield from batches
 
     def quoted(self, name: str) -> str:
         """Quotes a name."""
@@ -90,6 +126,38 @@ class SqlSource(Source):
         return TableReading(
             query=query, schema=schema, batches=_typed(batches, schema), num_rows=int(num_rows), notes=notes
         )
+
+
+def tables_with_keys(
+    tables: Iterable[tuple[str, str, bool, bool]], keys: Iterable[tuple[str, str, bool, Any, str, str, Any]]
+) -> tuple[SourceTable, ...]:
+    """Gives each table the keys that a catalog lists.
+
+    Args:
+        tables: schema, name, whether it is a view, and whether it may be read.
+        keys: schema and name of the table, whether it is its primary key, and the columns; of a foreign key then schema
+            and name of the other table, and its columns.
+    """
+    primary: dict[tuple[str, str], tuple[str, ...]] = {}
+    foreign: dict[tuple[str, str], list[SourceForeignKey]] = {}
+    for schema, name, is_primary, columns, other_schema, other, referenced in keys:
+        if is_primary:
+            primary[schema, name] = tuple(columns)
+            continue
+        foreign.setdefault((schema, name), []).append(
+            SourceForeignKey(columns=tuple(columns), schema=other_schema, table=other, referenced=tuple(referenced))
+        )
+    return tuple(
+        SourceTable(
+            schema=schema,
+            name=name,
+            primary_key=primary.get((schema, name), ()),
+            foreign_keys=tuple(foreign.get((schema, name), ())),
+            is_view=is_view,
+            is_readable=is_readable,
+        )
+        for schema, name, is_view, is_readable in tables
+    )
 
 
 def _typed(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -38,19 +38,21 @@ class SqliteSource(SqlSource):
     )
 
     def __init__(self, address: SourceAddress) -> None:
-        """Opens the file for reading."""
+        """Notes which file it is."""
         super().__init__(address, (sqlite3.Error,))
-        path = urllib.parse.quote(os.path.abspath(address.text))
-        with self.explained():
-            self._connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
-        self._started = dt.datetime.now(dt.timezone.utc)
-        try:
-            self.ask("BEGIN")
-            # What is read first decides the moment.
-            self.ask("SELECT count(*) FROM sqlite_master")
-        except ValueError:
-            self.close()
-            raise
+        self._started = ""
+
+    def connect(self) -> sqlite3.Connection:
+        """Opens the file for reading."""
+        path = urllib.parse.quote(os.path.abspath(self._address.text))
+        return sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
+
+    def begin(self) -> None:
+        """Begins the transaction."""
+        self._started = dt.datetime.now(dt.timezone.utc).isoformat()
+        self.ask("BEGIN")
+        # What is read first decides the moment.
+        self.ask("SELECT count(*) FROM sqlite_master")
 
     def list_tables(self) -> tuple[SourceTable, ...]:
         """Lists tables and views but for those of SQLite itself."""
@@ -81,7 +83,7 @@ class SqliteSource(SqlSource):
     def ask(self, query: str) -> list[tuple[Any, ...]]:
         """Returns the rows of a small answer."""
         with self.explained():
-            return self._connection.execute(query).fetchall()
+            return list(self._connection.execute(query).fetchall())
 
     def stream(self, query: str, selected: Sequence[Selected]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Starts a query with a large answer."""
@@ -93,11 +95,7 @@ class SqliteSource(SqlSource):
 
     def taken_at(self) -> str:
         """Returns when the transaction began."""
-        return self._started.isoformat()
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._connection.close()
+        return self._started
 
     def _batches(self, cursor: sqlite3.Cursor, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         wanted = _FIRST_BATCH_ROWS

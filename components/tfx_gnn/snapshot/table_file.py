@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tfx_gnn.snapshot.source import TableReading
-from tfx_gnn.tables.declared_keys import DeclaredKeys
+from tfx_gnn.tables.keys.declared_keys import DeclaredKeys
 
 _GROUP_ROWS = 1 << 17
 _GROUP_BYTES = 64 << 20

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tfx_gnn.snapshot.duckdb_source import DuckdbSource, text_in_sql
@@ -15,7 +15,7 @@ from tfx_gnn.snapshot.source_address import SourceAddress
 from tfx_gnn.snapshot.sql_columns import Selected, SqlColumn, quoted
 from tfx_gnn.snapshot.sql_source import BATCH_ROWS
 from tfx_gnn.tables.data_files import resolve_files
-from tfx_gnn.tables.declared_keys import DeclaredKeys, read_declared_keys
+from tfx_gnn.tables.keys.declared_keys import DeclaredKeys, read_declared_keys
 from tfx_gnn.tables.schema_inference import undeclared_layout
 from tfx_gnn.tables.stable_tables import StableTables
 from tfx_gnn.tables.table_access import TableAccess
@@ -39,9 +39,17 @@ class TableFolder(DuckdbSource):
 
     def __init__(self, address: SourceAddress) -> None:
         """Looks for the files."""
-        super().__init__(address, database=":memory:")
+        super().__init__(address)
         self._files = _find_files(address.text)
         self._stable = StableTables(self._files_of_tables)
+
+    def connect(self) -> Any:
+        """Opens an empty database, which will have the files as views."""
+        return self._duckdb.connect(":memory:")
+
+    def begin(self) -> None:
+        """Begins the transaction, with a view of the files of each table that DuckDB reads."""
+        super().begin()
         for name, files in self._files.items():
             if _format(files[0]) != "parquet":
                 self.ask(f"CREATE VIEW {quoted(name)} AS SELECT * FROM {self._reader(name, files)}")
@@ -94,14 +102,9 @@ class TableFolder(DuckdbSource):
         return TableReading(
             query=", ".join(map(os.path.basename, files)),
             schema=schema,
-            batches=self._copied(opened),
+            batches=self.explained_batches(batch for file in opened for batch in file.iter_batches(BATCH_ROWS)),
             num_rows=sum(file.metadata.num_rows for file in opened),
         )
-
-    def _copied(self, files: Sequence[pq.ParquetFile]) -> Iterator[pa.RecordBatch]:
-        with self.explained():
-            for file in files:
-                yield from file.iter_batches(BATCH_ROWS)
 
     def place_in_sql(self, table: SourceTable) -> str:
         """Names a table in SQL."""

@@ -12,7 +12,7 @@ from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.snapshot.snapshot_manifest import SnapshotManifest, TableEntry, write_snapshot_manifest
 from tfx_gnn.snapshot.source import Source, SourceForeignKey, SourceTable
 from tfx_gnn.snapshot.table_file import write_table_file
-from tfx_gnn.tables.declared_keys import DeclaredForeignKey, DeclaredKeys
+from tfx_gnn.tables.keys.declared_keys import DeclaredForeignKey, DeclaredKeys
 
 
 def take_snapshot(

@@ -5,26 +5,23 @@ Tables, columns and keys are those that the driver lists in ADBC's own form, so 
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import os
 import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import pyarrow as pa
-
+from tfx_gnn.snapshot.adbc_source import AdbcSource
 from tfx_gnn.snapshot.drivers import import_driver
 from tfx_gnn.snapshot.source import SourceForeignKey, SourceTable
 from tfx_gnn.snapshot.source_address import SourceAddress
 from tfx_gnn.snapshot.sql_columns import Selected, SqlColumn
-from tfx_gnn.snapshot.sql_source import SqlSource
 
 _EXTRA = "snapshot-warehouses"
 _NO_TABLES = ("INDEX", "TRIGGER")
 
 
-class WarehouseSource(SqlSource):
+class WarehouseSource(AdbcSource):
     """Tables of a catalog and, if given, of a schema in it.
 
     Rows come in the batches of the driver, in no order: to sort a large table is more than a warehouse may do.
@@ -46,7 +43,7 @@ class WarehouseSource(SqlSource):
         quote: str = '"',
         as_of: str = "",
     ) -> None:
-        """Connects.
+        """Notes where the tables are.
 
         Args:
             address: where the warehouse is.
@@ -56,13 +53,20 @@ class WarehouseSource(SqlSource):
             quote: what names are quoted by.
             as_of: what follows the name of a table that is read as of {time}; "" if it is always the newest state.
         """
-        super().__init__(address, (import_driver("adbc_driver_manager", "snapshot").Error, pa.ArrowException, OSError))
+        super().__init__(address)
+        self._connect = connect
         self._catalog, self._schema, self._quote, self._as_of = catalog, schema, quote, as_of
         self._columns: dict[tuple[str, str], list[str]] = {}
         self._views: set[tuple[str, str]] = set()
-        with self.explained():
-            self._connection = connect()
-            self._cursor = self._connection.cursor()
+        self._started = ""
+
+    def connect(self) -> Any:
+        """Connects to the warehouse."""
+        return self._connect()
+
+    def begin(self) -> None:
+        """Asks for the time as of which tables are read."""
+        super().begin()
         ((now,),) = self.ask("SELECT CURRENT_TIMESTAMP")
         self._started = _in_utc(now)
 
@@ -126,32 +130,9 @@ class WarehouseSource(SqlSource):
         is_view = (table.schema, table.name) in self._views
         return place if is_view or not self._as_of else f"{place} {self._as_of.format(time=self.taken_at())}"
 
-    def ask(self, query: str) -> list[tuple[Any, ...]]:
-        """Returns the rows of a small answer."""
-        with self.explained():
-            self._cursor.execute(query)
-            return list(self._cursor.fetchall())
-
-    def stream(self, query: str, selected: Sequence[Selected]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """Starts a query with a large answer."""
-        with self.explained():
-            self._cursor.execute(query)
-            reader = self._cursor.fetch_record_batch()
-        return reader.schema, self._batches(reader)
-
     def taken_at(self) -> str:
         """Returns the time as of which tables are read, by the warehouse's clock."""
         return self._started
-
-    def close(self) -> None:
-        """Closes the connection."""
-        for opened in (self._cursor, self._connection):
-            with contextlib.suppress(*self._errors):
-                opened.close()
-
-    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        with self.explained():
-            yield from reader
 
 
 def open_bigquery(address: SourceAddress) -> WarehouseSource:

@@ -35,7 +35,7 @@ def convert_column(
     text, dictionaries to their values, timestamps and dates to whole seconds since
     1970-01-01 UTC. Floats, also as decimal text, are rounded to the nearest float32;
     integers that float32 cannot hold exactly are refused. Lists of a fixed shape may be
-    nested like the shape, or flat.
+    nested like the shape, or flat. In a column with a default, NaN among floats is no value, as pandas writes it.
 
     Returns an array of `column.arrow_type`, shape [num_rows], with undefined values in the rows that have a problem;
     and the problems, whose rows are positions in the array. Raises a ValueError if no value of the array's type can
@@ -48,6 +48,8 @@ def convert_column(
         if column.shape:
             values = _convert_lists(array, column, problems)
         else:
+            if column.default is not None:
+                array = nan_as_null(array)
             values = _convert_scalars(array, column.dtype, problems)
             if values.null_count:
                 values = _fill_scalars(array, values, column, problems)
@@ -58,6 +60,14 @@ def convert_column(
             "Convert the column, or correct the dtype and shape in the graph schema."
         ) from error
     return values, problems.listed
+
+
+def nan_as_null(array: pa.Array) -> pa.Array:
+    """Replaces NaN among floats by null; other arrays, and half floats, stay."""
+    if not (pa.types.is_float32(array.type) or pa.types.is_float64(array.type)):
+        return array
+    is_nan = pc.fill_null(pc.is_nan(array), fill_value=False)
+    return pc.if_else(is_nan, pa.scalar(None, array.type), array) if pc.any(is_nan).as_py() else array
 
 
 def check_default(column: TableColumn, place: str) -> None:

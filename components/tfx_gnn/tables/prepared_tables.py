@@ -16,17 +16,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.tables.database import Database, ForeignKey, joined_key, key_texts
+from tfx_gnn.tables.keys.database import Database, ForeignKey, joined_key, key_texts
+from tfx_gnn.tables.keys.table_roles import EdgeRole, FoundTable, TableRoles
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN, LabelSplits, split_labeled_rows
 from tfx_gnn.tables.row_times import SECONDS, RowTimes, as_seconds, find_row_times, texts_of, time_columns, whole_blocks
 from tfx_gnn.tables.schema_inference import ColumnEvidence, undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_roles import EdgeRole, FoundTable, TableRoles
 
 _TEXT = pa.large_string()
 _ENDS = {"source": _TEXT, "target": _TEXT}
 ROW_TIME = "row_time"
 """Column with the times of edges, and of rows that have the time of what they are a part of."""
+
+_LEAST_OF_LABELS = 20
+"""Fewer different times of named rows do not divide the rows of a label."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,6 +55,13 @@ class PreparedTables:
     num_without_edge: Mapping[str, int]
     row_times: RowTimes
     label_splits: LabelSplits | None
+
+    @property
+    def times_of_rows(self) -> dict[str, str]:
+        """By set, as in "nodes/orders", the feature with the times of its rows or edges."""
+        return {f"nodes/{name}": one for name, one in self.node_times.items()} | {
+            f"edges/{name}": one for name, one in self.edge_times.items()
+        }
 
 
 def write_prepared_tables(
@@ -95,7 +105,7 @@ class _Writer:
         self._written: dict[str, FoundTable] = {}
         self._id_columns: dict[str, str] = {}
         self._edges: dict[str, EdgeRole] = {}
-        self._times = find_row_times(database, tables_dir, access=access)
+        self._times = find_row_times(database, tables_dir, label=label, access=access)
         self._node_times: dict[str, str] = {}
         self._edge_times: dict[str, str] = {}
         self._all_times: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -139,7 +149,7 @@ class _Writer:
     def _write_nodes(self, name: str) -> None:
         table, key = self._database.tables[name], self._database.keys[name]
         foreign_keys = [one for one in self._database.foreign_keys if one.table == name]
-        times = time_columns(table)
+        times = time_columns(table, label=self._label[1] if name == self._label[0] else "")
         types = self._types(table, times)
         single = key[0] if len(key) == 1 else ""
         # A time stays, also where a table of days tells more of it.
@@ -192,11 +202,25 @@ class _Writer:
         self._all_times["nodes", name] = tuple(times)
         if name in self._times.columns:
             self._node_times[name] = self._times.columns[name]
-        elif self._times.is_part(name) and ROW_TIME not in features:
+        elif self._has_inherited_times(name) and ROW_TIME not in features:
             self._node_times[name] = ROW_TIME
             self._all_times["nodes", name] += (ROW_TIME,)
             return {ROW_TIME: self._times.by_row[name]}
         return {}
+
+    def _has_inherited_times(self, name: str) -> bool:
+        """Whether the times of rows that a table names are good enough to be those of its own rows.
+
+        They are for parts, such as order items, and for the table of the label, which is divided by them: a result is
+        of the day of its race. But a few times, such as those on which the persons in charge were hired, say when the
+        named rows came to be, and hardly more.
+        """
+        if self._times.is_part(name):
+            return True
+        times = self._times.by_row.get(name)
+        if name != self._label[0] or name in self._times.undecided or times is None or times.null_count:
+            return False
+        return bool(pc.count_distinct(times).as_py() >= _LEAST_OF_LABELS)
 
     def _split_rows(self, table: FoundTable) -> LabelSplits | None:
         """Divides rows of which some have no label, unless a column does."""
@@ -247,7 +271,7 @@ class _Writer:
 
     def _write_edges(self, name: str, role: EdgeRole) -> None:
         table = self._database.tables[name]
-        times = time_columns(table)
+        times = time_columns(table, label=self._label[1] if name == self._label[0] else "")
         types = self._types(table, times)
         ends = {"source": role.source_column, "target": role.target_column}
         renamed = {

@@ -2,6 +2,8 @@
 
 A row has the time of its own column of times; a table without one has the latest time of the rows that its foreign keys
 name, because a row cannot be older than what it names. So order lines have the time of their order.
+
+Of several columns of times, that of the row is the first: what is due, shipped or changed comes after it.
 """
 
 from __future__ import annotations
@@ -13,18 +15,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfx_gnn.tables.column_values import ColumnValues, as_texts, parse_times
-from tfx_gnn.tables.database import Database, ForeignKey, joined_key, key_texts
+from tfx_gnn.tables.keys.database import Database, ForeignKey, joined_key, key_texts
+from tfx_gnn.tables.keys.table_roles import FoundTable
 from tfx_gnn.tables.null_spellings import drop_null_spellings
 from tfx_gnn.tables.schema_inference import read_all_columns, undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_names import names_other_time, names_time, words_of
-from tfx_gnn.tables.table_roles import FoundTable
+from tfx_gnn.tables.table_names import names_other_time, names_time, names_year, words_of
 
 SECONDS = pa.timestamp("s")
-_EPOCHS = {"s": 4_102_444_800, "ms": 4_102_444_800_000, "us": 4_102_444_800_000_000}
+FIRST_SECOND, LAST_SECOND = 315_532_800, 4_102_444_800
+"""The years 1980 and 2100, between which whole numbers that are named as times are seconds since 1970."""
+_EPOCHS = {"s": LAST_SECOND, "ms": LAST_SECOND * 1_000, "us": LAST_SECOND * 1_000_000}
 """The year 2100 in units of time."""
+_DAY = r"^((?:19|20)[0-9]{2})([0-9]{2})([0-9]{2})$"
+_DAY_WORDS = frozenset({"date", "day", "dt", "ymd", "yyyymmdd"})
+_LEAST_TO_ASK = 5
+"""Different numbers that are days, below which they may be so by chance."""
 _LEAST_OF_TIMES = 2
 """A column of one time in all rows tells nothing."""
+_LEAST_KNOWN = 0.5
+"""Share of the rows that have a value in a column of their times."""
+_FIRST_YEAR, _LAST_YEAR = 1800, 2100
 _LEAST_FIRST = 0.99
 """Share of the rows in which the first of several times is not after the others."""
 
@@ -38,7 +49,8 @@ class RowTimes:
         by_row: by table, the times of its rows, timestamp[s] [num_rows]; null where none is known. Tables that are not
             in it have no times: their rows are always there.
         inherited: tables without a column of their own, and the tables that their rows have the times of.
-        undecided: by table, its columns of times, where none of several comes first.
+        undecided: by table, its columns of times, where none of several comes first. Rows have the latest of them, but
+            for those of the label's table, whose times stay open.
         remarks: what was decided, a sentence each.
     """
 
@@ -81,7 +93,9 @@ class RowTimes:
         )
 
 
-def find_row_times(database: Database, tables_dir: str, *, access: TableAccess | None = None) -> RowTimes:
+def find_row_times(
+    database: Database, tables_dir: str, *, label: tuple[str, str] = ("", ""), access: TableAccess | None = None
+) -> RowTimes:
     """Finds when each row came to be.
 
     Takes memory for the times of all rows, and for the ids of tables that others name, one foreign key at a time.
@@ -89,18 +103,20 @@ def find_row_times(database: Database, tables_dir: str, *, access: TableAccess |
     Args:
         database: how the tables refer to each other.
         tables_dir: their folder.
+        label: table and column of the label, which is no time of its rows.
         access: the largest record, and whether links may lead out of the folder.
 
     Raises:
         ValueError: if a table cannot be read.
     """
-    finder = _Finder(database, tables_dir, access or TableAccess())
+    finder = _Finder(database, tables_dir, label, access or TableAccess())
     return finder.find()
 
 
 class _Finder:
-    def __init__(self, database: Database, tables_dir: str, access: TableAccess) -> None:
+    def __init__(self, database: Database, tables_dir: str, label: tuple[str, str], access: TableAccess) -> None:
         self._database = database
+        self._label = label
         self._tables_dir = tables_dir
         self._access = access
         self._columns: dict[str, str] = {}
@@ -128,19 +144,20 @@ class _Finder:
         )
 
     def _find_own(self, table: FoundTable) -> None:
-        names = row_time_columns(table)
+        self._remarks += day_remarks(table)
+        names = row_time_columns(table, label=self._label[1] if table.name == self._label[0] else "")
         if not names:
             return
         times = self._read(table.name, names, as_seconds)
-        first = next((name for name in names if all(_is_first(times[name], other) for other in times.values())), "")
+        first = first_time(names, lambda name, other: _compare(times[name], times[other]))
         if not first:
             self._undecided[table.name] = tuple(names)
+            if table.name != self._label[0]:
+                # Nothing of a row is seen too early.
+                self._by_row[table.name] = _latest(list(times.values()))
             return
         if len(names) > 1:
-            later = ", ".join(name for name in names if name != first)
-            self._remarks.append(
-                f"{table.name}.{first} is the time of its rows: it is not after {later} in {_LEAST_FIRST:.0%} of them."
-            )
+            self._remarks.append(describe_first_time(table.name, first, names))
         self._columns[table.name] = first
         self._by_row[table.name] = times[first]
 
@@ -160,7 +177,7 @@ class _Finder:
             self._by_row[name] = _latest([self._named[key] for key in timed])
             self._inherited[name] = tuple(dict.fromkeys(key.node_set for key in timed))
             self._remarks.append(
-                f"{name} has no times: a row of it is there as soon as what it names, of "
+                f"{name} has no time of its own: a row of it is there as soon as what it names, of "
                 f"{' and '.join(self._inherited[name])}."
             )
 
@@ -197,12 +214,49 @@ def whole_blocks(table: FoundTable, tables_dir: str, access: TableAccess) -> Ite
             }
 
 
-def _is_first(times: pa.Array, other: pa.Array) -> bool:
-    """Whether times are hardly ever after others, and known wherever the others are."""
-    if pc.any(pc.and_(other.is_valid(), times.is_null())).as_py():
-        return False
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TimeOrder:
+    """How the times of one column lie beside those of another.
+
+    Attributes:
+        num_unknown: rows that have only the other one.
+        num_both: rows that have both.
+        num_not_after: those of them in which this one is not after the other.
+    """
+
+    num_unknown: int
+    num_both: int
+    num_not_after: int
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the times are hardly ever after the others, and known wherever the others are."""
+        return not self.num_unknown and self.num_not_after >= _LEAST_FIRST * self.num_both
+
+
+def first_time(names: Sequence[str], compare: Callable[[str, str], TimeOrder]) -> str:
+    """Finds the column, of several with times, that is the time of the rows; "" if none comes first.
+
+    Args:
+        names: the columns, each with several times.
+        compare: counts how the times of one of them lie beside those of another.
+    """
+    return next((name for name in names if all(name == other or compare(name, other).is_first for other in names)), "")
+
+
+def describe_first_time(table: str, first: str, names: Sequence[str]) -> str:
+    """Says which of several columns is the time of the rows, and why."""
+    later = ", ".join(name for name in names if name != first)
+    return f"{table}.{first} is the time of its rows: it is not after {later} in {_LEAST_FIRST:.0%} of them."
+
+
+def _compare(times: pa.Array, other: pa.Array) -> TimeOrder:
     is_not_after = pc.less_equal(times, other).drop_null()
-    return not len(is_not_after) or int(pc.sum(is_not_after).as_py()) >= _LEAST_FIRST * len(is_not_after)
+    return TimeOrder(
+        num_unknown=int(pc.sum(pc.and_(other.is_valid(), times.is_null())).as_py() or 0),
+        num_both=len(is_not_after),
+        num_not_after=int(pc.sum(is_not_after).as_py() or 0),
+    )
 
 
 def _latest(times: Sequence[pa.Array]) -> pa.Array:
@@ -221,31 +275,113 @@ def as_seconds(times: pa.Array) -> pa.Array:
     if not pa.types.is_temporal(times.type):
         texts = key_texts(texts_of(times))
         parsed = parse_times(texts)
+        parsed = _parse_days(texts) if parsed is None else parsed
         times = _since_1970(texts) if parsed is None else parsed
     return times.cast(pa.timestamp("us"), safe=False).cast(SECONDS, safe=False)
 
 
+def _parse_days(texts: pa.Array) -> pa.Array | None:
+    """Reads days that are spelled as 20240131; None if one text is something else."""
+    known = texts.drop_null()
+    if not len(known) or not pc.all(pc.match_substring_regex(known, _DAY)).as_py():
+        return None
+    return parse_times(pc.replace_substring_regex(texts, _DAY, r"\1-\2-\3"))
+
+
+def _are_days(column: ColumnValues) -> bool:
+    return _parse_days(key_texts(column.values)) is not None
+
+
+def _names_day(name: str) -> bool:
+    return names_time(name) or not _DAY_WORDS.isdisjoint(words_of(name))
+
+
+def day_remarks(table: FoundTable, *, only_questions: bool = False) -> Iterator[str]:
+    """Says which integers are taken for days, and asks about those that may be some and are not named so."""
+    for name, column in table.columns.items():
+        if column.num_distinct < _LEAST_OF_TIMES or not _are_days(column):
+            continue
+        evidence = (
+            f"all {column.num_distinct:,} different numbers are days of the calendar, as {column.values[0].as_py()}"
+        )
+        if not _names_day(name) and column.num_distinct >= _LEAST_TO_ASK:
+            yield (
+                f"{table.name}.{name} holds numbers, but {evidence}. Are they dates? Then name the column "
+                f"{name}_date, and run this again."
+            )
+        elif _names_day(name) and not only_questions:
+            yield f"{table.name}.{name} holds dates: {evidence}."
+
+
 def _since_1970(texts: pa.Array) -> pa.Array:
-    """Reads whole numbers as seconds, or as milliseconds or microseconds, which are too large for seconds."""
-    numbers = texts.cast(pa.int64())
-    largest = pc.max(numbers).as_py() or 0
+    """Reads whole numbers as seconds, as milliseconds or microseconds, which are larger, or as years, which are not."""
+    numbers = texts.cast(pa.float64()).cast(pa.int64())
+    bounds = pc.min_max(numbers).as_py()
+    if bounds["max"] is not None and bounds["min"] >= _FIRST_YEAR and bounds["max"] <= _LAST_YEAR:
+        days = pc.binary_join_element_wise(numbers.cast(pa.string()), "01-01", "-")
+        return pc.strptime(days, format="%Y-%m-%d", unit="s")
+    largest = bounds["max"] or 0
     unit = next(unit for unit, end in _EPOCHS.items() if largest < end)
     return numbers.cast(pa.timestamp(unit))
 
 
-def time_columns(table: FoundTable) -> tuple[str, ...]:
-    """Lists the columns of a table that hold several times: dates, time stamps, and numbers that are named so."""
+def time_columns(table: FoundTable, *, label: str = "") -> tuple[str, ...]:
+    """Lists the columns of a table that hold several times: dates, time stamps, and numbers that are named so.
+
+    Numbers are times since 1970, or days spelled as 20240131. A year is one if nothing else tells when the rows came to
+    be, and it is not the label.
+    """
+    found = _several_times(table)
+    return (*found, *(name for name in row_time_columns(table, label=label) if name not in found))
+
+
+def _several_times(table: FoundTable) -> tuple[str, ...]:
     return tuple(
         name
         for name, column in table.columns.items()
-        if column.num_distinct >= _LEAST_OF_TIMES and (column.holds_times or (names_time(name) and _are_epochs(column)))
+        if column.num_distinct >= _LEAST_OF_TIMES
+        and (
+            column.holds_times or (names_time(name) and _are_epochs(column)) or (_names_day(name) and _are_days(column))
+        )
     )
 
 
-def row_time_columns(table: FoundTable) -> tuple[str, ...]:
-    """Lists the columns that may hold the time of each row: the declared one, or those not named after another time."""
-    declared = table.declared.time_column
-    return (declared,) if declared else tuple(name for name in time_columns(table) if not names_other_time(name))
+def row_time_columns(table: FoundTable, *, label: str = "") -> tuple[str, ...]:
+    """Lists the columns that may hold the time of each row, but for the label.
+
+    It is the declared one. Others must be known in half of the rows: what is not, such as when an order was canceled,
+    came later. Nor may they be named after another time, such as a birth. Without any, a year is the best there is.
+    """
+    if table.declared.time_column:
+        return (table.declared.time_column,)
+    times = tuple(name for name in _several_times(table) if _is_of_rows(table, name)) or _years(table)
+    return tuple(name for name in times if name != label)
+
+
+def _is_of_rows(table: FoundTable, name: str) -> bool:
+    column = table.columns[name]
+    return not names_other_time(name) and column.num_filled >= _LEAST_KNOWN * column.num_rows
+
+
+def _years(table: FoundTable) -> tuple[str, ...]:
+    found = [
+        name
+        for name, column in table.columns.items()
+        if names_year(name)
+        and _is_of_rows(table, name)
+        and column.num_distinct >= _LEAST_OF_TIMES
+        and _are_years(column)
+    ]
+    return (found[0],) if found else ()
+
+
+def _are_years(column: ColumnValues) -> bool:
+    numbers = column.numbers()
+    if numbers is None:
+        return False
+    bounds = pc.min_max(numbers).as_py()
+    is_whole = pc.all(pc.equal(numbers, pc.floor(numbers))).as_py()
+    return bool(is_whole and bounds["min"] >= _FIRST_YEAR and bounds["max"] <= _LAST_YEAR)
 
 
 def _are_epochs(column: ColumnValues) -> bool:
@@ -255,4 +391,4 @@ def _are_epochs(column: ColumnValues) -> bool:
     except pa.ArrowInvalid:
         return False
     bounds = pc.min_max(numbers).as_py()
-    return any(end * 315_532_800 // 4_102_444_800 <= bounds["min"] and bounds["max"] < end for end in _EPOCHS.values())
+    return any(end * FIRST_SECOND // LAST_SECOND <= bounds["min"] and bounds["max"] < end for end in _EPOCHS.values())

@@ -15,7 +15,7 @@ from tensorflow.core.framework import types_pb2
 from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, Feature, GraphSchema, Metadata, NodeSet
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
-from tfx_gnn.tables.column_types import is_list, list_lengths
+from tfx_gnn.tables.column_types import is_list, list_lengths, nan_as_null
 from tfx_gnn.tables.data_files import format_of_name, resolve_table_files
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_format import RawBlock, show_columns, table_format
@@ -24,16 +24,10 @@ from tfx_gnn.tables.tfrecord_table import read_examples
 
 # "007" and "+1" are names rather than integers: as numbers they would be indistinguishable from "7" and "1".
 _INTEGER = r"^(0|-?[1-9][0-9]*)$"
-
-
 # So are numbers with more digits than int64 holds. A column with any of these names is text, not floats.
 _NAME_OF_DIGITS = r"^([+-]?(0[0-9]+|[0-9]{19,})|\+[0-9]+)$"
-
-
 _BYTES = pa.binary(1)
 """Stands for bytes that are no text, which no feature holds."""
-
-
 _TRUTH = r"(?i)^(true|false)$"
 
 
@@ -47,6 +41,7 @@ class ColumnEvidence:
     Attributes:
         num_rows: rows that were seen.
         num_missing: rows without a value.
+        num_nan: those of them that hold NaN, which columns of floats may have.
         num_infinite: values that are not finite as float32, in a column of numbers.
         dtypes: Arrow types of the values, from blocks that have a type.
         lengths: by level of nested lists, the smallest and the greatest length.
@@ -54,6 +49,7 @@ class ColumnEvidence:
 
     num_rows: int = 0
     num_missing: int = 0
+    num_nan: int = 0
     num_infinite: int = 0
     dtypes: set[pa.DataType] = dataclasses.field(default_factory=set)
     lengths: list[tuple[int, int]] = dataclasses.field(default_factory=list)
@@ -63,7 +59,10 @@ class ColumnEvidence:
     def add(self, array: pa.Array, *, are_cells: bool = False) -> None:
         """Adds a block of values, null where a value is missing; cells of a CSV file are large_binary."""
         self.num_rows += len(array)
+        num_null = array.null_count
+        array = array if are_cells else nan_as_null(array)
         self.num_missing += array.null_count
+        self.num_nan += array.null_count - num_null
         array = array.drop_null()
         if not len(array):
             return
@@ -473,6 +472,8 @@ def _declare(feature: Feature, name: str, column: ColumnEvidence) -> None:
             f"Rows without a value: {column.num_missing} of {column.num_rows}; "
             f'declare what it stands for under the key "default.{name}".'
         )
+    if column.num_nan:
+        notes.append(f"NaN in {column.num_nan} of them.")
     if column.num_infinite and column.dtype == pa.float32():
         notes.append(f"Values that are not finite 32-bit floats, which are refused: {column.num_infinite}.")
     if notes:

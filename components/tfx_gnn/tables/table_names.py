@@ -12,10 +12,24 @@ _KEY_WORDS = _ID_WORDS | {"code", "key", "nbr", "no", "nr", "num", "number"}
 _ENTITY_WORDS = frozenset({"account", "client", "customer", "device", "member", "session", "user", "visitor"})
 _TIME_WORDS = frozenset({"at", "created", "date", "datetime", "time", "timestamp", "ts", "utc"})
 _OTHER_TIMES = frozenset(
-    {"birth", "birthday", "birthdate", "born", "closed", "death", "deadline", "dob", "due", "end", "expire", "expired"}
-    | {"expiry", "last", "modified", "return", "returned", "ship", "shipped", "to", "until", "update", "updated"}
-    | {"valid"}
+    {"birth", "birthday", "birthdate", "born", "closed", "death", "deadline", "deceased", "deleted", "died", "dob"}
+    | {
+        "dod",
+        "due",
+        "end",
+        "estimated",
+        "eta",
+        "expected",
+        "expire",
+        "expired",
+        "expiry",
+        "last",
+        "modified",
+        "planned",
+    }
+    | {"promised", "required", "return", "returned", "ship", "shipped", "to", "until", "update", "updated", "valid"}
 )
+_YEAR_WORDS = frozenset({"season", "year", "yr"})
 _SELF_WORDS = frozenset(
     {"boss", "duplicate", "manager", "mentor", "parent", "predecessor", "successor", "superior", "supervisor"}
 )
@@ -178,6 +192,11 @@ def names_entity(name: str) -> bool:
 def names_time(name: str) -> bool:
     """Whether a column of numbers is named as one of times, which its values must confirm."""
     return not _TIME_WORDS.isdisjoint(_stems(name))
+
+
+def names_year(name: str) -> bool:
+    """Whether a column of numbers is named as one of years, which its values must confirm."""
+    return not _YEAR_WORDS.isdisjoint(_stems(name))
 
 
 def names_other_time(name: str) -> bool:

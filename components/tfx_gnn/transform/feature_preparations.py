@@ -10,6 +10,7 @@ Imports no TensorFlow, so that options load fast.
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import ClassVar
 
 from tfx_gnn.io.option_kinds import register_kinds
@@ -60,31 +61,45 @@ class Drop(FeaturePreparation):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Number(FeaturePreparation):
+class NumericPreparation(FeaturePreparation):
+    """How numbers become numbers.
+
+    Attributes:
+        missing_value: what stands for no value in the column, such as -1; of vectors, in all places. It is no part of
+            the statistics and becomes 0, and the feature has one more number, which is 1 for it and 0 otherwise.
+            Left out: every value is a number.
+    """
+
+    dtypes: ClassVar[tuple[str, ...]] = NUMBERS
+
+    missing_value: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.missing_value is not None and not math.isfinite(self.missing_value):
+            raise ValueError(
+                f"`missing_value` must be a finite number; got {self.missing_value}. Write the value that the tables "
+                "or the defaults of the graph schema have."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Number(NumericPreparation):
     """Takes numbers as they are, as floats: for 0 and 1, and for values that are scaled already."""
 
-    dtypes: ClassVar[tuple[str, ...]] = NUMBERS
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ZScore(FeaturePreparation):
+class ZScore(NumericPreparation):
     """Subtracts the mean and divides by the standard deviation, for vectors dimension by dimension."""
 
-    dtypes: ClassVar[tuple[str, ...]] = NUMBERS
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MinMax(FeaturePreparation):
+class MinMax(NumericPreparation):
     """Maps the smallest value to 0 and the largest to 1, for vectors dimension by dimension."""
 
-    dtypes: ClassVar[tuple[str, ...]] = NUMBERS
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Log1pZScore(FeaturePreparation):
+class Log1pZScore(NumericPreparation):
     """Takes sign(x) * log(1 + |x|), and then `z_score`: for amounts that span orders of magnitude."""
-
-    dtypes: ClassVar[tuple[str, ...]] = NUMBERS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -175,6 +190,33 @@ class Hash(FeaturePreparation):
             raise ValueError(f"`num_buckets` must be at least 2; got {self.num_buckets}. 1000 is usual.")
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Text(FeaturePreparation):
+    """Replaces a text by the ranks of its words, and of pairs of neighboring words, in a vocabulary; in lower case.
+
+    A network embeds them as several categories of one item. Words that are rare in training are left out: a network
+    would learn by heart which rows have them. So are words that training did not have; a text of none but these, as an
+    empty one, has no categories.
+
+    Attributes:
+        top_k: number of words and pairs to keep, the most frequent ones; at least 1.
+        frequency_threshold: those that occur fewer times are left out; 0: none.
+        max_words: words of a text that are read, the first ones; at least 1.
+    """
+
+    dtypes: ClassVar[tuple[str, ...]] = ("string",)
+    takes_vectors: ClassVar[bool] = False
+
+    top_k: int = 2_000
+    frequency_threshold: int = 8
+    max_words: int = 100
+
+    def __post_init__(self) -> None:
+        for field, least in (("top_k", 1), ("frequency_threshold", 0), ("max_words", 1)):
+            if getattr(self, field) < least:
+                raise ValueError(f"`{field}` must be at least {least}; got {getattr(self, field)}. Correct it.")
+
+
 PREPARATION_KINDS: dict[str, type[FeaturePreparation]] = {
     "age": Age,
     "bucketize": Bucketize,
@@ -184,6 +226,7 @@ PREPARATION_KINDS: dict[str, type[FeaturePreparation]] = {
     "log1p_z_score": Log1pZScore,
     "min_max": MinMax,
     "number": Number,
+    "text": Text,
     "vocabulary": Vocabulary,
     "z_score": ZScore,
 }

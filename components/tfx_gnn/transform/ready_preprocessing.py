@@ -28,15 +28,16 @@ from tfx_gnn.transform.feature_preparations import (
     Features,
     Hash,
     Keep,
-    Log1pZScore,
-    MinMax,
-    Number,
+    NumericPreparation,
+    Text,
     Vocabulary,
     ZScore,
     kind_of,
 )
 from tfx_gnn.transform.graph_view import ContextView, EdgeSetView, GraphView, NodeSetView
+from tfx_gnn.transform.numbers import check_missing_value, prepare_numbers
 from tfx_gnn.transform.preprocessing import GraphPreprocessingFn
+from tfx_gnn.transform.texts import words_and_pairs
 
 
 def load_preprocessing_fn(reference: str, features: Features, layout: GraphLayout) -> GraphPreprocessingFn:
@@ -175,6 +176,8 @@ def _check_fits(preparation: FeaturePreparation, column: FeatureColumn) -> None:
             f"`num_categories` must be given for integers alone; got {preparation.num_categories} for {column.key!r}, "
             f"which is {column.dtype.name}. Leave it out, or choose `vocabulary` or `bucketize`."
         )
+    if isinstance(preparation, NumericPreparation):
+        check_missing_value(preparation, column)
     is_too_long = (column.is_ragged and not preparation.takes_ragged) or (
         column.shape and not preparation.takes_vectors
     )
@@ -202,28 +205,15 @@ def _prepared(value: const.Field, preparation: FeaturePreparation, name: str) ->
             case Keep(num_categories=num_categories) if num_categories:
                 made = tf.ragged.map_flat_values(tf.identity, value)
                 _declare_categories(made, num_categories)
-            case Log1pZScore():
-                number = _number(value)
-                made = _z_score(tf.sign(number) * tf.math.log1p(tf.abs(number)))
-            case MinMax():
-                made = tft.scale_to_0_1(_number(value), elementwise=value.shape.rank > 1)
-            case Number():
-                made = _number(value)
+            case NumericPreparation():
+                made = prepare_numbers(value, preparation)
+            case Text():
+                made = _text(value, preparation, name)
             case Vocabulary():
                 made = _vocabulary(value, preparation, name)
-            case ZScore():
-                made = _z_score(_number(value))
             case _:
                 made = value
     return made
-
-
-def _number(value: tf.Tensor) -> tf.Tensor:
-    return tf.cast(value, tf.float32)
-
-
-def _z_score(number: tf.Tensor) -> tf.Tensor:
-    return tft.scale_to_z_score(number, elementwise=number.shape.rank > 1)
 
 
 def _vocabulary(value: const.Field, preparation: Vocabulary, name: str) -> const.Field:
@@ -236,6 +226,19 @@ def _vocabulary(value: const.Field, preparation: Vocabulary, name: str) -> const
     )
 
 
+def _text(value: tf.Tensor, preparation: Text, name: str) -> tf.RaggedTensor:
+    vocabulary = default_vocabulary_name(name)
+    ranks = tft.compute_and_apply_vocabulary(
+        words_and_pairs(value, preparation.max_words),
+        top_k=preparation.top_k,
+        frequency_threshold=preparation.frequency_threshold or None,
+        vocab_filename=vocabulary,
+    )
+    known = tf.ragged.boolean_mask(ranks, ranks >= 0)
+    _declare_categories(known, tft.experimental.get_vocabulary_size_by_name(vocabulary))
+    return known
+
+
 def _hash(value: const.Field, num_buckets: int) -> const.Field:
     texts = value if value.dtype == tf.string else tf.ragged.map_flat_values(tf.strings.as_string, value)
     buckets = tft.hash_strings(texts, num_buckets)
@@ -243,7 +246,7 @@ def _hash(value: const.Field, num_buckets: int) -> const.Field:
     return buckets
 
 
-def _declare_categories(indices: const.Field, number: int) -> None:
+def _declare_categories(indices: const.Field, number: int | tf.Tensor) -> None:
     """Tells networks the number of categories, as they know it for vocabularies."""
     flat = indices.flat_values if isinstance(indices, tf.RaggedTensor) else indices
-    schema_inference.set_tensor_schema_override(flat, tf.constant(0, tf.int64), tf.constant(number - 1, tf.int64))
+    schema_inference.set_tensor_schema_override(flat, tf.constant(0, tf.int64), tf.cast(number, tf.int64) - 1)

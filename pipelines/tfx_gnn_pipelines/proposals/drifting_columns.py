@@ -6,16 +6,21 @@ A network extrapolates them, so that they make it worse on all that comes later.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import tensorflow as tf
 
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.tables.column_values import as_texts
+from tfx_gnn.tables.prepared_tables import PreparedTables
 from tfx_gnn.tables.schema_inference import read_all_columns
 from tfx_gnn.tables.table_layout import TableLayout
+from tfx_gnn_pipelines.proposals.preparations import Preparation
+from tfx_gnn_pipelines.proposals.tables import SetTable
 
 _LEAST_SHARE_OUTSIDE = 0.5
 """A column drifts if so large a share of the later rows is outside of the range of the earlier ones."""
@@ -65,6 +70,38 @@ def find_drifting_columns(
         if share >= _LEAST_SHARE_OUTSIDE:
             found.append(DriftingColumn(column=name, share=share))
     return found
+
+
+def drop_drifting_columns(
+    schema: GraphSchema, tables: Mapping[str, SetTable], prepared: PreparedTables | None, bound: int | None
+) -> Iterator[tuple[tuple[str, str], Preparation]]:
+    """Yields the features, by set and name, that are left out because they leave, after training, their range there.
+
+    Training ends at `bound`, in seconds since 1970; None if it is not divided from what comes later by time.
+    """
+    if prepared is None or bound is None:
+        return
+    for name, time in prepared.node_times.items():
+        table, times = tables[f"nodes/{name}"], prepared.times[f"nodes/{name}"]
+        by_column = {
+            table.layout.columns[one].name: one
+            for one, feature in schema.node_sets[name].features.items()
+            if one not in times
+            and not feature.shape.dim
+            and (tf.dtypes.as_dtype(feature.dtype).is_integer or tf.dtypes.as_dtype(feature.dtype).is_floating)
+            and table.values_of(one).numbers() is not None
+        }
+        drifting = find_drifting_columns(
+            table.layout, time=table.layout.columns[time].name, bound=bound, columns=list(by_column)
+        )
+        for one in drifting:
+            yield (
+                (f"nodes/{name}", by_column[one.column]),
+                Preparation(
+                    kind="drop",
+                    reason=f"{one.share:.0%} of the rows after the time of training are outside of its range there",
+                ),
+            )
 
 
 def _numbers(array: pa.Array, layout: TableLayout) -> _Numbers:

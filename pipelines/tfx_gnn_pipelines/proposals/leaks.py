@@ -1,16 +1,81 @@
-"""What a proposal leaves out because it tells the label almost alone: columns of the seeds and of their neighbors."""
+"""Finds what tells the label almost alone: columns of the seeds, and of neighbors, such as a copy of a price."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.tables.column_values import as_texts
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN
 from tfx_gnn.tables.prepared_tables import PreparedTables
-from tfx_gnn_pipelines.proposals.label_leaks import LabelLeak, find_label_leaks
+from tfx_gnn.tables.schema_inference import read_all_columns
+from tfx_gnn.tables.table_format import RawBlock
+from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableLayout
+from tfx_gnn_pipelines.proposals.label_judge import LabelJudge
 from tfx_gnn_pipelines.proposals.labels import Label
-from tfx_gnn_pipelines.proposals.neighbor_leaks import Neighbors, Seeds, find_neighbor_leaks
 from tfx_gnn_pipelines.proposals.tables import SetTable, declared_set
+
+_MOST_ROWS = 200_000
+"""Rows that are looked at, the first ones of the table."""
+
+_Positions = npt.NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LabelLeak:
+    """What tells the label.
+
+    Attributes:
+        place: the set that has it, as in "nodes/orders".
+        feature: the feature; "" if the edges of the set tell it by where they lead, or how many there are.
+        evidence: what tells it and how well, in words.
+    """
+
+    place: str
+    feature: str
+    evidence: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Seeds:
+    """The rows whose label is looked for.
+
+    Attributes:
+        layout: their table.
+        label: feature with the labels.
+        time: feature with their times, which hide later edges; "" if there is none.
+        is_class: whether the label is a class; otherwise it is a number.
+    """
+
+    layout: TableLayout
+    label: str
+    time: str
+    is_class: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Neighbors:
+    """One way from the seeds to other rows.
+
+    Attributes:
+        edges: table of the edges.
+        is_forward: whether the seeds are the sources.
+        nodes: table of the nodes that the edges lead to.
+        time: feature of the edges with their times; "" if there is none.
+        features: by table's label, such as "nodes/orders", the features to look at.
+    """
+
+    edges: TableLayout
+    is_forward: bool
+    nodes: TableLayout
+    time: str
+    features: Mapping[str, Sequence[str]]
 
 
 def find_leaks(
@@ -29,18 +94,15 @@ def find_leaks(
     """
     if label.num_outputs > 1:
         return ()
-    layout = tables[f"nodes/{label.node_set}"].layout
-    is_class = label.kind == "node_classification"
-    features = {prefix: _features(schema, table, label, prepared) for prefix, table in tables.items()}
-    own = find_label_leaks(layout, label=label.feature, is_class=is_class, features=features[layout.label])
-    seeds = Seeds(
-        layout=layout,
+    seeds = _Seeds(
+        layout=tables[f"nodes/{label.node_set}"].layout,
         label=label.feature,
         time=prepared.node_times.get(label.node_set, "") if prepared is not None else "",
-        is_class=is_class,
+        is_class=label.kind == "node_classification",
     )
+    features = {prefix: _features(schema, table, label, prepared) for prefix, table in tables.items()}
     ways = list(_ways(schema, tables, label.node_set, features, prepared))
-    return (*own, *find_neighbor_leaks(seeds, ways))
+    return (*_own_leaks(seeds, features[seeds.layout.label]), *_neighbor_leaks(seeds, ways))
 
 
 def _features(schema: GraphSchema, table: SetTable, label: Label, prepared: PreparedTables | None) -> list[str]:
@@ -56,7 +118,7 @@ def _ways(
     node_set: str,
     features: Mapping[str, list[str]],
     prepared: PreparedTables | None,
-) -> Iterator[Neighbors]:
+) -> Iterator[_Neighbors]:
     for name in sorted(schema.edge_sets):
         edge_set = schema.edge_sets[name]
         for near, far, is_forward in (
@@ -64,10 +126,162 @@ def _ways(
             (edge_set.target, edge_set.source, False),
         ):
             if near == node_set:
-                yield Neighbors(
+                yield _Neighbors(
                     edges=tables[f"edges/{name}"].layout,
                     is_forward=is_forward,
                     nodes=tables[f"nodes/{far}"].layout,
                     time=prepared.edge_times.get(name, "") if prepared is not None else "",
                     features=features,
                 )
+
+
+def _own_leaks(seeds: _Seeds, features: Sequence[str]) -> list[LabelLeak]:
+    """Finds the features that tell the label of their row; rows without a label do not count."""
+    texts = _read_first_rows(seeds.layout, [seeds.label, *features])
+    has_label = texts[seeds.label].is_valid()
+    judge = LabelJudge(texts[seeds.label].filter(has_label), is_class=seeds.is_class)
+    found = {name: judge.evidence(texts[name].filter(has_label)) for name in features if name in texts}
+    return [LabelLeak(place=seeds.layout.label, feature=name, evidence=of) for name, of in found.items() if of]
+
+
+def _neighbor_leaks(seeds: _Seeds, ways: Sequence[_Neighbors]) -> list[LabelLeak]:
+    """Finds what the direct neighbors of seeds tell of their labels, at most one leak for each feature.
+
+    Of each way: which neighbor a seed has, where it has one at most; otherwise how many. Of each feature of the
+    neighbors and of the edges: its value, or the mean, the largest and the first of several. Edges that are newer than
+    the seed do not count.
+    """
+    rows = _read_first_rows(seeds.layout, [ID_FEATURE, seeds.label, *([seeds.time] if seeds.time else [])])
+    has_label = rows[seeds.label].is_valid()
+    rows = {name: of_column.filter(has_label).combine_chunks() for name, of_column in rows.items()}
+    judge = LabelJudge(pa.chunked_array([rows[seeds.label]]), is_class=seeds.is_class)
+    ids = rows[ID_FEATURE]
+    times = rows[seeds.time].cast(pa.int64()) if seeds.time else None
+    return [leak for way in ways for leak in _leaks_of(way, judge, ids, times)]
+
+
+def _leaks_of(way: _Neighbors, judge: LabelJudge, ids: pa.Array, times: pa.Array | None) -> Iterator[LabelLeak]:
+    edges = _visible_edges(way, ids, times)
+    owners = np.asarray(edges.column("seed").to_numpy(), np.int64)
+    name = way.edges.name
+    is_single = len(np.unique(owners)) == len(owners)
+    which = _spread(edges.column("far"), owners, len(ids)) if is_single else None
+    counts = pa.chunked_array([pa.array(np.bincount(owners, minlength=len(ids))).cast(pa.large_string())])
+    evidence = judge.evidence(counts if which is None else which)
+    if evidence:
+        what = "how many of them there are" if which is None else "which one it is"
+        yield LabelLeak(place=f"edges/{name}", feature="", evidence=f"{what}: {evidence}")
+        return
+    far = _rows_of(way.nodes, way.features.get(way.nodes.label, ()), edges.column("far"))
+    of_edges = {feature: edges.column(feature) for feature in way.features.get(way.edges.label, ())}
+    for place, found in ((way.nodes.label, far), (way.edges.label, of_edges)):
+        for feature, values in found.items():
+            for what, of_seeds in _summaries(values, owners, len(ids), is_single=is_single):
+                evidence = judge.evidence(of_seeds)
+                if evidence:
+                    yield LabelLeak(place=place, feature=feature, evidence=f"{what}: {evidence}")
+                    break
+
+
+def _visible_edges(way: _Neighbors, ids: pa.Array, times: pa.Array | None) -> pa.Table:
+    """Reads the edges of seeds that are not newer than they are: positions of seeds, ids of neighbors, features."""
+    near, far = (SOURCE_KEY, TARGET_KEY) if way.is_forward else (TARGET_KEY, SOURCE_KEY)
+    features = way.features.get(way.edges.label, ())
+    schema = pa.schema(
+        [("seed", pa.int64()), ("far", pa.large_string()), *((one, pa.large_string()) for one in features)]
+    )
+    tables = [schema.empty_table()]
+    for columns in _blocks(way.edges, [near, far, *([way.time] if way.time else []), *features]):
+        seed = pc.index_in(columns[near], value_set=ids).cast(pa.int64())
+        is_visible = pc.and_(seed.is_valid(), columns[far].is_valid())
+        if times is not None and way.time:
+            # A row without a time is as new as the newest.
+            is_old = pc.less_equal(columns[way.time].cast(pa.int64()), times.take(seed))
+            is_visible = pc.and_(is_visible, pc.fill_null(is_old, fill_value=False))
+        block = {"seed": seed, "far": columns[far], **{one: columns[one] for one in features}}
+        tables.append(pa.table(block, schema=schema).filter(is_visible))
+    return pa.concat_tables(tables).combine_chunks()
+
+
+def _rows_of(layout: TableLayout, features: Sequence[str], ids: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
+    """Reads features of the nodes with these ids, large_string [num_ids]; null where there is no such node."""
+    wanted = pc.unique(ids)
+    parts: list[pa.Table] = []
+    for columns in _blocks(layout, [ID_FEATURE, *features]):
+        table = pa.table(columns)
+        parts.append(table.filter(pc.is_in(table.column(ID_FEATURE), value_set=wanted)))
+    if not parts:
+        return {}
+    rows = pa.concat_tables(parts)
+    positions = pc.index_in(ids, value_set=rows.column(ID_FEATURE).combine_chunks())
+    return {one: rows.column(one).take(positions) for one in features if one in rows.column_names}
+
+
+def _read_first_rows(layout: TableLayout, features: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+    """Reads features of the first rows as texts; those that cannot be spelled as one, such as lists, are left out."""
+    parts: dict[str, list[pa.Array]] = {name: [] for name in features}
+    num_rows = 0
+    for block in read_all_columns(layout):
+        for name in list(parts):
+            texts = _texts(block, layout, name)
+            if texts is None:
+                del parts[name]
+            else:
+                parts[name].append(texts)
+        num_rows += block.columns.num_rows
+        if num_rows >= _MOST_ROWS:
+            break
+    return {name: pa.chunked_array(of_column, pa.large_string()) for name, of_column in parts.items()}
+
+
+def _blocks(layout: TableLayout, names: Sequence[str]) -> Iterator[dict[str, pa.Array]]:
+    """Reads features as texts, block by block; what cannot be spelled as one is null."""
+    for block in read_all_columns(layout):
+        found = {name: _texts(block, layout, name) for name in names}
+        yield {
+            name: pa.nulls(block.columns.num_rows, pa.large_string()) if of is None else of
+            for name, of in found.items()
+        }
+
+
+def _texts(block: RawBlock, layout: TableLayout, name: str) -> pa.Array | None:
+    return as_texts(block.columns.column(layout.columns[name].name), f"{layout.declared_as}, column {name!r}")
+
+
+def _summaries(
+    values: pa.ChunkedArray, owners: _Positions, num_seeds: int, *, is_single: bool
+) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    """Sums up the values of each seed's edges, large_string [num_seeds]."""
+    if is_single:
+        yield "its value", _spread(values, owners, num_seeds)
+        return
+    numbers = _as_numbers(values)
+    if numbers is None:
+        yield "the first value", _spread(values, owners, num_seeds)
+        return
+    is_known = np.isfinite(numbers)
+    of_known, known = owners[is_known], numbers[is_known]
+    counts = np.bincount(of_known, minlength=num_seeds)
+    with np.errstate(invalid="ignore"):
+        mean = np.bincount(of_known, known, minlength=num_seeds) / counts
+    largest = np.full(num_seeds, -np.inf)
+    np.maximum.at(largest, of_known, known)
+    for what, summary in (("the mean", mean), ("the largest", np.where(counts > 0, largest, np.nan))):
+        yield what, pa.chunked_array([pa.array(summary, from_pandas=True).cast(pa.large_string())])
+
+
+def _as_numbers(texts: pa.ChunkedArray) -> npt.NDArray[np.float64] | None:
+    try:
+        numbers = pc.fill_null(texts.cast(pa.float64()), np.nan)
+    except pa.ArrowInvalid:
+        return None
+    return np.asarray(numbers.to_numpy(), np.float64)
+
+
+def _spread(values: pa.ChunkedArray, owners: _Positions, num_seeds: int) -> pa.ChunkedArray:
+    """Gives each seed the value of its first edge; null without edges."""
+    first = np.full(num_seeds, -1, np.int64)
+    first[owners[::-1]] = np.arange(len(owners), dtype=np.int64)[::-1]
+    positions = pa.array(first, mask=first < 0)
+    taken = values.take(positions)
+    return taken if isinstance(taken, pa.ChunkedArray) else pa.chunked_array([taken])

@@ -181,7 +181,7 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def _feature_lines(features: Mapping[str, Mapping[str, Preparation]]) -> Iterator[str]:
     yield "# How columns become features: z_score, min_max, log1p_z_score, number, age, bucketize, vocabulary, hash,"
-    yield "# keep or drop."
+    yield "# text, keep or drop."
     if not features:
         yield "features: {}"
         return

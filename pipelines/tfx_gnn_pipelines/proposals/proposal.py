@@ -4,62 +4,46 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-import tensorflow as tf
 
-from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import Temporal
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.column_values import ColumnValues
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN
-from tfx_gnn.tables.prepared_tables import ROW_TIME, PreparedTables
-from tfx_gnn.tables.schema_layouts import layouts_of
+from tfx_gnn.tables.prepared_tables import PreparedTables
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY
-from tfx_gnn_pipelines.proposals.drifting_columns import find_drifting_columns
+from tfx_gnn_pipelines.proposals.drifting_columns import drop_drifting_columns
+from tfx_gnn_pipelines.proposals.graph_proposal import GraphProposal, count_dangling, prepare_times, propose_features
 from tfx_gnn_pipelines.proposals.hops import propose_hops
-from tfx_gnn_pipelines.proposals.label_leaks import LabelLeak
 from tfx_gnn_pipelines.proposals.labels import Label, check_labels, find_label
-from tfx_gnn_pipelines.proposals.leaks import find_leaks
-from tfx_gnn_pipelines.proposals.preparations import Preparation, choose_preparation
-from tfx_gnn_pipelines.proposals.tables import SetTable, declared_set, fill_in, find_source, set_table
+from tfx_gnn_pipelines.proposals.leaks import LabelLeak, find_leaks
+from tfx_gnn_pipelines.proposals.missing_values import fill_in
+from tfx_gnn_pipelines.proposals.tables import SetTable, find_source
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Proposal:
-    """A project for tables.
+class Proposal(GraphProposal):
+    """A project for tables that predicts one of their columns.
 
     Attributes:
-        tables_dir: folder of the tables: the given one, or that of the tables that were prepared.
-        schema: graph schema of the tables.
         is_inferred: whether the schema was inferred; otherwise the folder holds it.
-        keys: what refers to what in tables that were prepared, a sentence each.
         label: what is predicted.
-        hops: what to sample around each seed.
         splits: which split each seed belongs to.
         seed_time: feature with the times of the seeds; empty if none is known.
         temporal: which edges are newer than a seed; None if edges have no times.
         leaks: what tells the label almost alone, and is kept out of the examples: features, and sets of edges.
-        features: preparations by set, as in "nodes/user", and column.
-        num_dangling: by edge set, its rows that name a node that is not there, if there are any.
     """
 
-    tables_dir: str
-    schema: GraphSchema
     is_inferred: bool
-    keys: tuple[str, ...]
     label: Label
-    hops: tuple[Hop, ...]
     splits: SplitPlan
     seed_time: str
     temporal: Temporal | None
     leaks: tuple[LabelLeak, ...]
-    features: Mapping[str, Mapping[str, Preparation]]
-    num_dangling: Mapping[str, int]
 
     def remarks(self) -> Iterator[str]:
         """Says what was decided, a sentence each."""
@@ -85,9 +69,7 @@ class Proposal:
                 f"it is known before, take it out of `excluded_features`, declare it in `features`, and write "
                 f"graph_example_validator: {{accepted_features: [{leak.place}.{leak.feature}]}}."
             )
-        yield from dropped_columns(self.features)
-        for edge_set, number in self.num_dangling.items():
-            yield f"Rows of {edge_set} that name a node that no table has, and are left out: {number:,}."
+        yield from self.features_in_words()
         if not self.hops:
             yield f"No edges lead to or from {self.label.node_set}: the model sees the columns of a node alone."
 
@@ -122,17 +104,6 @@ class Proposal:
             yield f"{name} from {edge_set.source} to {edge_set.target}"
 
 
-def dropped_columns(features: Mapping[str, Mapping[str, Preparation]]) -> Iterator[str]:
-    """Says which columns are no features, by reason."""
-    by_reason: dict[str, list[str]] = {}
-    for prefix, of_set in features.items():
-        for column, preparation in of_set.items():
-            if preparation.kind == "drop":
-                by_reason.setdefault(preparation.reason, []).append(f"{prefix}.{column}")
-    for reason, places in by_reason.items():
-        yield f"{', '.join(places)} {'is no feature' if len(places) == 1 else 'are no features'}: {reason}."
-
-
 def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> Proposal:
     """Proposes a project for tables.
 
@@ -152,15 +123,17 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
     access = TableAccess()
     source = find_source(tables_dir, label, prepared_dir, access)
     schema, prepared = source.schema, source.prepared
-    tables = {
-        layout.label: set_table(layout, source.columns, declared_set(schema, layout).metadata.filename)
-        for layout in layouts_of(schema, source.tables_dir, access=access).all
-        if layout.kind in ("node", "edge")
-    }
-    times = prepared.times if prepared else {}
-    if source.is_inferred:
-        fill_in(schema, tables, times)
+    tables = source.read_sets(access)
     predicted = find_label(label, schema, tables)
+    missing_values = {}
+    if source.is_inferred:
+        missing_values = fill_in(
+            schema,
+            tables,
+            label=(f"nodes/{predicted.node_set}", predicted.feature),
+            times=source.times,
+            row_times=prepared.times_of_rows if prepared else {},
+        )
     seeds = tables[f"nodes/{predicted.node_set}"]
     seed_time = prepared.node_times.get(predicted.node_set, "") if prepared else ""
     splits = _propose_splits(seeds, seed_time)
@@ -187,22 +160,19 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
         hops=hops,
         splits=splits,
         leaks=leaks,
-        features=dict(
-            propose_features(
-                schema,
-                tables,
-                predicted.node_set,
-                hops,
-                left_out=left_out,
-                known={
-                    (prefix, name): time_preparation(seed_time, is_repeated=(prefix, name) in repeated_times(prepared))
-                    for prefix, names in times.items()
-                    for name in names
-                }
-                | dict(drops_of_drifting(schema, tables, prepared, _end_of_training(prepared, splits))),
+        features=propose_features(
+            schema,
+            tables,
+            predicted.node_set,
+            hops,
+            left_out=left_out,
+            known=prepare_times(
+                {(prefix, name) for prefix, names in source.times.items() for name in names}, prepared, seed_time
             )
+            | dict(drop_drifting_columns(schema, tables, prepared, _end_of_training(prepared, splits))),
+            missing_values=missing_values,
         ),
-        num_dangling=dict(count_dangling(schema, tables, hops)),
+        num_dangling=count_dangling(schema, tables, hops),
     )
 
 
@@ -243,91 +213,7 @@ def _propose_temporal(prepared: PreparedTables | None, hops: tuple[Hop, ...], se
     return Temporal(seed_time=seed_time, edge_times=edge_times, inclusive=True) if edge_times else None
 
 
-def propose_features(
-    schema: GraphSchema,
-    tables: Mapping[str, SetTable],
-    seed_node_set: str,
-    hops: tuple[Hop, ...],
-    *,
-    left_out: set[tuple[str, str]],
-    known: Mapping[tuple[str, str], Preparation],
-) -> Iterator[tuple[str, dict[str, Preparation]]]:
-    """Chooses a preparation of each column that the hops reach, but for those that are known already."""
-    reached = {seed_node_set}
-    for hop in hops:
-        reached |= {schema.edge_sets[hop.edge_set].source, schema.edge_sets[hop.edge_set].target}
-    names = [f"nodes/{name}" for name in sorted(reached)] + [
-        f"edges/{name}" for name in sorted({hop.edge_set for hop in hops})
-    ]
-    for prefix in names:
-        table = tables[prefix]
-        of_set = {
-            name: known.get((prefix, name)) or choose_preparation(name, feature, table.values_of(name))
-            for name, feature in sorted(declared_set(schema, table.layout).features.items())
-            if (prefix, name) not in left_out and not name.startswith("#")
-        }
-        if of_set:
-            yield prefix, of_set
-
-
-def repeated_times(prepared: PreparedTables | None) -> set[tuple[str, str]]:
-    """Lists set and name of the times of edges that the times of their rows tell already."""
-    return {(f"edges/{name}", ROW_TIME) for name in (prepared.repeated_times if prepared else ())}
-
-
-def time_preparation(seed_time: str, *, is_repeated: bool) -> Preparation:
-    """Takes a time relative to that of the seed, if it is known; as a number, later rows exceed it."""
-    if seed_time and is_repeated:
-        return Preparation(kind="drop", reason="the age of its row is a feature already")
-    if not seed_time:
-        return Preparation(kind="drop", reason="a time, which later rows exceed")
-    return Preparation(kind="age", options={"seed_time": seed_time})
-
-
 def _end_of_training(prepared: PreparedTables | None, splits: SplitPlan) -> int | None:
     if prepared is not None and prepared.label_splits is not None and prepared.label_splits.bounds is not None:
         return prepared.label_splits.bounds[0]
     return splits.until.get("train") if splits.rule == "time" else None
-
-
-def drops_of_drifting(
-    schema: GraphSchema, tables: Mapping[str, SetTable], prepared: PreparedTables | None, bound: int | None
-) -> Iterator[tuple[tuple[str, str], Preparation]]:
-    """Leaves out numbers that are outside, after the time of training, of the range that training saw."""
-    if prepared is None or bound is None:
-        return
-    for name, time in prepared.node_times.items():
-        table, times = tables[f"nodes/{name}"], prepared.times[f"nodes/{name}"]
-        by_column = {
-            table.layout.columns[one].name: one
-            for one, feature in schema.node_sets[name].features.items()
-            if one not in times
-            and not feature.shape.dim
-            and (tf.dtypes.as_dtype(feature.dtype).is_integer or tf.dtypes.as_dtype(feature.dtype).is_floating)
-        }
-        drifting = find_drifting_columns(
-            table.layout, time=table.layout.columns[time].name, bound=bound, columns=list(by_column)
-        )
-        for one in drifting:
-            yield (
-                (f"nodes/{name}", by_column[one.column]),
-                Preparation(
-                    kind="drop",
-                    reason=f"{one.share:.0%} of the rows after the time of training are outside of its range there",
-                ),
-            )
-
-
-def count_dangling(
-    schema: GraphSchema, tables: Mapping[str, SetTable], hops: tuple[Hop, ...]
-) -> Iterator[tuple[str, int]]:
-    """Counts by edge set the ends that name a node that is not there, where there are any."""
-    for name in sorted({hop.edge_set for hop in hops}):
-        edge_set, table = schema.edge_sets[name], tables[f"edges/{name}"]
-        num_rows = [
-            table.values_of(key).num_filled
-            - table.values_of(key).count_in(tables[f"nodes/{node_set}"].values_of(ID_FEATURE))
-            for key, node_set in ((SOURCE_KEY, edge_set.source), (TARGET_KEY, edge_set.target))
-        ]
-        if any(num_rows):
-            yield name, sum(num_rows)

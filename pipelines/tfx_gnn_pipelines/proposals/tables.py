@@ -6,23 +6,26 @@ import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, GraphSchema, NodeSet
 from tfx_gnn.graph.schema.schema_io import iter_sets
 from tfx_gnn.io.suggestions import did_you_mean
+from tfx_gnn.snapshot.snapshot_manifest import SNAPSHOT_FILE
 from tfx_gnn.tables.column_values import ColumnValues, read_column_values
-from tfx_gnn.tables.database import Database
+from tfx_gnn.tables.data_files import format_of_name
 from tfx_gnn.tables.graph_tables import read_tables_schema
+from tfx_gnn.tables.keys.database import Database
+from tfx_gnn.tables.keys.find_keys import find_keys
+from tfx_gnn.tables.keys.table_roles import FoundTable, find_tables
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN
 from tfx_gnn.tables.prepared_tables import PreparedTables, write_prepared_tables
-from tfx_gnn.tables.relational_keys import find_keys
-from tfx_gnn.tables.row_times import row_time_columns
+from tfx_gnn.tables.row_times import day_remarks, row_time_columns
+from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import TableLayout
-from tfx_gnn.tables.table_roles import FoundTable, find_tables
+
+_MOST_SHOWN = 10
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,6 +71,19 @@ class TablesSource:
     prepared: PreparedTables | None = None
     remarks: tuple[str, ...] = ()
 
+    @property
+    def times(self) -> Mapping[str, Sequence[str]]:
+        """By set, its features that are times, where tables were written anew."""
+        return self.prepared.times if self.prepared is not None else {}
+
+    def read_sets(self, access: TableAccess) -> dict[str, SetTable]:
+        """Reads the tables by label, such as "nodes/user"."""
+        return {
+            layout.label: _set_table(layout, self.columns, declared_set(self.schema, layout).metadata.filename)
+            for layout in layouts_of(self.schema, self.tables_dir, access=access).all
+            if layout.kind in ("node", "edge")
+        }
+
 
 def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAccess) -> TablesSource:
     """Takes the tables as they are, if they can be read so and the label's rows have no times, or writes them anew."""
@@ -82,7 +98,7 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
     database = find_keys(found, tables_dir, label=node, access=access)
     predicted = found.get(of_label)
     is_plain = database.is_tidy and not database.has_null_spellings
-    is_plain = is_plain and not _has_times(predicted) and not _lacks_labels(predicted, column)
+    is_plain = is_plain and not _has_times(of_label, column, found, database) and not _lacks_labels(predicted, column)
     if prepared_dir and not database.unclear and not is_plain:
         _check_label(label, found)
         return _written_anew(database, tables_dir, prepared_dir, node, access)
@@ -92,7 +108,12 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
         schema=schema,
         is_inferred=True,
         columns={table.filename: table.columns for table in found.values()},
-        remarks=(*database.questions, *_left_out_columns(schema)),
+        remarks=(
+            *_unread_files(tables_dir),
+            *database.questions,
+            *(line for table in found.values() for line in day_remarks(table, only_questions=True)),
+            *_left_out_columns(schema),
+        ),
     )
 
 
@@ -122,13 +143,25 @@ def _written_anew(
         schema=prepared.schema,
         is_inferred=True,
         prepared=prepared,
-        remarks=(*_key_remarks(database, prepared), *_left_out_columns(prepared.schema)),
+        remarks=(
+            *_unread_files(tables_dir),
+            *_key_remarks(database, prepared),
+            *_left_out_columns(prepared.schema),
+        ),
     )
 
 
-def _has_times(table: FoundTable | None) -> bool:
-    """Whether a column of a table holds the times of its rows."""
-    return table is not None and bool(row_time_columns(table))
+def _has_times(name: str, label: str, tables: Mapping[str, FoundTable], database: Database) -> bool:
+    """Whether a table, or one that its rows name, directly or not, has a column with the times of its rows."""
+    reached, waiting = {name}, [name]
+    while waiting:
+        one = waiting.pop()
+        named = {key.node_set for key in database.foreign_keys if key.table == one} - reached
+        reached |= named
+        waiting += named
+    return any(
+        bool(row_time_columns(tables[one], label=label if one == name else "")) for one in reached & tables.keys()
+    )
 
 
 def _lacks_labels(table: FoundTable | None, column: str) -> bool:
@@ -145,6 +178,23 @@ def _check_label(label: str, tables: Mapping[str, FoundTable]) -> None:
         raise ValueError(
             f"`label` must be a table and the column that is predicted, TABLE.COLUMN; got {label or 'none'!r} where "
             f"there are {', '.join(known)}. {did_you_mean(label, known) if label else 'Choose one.'}"
+        )
+
+
+def _unread_files(tables_dir: str) -> Iterator[str]:
+    """Says which files and folders of a folder of tables are passed over, but for what describes the tables."""
+    unread = sorted(
+        name
+        for name in tf.io.gfile.listdir(tables_dir)
+        if not name.startswith(".") and not name.endswith(".md") and name != SNAPSHOT_FILE and not format_of_name(name)
+    )
+    if unread:
+        shown = ", ".join(unread[:_MOST_SHOWN]) + (
+            f" and {len(unread) - _MOST_SHOWN} more" * (len(unread) > _MOST_SHOWN)
+        )
+        yield (
+            f"Passed over in {tables_dir}: {shown}. Tables are .csv, .tsv and .parquet files; `tfx-gnn snapshot` makes "
+            "such of .jsonl and .ndjson files and of databases. Export others as one of these."
         )
 
 
@@ -165,10 +215,14 @@ def _key_remarks(database: Database, prepared: PreparedTables) -> Iterator[str]:
             f"{how}, 80 % for training, into the column {SPLIT_COLUMN!r}."
         )
     for name, columns in prepared.row_times.undecided.items():
-        yield (
-            f"{name} has several columns of times, {', '.join(columns)}, none of which is nearly always first: none is "
-            "taken for the time of its rows. Keep one, or write `splits` and `temporal` into project.yaml."
-        )
+        several = f"{name} has several columns of times, {', '.join(columns)}, none of which is nearly always first: "
+        if name in prepared.row_times.by_row:
+            yield f"{several}a row of it is there from the latest on. Keep one if that is too late."
+        else:
+            yield (
+                f"{several}none is taken for the time of its rows. Keep one, or write `splits` and `temporal` into "
+                "project.yaml."
+            )
 
 
 def declared_set(schema: GraphSchema, layout: TableLayout) -> NodeSet | EdgeSet:
@@ -176,7 +230,7 @@ def declared_set(schema: GraphSchema, layout: TableLayout) -> NodeSet | EdgeSet:
     return schema.node_sets[layout.name] if layout.kind == "node" else schema.edge_sets[layout.name]
 
 
-def set_table(layout: TableLayout, known: Mapping[str, Mapping[str, ColumnValues]], filename: str) -> SetTable:
+def _set_table(layout: TableLayout, known: Mapping[str, Mapping[str, ColumnValues]], filename: str) -> SetTable:
     """Takes the values that were read to find the roles of tables, or reads them."""
     if layout.format not in ("csv", "parquet"):
         raise ValueError(
@@ -184,31 +238,3 @@ def set_table(layout: TableLayout, known: Mapping[str, Mapping[str, ColumnValues
             f"{layout.format!r} for {layout.label}. Start from the example of `tfx-gnn new` without tables."
         )
     return SetTable(layout=layout, columns=known[filename] if filename in known else read_column_values(layout))
-
-
-def fill_in(schema: GraphSchema, tables: Mapping[str, SetTable], times: Mapping[str, Sequence[str]]) -> None:
-    """Declares what empty cells stand for: the mean of numbers, an empty text, no values of a list.
-
-    Of `times`, features by set, it is the latest, so that what has no time is hidden from earlier seeds.
-    """
-    for table in tables.values():
-        declared = declared_set(schema, table.layout)
-        for name, feature in declared.features.items():
-            if not feature.description.startswith("Rows without a value"):
-                continue
-            values = table.values_of(name)
-            dtype = tf.dtypes.as_dtype(feature.dtype)
-            if dtype == tf.string or feature.shape.dim:
-                default, meaning = "", "an empty text"
-            elif dtype == tf.bool:
-                default, meaning = "false", "false"
-            elif name in times.get(table.layout.label, ()):
-                default = str(pc.max(values.values.cast(pa.int64())).as_py())
-                meaning = "the latest, which hides them from earlier seeds"
-            else:
-                mean = values.mean()
-                default = str(round(mean)) if dtype.is_integer else f"{mean:.6g}"
-                meaning = f"the mean, {default}"
-            declared.metadata.extra.add(key=f"default.{name}", value=default)
-            num_missing = values.num_rows - values.num_filled
-            feature.description = f"Rows without a value: {num_missing} of {values.num_rows}; they stand for {meaning}."

@@ -4,53 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema.schema_io import write_schema
 from tfx_gnn.io import options_json
 from tfx_gnn.prediction_tasks import PredictionTask, SeedTableReport, make_seed_table
-from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn_pipelines.prediction_plan import plan_of_seeds, seed_table_path
+from tfx_gnn_pipelines.proposals.drifting_columns import drop_drifting_columns
+from tfx_gnn_pipelines.proposals.graph_proposal import GraphProposal, count_dangling, prepare_times, propose_features
 from tfx_gnn_pipelines.proposals.hops import propose_hops
-from tfx_gnn_pipelines.proposals.preparations import Preparation
-from tfx_gnn_pipelines.proposals.proposal import (
-    count_dangling,
-    dropped_columns,
-    drops_of_drifting,
-    propose_features,
-    repeated_times,
-    time_preparation,
-)
-from tfx_gnn_pipelines.proposals.tables import declared_set, fill_in, find_task_source, set_table
+from tfx_gnn_pipelines.proposals.missing_values import fill_in
+from tfx_gnn_pipelines.proposals.tables import find_task_source
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TaskProposal:
+class TaskProposal(GraphProposal):
     """A project for a prediction task, whose seed table is written.
 
     Attributes:
         task: the task.
-        tables_dir: folder of the tables: the given one, or that of the tables that were prepared.
-        schema: graph schema of the tables, which the folder holds.
-        keys: what refers to what in tables that were prepared, a sentence each.
         seeds: the seed table.
-        hops: what to sample around each seed.
-        features: preparations by set, as in "nodes/user", and column.
-        num_dangling: by edge set, its rows that name a node that is not there, if there are any.
     """
 
     task: PredictionTask
-    tables_dir: str
-    schema: GraphSchema
-    keys: tuple[str, ...]
     seeds: SeedTableReport
-    hops: tuple[Hop, ...]
-    features: Mapping[str, Mapping[str, Preparation]]
-    num_dangling: Mapping[str, int]
 
     def task_fields(self) -> dict[str, Any]:
         """Returns the fields of the task that differ from their defaults, as in a project file."""
@@ -72,7 +51,6 @@ class TaskProposal:
             yield f"A seed does not see edges that are later than its time: {', '.join(timed)}."
         if timeless:
             yield f"Edges without a time are visible to all seeds: {', '.join(timeless)}."
-        yield from dropped_columns(self.features)
         if self.seeds.description.time:
             aged = [
                 f"{prefix}.{column}"
@@ -81,8 +59,7 @@ class TaskProposal:
                 if one.kind == "age"
             ]
             yield f"Times are ages relative to that of the seed: {', '.join(aged) or 'none'}."
-        for edge_set, number in self.num_dangling.items():
-            yield f"Rows of {edge_set} that name a node that no table has, and are left out: {number:,}."
+        yield from self.features_in_words()
 
 
 def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, prepared_dir: str) -> TaskProposal:
@@ -104,21 +81,18 @@ def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, pr
     access = TableAccess()
     source = find_task_source(tables_dir, prepared_dir, access)
     schema, prepared = source.schema, source.prepared
-    tables = {
-        layout.label: set_table(layout, source.columns, declared_set(schema, layout).metadata.filename)
-        for layout in layouts_of(schema, source.tables_dir, access=access).all
-        if layout.kind in ("node", "edge")
-    }
-    times = dict(prepared.times) if prepared else {}
+    tables = source.read_sets(access)
     if prepared is not None:
         several = {one for one in prepared.node_times if len(prepared.times[f"nodes/{one}"]) > 1}
         decided = {one: column for one, column in prepared.node_times.items() if one in several}
         task = dataclasses.replace(task, times={**decided, **task.times})
+    missing_values = {}
     if source.is_inferred:
-        fill_in(schema, tables, times)
+        row_times = prepared.times_of_rows if prepared else {}
+        missing_values = fill_in(schema, tables, label=("", ""), times=source.times, row_times=row_times)
         write_schema(schema, access.schema_path(source.tables_dir))
     seeds = make_seed_table(task, source.tables_dir, seed_table_path(name, source.tables_dir))
-    known = {(prefix, name) for prefix, names in times.items() for name in names}
+    known = {(prefix, name) for prefix, names in source.times.items() for name in names}
     for name_of_set, column in seeds.description.times.items():
         known.add((f"{'nodes' if name_of_set in schema.node_sets else 'edges'}/{name_of_set}", column))
     edge_times = {one: column for one, column in seeds.description.times.items() if one in schema.edge_sets}
@@ -136,10 +110,9 @@ def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, pr
         task.for_each,
         hops,
         left_out={(f"nodes/{task.for_each}", column) for column in seeds.description.label_columns},
-        known={
-            one: time_preparation(seeds.description.time, is_repeated=one in repeated_times(prepared)) for one in known
-        }
-        | dict(drops_of_drifting(schema, tables, prepared, seeds.description.until.get("train"))),
+        known=prepare_times(known, prepared, seeds.description.time)
+        | dict(drop_drifting_columns(schema, tables, prepared, seeds.description.until.get("train"))),
+        missing_values=missing_values,
     )
     return TaskProposal(
         task=task,
@@ -148,6 +121,6 @@ def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, pr
         keys=source.remarks,
         seeds=seeds,
         hops=hops,
-        features=dict(features),
-        num_dangling=dict(count_dangling(schema, tables, hops)),
+        features=features,
+        num_dangling=count_dangling(schema, tables, hops),
     )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 
@@ -253,15 +254,43 @@ def test_two_ways_to_the_entity_are_an_error_that_shows_how_to_choose(shop, tmp_
     assert {row["id"]: row["label"] for row in rows if row["split"] == "val"} == {"ann": 1, "bob": 0, "cy": 0}
 
 
-def test_several_columns_of_times_are_asked_about(shop, tmp_path):
-    orders = {**SHOP["orders"], "packed_at": [day(40)] * 6}
-    write_tables(tmp_path, {"orders": orders})
+def test_of_several_columns_of_times_the_first_is_that_of_the_rows_and_said(shop, tmp_path):
+    # The last order is not packed yet, and fractions of a second do not count.
+    packed_at = [day(5), day(10), *[day(40)] * 3, None]
+    placed_at = [day(5) + dt.timedelta(milliseconds=400), *SHOP["orders"]["placed_at"][1:]]
+    write_tables(tmp_path, {"orders": {**SHOP["orders"], "placed_at": placed_at, "packed_at": packed_at}})
 
-    with pytest.raises(ValueError, match=r"`times` must say which column of orders .*placed_at, packed_at"):
+    report, rows = _make(shop, "count(orders, 0 to 10 days)")
+    _, of_named = _make(shop, "count(orders, 0 to 10 days)", times={"orders": "placed_at"})
+
+    assert report.description.times["orders"] == "placed_at"
+    assert report.remarks[0] == "orders.placed_at is the time of its rows: it is not after packed_at in 99% of them."
+    assert rows == of_named
+
+
+@pytest.mark.parametrize(
+    "packed_at",
+    [
+        pytest.param([day(0), *[day(60)] * 5], id="one of six is before"),
+        pytest.param([None, *map(day, range(5))], id="the earlier one is not known everywhere"),
+    ],
+)
+def test_several_columns_of_times_of_which_none_is_first_are_asked_about(shop, tmp_path, packed_at):
+    write_tables(tmp_path, {"orders": {**SHOP["orders"], "packed_at": packed_at}})
+
+    with pytest.raises(ValueError, match=r"`times` must say which column of orders .*placed_at, packed_at, none of wh"):
         _make(shop, "count(orders, 0 to 10 days)")
     _, rows = _make(shop, "count(orders, 0 to 10 days)", times={"orders": "placed_at"})
 
     assert len(rows) == 12
+
+
+def test_a_second_column_of_one_time_tells_nothing(shop, tmp_path):
+    write_tables(tmp_path, {"orders": {**SHOP["orders"], "packed_at": [day(40)] * 6}})
+
+    report, _ = _make(shop, "count(orders, 0 to 10 days)")
+
+    assert report.description.times["orders"] == "placed_at"
 
 
 def test_labels_that_are_no_numbers_are_refused(shop, tmp_path):

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tfx_gnn.snapshot.open_source import open_source
-from tfx_gnn.tables.declared_keys import read_declared_keys
+from tfx_gnn.tables.keys.declared_keys import read_declared_keys
 
 
 @pytest.fixture

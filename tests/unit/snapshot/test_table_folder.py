@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tfx_gnn.snapshot.open_source import open_source
-from tfx_gnn.tables.declared_keys import DeclaredForeignKey, DeclaredKeys, read_declared_keys
+from tfx_gnn.tables.keys.declared_keys import DeclaredForeignKey, DeclaredKeys, read_declared_keys
 
 
 @pytest.fixture

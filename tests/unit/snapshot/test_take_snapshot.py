@@ -27,6 +27,9 @@ class MemorySource(Source):
         self._num_rows = num_rows
         self._counted = num_rows if counted is None else counted
 
+    def open(self):
+        pass
+
     def list_tables(self):
         return self._tables
 

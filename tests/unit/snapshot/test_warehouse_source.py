@@ -14,7 +14,7 @@ from tfx_gnn.snapshot.open_source import open_source
 from tfx_gnn.snapshot.source_address import SourceAddress
 from tfx_gnn.snapshot.take_snapshot import take_snapshot
 from tfx_gnn.snapshot.warehouse_source import WarehouseSource
-from tfx_gnn.tables.declared_keys import read_declared_keys
+from tfx_gnn.tables.keys.declared_keys import read_declared_keys
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def warehouse(tmp_path):
     def connect():
         return stand_in.connect(str(path))
 
-    with contextlib.closing(WarehouseSource(address, connect, catalog="main", as_of='AS "at {time}"')) as source:
+    with WarehouseSource(address, connect, catalog="main", as_of='AS "at {time}"') as source:
         yield source
 
 

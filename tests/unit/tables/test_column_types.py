@@ -169,6 +169,16 @@ def test_a_ragged_list_has_any_number_of_values():
     assert problems == [(4, "missing", "null among the values")]
 
 
+@pytest.mark.parametrize("dtype", [pa.int64(), pa.float32()])
+def test_nan_is_no_value_where_a_default_says_what_stands_for_none(dtype):
+    array = pa.array([1.0, float("nan"), None, float("inf")])
+
+    values, problems = _convert(array, dtype, default="-1")
+
+    assert values.to_pylist()[:3] == [1, -1, -1]
+    assert [(row, shown) for row, _, shown in problems] == [(3, "inf")]
+
+
 @pytest.mark.parametrize(
     ("dtype", "default", "rule"),
     [(pa.int64(), "one", "be of type int64"), (pa.float32(), "nan", r"be a finite number \(float\)")],

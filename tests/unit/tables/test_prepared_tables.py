@@ -11,11 +11,11 @@ import pytest
 
 from tfx_gnn.graph.schema.schema_io import write_schema
 from tfx_gnn.tables.graph_tables import read_tables
+from tfx_gnn.tables.keys.find_keys import find_keys
+from tfx_gnn.tables.keys.table_roles import find_tables
 from tfx_gnn.tables.prepared_tables import write_prepared_tables
-from tfx_gnn.tables.relational_keys import find_keys
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_roles import find_tables
 
 HOURS = [dt.datetime(2013, 1, 1 + i % 20, 5, tzinfo=dt.timezone.utc) for i in range(40)]
 FLIGHTS = {

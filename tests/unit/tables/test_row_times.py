@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tfx_gnn.tables.keys.find_keys import find_keys
+from tfx_gnn.tables.keys.table_roles import find_tables
 from tfx_gnn.tables.prepared_tables import PreparedTables, write_prepared_tables
-from tfx_gnn.tables.relational_keys import find_keys
 from tfx_gnn.tables.row_times import find_row_times
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_roles import find_tables
 
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001 - as a database without zones has it
 DAYS = [START + dt.timedelta(days=i) for i in range(60)]
@@ -43,7 +43,8 @@ def times_of(database_of, tmp_path):
 def prepared_of(database_of, tmp_path):
     def write(label: str, **tables) -> PreparedTables:
         (tmp_path / "new").mkdir()
-        return write_prepared_tables(database_of(label, **tables), str(tmp_path), str(tmp_path / "new"))
+        database, (table, _, column) = database_of(label, **tables), label.partition(".")
+        return write_prepared_tables(database, str(tmp_path), str(tmp_path / "new"), label=(table, column))
 
     return write
 
@@ -63,12 +64,22 @@ def test_the_first_of_several_times_is_that_of_the_row(times_of):
 
 
 @pytest.mark.parametrize("other", [[*DAYS[30:], *DAYS[:30]], [None if i % 2 else day for i, day in enumerate(DAYS)]])
-def test_times_of_which_none_comes_first_are_left_open(times_of, other):
+def test_of_times_of_which_none_comes_first_the_latest_of_each_row_is_taken(times_of, other):
     ordered = [None if i % 2 == 0 and other[1] is None else day for i, day in enumerate(DAYS)]
 
     times = times_of(orders={**ORDERS, "ordered": ordered, "approved": other})
 
     assert (times.columns, times.undecided) == ({}, {"orders": ("ordered", "approved")})
+    # Nothing is seen too early.
+    assert times.by_row["orders"].to_pylist() == [max(filter(None, both)) for both in zip(ordered, other, strict=True)]
+
+
+def test_times_of_rows_to_predict_are_left_open(database_of, tmp_path):
+    database = database_of(orders={**ORDERS, "approved": [*DAYS[30:], *DAYS[:30]]})
+
+    times = find_row_times(database, str(tmp_path), label=("orders", "good"))
+
+    assert (times.by_row, times.undecided) == ({}, {"orders": ("ordered", "approved")})
 
 
 def test_rows_without_a_time_have_the_latest_of_what_they_name(times_of):
@@ -133,3 +144,72 @@ def test_parts_have_the_time_of_their_whole_and_others_only_edges(prepared_of, t
     assert "row_time" not in pq.read_schema(tmp_path / "new" / "complaints.parquet").names
     assert prepared.edge_times == {"order_items_order_id": "row_time", "complaints_order_id": "row_time"}
     assert prepared.repeated_times == {"order_items_order_id"}
+
+
+@pytest.mark.parametrize(("num_days", "column"), [(60, "row_time"), (10, None)])
+def test_rows_of_the_label_have_the_times_of_what_they_name_if_these_differ_enough(prepared_of, num_days, column):
+    races = {"race_id": [f"r{i}" for i in range(60)], "held": [DAYS[i % num_days] for i in range(60)]}
+    results = {"id": [f"x{i}" for i in range(60)], "race_id": races["race_id"], "won": [i % 2 == 0 for i in range(60)]}
+
+    prepared = prepared_of("results.won", races=races, results=results)
+
+    assert prepared.node_times.get("results") == column
+    assert prepared.edge_times == {"results_race_id": "row_time"}
+
+
+def test_a_year_is_the_time_of_rows_without_a_better_one(times_of):
+    salaries = {"id": [f"s{i}" for i in range(60)], "yearID": [1990.0 + i % 20 if i else None for i in range(60)]}
+    seasons = {"id": [f"s{i}" for i in range(60)], "year": [2026] * 30 + [2027] * 30, "played": DAYS}
+
+    times = times_of(salaries=salaries, seasons=seasons)
+
+    assert times.columns == {"salaries": "yearID", "seasons": "played"}
+    assert times.by_row["salaries"][0].as_py() is None
+    assert times.by_row["salaries"][1].as_py() == dt.datetime(1991, 1, 1)  # noqa: DTZ001
+
+
+def test_what_is_empty_in_many_rows_or_is_predicted_is_no_time_of_them(database_of, tmp_path):
+    orders = {
+        "order_id": ORDERS["order_id"],
+        "canceled": [day if i % 10 == 0 else None for i, day in enumerate(DAYS)],
+        "year": [2000 + i % 9 for i in range(60)],
+    }
+
+    database = database_of("orders.year", orders=orders)
+
+    assert find_row_times(database, str(tmp_path)).columns == {"orders": "year"}
+    assert find_row_times(database, str(tmp_path), label=("orders", "year")).columns == {}
+
+
+@pytest.mark.parametrize("spell", [int, float, str])
+def test_integers_that_are_days_of_the_calendar_are_dates_where_the_name_says_so(prepared_of, spell):
+    orders = {
+        "order_id": [f"o{i}" for i in range(60)],
+        "order_day": [spell(f"{day:%Y%m%d}") for day in DAYS],
+        "good": [i % 3 == 0 for i in range(60)],
+    }
+
+    prepared = prepared_of("orders.good", orders=orders)
+
+    assert prepared.node_times == {"orders": "order_day"}
+    assert days(prepared.row_times.by_row["orders"]) == list(range(60))
+    (said,) = (one for one in prepared.row_times.remarks if "order_day" in one)
+    assert said.startswith("orders.order_day holds dates: all 60 different numbers are days of the calendar, as 2026")
+
+
+def test_days_without_a_fitting_name_are_asked_about(times_of):
+    times = times_of(orders={**ORDERS, "batch": [int(f"{day:%Y%m%d}") for day in DAYS]})
+
+    assert times.columns == {"orders": "ordered"}
+    assert "orders.batch holds numbers, but all 60 different numbers are days" in "\n".join(times.remarks)
+    assert "name the column batch_date" in "\n".join(times.remarks)
+
+
+@pytest.mark.parametrize("wrong", [20260230, 20261301, 18991231, 2026010])
+def test_integers_of_which_one_is_no_day_are_no_dates(times_of, wrong):
+    numbers = [wrong, *(int(f"{day:%Y%m%d}") for day in DAYS[1:])]
+
+    times = times_of(orders={**ORDERS, "due_date": numbers, "ship_dt": numbers})
+
+    assert times.columns == {"orders": "ordered"}
+    assert not any("due_date" in one or "ship_dt" in one for one in times.remarks)

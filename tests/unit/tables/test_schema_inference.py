@@ -274,7 +274,18 @@ def test_numbers_that_are_not_finite_are_counted():
     assert _cells(["1.5", "nan", "inf"], ["1e300"]).num_infinite == 3
     evidence = ColumnEvidence()
     evidence.add(pa.array([1.0, float("nan"), None, 1e300], pa.float64()))
-    assert (evidence.num_infinite, evidence.num_missing) == (2, 1)
+    # NaN among floats is how pandas writes that there is no value.
+    assert (evidence.num_infinite, evidence.num_missing, evidence.num_nan) == (1, 2, 1)
+
+
+def test_nan_in_a_parquet_file_is_no_value_and_is_counted(tmp_path):
+    pq.write_table(pa.table({"id": ["a", "b", "c"], "size": [1.0, float("nan"), None]}), tmp_path / "users.parquet")
+
+    schema = infer_schema(node_tables={"users": "users.parquet"}, tables_dir=str(tmp_path))
+
+    assert schema.node_sets["users"].features["size"].description == (
+        'Rows without a value: 2 of 3; declare what it stands for under the key "default.size". NaN in 1 of them.'
+    )
 
 
 def test_a_column_without_values_has_no_type():

@@ -23,6 +23,7 @@ from tfx_gnn.transform.feature_preparations import (
     Log1pZScore,
     MinMax,
     Number,
+    Text,
     Vocabulary,
     ZScore,
 )
@@ -42,6 +43,14 @@ node_sets { key: "user" value {
   features { key: "structure_label" value { dtype: DT_INT64 } }
   features { key: "tags" value { dtype: DT_STRING shape { dim { size: -1 } } } }
   features { key: "visits" value { dtype: DT_INT64 } } } }
+node_sets { key: "shop" value {
+  features { key: "about" value { dtype: DT_STRING } }
+  features { key: "area" value { dtype: DT_FLOAT } }
+  features { key: "floors" value { dtype: DT_INT64 } }
+  features { key: "nowhere" value { dtype: DT_INT64 } }
+  features { key: "open" value { dtype: DT_INT64 } }
+  features { key: "place" value { dtype: DT_FLOAT shape { dim { size: 2 } } } }
+  features { key: "sales" value { dtype: DT_FLOAT } } } }
 node_sets { key: "_readout" value { features { key: "color" value { dtype: DT_STRING } } } }
 edge_sets { key: "knows" value { source: "user" target: "user" features { key: "years" value { dtype: DT_FLOAT } } } }
 edge_sets { key: "_readout/seed" value { source: "user" target: "_readout" } }
@@ -78,6 +87,8 @@ def test_what_is_not_declared_gets_a_default_by_type():
             "tags": Vocabulary(),
             "visits": ZScore(),
         },
+        "nodes/shop": {"about": Vocabulary()}
+        | {name: ZScore() for name in ("area", "floors", "nowhere", "open", "place", "sales")},
         "nodes/_readout": {"color": Keep()},
         "edges/knows": {"years": ZScore()},
         "edges/_readout/seed": {},
@@ -98,7 +109,10 @@ def test_what_is_not_declared_gets_a_default_by_type():
             "`num_categories` must be given for integers alone; got 3 for 'nodes/user.city', which is string",
         ),
         ('{"nodes/user": {"city": {"kind": "vocabulary", "top_k": -1}}}', "`top_k` must be at least 0; got -1"),
-        ('{"nodes/usr": {}}', r"sets among \['context', 'edges/knows', 'nodes/user'\]; got 'nodes/usr'. Did you mean"),
+        (
+            '{"nodes/usr": {}}',
+            r"sets among \['context', 'edges/knows', 'nodes/shop', 'nodes/user'\]; got 'nodes/usr'. Did you mean",
+        ),
         (
             '{"nodes/user": {"agee": "drop"}}',
             r"columns of 'nodes/user' among \['age', .*; got 'agee'. Did you mean 'age",
@@ -107,7 +121,16 @@ def test_what_is_not_declared_gets_a_default_by_type():
             '{"nodes/user": {"city": "z_score"}}',
             r"types of columns; got 'z_score' for 'nodes/user.city', which is string",
         ),
+        ('{"nodes/user": {"tags": "text"}}', "got 'text' for 'nodes/user.tags', whose items have the shape"),
         ('{"edges/knows": {"years": "vocabulary"}}', "got 'vocabulary' for 'edges/knows.years', which is float32"),
+        (
+            '{"nodes/shop": {"floors": {"kind": "z_score", "missing_value": -0.5}}}',
+            r"`missing_value` must be an integer for 'nodes/shop.floors', whose values are; got -0.5",
+        ),
+        (
+            '{"nodes/shop": {"floors": {"kind": "number", "missing_value": 1e20}}}',
+            r"`missing_value` must be an integer for 'nodes/shop.floors', whose values are; got 1e\+20",
+        ),
         (
             '{"nodes/user": {"point": {"kind": "bucketize", "num_buckets": 2}}}',
             r"shapes of columns; got 'bucketize' for 'nodes/user.point', whose items have the shape \[2\]",
@@ -154,6 +177,15 @@ def example():
         "nodes/user.tags": [b"red", b"hat", b"red"],
         "nodes/user.tags.d1": [2, 0, 1, 0],
         "nodes/user.visits": [2, 4, 6, 10],
+        "nodes/shop.#size": [4],
+        "nodes/shop.about": [b"Old books", b"", b"Books, maps, books", b"old BOOKS"],
+        "nodes/shop.area": [-8.0, 1.0, 2.0, 5.0],
+        # The next larger integer than the missing one is equal to it as a float.
+        "nodes/shop.floors": [-(2**30), 1, 3, 1 - 2**30],
+        "nodes/shop.nowhere": [-1, -1, -1, -1],
+        "nodes/shop.open": [1, -1, 0, 1],
+        "nodes/shop.place": [-1.0, 4.0, -1.0, -1.0, 3.0, 4.0, 5.0, 10.0],
+        "nodes/shop.sales": [-64.0, -64.0, 0.0, math.e**2 - 1],
         "nodes/_readout.#size": [1],
         "nodes/_readout.color": [b"blue"],
         "edges/knows.#size": [2],
@@ -194,6 +226,15 @@ def transformed(tmp_path_factory):
             "spent": Log1pZScore(),
             "visits": Bucketize(num_buckets=2),
         },
+        "nodes/shop": {
+            "about": Text(frequency_threshold=2, max_words=2),
+            "area": MinMax(missing_value=-8),
+            "floors": ZScore(missing_value=-(2**30)),
+            "nowhere": ZScore(missing_value=-1),
+            "open": Number(missing_value=-1),
+            "place": ZScore(missing_value=-1),
+            "sales": Log1pZScore(missing_value=-64),
+        },
         "nodes/_readout": {"color": Vocabulary(name="colors", num_oov_buckets=0)},
     }
     transform_graphs(
@@ -225,6 +266,12 @@ def test_every_kind_gives_the_values_of_its_description(transformed):
     assert np.reshape(values("nodes/user.point"), [4, 2]).tolist() == [[-1, -1], [-1, 1], [1, -1], [1, 1]]
     # The logarithms 0, 0, 2 and -2 have the mean 0 and the variance 2.
     assert values("nodes/user.spent") == pytest.approx([0.0, 0.0, math.sqrt(2), -math.sqrt(2)], abs=1e-6)
+    # "books" occurs three times, "old" and "old books" twice, and "maps" once.
+    assert values("nodes/shop.about.d1") == [3, 0, 1, 3]
+    about = values("nodes/shop.about")
+    assert about[1] == about[3] == about[5] == 0
+    assert {*about[:3]} == {0, 1, 2}
+    assert about[4:] == about[:3]
     assert values("nodes/user.structure_label") == [0, 1, 2, 2]
     assert values("nodes/user.tags") == [0, 1, 0]
     assert values("nodes/user.visits") == [0, 0, 1, 1]
@@ -233,11 +280,37 @@ def test_every_kind_gives_the_values_of_its_description(transformed):
     assert values("nodes/user.#id") == [b"a", b"b", b"c", b"d"]
 
 
+def test_what_stands_for_no_value_is_marked_and_no_part_of_statistics(transformed):
+    (record,) = tf.data.TFRecordDataset([str(path) for path in (transformed / "transformed").rglob("*.gz")], "GZIP")
+    found = tf.train.Example.FromString(record.numpy()).features.feature
+
+    def rows(name):
+        return np.reshape(found[f"nodes/shop.{name}"].float_list.value, [4, -1])
+
+    np.testing.assert_allclose(rows("area"), [[0, 1], [0, 0], [1 / 4, 0], [1, 0]])
+    assert rows("floors")[:, 1].tolist() == [1, 0, 0, 0]
+    np.testing.assert_allclose(rows("floors")[1:, 0], [math.sqrt(0.5), math.sqrt(0.5), -math.sqrt(2)], rtol=1e-6)
+    assert rows("nowhere").tolist() == [[0, 1]] * 4
+    assert rows("open").tolist() == [[1, 0], [0, 1], [0, 0], [1, 0]]
+    # Vectors are missing as a whole: -1 in one place is a number.
+    np.testing.assert_allclose(rows("place")[1], [0, 0, 1])
+    assert rows("place")[:, 2].tolist() == [0, 1, 0, 0]
+    np.testing.assert_allclose(rows("place")[[0, 2, 3], 0].mean(), 0, atol=1e-6)
+    # The logarithms 0 and 2 have the mean 1 and the variance 1.
+    np.testing.assert_allclose(rows("sales"), [[0, 1], [0, 1], [-1, 0], [1, 0]], atol=1e-6)
+
+
+def test_missing_values_are_finite():
+    with pytest.raises(ValueError, match="`missing_value` must be a finite number; got nan"):
+        ZScore(missing_value=math.nan)
+
+
 def test_networks_know_the_number_of_categories(transformed):
     domains = tft.TFTransformOutput(str(transformed / "transform")).transformed_domains()
 
     categories = {key: domain.max + 1 for key, domain in domains.items() if getattr(domain, "is_categorical", False)}
     assert categories == {
+        "nodes/shop.about": 3,
         "nodes/user.city": 2,
         "nodes/user.code": 2,
         "nodes/user.level": 3,

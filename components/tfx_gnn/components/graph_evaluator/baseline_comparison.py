@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from tfx_gnn.components.graph_evaluator.measures import Measure, Quality
-from tfx_gnn.components.graph_evaluator.metric_names import ERRORS, shown_metric
+from tfx_gnn.components.graph_evaluator.metric_names import ERRORS, ROC_AUC, shown_metric
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import ReplicaSums, interval_of
 from tfx_gnn.components.graph_evaluator.ranking import RankingSums
 
@@ -24,7 +24,7 @@ class BaselineComparison:
         lower: lower end of the interval of `gain`; None if there are too few examples for one.
         upper: its upper end.
         confidence: how often such intervals contain the true difference.
-        num_examples: examples that were compared; for areas under curves, the smaller number of true or false pairs.
+        num_examples: examples that were compared; for areas under curves, those of the rarer class or kind of pairs.
         num_replicas: replicas of the bootstrap.
         is_better: whether the whole interval lies above 0.
         meaning: all of this in a sentence, with advice if the model may not be better.
@@ -66,14 +66,15 @@ def compare_with_baseline(
         confidence: in (0, 1).
         num_replicas: number of replicas.
     """
-    metric = measure.main_metric(quality)
+    metric = measure.main_metric_of(quality)
     if metric not in quality.metrics:
         return None
     value, of_baseline = quality.metrics[metric], quality.baseline[metric]
     gain = of_baseline - value if metric in ERRORS else value - of_baseline
-    if isinstance(sums, RankingSums) and metric == "roc_auc":
+    if metric == ROC_AUC:
         # Areas need all scores in each replica: too dear to gather, so pairs are resampled, not examples.
-        gains, num_examples, unit = sums.scores.area_gains(num_replicas), sums.scores.num_of_rarer_kind, "pairs"
+        scores, unit = (sums.scores, "pairs") if isinstance(sums, RankingSums) else (sums.odds, "examples")
+        gains, num_examples = scores.area_gains(num_replicas), scores.num_of_rarer_kind
     else:
         assert replicas is not None  # as there is a metric
         gains, num_examples, unit = replicas.gains(is_error=metric in ERRORS), replicas.num_examples, "examples"

@@ -108,7 +108,7 @@ def compare_with_blessed(
         num_examples: labelled examples.
         confidence: of the interval, in (0, 1); 0 for none.
     """
-    metric = measure.main_metric(quality)
+    metric = measure.main_metric_of(quality)
     gain = None
     if metric in quality.metrics and metric in blessed.metrics:
         gain = improvement(metric, quality.metrics[metric], blessed.metrics[metric])

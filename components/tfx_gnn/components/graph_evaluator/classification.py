@@ -28,10 +28,12 @@ from tfx_gnn.components.graph_evaluator.measures import (
 )
 from tfx_gnn.components.graph_evaluator.metric_names import CALIBRATION_ERROR, ROC_AUC
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import PairedTerms
-from tfx_gnn.components.graph_evaluator.score_counts import score_levels, weighted_areas
+from tfx_gnn.components.graph_evaluator.score_counts import ScoreCounts, score_levels, weighted_areas
 from tfx_gnn.serving import model_interface
 
 _METRICS = ("accuracy", "macro_f1", "balanced_accuracy")
+_TWO_CLASSES = 2
+_AREA_OF_CONSTANT = 0.5
 
 UNLABELLED = ""
 """Marks an example without a class."""
@@ -112,10 +114,13 @@ class ClassCounts(ExampleSums):
     Attributes:
         confusion: number of examples by (true class, predicted class).
         confidence: the same examples by the model's confidence.
+        odds: the same examples by the odds of the last class, where true pairs are those of that class; empty
+            unless the model tells two classes apart and returns their probabilities.
     """
 
     confusion: ConfusionCounts
     confidence: ConfidenceCounts = dataclasses.field(default_factory=ConfidenceCounts)
+    odds: ScoreCounts = dataclasses.field(default_factory=ScoreCounts.none)
 
     @classmethod
     def of(cls, truth: Iterable[str], predicted: Iterable[str]) -> ClassCounts:
@@ -129,19 +134,20 @@ class ClassCounts(ExampleSums):
     @classmethod
     def from_json(cls, plain: Sequence[Any]) -> ClassCounts:
         """Restores what `to_json` wrote."""
-        num_without_label, confidence, *triples = plain
+        num_without_label, confidence, odds, *triples = plain
         confusion = Counter({(true, predicted): count for true, predicted, count in triples})
         return cls(
             num_examples=confusion.total(),
             num_without_label=num_without_label,
             confusion=confusion,
             confidence=ConfidenceCounts.from_json(confidence),
+            odds=ScoreCounts.from_json(odds),
         )
 
     def to_json(self) -> list[Any]:
         """Converts the counts to lists, in alphabetical order."""
         triples = ([*pair, count] for pair, count in sorted(self.confusion.items()))
-        return [self.num_without_label, self.confidence.to_json(), *triples]
+        return [self.num_without_label, self.confidence.to_json(), self.odds.to_json(), *triples]
 
     def merged_with(self, other: ClassCounts) -> ClassCounts:
         """Adds the counts of other examples."""
@@ -150,7 +156,13 @@ class ClassCounts(ExampleSums):
             num_without_label=self.num_without_label + other.num_without_label,
             confusion=Counter(self.confusion) + Counter(other.confusion),
             confidence=self.confidence.merged_with(other.confidence),
+            odds=self.odds.merged_with(other.odds),
         )
+
+    def roc_auc(self) -> float | None:
+        """Computes the area under the ROC curve of two classes; None if there are others, or no example of one."""
+        num_classes = len({name for pair in self.confusion for name in pair})
+        return self.odds.roc_auc() if num_classes == _TWO_CLASSES else None
 
     @property
     def support(self) -> dict[str, int]:
@@ -182,20 +194,22 @@ class ClassificationMeasure(Measure):
     Attributes:
         label_key: key of the true class in a raw tf.Example, one string or integer.
         output_prefix: prefix of the names of this task's outputs.
+        main_metric: one of `main_metrics`; empty: the first that is defined.
     """
 
     label_key: str
     output_prefix: str = ""
+    main_metric: str = ""
 
     kind: ClassVar[str] = "classification"
-    main_metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    main_metrics: ClassVar[tuple[str, ...]] = ("accuracy", ROC_AUC)
     baseline_name: ClassVar[str] = "the majority class"
     needs_baseline_split: ClassVar[bool] = True
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics."""
-        return (*_METRICS, CALIBRATION_ERROR)
+        return (*_METRICS, CALIBRATION_ERROR, ROC_AUC)
 
     def truth(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> Array:
         """Reads the classes as text in the form of the served label; an object array, shape [n]."""
@@ -216,7 +230,9 @@ class ClassificationMeasure(Measure):
         """Counts pairs of true and predicted class."""
         labels = model_output(outputs, self.output_prefix + model_interface.LABEL_OUTPUT).tolist()
         true, predicted = truth.tolist(), [as_text(label) for label in labels]
-        counts = ClassCounts.of(true, predicted)
+        counts = dataclasses.replace(
+            ClassCounts.of(true, predicted), odds=self._odds(truth, outputs, np.array(predicted, object))
+        )
         scores = outputs.get(self.output_prefix + model_interface.SCORE_OUTPUT)
         ids = outputs.get(model_interface.ID_OUTPUT)
         if scores is None or ids is None:
@@ -246,12 +262,27 @@ class ClassificationMeasure(Measure):
         scores = outputs.get(self.output_prefix + model_interface.SCORE_OUTPUT)
         if scores is not None and model_interface.ID_OUTPUT in outputs:
             values["probability"] = as_probabilities(scores)[is_labelled]
-        probabilities = outputs.get(self.output_prefix + model_interface.PROBABILITIES_OUTPUT)
-        if probabilities is not None and probabilities.shape[1:] == (2,):
-            # Unlike a probability near 1, these have as many digits at both ends.
-            first, last = np.log(np.maximum(probabilities[is_labelled].T, np.finfo(np.float32).tiny))
-            values["log_odds"] = last - first
+        log_odds = self._log_odds(outputs)
+        if log_odds is not None:
+            values["log_odds"] = log_odds[is_labelled]
         return Answers(examples=np.arange(len(truth)), lengths=is_labelled.astype(np.int64), values=values)
+
+    def _log_odds(self, outputs: Mapping[str, Array]) -> Array | None:
+        """Returns those of the last of two classes; None if there are others, or no probabilities."""
+        probabilities = outputs.get(self.output_prefix + model_interface.PROBABILITIES_OUTPUT)
+        if probabilities is None or probabilities.shape[1:] != (_TWO_CLASSES,):
+            return None
+        # Unlike a probability near 1, these have as many digits at both ends.
+        first, last = np.log(np.maximum(probabilities.T, np.finfo(np.float32).tiny))
+        return np.asarray(last - first)
+
+    def _odds(self, truth: Array, outputs: Mapping[str, Array], predicted: Array) -> ScoreCounts:
+        log_odds, is_labelled = self._log_odds(outputs), truth != UNLABELLED
+        if log_odds is None:
+            return ScoreCounts.none()
+        # The class that is predicted is the last one where the odds are above 1.
+        is_last = (truth == predicted) == (log_odds > 0.0)
+        return ScoreCounts.of(log_odds[is_labelled], is_last[is_labelled])
 
     def weighted_metrics(self, values: Mapping[str, Array], lengths: Array) -> WeightedMetrics:
         """Computes metrics from weighted confusion counts."""
@@ -297,6 +328,9 @@ class ClassificationMeasure(Measure):
         found = classification_metrics(sums.confusion)
         majority = classification_metrics(always_predicting(majority_class, sums.support))
         values, of_majority = ({name: getattr(m, name) for name in _METRICS} for m in (found, majority))
+        area = sums.roc_auc()
+        if area is not None:
+            values[ROC_AUC], of_majority[ROC_AUC] = area, _AREA_OF_CONSTANT
         # The baseline has no confidence.
         calibration_error = sums.confidence.calibration_error()
         if calibration_error is not None:

@@ -45,6 +45,7 @@ class GraphEvaluator(base_beam_component.BaseBeamComponent):
     | parameter | task | JSON | what the model was trained for; replaces the label feature |
     | parameter | split | str | split to evaluate |
     | parameter | baseline_split | str | split whose most frequent class, or mean, is the baseline |
+    | parameter | main_metric | str | metric in which the baseline must be beaten, if not the usual one |
     | parameter | min_accuracy_over_majority | float | gain over the baseline that a blessing requires |
     | parameter | min_accuracy | float | accuracy that a blessing requires |
     | parameter | min_macro_f1 | float | macro-F1 that a blessing requires |

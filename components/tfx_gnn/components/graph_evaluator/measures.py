@@ -96,7 +96,8 @@ class Measure(abc.ABC):
 
     Attributes:
         kind: the kind of task, as in `metrics.json`.
-        main_metrics: the first of these that is defined must be better than the baseline's.
+        main_metrics: one of these must be better than the baseline's.
+        main_metric: one of `main_metrics`; empty: the first that is defined.
         baseline_name: the baseline in words.
         needs_baseline_split: whether the baseline is learned from labels.
         compares_examples: whether examples that follow each other are compared, so that `sums` gets whole files.
@@ -106,6 +107,7 @@ class Measure(abc.ABC):
 
     label_key: str
     output_prefix: str
+    main_metric: str
     kind: ClassVar[str]
     main_metrics: ClassVar[tuple[str, ...]]
     baseline_name: ClassVar[str]
@@ -161,9 +163,10 @@ class Measure(abc.ABC):
     def sums_from_json(self, plain: Any) -> ExampleSums:
         """Restores what `ExampleSums.to_json` wrote."""
 
-    def main_metric(self, quality: Quality) -> str:
-        """Returns the metric that must be better than the baseline's: the first main one that is defined."""
-        return next((name for name in self.main_metrics if name in quality.metrics), self.main_metrics[0])
+    def main_metric_of(self, quality: Quality) -> str:
+        """Returns the metric that must be better than the baseline's."""
+        first = next((name for name in self.main_metrics if name in quality.metrics), self.main_metrics[0])
+        return self.main_metric or first
 
     @abc.abstractmethod
     def quality(self, sums: Any, baseline: Any, split: str) -> Quality:

@@ -20,7 +20,8 @@ class GraphEvaluatorOptions:
     """What to measure, and what a model must reach to be blessed.
 
     A model must always beat the baseline: a classifier the majority class in accuracy, a regressor the mean in RMSE,
-    and a link predictor a random order in MRR (or in ROC AUC, if no positive has negatives in its own example). The
+    and a link predictor a random order in MRR (or in ROC AUC, if no positive has negatives in its own example), unless
+    `main_metric` names another metric. The
     difference must also be larger than chance explains, unless `baseline_confidence` is 0. Where there is a latest
     blessed model, a model must also not be worse than that one in the same metric; an equal model is blessed.
 
@@ -31,6 +32,10 @@ class GraphEvaluatorOptions:
         split: split to evaluate.
         baseline_split: split whose most frequent class, or mean, the baseline always predicts. A baseline must not
             see the labels that it is scored on.
+        main_metric: the metric in which the baseline must be beaten; empty: as above. "roc_auc", for classifiers of
+            two classes and for link predictors, asks whether the model orders examples better than chance, also where
+            one class is so rare that the most likely class is nearly always the other one. With several tasks,
+            "<task>.<metric>", for one of them.
         min_accuracy_over_majority: a classifier's accuracy must exceed the baseline's by
             more than this; at least 0.
         min_accuracy: accuracy must be at least this, in [0, 1].
@@ -72,8 +77,7 @@ class GraphEvaluatorOptions:
             100,000 examples each, drawn by hash. Trees need intervals, a task about single nodes or edges, and at
             least 100 labelled training examples; otherwise the report says why there are none. "none": no trees.
         trees_thresholds: how much better than trees a model must at least be, by metric, in the form of
-            `change_thresholds`; also "roc_auc" if there are two classes. A model that has no trees beside it misses
-            every bound.
+            `change_thresholds`. A model that has no trees beside it misses every bound.
         known_links: for link prediction, path of a table with the true links of all splits, with columns "source" and
             "target". Negatives found in this table are excluded from rankings, which are then "filtered", and from
             areas under curves; they are counted. The ids are compared as text, so the model must return ids. A
@@ -86,6 +90,7 @@ class GraphEvaluatorOptions:
     task: Task | None = None
     split: str = "test"
     baseline_split: str = "train"
+    main_metric: str = ""
     min_accuracy_over_majority: float = 0.0
     min_accuracy: float = 0.0
     min_macro_f1: float = 0.0
@@ -149,6 +154,7 @@ class GraphEvaluatorOptions:
             or self.slice_edges
             or self.slice_quantiles
             or self.known_links
+            or self.main_metric
             or any(bounds)
             or self._accuracy_bounds
         ):
@@ -191,8 +197,17 @@ class GraphEvaluatorOptions:
             normalize_interval_limits,
             normalize_thresholds,
         )
-        from tfx_gnn.components.graph_evaluator.trees_thresholds import metrics_beside_trees
 
+        main_metrics = [
+            full_metric_name(task, metric)
+            for task, measure in task_measures(self).items()
+            for metric in measure.main_metrics
+        ]
+        if self.main_metric and self.main_metric not in main_metrics:
+            raise ValueError(
+                f"`main_metric` must be one of {main_metrics} for this task; got {self.main_metric!r}. Bound other "
+                "metrics by `thresholds`."
+            )
         check_slice_keys(self.slices)
         object.__setattr__(self, "slice_edges", check_slice_edges(self.slice_edges, self.slices))
         quantiles = check_slice_quantiles(self.slice_quantiles, self.slices, self.slice_edges)
@@ -213,15 +228,8 @@ class GraphEvaluatorOptions:
         names = [full_metric_name(task, metric) for task, measure in measures.items() for metric in measure.metrics]
         for option in ("thresholds", "slice_thresholds"):
             object.__setattr__(self, option, normalize_thresholds(option, getattr(self, option), names))
-        for option in ("change_thresholds", "slice_change_thresholds"):
+        for option in ("change_thresholds", "slice_change_thresholds", "trees_thresholds"):
             object.__setattr__(self, option, normalize_change_thresholds(option, getattr(self, option), names))
-        beside_trees = [
-            full_metric_name(task, metric)
-            for task, measure in measures.items()
-            for metric in metrics_beside_trees(measure)
-        ]
-        bounds = normalize_change_thresholds("trees_thresholds", self.trees_thresholds, beside_trees)
-        object.__setattr__(self, "trees_thresholds", bounds)
         limits = normalize_interval_limits(self.max_slice_intervals, names)
         object.__setattr__(self, "max_slice_intervals", limits)
         if self.known_links and not any(isinstance(measure, RankingMeasure) for measure in measures.values()):

@@ -119,8 +119,7 @@ class RankingSums(ExampleSums):
     @classmethod
     def from_json(cls, plain: Sequence[Any]) -> RankingSums:
         """Restores what `to_json` wrote."""
-        hits_at, num_examples, num_without_label, num_left_out, num_ranked, ranks, ranked, by_chance, *counts = plain
-        levels, positives, negatives = (np.asarray(values, np.int64) for values in counts)
+        hits_at, num_examples, num_without_label, num_left_out, num_ranked, ranks, ranked, by_chance, *scores = plain
         return cls(
             hits_at=tuple(hits_at),
             num_examples=num_examples,
@@ -129,17 +128,16 @@ class RankingSums(ExampleSums):
             num_ranked=num_ranked,
             ranked=np.asarray(ranked, np.float64),
             by_chance=np.asarray(by_chance, np.float64),
-            scores=ScoreCounts(levels=levels, positives=positives, negatives=negatives),
+            scores=ScoreCounts.from_json(scores),
             ranks=RankCounts.from_json(ranks),
         )
 
     def to_json(self) -> list[Any]:
         """Converts the sums to lists of numbers."""
-        counts = (self.scores.levels, self.scores.positives, self.scores.negatives)
-        arrays = (self.ranked, self.by_chance, *counts)
         counted = (self.num_examples, self.num_without_label, self.num_left_out, self.num_ranked)
         numbers = (list(self.hits_at), *counted)
-        return [*numbers, self.ranks.to_json(), *(array.tolist() for array in arrays)]
+        sums = (self.ranked.tolist(), self.by_chance.tolist())
+        return [*numbers, self.ranks.to_json(), *sums, *self.scores.to_json()]
 
     def merged_with(self, other: RankingSums) -> RankingSums:
         """Adds the sums over other examples."""
@@ -194,12 +192,14 @@ class RankingMeasure(Measure):
         hits_at: ranks up to which a true pair counts as a hit.
         output_prefix: prefix of the names of this task's outputs.
         compares_examples: whether each pair has an example of its own.
+        main_metric: one of `main_metrics`; empty: the first that is defined.
     """
 
     label_key: str
     hits_at: tuple[int, ...] = HITS_AT
     compares_examples: bool = False
     output_prefix: str = ""
+    main_metric: str = ""
 
     kind: ClassVar[str] = "link_prediction"
     main_metrics: ClassVar[tuple[str, ...]] = ("mrr", "roc_auc")

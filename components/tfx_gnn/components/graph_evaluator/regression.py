@@ -174,12 +174,14 @@ class RegressionMeasure(Measure):
         num_targets: numbers per example.
         missing_values: numbers that mark a missing value.
         output_prefix: prefix of the names of this task's outputs.
+        main_metric: one of `main_metrics`; empty: the first that is defined.
     """
 
     label_key: str
     num_targets: int = 1
     missing_values: tuple[float, ...] = ()
     output_prefix: str = ""
+    main_metric: str = ""
 
     kind: ClassVar[str] = "regression"
     main_metrics: ClassVar[tuple[str, ...]] = ("rmse",)

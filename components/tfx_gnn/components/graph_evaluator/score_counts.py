@@ -7,6 +7,7 @@ machines. Only the order of scores matters, so logits work as well as probabilit
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,21 @@ class ScoreCounts:
     def of(cls, scores: npt.NDArray[Any], is_positive: npt.NDArray[np.bool_]) -> ScoreCounts:
         """Counts pairs by finite score, compared as float32; both arrays have shape [num_pairs]."""
         return _summed(score_levels(scores), is_positive.astype(np.int64), (~is_positive).astype(np.int64))
+
+    @classmethod
+    def none(cls) -> ScoreCounts:
+        """Counts nothing."""
+        return cls.from_json([[], [], []])
+
+    @classmethod
+    def from_json(cls, plain: Sequence[Any]) -> ScoreCounts:
+        """Restores what `to_json` wrote."""
+        levels, positives, negatives = (np.asarray(values, np.int64) for values in plain)
+        return cls(levels=levels, positives=positives, negatives=negatives)
+
+    def to_json(self) -> list[list[int]]:
+        """Converts the counts to lists."""
+        return [counts.tolist() for counts in (self.levels, self.positives, self.negatives)]
 
     def merged_with(self, other: ScoreCounts) -> ScoreCounts:
         """Adds the counts of other pairs."""

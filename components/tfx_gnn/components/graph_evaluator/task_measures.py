@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from tfx_gnn.components.graph_evaluator.classification import ClassificationMeasure
 from tfx_gnn.components.graph_evaluator.measures import SINGLE_TASK, Measure
 from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
@@ -21,11 +23,17 @@ from tfx_gnn.models.tasks import (
 
 def task_measures(options: GraphEvaluatorOptions) -> dict[str, Measure]:
     """Returns how each task is measured, by task name, which is "" for a single task."""
+    measures: dict[str, Measure]
     if options.task is None:
-        return {SINGLE_TASK: ClassificationMeasure(label_key=_readout_key(options.label_feature))}
-    if isinstance(options.task, MultiTask):
-        return {name: _measure(part, f"{name}/") for name, part in sorted(options.task.tasks.items())}
-    return {SINGLE_TASK: _measure(options.task, "")}
+        measures = {SINGLE_TASK: ClassificationMeasure(label_key=_readout_key(options.label_feature))}
+    elif isinstance(options.task, MultiTask):
+        measures = {name: _measure(part, f"{name}/") for name, part in sorted(options.task.tasks.items())}
+    else:
+        measures = {SINGLE_TASK: _measure(options.task, "")}
+    task, _, metric = options.main_metric.rpartition(".")
+    if metric and task in measures:
+        measures[task] = dataclasses.replace(measures[task], main_metric=metric)  # type: ignore[type-var]
+    return measures
 
 
 def _measure(task: Task, output_prefix: str) -> Measure:

@@ -368,7 +368,7 @@ def check_task_thresholds(
     with at least `min_slice_examples` labelled examples.
     """
     quality = evaluation.quality
-    main = measure.main_metric(quality)
+    main = measure.main_metric_of(quality)
     bounds = _task_thresholds(task, measure, main, options)
     found = check_thresholds(
         bounds,
@@ -440,7 +440,7 @@ def check_thresholds_on_data(
             f"All examples of split {options.split!r} have the class that the baseline predicts, so no model can be "
             "better: evaluate examples of several classes."
         )
-    main = measure.main_metric(quality)
+    main = measure.main_metric_of(quality)
     for name, bounds in _task_thresholds(task, measure, main, options).items():
         for kind, bound in bounds.items():
             of_baseline = quality.baseline.get(name)
@@ -463,7 +463,8 @@ def _task_thresholds(task: str, measure: Measure, main: str, options: GraphEvalu
         bounds[name] = {**bounds.get(name, {}), **of_metric}
 
     if isinstance(measure, ClassificationMeasure):
-        add("accuracy", {"gain": options.min_accuracy_over_majority})
+        if main == "accuracy" or options.min_accuracy_over_majority:
+            add("accuracy", {"gain": options.min_accuracy_over_majority})
         for name, least in (("accuracy", options.min_accuracy), ("macro_f1", options.min_macro_f1)):
             if least > 0.0:
                 add(name, {"min": least})

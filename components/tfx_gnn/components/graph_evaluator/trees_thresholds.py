@@ -5,26 +5,19 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from tfx_gnn.components.graph_evaluator.classification import ClassificationMeasure
 from tfx_gnn.components.graph_evaluator.evaluation_report import TaskEvaluation
 from tfx_gnn.components.graph_evaluator.measures import Measure
-from tfx_gnn.components.graph_evaluator.metric_names import ROC_AUC
 from tfx_gnn.components.graph_evaluator.thresholds import Verdict, check_change_thresholds, metrics_of_task
 
 if TYPE_CHECKING:
     from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 
 
-def metrics_beside_trees(measure: Measure) -> tuple[str, ...]:
-    """Names the metrics in which a model is compared with trees; of two classes, also the area under the ROC curve."""
-    return (*measure.metrics, *([ROC_AUC] if isinstance(measure, ClassificationMeasure) else []))
-
-
 def check_task_trees(
     task: str, measure: Measure, evaluation: TaskEvaluation, options: GraphEvaluatorOptions
 ) -> list[Verdict]:
     """Checks one task against `trees_thresholds`: a verdict per bound, missed where there are no trees."""
-    bounds = metrics_of_task(options.trees_thresholds, task, metrics_beside_trees(measure))
+    bounds = metrics_of_task(options.trees_thresholds, task, measure.metrics)
     trees = evaluation.trees
     if trees is None or not bounds:
         return []

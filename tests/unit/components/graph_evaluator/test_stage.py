@@ -57,7 +57,10 @@ def test_metrics_and_baseline_are_those_worked_out_by_hand(
         "accuracy": 0.75,
         "macro_f1": pytest.approx(3 / 7),
         "balanced_accuracy": 0.5,
+        "roc_auc": 0.5,
     }
+    # The one that is blue is the surest to be blue.
+    assert report["roc_auc"] == 1.0
     assert report["confusion"] == [
         {"true": "blue", "predicted": "blue", "count": 1},
         {"true": "red", "predicted": "blue", "count": 1},

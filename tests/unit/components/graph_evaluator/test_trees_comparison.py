@@ -85,13 +85,13 @@ def _example(number: int, *, late: bool, trees_are_right: bool, odds: float) -> 
     }
 
 
-def _split(first: int, *, network_is_right: float) -> list[list[dict[str, list[Any]]]]:
+def _split(first: int, *, network_is_right: float, bias: float = 0.0) -> list[list[dict[str, list[Any]]]]:
     """200 flights of which the carrier tells 4 in 5, and the network a share, surer of some than of others."""
     examples = []
     for number in range(200):
         late = bool(number % 2)
         is_right = (number * 7) % 100 < 100 * network_is_right
-        odds = (1.0 + number % 5) * (1.0 if late == is_right else -1.0)
+        odds = bias + (1.0 + number % 5) * (1.0 if late == is_right else -1.0)
         examples.append(_example(first + number, late=late, trees_are_right=number % 10 > 1, odds=odds))
     return [examples[:120], examples[120:]]
 
@@ -99,11 +99,11 @@ def _split(first: int, *, network_is_right: float) -> list[list[dict[str, list[A
 @pytest.fixture
 def evaluate(tmp_path: Path, model_dir: str, write_examples: Any) -> Any:
     def run(
-        *, schema: str = SCHEMA, network_is_right: float = 0.95, **options: Any
+        *, schema: str = SCHEMA, network_is_right: float = 0.95, bias: float = 0.0, **options: Any
     ) -> tuple[GraphEvaluation, dict[str, Any]]:
         splits = {
-            "train": _split(0, network_is_right=network_is_right),
-            "test": _split(1000, network_is_right=network_is_right),
+            "train": _split(0, network_is_right=network_is_right, bias=bias),
+            "test": _split(1000, network_is_right=network_is_right, bias=bias),
         }
         evaluation = evaluate_graph_model(
             examples_dir=write_examples(str(tmp_path / "examples"), splits, schema),
@@ -161,6 +161,28 @@ def test_a_network_that_trees_beat_is_warned_of(evaluate: Any) -> None:
     (warning,) = report["warnings"]
     assert warning.startswith(report["trees_baseline"]["meaning"])
     assert "is not better than they are: train longer, sample more hops" in warning
+
+
+def test_a_network_that_orders_well_is_blessed_by_the_area_if_that_is_the_main_metric(evaluate: Any) -> None:
+    # All are "early", as half of the examples are; the late ones less surely.
+    evaluation, report = evaluate(bias=-20.0, main_metric="roc_auc", trees_baseline="none")
+
+    examples = [one for file in _split(0, network_is_right=0.95) for one in file]
+    truth = [one["nodes/_readout.late"] == ["late"] for one in examples]
+    area = roc_auc_score(truth, [one["context/answer"][0] for one in examples])
+    assert (report["accuracy"], report["majority_baseline"]["roc_auc"]) == (0.5, 0.5)
+    assert report["roc_auc"] == pytest.approx(area)
+    assert evaluation.blessed
+    comparison = report["baseline_comparison"]
+    assert (comparison["metric"], comparison["num_examples"]) == ("roc_auc", 100)
+    assert comparison["gain"] == pytest.approx(area - 0.5)
+    assert 0.0 < comparison["lower"] < comparison["gain"] < comparison["upper"]
+    assert report["intervals"]["metrics"]["roc_auc"]["lower"] < area
+
+
+def test_the_main_metric_is_one_of_the_task(evaluate: Any) -> None:
+    with pytest.raises(ValueError, match=r"`main_metric` must be one of \['rmse'\] for this task; got 'roc_auc'"):
+        evaluate(task=NodeRegression(label_feature="minutes"), main_metric="roc_auc")
 
 
 def test_numbers_are_compared_by_their_errors(evaluate: Any) -> None:

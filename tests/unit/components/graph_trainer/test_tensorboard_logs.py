@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import os
 
 import tensorflow as tf
@@ -36,15 +37,22 @@ def _options(**options):
 
 
 def _events(folder):
-    """Values by tag and step."""
+    """Values by tag and step, in the order in which they were written.
+
+    Names of files begin with the second they were opened in and end with a counter without leading zeros, so the
+    names of files of one second do not sort as they were written.
+    """
+    files = [
+        list(tf.compat.v1.train.summary_iterator(os.path.join(folder, name)))
+        for name in os.listdir(folder)
+        if os.path.isfile(os.path.join(folder, name))
+    ]
     found = {}
-    for name in sorted(os.listdir(folder)):
-        if os.path.isfile(os.path.join(folder, name)):
-            for event in tf.compat.v1.train.summary_iterator(os.path.join(folder, name)):
-                for value in event.summary.value:
-                    found.setdefault(value.tag, []).append((event.step, tf.make_ndarray(value.tensor)))
-                if event.graph_def:
-                    found.setdefault("graph", []).append((event.step, event.graph_def))
+    for event in itertools.chain.from_iterable(sorted(files, key=lambda events: events[0].wall_time)):
+        for value in event.summary.value:
+            found.setdefault(value.tag, []).append((event.step, tf.make_ndarray(value.tensor)))
+        if event.graph_def:
+            found.setdefault("graph", []).append((event.step, event.graph_def))
     return found
 
 

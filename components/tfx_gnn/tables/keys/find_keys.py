@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfx_gnn.tables.column_values import ColumnValues, as_texts
-from tfx_gnn.tables.composite_keys import find_composite_key
-from tfx_gnn.tables.database import Database, ForeignKey, holders_of, joined_key, key_texts
-from tfx_gnn.tables.declared_keys import DeclaredForeignKey
-from tfx_gnn.tables.key_columns import KeyColumn, key_columns
+from tfx_gnn.tables.keys.database import Database, ForeignKey, holders_of, joined_key, key_texts
+from tfx_gnn.tables.keys.declared_keys import DeclaredForeignKey
+from tfx_gnn.tables.keys.key_columns import KeyColumn, key_columns
+from tfx_gnn.tables.keys.primary_keys import choose_primary_key, find_composite_key
+from tfx_gnn.tables.keys.references import Reference, find_alternate, find_reference
+from tfx_gnn.tables.keys.table_roles import EdgeRole, FoundTable, name_of_file
 from tfx_gnn.tables.null_spellings import drop_null_spellings
-from tfx_gnn.tables.primary_keys import choose_primary_key
-from tfx_gnn.tables.references import Reference, find_alternate, find_reference
 from tfx_gnn.tables.schema_inference import read_all_columns, undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_names import (
@@ -33,7 +33,6 @@ from tfx_gnn.tables.table_names import (
     words_of,
     words_of_tables,
 )
-from tfx_gnn.tables.table_roles import EdgeRole, FoundTable, name_of_file
 
 _MOST_DISTINCT = 0.9
 """Ids of entities without a table repeat: there are at most so many different ones by row."""

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.csv as pc_csv
 import pytest
 
-from tfx_gnn.tables.database import Database, joined_key
-from tfx_gnn.tables.relational_keys import find_keys
+from tfx_gnn.tables.keys.database import Database, joined_key
+from tfx_gnn.tables.keys.find_keys import find_keys
+from tfx_gnn.tables.keys.table_roles import find_tables
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_roles import find_tables
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tfx_gnn.tables.declared_keys import DeclaredForeignKey, DeclaredKeys, read_declared_keys
-from tfx_gnn.tables.relational_keys import find_keys
+from tfx_gnn.tables.keys.declared_keys import DeclaredForeignKey, DeclaredKeys, read_declared_keys
+from tfx_gnn.tables.keys.find_keys import find_keys
+from tfx_gnn.tables.keys.table_roles import find_tables
 from tfx_gnn.tables.row_times import row_time_columns
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_roles import find_tables
 
 NUMBERS = list(range(30))
 
@@ -98,7 +98,7 @@ def test_a_declared_key_comes_before_names_and_counts_nulls_and_unknown_values(w
     (key,) = database.foreign_keys
     assert (key.columns, key.node_set, key.num_rows, key.num_null, key.num_known) == (("buyer",), "users", 30, 2, 27)
     assert key.describe() == (
-        "orders.buyer names users in 90.0% of its rows; 2 rows are empty and have no edge; 1 name nothing that is "
+        "orders.buyer names users in 90.0% of its rows; 2 rows are empty and have no edge; 1 names nothing that is "
         "there (declared by the database)."
     )
 

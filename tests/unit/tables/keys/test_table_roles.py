@@ -5,10 +5,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tfx_gnn.tables.column_values import read_column_values
-from tfx_gnn.tables.relational_keys import find_keys
+from tfx_gnn.tables.keys.find_keys import find_keys
+from tfx_gnn.tables.keys.table_roles import find_tables
 from tfx_gnn.tables.schema_inference import undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.table_roles import find_tables
 
 
 def roles_of(folder, **files):

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.tables.column_values import ColumnValues, read_column_values
 from tfx_gnn.tables.data_files import format_of_name
-from tfx_gnn.tables.declared_keys import DeclaredKeys, read_declared_keys
+from tfx_gnn.tables.keys.declared_keys import DeclaredKeys, read_declared_keys
 from tfx_gnn.tables.null_spellings import take_null_spellings
 from tfx_gnn.tables.schema_inference import infer_schema, undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from tfx_gnn.tables.key_columns import LEAST_BY_VALUES, LEAST_NAMED, KeyColumn, spelled_alike
+from tfx_gnn.tables.keys.key_columns import LEAST_BY_VALUES, LEAST_NAMED, KeyColumn, spelled_alike
 from tfx_gnn.tables.table_names import (
     ends_with,
     names_entity,

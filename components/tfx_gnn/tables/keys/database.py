@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfx_gnn.tables.column_values import ColumnValues
-from tfx_gnn.tables.key_columns import LEAST_BY_VALUES
-from tfx_gnn.tables.table_roles import EdgeRole, FoundTable, TableRoles
+from tfx_gnn.tables.keys.key_columns import LEAST_BY_VALUES
+from tfx_gnn.tables.keys.table_roles import EdgeRole, FoundTable, TableRoles
 
 _SEPARATOR = "|"
 
@@ -59,9 +59,13 @@ class ForeignKey:
         by = f"by {self.target_column} " if self.target_column else ""
         parts = [f"{place} names {self.node_set} {by}in {self.num_known / max(self.num_rows, 1):.1%} of its rows"]
         if self.num_null:
-            parts.append(f"{self.num_null:,} rows are empty and have no edge")
+            parts.append(
+                "1 row is empty and has no edge"
+                if self.num_null == 1
+                else f"{self.num_null:,} rows are empty and have no edge"
+            )
         if unknown := self.num_rows - self.num_null - self.num_known:
-            parts.append(f"{unknown:,} name nothing that is there")
+            parts.append(f"{unknown:,} {'names' if unknown == 1 else 'name'} nothing that is there")
         return f"{'; '.join(parts)} ({self.reason})."
 
 

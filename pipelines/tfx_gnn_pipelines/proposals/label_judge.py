@@ -1,21 +1,14 @@
-"""Finds columns of a table that tell the label of their row almost alone, as one that is filled in afterwards does."""
+"""Judges whether values tell the labels of rows almost alone, as those that are filled in afterwards do."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tfx_gnn.tables.column_values import as_texts
-from tfx_gnn.tables.schema_inference import read_all_columns
-from tfx_gnn.tables.table_layout import TableLayout
-
-_MOST_ROWS = 200_000
-"""Rows that are looked at, the first ones of the table."""
 _NUM_BINS = 256
 """Numbers of more different values are taken by quantiles."""
 _LEAST_ROWS_OF_VALUE = 4
@@ -32,45 +25,13 @@ _LEAST_ERRORS = 20
 _Codes = npt.NDArray[np.int64]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LabelLeak:
-    """What tells the label.
-
-    Attributes:
-        place: the set that has it, as in "nodes/orders".
-        feature: the feature; "" if the edges of the set tell it by where they lead, or how many there are.
-        evidence: what tells it and how well, in words.
-    """
-
-    place: str
-    feature: str
-    evidence: str
-
-
-def find_label_leaks(layout: TableLayout, *, label: str, is_class: bool, features: Sequence[str]) -> list[LabelLeak]:
-    """Finds the features that tell the label of their row almost alone.
+class LabelJudge:
+    """Judges how well values alone tell the labels of rows.
 
     One half of the rows gives the label of each value (its most frequent class, or its mean), numbers by quantiles;
-    the other half tells how much of the error of a constant prediction that removes.
-
-    Args:
-        layout: the table.
-        label: feature with the labels; rows without one do not count.
-        is_class: whether the label is a class; otherwise it is a number, and errors are squared.
-        features: the features to look at; lists, and those of which each row has a value of its own, tell nothing.
-
-    Returns:
-        Those that remove at least 95 % of the errors, or 98 % of the squared ones, in the order of `features`.
+    the other half tells how much of the error of a constant prediction that removes. Values of which each row has its
+    own tell nothing. What removes 95 % of the errors of a class, or 98 % of the squared ones of a number, is a leak.
     """
-    texts = read_first_rows(layout, [label, *features])
-    has_label = texts[label].is_valid()
-    judge = LabelJudge(texts[label].filter(has_label), is_class=is_class)
-    found = {name: judge.evidence(texts[name].filter(has_label)) for name in features if name in texts}
-    return [LabelLeak(place=layout.label, feature=name, evidence=of) for name, of in found.items() if of]
-
-
-class LabelJudge:
-    """Judges how well values alone tell the labels of rows."""
 
     def __init__(self, labels: pa.ChunkedArray, *, is_class: bool) -> None:
         """Takes the labels, large_string [num_rows] without nulls; numbers unless `is_class`."""
@@ -85,23 +46,6 @@ class LabelJudge:
     def evidence(self, texts: pa.ChunkedArray) -> str:
         """Says how well the values, large_string [num_rows], tell the labels; "" if not well enough to be a leak."""
         return self._judge(_codes_of_feature(texts))
-
-
-def read_first_rows(layout: TableLayout, features: Sequence[str]) -> dict[str, pa.ChunkedArray]:
-    """Reads features of the first rows as texts; those that cannot be spelled as one, such as lists, are left out."""
-    parts: dict[str, list[pa.Array]] = {name: [] for name in features}
-    num_rows = 0
-    for block in read_all_columns(layout):
-        for name in list(parts):
-            texts = as_texts(block.columns.column(layout.columns[name].name), f"{layout.declared_as}, column {name!r}")
-            if texts is None:
-                del parts[name]
-            else:
-                parts[name].append(texts)
-        num_rows += block.columns.num_rows
-        if num_rows >= _MOST_ROWS:
-            break
-    return {name: pa.chunked_array(of_column, pa.large_string()) for name, of_column in parts.items()}
 
 
 def _codes(texts: pa.ChunkedArray) -> _Codes:
