@@ -16,6 +16,7 @@ from tfx_gnn.cli import app
 from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.sampling.plan.plan import Temporal
 from tfx_gnn.sampling.plan.plan_checks import plan_problems
+from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema
 from tfx_gnn.transform.feature_preparations import Age
 from tfx_gnn_pipelines.project import make_seeds, read_prediction_task, read_project
 
@@ -69,7 +70,13 @@ def test_tables_of_a_database_become_a_project_that_fits_its_seeds(made):
 
     assert done.exit_code == 0, done.output
     task = read_project(str(folder / "it")).task
-    assert list(plan_problems(task.plan, read_schema(str(folder / "it" / "tables" / "graph_schema.pbtxt")))) == []
+    schema = read_schema(str(folder / "it" / "tables" / "graph_schema.pbtxt"))
+    assert list(plan_problems(task.plan, schema)) == []
+    # The time is an input, and the label is none.
+    inputs = make_subgraph_schema(schema, task.plan)
+    assert list(inputs.context.features) == ["time"]
+    assert list(inputs.node_sets["_readout"].features) == ["label"]
+    assert "label" not in inputs.node_sets["users"].features
     assert task.plan.seed_node_set == "users"
     assert dict(task.plan.seed_table.features) == {"label": "int64", "time": "int64"}
     assert task.plan.label_features == ("label",)

@@ -17,6 +17,8 @@ RECORD = "record"
 """Column with the position of a row's example in its file of the split, from 0."""
 RANK = "rank"
 """Column with the place of a candidate pair among those of its example by score, from 1."""
+INPUT_PREFIX = "context_"
+"""Begins the names of columns with what an example says of its seed beside the id, such as its time."""
 
 _UNSEEN = (names.UNSEEN_ID_OUTPUT, names.UNSEEN_SOURCE_ID_OUTPUT, names.UNSEEN_TARGET_ID_OUTPUT)
 _IDENTITY = (RECORD, names.ID_OUTPUT, names.SOURCE_ID_OUTPUT, names.TARGET_ID_OUTPUT, *_UNSEEN)
@@ -35,7 +37,9 @@ _ORDER = (*_IDENTITY, *_PREDICTIONS, RANK, *_SCORES, *_EMBEDDINGS)
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
-def answer_columns(records: npt.NDArray[np.int64], outputs: Arrays, *, with_scores: bool) -> pa.Table:
+def answer_columns(
+    records: npt.NDArray[np.int64], outputs: Arrays, *, with_scores: bool, inputs: Arrays | None = None
+) -> pa.Table:
     """Makes the rows of a batch: one for each example, or for each candidate pair of a model of links.
 
     In a model of several tasks, the columns of each have the prefix "<task>/".
@@ -44,10 +48,12 @@ def answer_columns(records: npt.NDArray[np.int64], outputs: Arrays, *, with_scor
         records: int64 array, shape [n]: positions of the examples in their file.
         outputs: outputs of the model, each of shape [n, ...]; those of the signature `embeddings`, too, if wanted.
         with_scores: whether to add `probabilities` and `logits`, in the order of the classes.
+        inputs: what the examples say of their seeds beside ids, each of shape [n].
 
     Returns:
-        The table: `record`; `id`, `source_id` and `target_id` if they are known; `unseen_id` and so on, whether the
-        model has no row of its own for an id, from models that know nodes by their ids. Strings as text.
+        The table: `record`; `id`, `source_id` and `target_id` if they are known; the inputs, such as `context_time`, by
+        which rows of one id differ; `unseen_id` and so on, whether the model has no row of its own for an id, from
+        models that know nodes by their ids. Strings as text.
 
     Raises:
         ValueError: if the model predicts neither classes, numbers nor links.
@@ -56,6 +62,7 @@ def answer_columns(records: npt.NDArray[np.int64], outputs: Arrays, *, with_scor
     tasks = list(dict.fromkeys(name.rpartition("/")[0] for name in outputs))
     columns: dict[str, npt.NDArray[Any]] = {RECORD: records}
     columns |= {name: outputs[name] for name in _OF_SEEDS if name in outputs}
+    columns |= {INPUT_PREFIX + name: values for name, values in (inputs or {}).items()}
     columns |= {name: values for name, values in outputs.items() if name.rpartition("/")[2] in is_wanted}
     counts = [name for name in outputs if name.rpartition("/")[2] == names.NUM_CANDIDATES_OUTPUT]
     if counts:
@@ -91,6 +98,8 @@ def count_nonfinite(part: pa.Table) -> int:
 
 def _place(column: str) -> tuple[bool, str, int]:
     """Sorts columns: what a row is about, then task by task; a model's outputs come in any order."""
+    if column.startswith(INPUT_PREFIX):
+        return False, "", _IDENTITY.index(_UNSEEN[0])
     task, _, name = column.rpartition("/")
     return column not in _IDENTITY, task, _ORDER.index(name)
 

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -17,10 +17,12 @@ import tensorflow as tf
 from tfx_gnn.components.graph_bulk_inferrer.answer_columns import RECORD, answer_columns, count_nonfinite
 from tfx_gnn.components.graph_bulk_inferrer.options import GraphBulkInferrerOptions
 from tfx_gnn.components.graph_bulk_inferrer.table_writers import SUFFIXES, whole_table
+from tfx_gnn.graph.graph_constants import CONTEXT
 from tfx_gnn.io.finished_shards import FinishedShards
 from tfx_gnn.io.whole_files import write_whole
 from tfx_gnn.records.examples_folder import RecordFile, place_of, read_records, reading_progress, split_dir
 from tfx_gnn.records.summary_pass import make_pipeline
+from tfx_gnn.sampling.plan.recorded_plan import read_recorded_plan
 from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.tables.row_rules import DEAD_LETTERS_DIR
@@ -87,15 +89,20 @@ class _InferFile(beam.DoFn):
         self._folder = folder
         self._options = options
         self._models: list[ServingModel] = []
+        self._inputs: dict[str, str] = {}
 
     def setup(self) -> None:
         model = ServingModel(self._saved_model_dir)
         self._models = [model]
+        recorded = read_recorded_plan(os.path.join(self._saved_model_dir, model_interface.SAMPLING_PLAN_FILE))
+        self._inputs = (
+            {name: recorded.plan.seed_table_features[name] for name in recorded.plan.seed_inputs} if recorded else {}
+        )
         if "embeddings" in self._options.outputs:
             self._models.append(model.with_signature(model_interface.EMBEDDINGS_SIGNATURE))
 
     def process(self, element: RecordFile) -> Iterable[None]:
-        asking = _Asking(self._models, element, with_scores="scores" in self._options.outputs)
+        asking = _Asking(self._models, element, with_scores="scores" in self._options.outputs, inputs=self._inputs)
         parts = _joined(asking.tables(self._options.batch_size))
         num_rows = num_nonfinite = 0
         columns: dict[str, str] = {}
@@ -133,10 +140,17 @@ class _InferFile(beam.DoFn):
 class _Asking:
     """Asks the model about the examples of a file, batch by batch; those that it refuses one by one."""
 
-    def __init__(self, models: Sequence[ServingModel], file: RecordFile, *, with_scores: bool) -> None:
+    def __init__(
+        self, models: Sequence[ServingModel], file: RecordFile, *, with_scores: bool, inputs: Mapping[str, str]
+    ) -> None:
+        """Starts a file; `inputs` has the types of what examples say of their seeds beside ids."""
         self._models = models
         self._file = file
         self._with_scores = with_scores
+        self._inputs = {
+            name: tf.io.RaggedFeature(tf.as_dtype(dtype), value_key=f"{CONTEXT}/{name}")
+            for name, dtype in inputs.items()
+        }
         self.num_examples = 0
         self.num_answered = 0
         self.refused: list[dict[str, Any]] = []
@@ -162,7 +176,14 @@ class _Asking:
     def _table(self, first: int, batch: Sequence[bytes]) -> pa.Table:
         examples = tf.constant(batch, tf.string)
         outputs = {name: value.numpy() for model in self._models for name, value in model(examples).items()}
-        table = answer_columns(np.arange(first, first + len(batch)), outputs, with_scores=self._with_scores)
+        # The model has answered, so that there is one value of each.
+        parsed = tf.io.parse_example(examples, self._inputs) if self._inputs else {}
+        table = answer_columns(
+            np.arange(first, first + len(batch)),
+            outputs,
+            with_scores=self._with_scores,
+            inputs={name: values.flat_values.numpy() for name, values in parsed.items()},
+        )
         self.num_answered += len(table.column(RECORD).unique())
         return table
 

@@ -11,6 +11,8 @@ A pair may come with rows, too.
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
+import logging
 import os
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -18,10 +20,12 @@ from typing import Any, Union
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler
 from tfx_gnn.sampling.index.files import TableEntry
+from tfx_gnn.sampling.index.graph_index import GraphIndex
 from tfx_gnn.sampling.overlay.graph_snapshot import GraphSnapshot
 from tfx_gnn.sampling.plan.drawing_weights import check_hop_weights
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET
@@ -42,7 +46,9 @@ from tfx_gnn.serving.server.seed_context import CONTEXT_PART, SeedContext, Value
 from tfx_gnn.serving.server.served_graph import ServedGraph
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX
 
+_LOG = logging.getLogger(__name__)
 _NUM_SHOWN = 3
+_OLD_SECONDS = 86_400
 _ID = "id"
 
 
@@ -139,7 +145,23 @@ class SeedInput:
                 f"`graph_index_dir` must hold the graph that the model was trained on; got {index_dir!r}, where "
                 f"{problem}, for the model in {saved_model_dir!r}. Build the index from the same columns."
             )
+        if sampler.now_input:
+            self._warn_of_old_rows(snapshot.index, f"{CONTEXT_PART}.{sampler.now_input}")
         return sampler
+
+    def _warn_of_old_rows(self, index: GraphIndex, time_place: str) -> None:
+        temporal = self._recorded.plan.temporal
+        edge_times = temporal.edge_times if temporal else {}
+        columns = [index.edge_tables[name].features[feature] for name, feature in edge_times.items()]
+        newest = max((pc.max(column).as_py() for column in columns if len(column)), default=None)
+        if newest is not None and newest < time.time() - _OLD_SECONDS:
+            _LOG.warning(
+                "The newest edge of `%s` is of %s UTC: requests that leave `%s` out ask as of now, when all of it is "
+                "long ago. Index newer tables, or send the time.",
+                index.index_dir,
+                f"{dt.datetime.fromtimestamp(max(newest, 0), dt.timezone.utc):%Y-%m-%d %H:%M}",
+                time_place,
+            )
 
     @property
     def datatype(self) -> str:

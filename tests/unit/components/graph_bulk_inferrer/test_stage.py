@@ -18,6 +18,8 @@ from tfx_gnn.components.graph_bulk_inferrer.stage import infer_in_bulk
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.records.blessing import BlessingSubject, write_blessing
 from tfx_gnn.records.examples_folder import write_split_shard
+from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable
+from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.versions import resolve_saved_model
 
@@ -75,6 +77,27 @@ def test_every_example_has_the_row_that_a_server_answers(tmp_path, toy_records, 
         "predictions-00000-of-00003.parquet",
         "predictions-00001-of-00003.parquet",
     ]
+
+
+def test_rows_say_as_of_when_an_example_asks(tmp_path, toy_records, toy_model_dir):
+    model_dir = shutil.copytree(resolve_saved_model(toy_model_dir), tmp_path / "model")
+    table = SeedTable(filename="s.csv", features={"time": "int64", "shop": "string"}, input_features=("time", "shop"))
+    (model_dir / "assets.extra").mkdir(exist_ok=True)
+    plan = RecordedPlan(plan=SamplingPlan(seed_node_set="item", seed_table=table), sampling_seed=0)
+    plan.write(str(model_dir / "assets.extra" / "sampling_plan.json"))
+    example = tf.train.Example.FromString(next(iter(toy_records.values()))[0])
+    records = []
+    for time, shop in ((-5, b"a"), (7, b"")):
+        example.features.feature["context/time"].int64_list.value[:] = [time]
+        example.features.feature["context/shop"].bytes_list.value[:] = [shop]
+        records.append(example.SerializeToString())
+    write_split_shard(str(tmp_path / "examples"), "all", 0, 1, records)
+
+    found = infer(str(tmp_path / "examples"), str(model_dir), tmp_path / "inference")
+
+    rows = rows_of(tmp_path / "inference")
+    assert [(row["context_time"], row["context_shop"]) for row in rows] == [(-5, "a"), (7, "")]
+    assert list(found.columns) == ["record", "id", "context_shop", "context_time", "label", "score"]
 
 
 def test_csv_holds_lists_as_json(tmp_path, toy_model_dir, examples_dir):

@@ -16,7 +16,7 @@ from tfx_gnn.sampling.index.build import write_graph_index
 from tfx_gnn.sampling.index.graph_index import open_graph_index
 from tfx_gnn.sampling.overlay.graph_snapshot import snapshot_of_index
 from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable
+from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable, Temporal
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
 from tfx_gnn.serving.server.graph_rows import GraphRows
 from tfx_gnn.serving.server.ids_input import AskedSeed, SeedInput, UnknownNodes, records_of
@@ -99,6 +99,42 @@ def test_seeds_of_a_table_are_sampled_as_of_the_time_of_the_request(make_input, 
     assert examples[0].SerializeToString(deterministic=True) == expected
     with pytest.raises(Refusal, match=r"`instances\[0\]` must have keys among .*'context'"):
         make_input(RecordedPlan(plan=ITEM_PLAN, sampling_seed=0)).read({"id": "w", "context": {}}, "instances[0]")
+
+
+@pytest.mark.parametrize(("age", "is_old"), [(86_400 * 40, True), (60, False)])
+def test_an_old_graph_that_is_asked_as_of_now_is_told(tmp_path, caplog, age, is_old):
+    tables, index_dir, extra = tmp_path / "tables", tmp_path / "index", tmp_path / "assets.extra"
+    for folder in (tables, index_dir, extra):
+        folder.mkdir()
+    (tables / "graph_schema.pbtxt").write_text(
+        'node_sets { key: "n" value { metadata { filename: "n.csv" } } }'
+        'edge_sets { key: "e" value { source: "n" target: "n"'
+        ' features { key: "at" value { dtype: DT_INT64 } } metadata { filename: "e.csv" } } }'
+    )
+    (tables / "n.csv").write_text("id\na\nb\n")
+    (tables / "e.csv").write_text(f"source,target,at\na,b,5\nb,a,{int(time.time()) - age}\na,a,7\n")
+    schema = read_tables_schema(str(tables))
+    write_graph_index(str(index_dir), schema, layouts_of(schema, str(tables)))
+    index = open_graph_index(str(index_dir))
+    table = SeedTable(filename="s.csv", features={"time": "int64"}, input_features=("time",), now_feature="time")
+    plan = SamplingPlan(
+        seed_node_set="n",
+        seed_table=table,
+        hops=(Hop(edge_set="e", fan_out=2),),
+        temporal=Temporal(seed_time="time", edge_times={"e": "at"}),
+    )
+    recorded = RecordedPlan(plan=plan, sampling_seed=0)
+    recorded.write(str(extra / "sampling_plan.json"))
+    write_schema(RecordSampler(index, recorded).schema, str(extra / "graph_schema.pbtxt"))
+
+    seeds = SeedInput(ServedGraph(index, ServerOptions(), ServerMetrics()), str(tmp_path), ServerMetrics())
+
+    assert ("requests that leave `context.time` out ask as of now" in caplog.text) is is_old
+    counts = [
+        tf.train.Example.FromString(record).features.feature["edges/e.#size"].int64_list.value[0]
+        for record in seeds.sample([seeds.read({"id": "a", "context": {"time": at}}, "") for at in (5, 6, 8)])
+    ]
+    assert counts == [0, 1, 2]
 
 
 def test_new_edges_that_nothing_can_be_drawn_by_are_refused_before_they_are_in_the_way(tmp_path):
