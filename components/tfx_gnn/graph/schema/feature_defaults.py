@@ -5,7 +5,7 @@ node_sets { key: "user" value { features { key: "age" ... } metadata { extra { k
 
 from __future__ import annotations
 
-from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, NodeSet
+from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, GraphSchema, NodeSet
 
 DEFAULT_KEY = "default."
 """Beginning of the keys of these entries of `metadata.extra`."""
@@ -25,3 +25,21 @@ def copy_feature_defaults(copy: NodeSet | EdgeSet | Context, original: NodeSet |
     for name, value in feature_defaults(original).items():
         if name in copy.features:
             copy.metadata.extra.add(key=f"{DEFAULT_KEY}{name}", value=value)
+
+
+def copy_all_feature_defaults(copy: GraphSchema, original: GraphSchema) -> None:
+    """Declares the same values for all features that a copy of a schema has."""
+    copy_feature_defaults(copy.context, original.context)
+    for sets, originals in ((copy.node_sets, original.node_sets), (copy.edge_sets, original.edge_sets)):
+        for name in set(sets) & set(originals):
+            copy_feature_defaults(sets[name], originals[name])
+
+
+def remove_feature_defaults(schema: GraphSchema) -> None:
+    """Removes the values, which have no meaning after a transform."""
+    all_declared: list[NodeSet | EdgeSet | Context] = [schema.context]
+    all_declared += [*schema.node_sets.values(), *schema.edge_sets.values()]
+    for declared in all_declared:
+        for entry in list(declared.metadata.extra):
+            if entry.key.startswith(DEFAULT_KEY):
+                declared.metadata.extra.remove(entry)
