@@ -12,6 +12,7 @@ import pyarrow as pa
 import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, Feature, GraphSchema, Metadata, NodeSet
+from tfx_gnn.graph.schema.feature_defaults import DEFAULT_KEY, feature_defaults
 from tfx_gnn.graph.schema.hyperedges import refuse_hyperedges
 from tfx_gnn.graph.schema.index_features import index_features
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
@@ -53,8 +54,6 @@ _ARROW_TYPES = {
     tf.string: pa.large_string(),
 }
 """Arrow types by the declared dtype of a feature."""
-
-_DEFAULT_PREFIX = "default."
 
 ColumnsByTable = Mapping[str, Sequence[str]]
 DecodersByTable = Mapping[str, Mapping[str, ColumnDecoder]]
@@ -385,11 +384,11 @@ def _feature_columns(
 ) -> dict[str, TableColumn]:
     """Lists the columns that become features, by feature, without the id column."""
     features = declared.features
-    defaults = _extra_values(declared.metadata, _DEFAULT_PREFIX)
+    defaults = feature_defaults(declared)
     for name in defaults:
         if name not in features:
             raise ValueError(
-                f"`metadata.extra` must give defaults to declared features; got {_DEFAULT_PREFIX + name!r} in {place}, "
+                f"`metadata.extra` must give defaults to declared features; got {DEFAULT_KEY + name!r} in {place}, "
                 f"which declares {sorted(features)}. Check the spelling."
             )
     packed_in: dict[str, str] = {}

@@ -24,6 +24,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.graph.schema.context_labels import remove_lost_marks
+from tfx_gnn.graph.schema.feature_defaults import remove_feature_defaults
 from tfx_gnn.graph.tensor.fields import row_indices
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.io.text_files import read_json
@@ -354,6 +355,7 @@ def _transformed_graph_schema(
             size = partition.uniform_row_length if partition.HasField("uniform_row_length") else -1
             feature.shape.dim.add(size=size)
     remove_lost_marks(schema)
+    remove_feature_defaults(schema)
     return schema
 
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import Feature, GraphSchema
+from tfx_gnn.graph.schema.feature_defaults import DEFAULT_KEY
 from tfx_gnn.tables.column_values import ColumnValues
 from tfx_gnn.tables.table_names import says_code
 from tfx_gnn_pipelines.proposals.preparations import is_read_by_words
@@ -97,7 +98,7 @@ def fill_in(
             else:
                 is_many = num_missing >= _ENOUGH_ROWS or num_missing >= max(_LEAST_ROWS, _LEAST_SHARE * num_rows)
                 stand_in = _stand_in(name, feature, table, is_marked=is_many and (prefix, name) != label)
-            declared.metadata.extra.add(key=f"default.{name}", value=stand_in.default)
+            declared.metadata.extra.add(key=f"{DEFAULT_KEY}{name}", value=stand_in.default)
             if stand_in.dtype is not None:
                 feature.dtype = stand_in.dtype.as_datatype_enum
             if stand_in.missing_value is not None:

@@ -12,6 +12,8 @@ from tfx_gnn.components.graph_transform.options import GraphTransformOptions
 from tfx_gnn.components.graph_transform.stage import transform_graphs
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.reserved_names import default_vocabulary_name
+from tfx_gnn.graph.schema.feature_defaults import feature_defaults
+from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.io.options_json import from_json, to_json
 from tfx_gnn.records.graph_layout import graph_layout
 from tfx_gnn.transform.feature_preparations import (
@@ -50,7 +52,8 @@ node_sets { key: "shop" value {
   features { key: "nowhere" value { dtype: DT_INT64 } }
   features { key: "open" value { dtype: DT_INT64 } }
   features { key: "place" value { dtype: DT_FLOAT shape { dim { size: 2 } } } }
-  features { key: "sales" value { dtype: DT_FLOAT } } } }
+  features { key: "sales" value { dtype: DT_FLOAT } }
+  metadata { cardinality: 4 extra { key: "default.floors" value: "-1073741824" } } } }
 node_sets { key: "_readout" value { features { key: "color" value { dtype: DT_STRING } } } }
 edge_sets { key: "knows" value { source: "user" target: "user" features { key: "years" value { dtype: DT_FLOAT } } } }
 edge_sets { key: "_readout/seed" value { source: "user" target: "_readout" } }
@@ -298,6 +301,13 @@ def test_what_stands_for_no_value_is_marked_and_no_part_of_statistics(transforme
     np.testing.assert_allclose(rows("place")[[0, 2, 3], 0].mean(), 0, atol=1e-6)
     # The logarithms 0 and 2 have the mean 1 and the variance 1.
     np.testing.assert_allclose(rows("sales"), [[0, 1], [0, 1], [-1, 0], [1, 0]], atol=1e-6)
+
+
+def test_what_stands_for_no_value_is_none_of_what_the_transform_made(transformed):
+    schema = read_schema(str(transformed / "schema" / "graph_schema.pbtxt"))
+
+    assert schema.node_sets["shop"].metadata.cardinality == 4
+    assert feature_defaults(schema.node_sets["shop"]) == {}
 
 
 def test_missing_values_are_finite():

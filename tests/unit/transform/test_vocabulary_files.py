@@ -21,6 +21,7 @@ from tfx_gnn.components.graph_transform.options import GraphTransformOptions
 from tfx_gnn.components.graph_transform.stage import transform_graphs
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
+from tfx_gnn.graph.schema.feature_defaults import feature_defaults
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.models.tasks import NodeClassification
@@ -136,8 +137,11 @@ def model_dir(folder):
     """The transform and a model as one SavedModel, in another folder than it was written to, the rest gone."""
     schema = graph_schema_io.read_schema(examples_folder.graph_schema_path(str(folder / "schema")))
     copy = shutil.copytree(folder / "transform_graph", folder / "copy")
+    raw_schema = text_format.Parse(SCHEMA, graph_schema_pb2.GraphSchema())
+    raw_schema.node_sets["item"].metadata.extra.add(key="default.words", value="")
     ServedModel(
-        raw_spec=create_graph_spec_from_schema_pb(text_format.Parse(SCHEMA, graph_schema_pb2.GraphSchema())),
+        raw_schema=raw_schema,
+        raw_spec=create_graph_spec_from_schema_pb(raw_schema),
         transformed_spec=create_graph_spec_from_schema_pb(schema),
         transform=SavedGraphTransform(str(copy)),
         model=_ParityOfFirstWord(),
@@ -177,6 +181,12 @@ def test_vocabularies_are_assets_of_the_model(model_dir, vocabulary):
     assert sorted(os.listdir(assets)) == ["items", "words"]
     assert (assets / "words").read_text().split() == vocabulary
     assert (Path(model_dir) / "saved_model.pb").stat().st_size < 500_000
+
+
+def test_the_model_says_what_stands_for_missing_values_in_requests(model_dir):
+    schema = graph_schema_io.read_schema(f"{model_dir}/assets.extra/graph_schema.pbtxt")
+
+    assert feature_defaults(schema.node_sets["item"]) == {"words": ""}
 
 
 def test_the_model_answers_in_another_place_with_nothing_but_tensorflow(model_dir, make_record, vocabulary, tmp_path):

@@ -132,6 +132,7 @@ class Training:
             embedding_normalization=options.export.embedding_normalization,
             allow_unsafe_operations=options.export.allow_unsafe_operations,
             vocabulary_files=setup.inputs.tft_output.vocabulary_files(),
+            raw_schema=setup.inputs.raw_schema,
         )
         # A trial export: a model that cannot be exported must fail now, not after hours of training.
         trial_dir = os.path.join(model_dir, "trial")

@@ -10,6 +10,7 @@ from tfx_gnn.graph.graph_constants import CONTEXT
 from tfx_gnn.graph.proto.graph_schema_pb2 import SUBGRAPH, EdgeSet, Feature, GraphSchema, NodeSet
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET, SHADOW_PREFIX, STRUCTURE_LABEL
 from tfx_gnn.graph.schema.ego_trees import mark_ego_hops
+from tfx_gnn.graph.schema.feature_defaults import copy_feature_defaults
 from tfx_gnn.graph.schema.index_features import index_features, mark_index_features
 from tfx_gnn.sampling.plan.hop import SEED, Hop
 from tfx_gnn.sampling.plan.plan import LABEL_FEATURE, SamplingPlan, hop_ends, reached_node_sets, root_node_sets
@@ -44,7 +45,7 @@ def make_subgraph_schema(tables_schema: GraphSchema, plan: SamplingPlan) -> Grap
     each set and their features except labels, excluded features and the split column;
     the context features of the plan and the inputs of its seed table; and the `_readout` node set with the labels and
     the edge sets that lead to it; and the structure labels of the plan in every node set. The locations of the tables
-    are left out.
+    are left out; the values that stand for missing ones stay.
     """
     check_plan(plan, tables_schema)
     _refuse_index_features(tables_schema)
@@ -174,6 +175,7 @@ def _copy_set(copy: NodeSet | EdgeSet, original: NodeSet | EdgeSet, left_out: se
     for name in sorted(original.features):
         if name not in left_out and name != ID_FEATURE:
             _copy_feature(copy.features[name], original.features[name])
+    copy_feature_defaults(copy, original)
 
 
 def _copy_feature(copy: Feature, original: Feature) -> None:

@@ -5,7 +5,8 @@
      "context": {"day": "monday"},
      "readout": {"seed": 0}}
 
-A feature has one value per node or edge, in their order; a value of several numbers is a list. `source` and `target`
+A feature has one value per node or edge, in their order; a value of several numbers is a list, and null is what the
+schema declares for a missing value. `source` and `target`
 are positions of nodes. `readout` has the positions of the nodes that the prediction is about, one number each for a
 node, a list each for the sources and targets of candidate links.
 """
@@ -24,6 +25,7 @@ from tfx_gnn.graph.codec.example_layout import row_lengths_key, stored_dtype
 from tfx_gnn.graph.graph_constants import CONTEXT, EDGES, NODES, SIZE_NAME, SOURCE_NAME, TARGET_NAME
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.graph.reserved_names import ID_NAME, READOUT_NODE_SET
+from tfx_gnn.graph.schema.feature_defaults import feature_defaults
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.serving.server.refusals import malformed, shown
 
@@ -95,14 +97,15 @@ class _Writer:
         for name, feature in schema.context.features.items():
             if name not in context:
                 raise _absent(f"{place}.context", name)
-            self._write_feature(f"{CONTEXT}/{name}", feature, [context[name]], f"{place}.context.{name}")
+            items = _filled([context[name]], feature, feature_defaults(schema.context).get(name))
+            self._write_feature(f"{CONTEXT}/{name}", feature, items, f"{place}.context.{name}")
         node_sets = _object(graph.get("node_sets", {}), f"{place}.node_sets", schema.node_sets, "node sets")
         edge_sets = _object(graph.get("edge_sets", {}), f"{place}.edge_sets", schema.edge_sets, "edge sets")
         node_sets, edge_sets = self._with_readout(graph, dict(node_sets), dict(edge_sets), place)
         for name, node_set in schema.node_sets.items():
             where = f"{place}.node_sets.{name}"
             values = _object(node_sets.get(name, {}), where, (SIZE_NAME, *node_set.features), "a node set")
-            self._sizes[name] = self._write_set(f"{NODES}/{name}.", node_set.features, values, where)
+            self._sizes[name] = self._write_set(f"{NODES}/{name}.", node_set, values, where)
         for name, edge_set in schema.edge_sets.items():
             where = f"{place}.edge_sets.{name}"
             self._write_edges(name, edge_set, edge_sets.get(name, {"source": [], "target": []}), where)
@@ -149,10 +152,19 @@ class _Writer:
         return {**node_sets, READOUT_NODE_SET: {SIZE_NAME: size, **given}}, edge_sets
 
     def _write_set(
-        self, start: str, features: Mapping[str, graph_schema_pb2.Feature], values: Mapping[str, Any], place: str
+        self,
+        start: str,
+        declared: graph_schema_pb2.NodeSet | graph_schema_pb2.EdgeSet,
+        values: Mapping[str, Any],
+        place: str,
     ) -> int:
         """Writes size and features of a set; returns the size."""
-        lists = {name: _list(values[name], f"{place}.{name}") for name in features if name in values}
+        features, defaults = declared.features, feature_defaults(declared)
+        lists = {
+            name: _filled(_list(values[name], f"{place}.{name}"), feature, defaults.get(name))
+            for name, feature in features.items()
+            if name in values
+        }
         size = values.get(SIZE_NAME, len(next(iter(lists.values()), ())))
         if not _is_int(size) or not 0 <= size < 2**31:
             raise malformed(f"`{place}.{SIZE_NAME}` must be a number of nodes or edges; got {shown(size)}. Count them.")
@@ -201,7 +213,7 @@ class _Writer:
                     )
         start = f"{EDGES}/{name}."
         sizes = {SIZE_NAME: len(ends["source"]), **{key: values[key] for key in values if key not in ends}}
-        size = self._write_set(start, edge_set.features, sizes, place)
+        size = self._write_set(start, edge_set, sizes, place)
         for end, key in _ENDS.items():
             if len(ends[end]) != size:
                 raise malformed(
@@ -238,6 +250,23 @@ class _Writer:
             # tf.Examples hold signed numbers; large unsigned ones keep their bits.
             values = [int(value) for value in _checked(level, is_valid, place, wanted)]
             field.int64_list.value.extend([value - 2**64 if value >= 2**63 else value for value in values])
+
+
+def _filled(items: list[Any], feature: graph_schema_pb2.Feature, default: str | None) -> list[Any]:
+    """Replaces null by what the schema declares for it, if it does."""
+    if default is None or None not in items:
+        return items
+    dtype = tf.as_dtype(feature.dtype)
+    item: Any = default
+    if dtype.is_bool:
+        item = default.lower() in ("true", "1")
+    elif dtype.is_integer:
+        item = int(default or 0)
+    elif dtype.is_floating:
+        item = float(default or 0)
+    for dim in reversed(feature.shape.dim):
+        item = [item] * max(dim.size, 0)
+    return [item if one is None else one for one in items]
 
 
 def _checked(values: list[Any], is_valid: Callable[[Any], bool], place: str, wanted: str) -> list[Any]:

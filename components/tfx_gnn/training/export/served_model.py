@@ -23,7 +23,9 @@ from tfx_gnn.graph.batching.ego_batches import EgoTrees, ego_batch
 from tfx_gnn.graph.batching.index_shifts import component_sizes
 from tfx_gnn.graph.codec.example_parsing import parse_and_merge
 from tfx_gnn.graph.codec.flat_tensors import graph_flat_tensor_specs, graph_from_flat_tensors, graph_to_flat_tensors
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
+from tfx_gnn.graph.schema.feature_defaults import copy_all_feature_defaults
 from tfx_gnn.graph.schema.schema_io import write_schema
 from tfx_gnn.graph.schema.schema_spec import create_schema_pb_from_graph_spec
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
@@ -125,6 +127,7 @@ class ServedModel(tf.Module):
         embedding_normalization: str = "none",
         allow_unsafe_operations: bool = False,
         vocabulary_files: Mapping[str, str] | None = None,
+        raw_schema: GraphSchema | None = None,
     ) -> None:
         """Assembles the model.
 
@@ -146,6 +149,7 @@ class ServedModel(tf.Module):
             allow_unsafe_operations: whether to export operations that abort a multi-threaded server.
             vocabulary_files: names of the files of the transform's vocabularies, by name of the vocabulary; a later
                 training finds the rows of their terms by them.
+            raw_schema: schema of raw graphs; what it declares for missing values is exported for requests.
         """
         super().__init__(name="served_model")
         self._transform = transform
@@ -198,6 +202,7 @@ class ServedModel(tf.Module):
         if raw_tensor_signature:
             self._served[model_interface.TENSORS_SIGNATURE], names = _of_tensors(predicted, form.spec, indices)
         self._request_schema = create_schema_pb_from_graph_spec(form.spec)
+        copy_all_feature_defaults(self._request_schema, raw_schema or GraphSchema())
         if explanation_steps:
             _check_explainable(trees)
             for name in objective.parts:

@@ -57,6 +57,7 @@ class TrainerInputs:
     """The contents of these folders.
 
     Attributes:
+        raw_schema: schema of the graphs before the transform.
         raw_spec: spec of one graph before the transform.
         graph_spec: spec of one graph after the transform, including the labels of the task. Other features of
             `_readout`, which requests lack, are left out.
@@ -73,6 +74,7 @@ class TrainerInputs:
         trees: form of the sampled trees that batches consist of; None: batches consist of whole examples.
     """
 
+    raw_schema: GraphSchema
     raw_spec: GraphTensorSpec
     graph_spec: GraphTensorSpec
     other_labels: frozenset[str]
@@ -149,6 +151,7 @@ def read_inputs(folders: TrainerFolders, options: GraphTrainerOptions) -> Traine
     if options.batching.kind == EGO:
         trees = _trees(transformed_schema, graph_spec, objective, indices)
     return TrainerInputs(
+        raw_schema=raw_schema,
         raw_spec=create_graph_spec_from_schema_pb(raw_schema),
         graph_spec=graph_spec,
         other_labels=other_labels,

@@ -5,6 +5,7 @@ from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema import schema_io as graph_schema
+from tfx_gnn.graph.schema.feature_defaults import feature_defaults
 from tfx_gnn.graph.schema.index_features import mark_index_features
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
@@ -56,6 +57,17 @@ def test_excluded_features_and_a_declared_split_column_are_left_out(shop_dir):
     assert list(schema.node_sets["user"].features) == ["#id"]
     assert list(schema.edge_sets["buys"].features) == ["#id"]
     assert not schema.node_sets["_readout"].features
+
+
+def test_what_stands_for_missing_values_is_kept_for_features_that_are(shop_dir):
+    tables_schema = _tables_schema(shop_dir)
+    for name in ("age", "color"):
+        tables_schema.node_sets["user"].metadata.extra.add(key=f"default.{name}", value="7")
+
+    schema = make_subgraph_schema(tables_schema, SamplingPlan(seed_node_set="user", label_features=("color",)))
+
+    assert feature_defaults(schema.node_sets["user"]) == {"age": "7"}
+    assert not schema.node_sets["user"].metadata.filename
 
 
 def test_descriptions_are_kept_and_columns_forgotten(shop_dir):

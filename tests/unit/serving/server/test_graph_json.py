@@ -64,9 +64,34 @@ def test_values_are_flat_with_row_lengths_and_sizes():
     }
 
 
+def test_null_is_what_the_schema_declares_for_a_missing_value():
+    schema = parse_schema("""
+    context { features { key: "year" value { dtype: DT_INT32 } }
+              metadata { extra { key: "default.year" value: "-1" } } }
+    node_sets { key: "user" value {
+      features { key: "at" value { dtype: DT_FLOAT shape { dim { size: 2 } } } }
+      features { key: "city" value { dtype: DT_STRING } }
+      features { key: "is_new" value { dtype: DT_BOOL } }
+      features { key: "tags" value { dtype: DT_STRING shape { dim { size: -1 } } } }
+      metadata { extra { key: "default.at" value: "-8" } extra { key: "default.city" value: "<no value>" }
+                 extra { key: "default.is_new" value: "false" } extra { key: "default.tags" value: "" } } } }
+    """)
+    user = {"at": [None, [1, 2]], "city": ["Bern", None], "is_new": [None, True], "tags": [None, ["a"]]}
+
+    graph = {"context": {"year": None}, "node_sets": {"user": user}}
+    features = tf.train.Example.FromString(example_of_graph(graph, schema, (), "it")).features.feature
+
+    assert list(features["context/year"].int64_list.value) == [-1]
+    assert list(features["nodes/user.at"].float_list.value) == [-8, -8, 1, 2]
+    assert list(features["nodes/user.city"].bytes_list.value) == [b"Bern", b"<no value>"]
+    assert list(features["nodes/user.is_new"].int64_list.value) == [0, 1]
+    assert list(features["nodes/user.tags.d1"].int64_list.value) == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("part", "value", "message"),
     [
+        ("context", {"year": None}, "must hold an integer .*got None"),
         ("context", {}, r"`instances\[0\].context` must have feature 'year'"),
         ("context", {"year": 2**31}, "must hold an integer in the range of int32 for each item; got 2147483648"),
         ("context", {"year": True}, "must hold an integer .*got True"),

@@ -1,0 +1,45 @@
+"""Reads and writes which value a graph schema declares for items without one.
+
+node_sets { key: "user" value { features { key: "age" ... } metadata { extra { key: "default.age" value: "-1" } } } }
+"""
+
+from __future__ import annotations
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, GraphSchema, NodeSet
+
+DEFAULT_KEY = "default."
+"""Beginning of the keys of these entries of `metadata.extra`."""
+
+
+def feature_defaults(declared: NodeSet | EdgeSet | Context) -> dict[str, str]:
+    """Returns the values by feature, spelled as in a CSV file."""
+    return {
+        entry.key[len(DEFAULT_KEY) :]: entry.value
+        for entry in declared.metadata.extra
+        if entry.key.startswith(DEFAULT_KEY)
+    }
+
+
+def copy_feature_defaults(copy: NodeSet | EdgeSet | Context, original: NodeSet | EdgeSet | Context) -> None:
+    """Declares the same values for the features that a copy of a set has."""
+    for name, value in feature_defaults(original).items():
+        if name in copy.features:
+            copy.metadata.extra.add(key=f"{DEFAULT_KEY}{name}", value=value)
+
+
+def copy_all_feature_defaults(copy: GraphSchema, original: GraphSchema) -> None:
+    """Declares the same values for all features that a copy of a schema has."""
+    copy_feature_defaults(copy.context, original.context)
+    for sets, originals in ((copy.node_sets, original.node_sets), (copy.edge_sets, original.edge_sets)):
+        for name in set(sets) & set(originals):
+            copy_feature_defaults(sets[name], originals[name])
+
+
+def remove_feature_defaults(schema: GraphSchema) -> None:
+    """Removes the values, which have no meaning after a transform."""
+    all_declared: list[NodeSet | EdgeSet | Context] = [schema.context]
+    all_declared += [*schema.node_sets.values(), *schema.edge_sets.values()]
+    for declared in all_declared:
+        for entry in list(declared.metadata.extra):
+            if entry.key.startswith(DEFAULT_KEY):
+                declared.metadata.extra.remove(entry)
