@@ -44,7 +44,8 @@ class GraphExampleValidatorOptions:
         compares_with_latest_blessed: in a pipeline, whether the baseline is the data that the latest blessed model was
             trained on. GraphPusher then pushes their statistics with each model.
         max_l_infinity_skew: as `max_l_infinity_drift`, but between the first split and each other split.
-        max_jensen_shannon_skew: as `max_jensen_shannon_drift`, but between the first split and each other split.
+        max_jensen_shannon_skew: as `max_jensen_shannon_drift`, but between the first split and each other split. The
+            numbers of nodes and edges are left out where edges have times, because later seeds see more of them.
         accepted_features: tf.Example keys of features that may reveal the label, such as "nodes/flight.dep_delay",
             because they are known before it; any other one that copies or determines it is an error.
         unstable_features: tf.Example keys that are excluded from drift and skew; for degrees, those of the sources or

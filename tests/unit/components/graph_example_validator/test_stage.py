@@ -389,6 +389,14 @@ def test_statistics_tell_of_degrees_isolated_nodes_and_equal_labels(validate, tm
     assert read_custom_stats(tmp_path, "train", "edges/cites.#size")["edges_with_known_labels"] == 21.0
 
 
+@pytest.mark.parametrize("edge_times", [{"cites": "year"}, {}])
+def test_later_seeds_may_see_more_edges(validate, edge_times):
+    anomalies = validate(edge_time_features=edge_times, inductive=False, max_jensen_shannon_skew=0.0)
+
+    sizes = [item.about for item in anomalies if item.check == "skew" and item.about.endswith("#size")]
+    assert bool(sizes) == (not edge_times)
+
+
 def test_drift_from_span_to_span_and_skew_from_split_to_split_are_measured(validate, tmp_path):
     validate()
     baseline = str(tmp_path / "earlier")
