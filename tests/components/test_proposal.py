@@ -103,6 +103,17 @@ def test_type_and_number_of_values_decide_the_kind_of_a_label(tmp_path, label, k
     assert "No edges lead to or from users: the model sees the columns of a node alone." in list(proposal.remarks())
 
 
+@pytest.mark.parametrize(("num_late", "metric"), [(9, "roc_auc"), (10, "")])
+def test_the_area_under_the_curve_decides_where_one_of_two_classes_is_rare(tmp_path, num_late, metric):
+    late = [i < num_late for i in range(40)]
+
+    proposal = propose_project(write(tmp_path, users={**USERS, "late": late}), label="users.late")
+
+    assert task_of(tmp_path, proposal).step_options.get("graph_evaluator", {}).get("main_metric", "") == metric
+    said = "The rarer class has 22.5% of the rows: ROC AUC decides whether a model is good, not accuracy."
+    assert (said in list(proposal.remarks())) == bool(metric)
+
+
 @pytest.mark.parametrize(
     ("label", "rule"),
     [

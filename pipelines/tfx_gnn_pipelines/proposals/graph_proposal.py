@@ -9,6 +9,7 @@ from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.tables.prepared_tables import ROW_TIME, PreparedTables
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY
+from tfx_gnn_pipelines.proposals.labels import is_rare
 from tfx_gnn_pipelines.proposals.preparations import Preparation, choose_preparation
 from tfx_gnn_pipelines.proposals.tables import SetTable, declared_set
 
@@ -51,6 +52,12 @@ class GraphProposal:
             yield f"{', '.join(places)} {'is no feature' if len(places) == 1 else 'are no features'}: {reason}."
         for edge_set, number in self.num_dangling.items():
             yield f"Rows of {edge_set} that name a node that no table has, and are left out: {number:,}."
+
+
+def describe_rare_class(share: float | None) -> Iterator[str]:
+    """Says which metric decides, if it is not the usual one; `share` is that of the rarer of two classes."""
+    if is_rare(share):
+        yield f"The rarer class has {share:.1%} of the rows: ROC AUC decides whether a model is good, not accuracy."
 
 
 def propose_features(

@@ -19,6 +19,9 @@ from tfx_gnn_pipelines.proposals.tables import SetTable
 
 _MOST_CLASSES = 20
 """Integers of at most so many different values are classes; of more, quantities."""
+_TWO_CLASSES = 2
+_RARE = 0.25
+"""A class of fewer rows is hardly ever the likelier answer, however well a model knows where it is likelier."""
 _LABEL_NAMES = ("label", "class", "target", "y")
 
 
@@ -32,6 +35,7 @@ class Label:
         kind: "node_classification" or "node_regression".
         num_outputs: how many numbers a regression predicts.
         reason: why it is of this kind, as in "4 different texts".
+        rare_share: share of the rarer of two classes; None if there are others.
     """
 
     node_set: str
@@ -39,6 +43,12 @@ class Label:
     kind: str
     num_outputs: int = 1
     reason: str
+    rare_share: float | None = None
+
+
+def is_rare(share: float | None) -> bool:
+    """Whether the rarer of two classes has so few rows that the order of answers says more than the likeliest ones."""
+    return share is not None and share < _RARE
 
 
 def find_label(label: str, schema: GraphSchema, tables: Mapping[str, SetTable]) -> Label:
@@ -138,8 +148,13 @@ def _label_kind(name: str, feature: str, declared: Feature, table: SetTable) -> 
     is_class = dtype in (tf.string, tf.bool) or (
         dtype.is_integer and is_repeated and values.num_distinct <= _MOST_CLASSES
     )
+    counts = values.counts.to_pylist()
     return Label(
-        node_set=name, feature=feature, kind="node_classification" if is_class else "node_regression", reason=reason
+        node_set=name,
+        feature=feature,
+        kind="node_classification" if is_class else "node_regression",
+        reason=reason,
+        rare_share=min(counts) / sum(counts) if is_class and len(counts) == _TWO_CLASSES else None,
     )
 
 

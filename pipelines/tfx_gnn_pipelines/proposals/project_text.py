@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import yaml
 
 from tfx_gnn.sampling.plan.hop import SEED, Hop
-from tfx_gnn_pipelines.proposals.labels import Label
+from tfx_gnn_pipelines.proposals.labels import Label, is_rare
 from tfx_gnn_pipelines.proposals.preparations import Preparation
 from tfx_gnn_pipelines.proposals.proposal import Proposal
 from tfx_gnn_pipelines.proposals.task_proposal import TaskProposal
@@ -63,6 +63,7 @@ def project_text(proposal: Proposal, *, name: str, tables_dir: str) -> str:
             "",
             *_TRAINING_LINES,
             *_network_lines(has_times=proposal.temporal is not None),
+            *_metric_lines(proposal.label.rare_share),
             *_rule_lines(proposal.num_dangling),
             "",
         ]
@@ -99,6 +100,7 @@ def task_project_text(proposal: TaskProposal, *, name: str, tables_dir: str) -> 
             "",
             *_TRAINING_LINES,
             *_network_lines(has_times=bool(proposal.seeds.description.time)),
+            *_metric_lines(proposal.rare_share),
             *_rule_lines(proposal.num_dangling),
             "",
         ]
@@ -223,6 +225,14 @@ def _network_lines(*, has_times: bool) -> Iterator[str]:
     yield "# neighbors of one day are alike, which models of few days learn by heart without more dropout."
     yield "graph_trainer:"
     yield "  hyperparameters: {reduce_type: mean, residual: true, jumping_knowledge: concat, dropout_rate: 0.3}"
+
+
+def _metric_lines(rare_share: float | None) -> Iterator[str]:
+    if not is_rare(rare_share):
+        return
+    yield f"# The rarer class has {rare_share:.1%} of the rows, so the other is the likelier answer nearly always: what"
+    yield "# decides is whether the model orders rows better than chance."
+    yield "graph_evaluator: {main_metric: roc_auc}"
 
 
 def _rule_lines(num_dangling: Mapping[str, int]) -> Iterator[str]:

@@ -17,7 +17,13 @@ from tfx_gnn.tables.label_splits import SPLIT_COLUMN
 from tfx_gnn.tables.prepared_tables import PreparedTables
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn_pipelines.proposals.drifting_columns import drop_drifting_columns
-from tfx_gnn_pipelines.proposals.graph_proposal import GraphProposal, count_dangling, prepare_times, propose_features
+from tfx_gnn_pipelines.proposals.graph_proposal import (
+    GraphProposal,
+    count_dangling,
+    describe_rare_class,
+    prepare_times,
+    propose_features,
+)
 from tfx_gnn_pipelines.proposals.hops import propose_hops
 from tfx_gnn_pipelines.proposals.labels import Label, check_labels, find_label
 from tfx_gnn_pipelines.proposals.leaks import LabelLeak, find_leaks
@@ -53,6 +59,7 @@ class Proposal(GraphProposal):
             f"{self.label.node_set}.{self.label.feature} has {self.label.reason}: predicted by {self.label.kind}, "
             f"split by {self._rule()}."
         )
+        yield from describe_rare_class(self.label.rare_share)
         yield from self._times()
         if self.splits.unused_values:
             yield f"Rows whose {self.splits.column!r} is one of {list(self.splits.unused_values)} are not predicted."

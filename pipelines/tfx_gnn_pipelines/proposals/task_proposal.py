@@ -13,7 +13,13 @@ from tfx_gnn.prediction_tasks import PredictionTask, SeedTableReport, make_seed_
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn_pipelines.prediction_plan import plan_of_seeds, seed_table_path
 from tfx_gnn_pipelines.proposals.drifting_columns import drop_drifting_columns
-from tfx_gnn_pipelines.proposals.graph_proposal import GraphProposal, count_dangling, prepare_times, propose_features
+from tfx_gnn_pipelines.proposals.graph_proposal import (
+    GraphProposal,
+    count_dangling,
+    describe_rare_class,
+    prepare_times,
+    propose_features,
+)
 from tfx_gnn_pipelines.proposals.hops import propose_hops
 from tfx_gnn_pipelines.proposals.missing_values import fill_in
 from tfx_gnn_pipelines.proposals.tables import find_task_source
@@ -40,9 +46,19 @@ class TaskProposal(GraphProposal):
         names = [field.name for field in dataclasses.fields(self.task)]
         return {name: fields[name] for name in names if fields[name] and fields[name] != defaults[name]}
 
+    @property
+    def rare_share(self) -> float | None:
+        """Share of the rarer class of a condition; None if something else is predicted."""
+        if self.seeds.description.label_kind != "truth":
+            return None
+        seeds = [(one.num_seeds, one.mean_label) for one in self.seeds.splits if one.mean_label is not None]
+        rate = sum(number * mean for number, mean in seeds) / max(sum(number for number, _ in seeds), 1)
+        return min(rate, 1.0 - rate)
+
     def remarks(self) -> Iterator[str]:
         """Says what was decided, a sentence each."""
         yield from self.keys
+        yield from describe_rare_class(self.rare_share)
         times = self.seeds.description.times
         sampled = sorted({hop.edge_set for hop in self.hops})
         timed = [name for name in sampled if name in times]
