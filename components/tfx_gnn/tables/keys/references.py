@@ -73,7 +73,14 @@ def find_reference(column: KeyColumn, keys: Mapping[str, KeyColumn], tables: Map
         return Reference(node_set=column.table, reason="named after a role in the table itself")
     spellings = (_other_spellings(column, keys[name], shares[name]) for name in named)
     question = _which(column, found) if found else next(filter(None, spellings), "")
-    return Reference(question=question) if question else _by_values(column, fitting, tables)
+    if question:
+        return Reference(question=question)
+    found_by_values = _by_values(column, fitting, tables)
+    if own is None or is_inner or found_by_values.node_set or not says_reference(column.name):
+        return found_by_values
+    # An accepted answer may be another row of the table itself.
+    is_possible = column.values.num_distinct >= _LEAST_OF_REFERENCES and column.share_in(own) >= LEAST_BY_VALUES
+    return Reference(question=_which(column, [column.table, *fitting])) if is_possible else found_by_values
 
 
 def find_alternate(column: KeyColumn, table: str, words: Sequence[str], candidates: Sequence[KeyColumn]) -> Reference:
@@ -133,7 +140,8 @@ def _by_values(column: KeyColumn, fitting: Sequence[str], tables: Mapping[str, S
 
 
 def _which(column: KeyColumn, tables: Sequence[str]) -> str:
-    named = sorted(tables)
+    # A table seldom refers to itself.
+    named = sorted(tables, key=lambda name: (name == column.table, name))
     others = f" or {len(named) - _MOST_SHOWN} others" if len(named) > _MOST_SHOWN else ""
     return (
         f"Does {column.table}.{column.name} name {' or '.join(named[:_MOST_SHOWN])}{others}? Its values would fit by "

@@ -140,7 +140,7 @@ def test_small_integers_are_asked_about_and_roles_in_the_table_itself_are_found(
 
     assert told(database) == {("invoices.CustomerId", "customers"), ("employees.ReportsTo", "employees")}
     (question,) = database.questions
-    assert question.startswith("Does customers.SupportRepId name employees or invoices?")
+    assert question.startswith("Does customers.SupportRepId name employees or invoices or customers?")
 
 
 def test_integers_that_pandas_wrote_as_floats_are_keys_and_its_row_numbers_are_none(keys_of):
@@ -261,3 +261,11 @@ def test_longest_name_of_a_table_wins(keys_of):
     )
 
     assert ("orders.sales_person_id", "sales_person") in told(database)
+
+
+def test_other_rows_of_the_table_itself_are_asked_about(keys_of):
+    numbers = list(range(1, 61))
+
+    (question,) = keys_of(posts={"PostId": numbers, "AcceptedAnswerId": numbers[::-1]}).questions
+
+    assert question.startswith("Does posts.AcceptedAnswerId name posts? Its values would fit by chance too")
