@@ -30,12 +30,16 @@ from tfx_gnn.tables.table_names import (
     named_ends,
     names_entity,
     says_id,
+    says_key,
+    without_key_word,
     words_of,
     words_of_tables,
 )
 
 _MOST_DISTINCT = 0.9
 """Ids of entities without a table repeat: there are at most so many different ones by row."""
+_LEAST_OF_KEY = 0.95
+"""A column that is named as the key of its table, and has so many different values by row, was meant to be it."""
 _FEW_ENTITIES = 20
 """Fewer different values are a category, such as a status, unless the name says what has ids."""
 _MOST_OF_LINK = 2
@@ -61,6 +65,9 @@ def find_keys(
 
     Returns:
         What refers to what.
+
+    Raises:
+        ValueError: if the label is named as the key of its table, and is one.
     """
     return _Finder(tables, tables_dir, label, access or TableAccess()).find()
 
@@ -121,6 +128,7 @@ class _Finder:
                 self._find_role(table)
         for name in [name for name, key in self._keys.items() if not key]:
             self._find_composite_key(name)
+        self._ask_about_repeated_keys()
         return Database(
             tables=self._tables,
             keys=self._keys,
@@ -283,12 +291,37 @@ class _Finder:
         columns = self._tables[table].columns if table in self._tables else {}
         if name not in columns:
             return
-        found = find_reference(key_columns(table, columns)[name], self._ids(), self._words).node_set
+        column = key_columns(table, columns)[name]
+        if column.values.is_key and self._is_named_as_key(column):
+            raise ValueError(
+                f"`label` must be a column with values to predict; got '{table}.{name}', whose values are the ids of "
+                "the table's rows. Give another column."
+            )
+        found = find_reference(column, self._ids(), self._words).node_set
         if found:
             self._questions[self._label] = (
                 f"{table}.{name}, the label, names {found}: should a model choose one of its rows? Then predict "
                 "links, as docs/tutorials/predict_links.md shows. Otherwise each is a class, or even a number."
             )
+
+    def _ask_about_repeated_keys(self) -> None:
+        """Says so if few rows keep a column from being the key that its name makes it."""
+        for table in [name for name, columns in self._keys.items() if not columns]:
+            for name, column in self._columns[table].items():
+                values = column.values
+                num_wrong = values.num_rows - values.num_distinct
+                is_meant = column.may_be_key and self._is_named_as_key(column) and num_wrong
+                if is_meant and not values.is_sample and values.num_distinct >= _LEAST_OF_KEY * values.num_rows:
+                    repeated = values.values.filter(pc.greater(values.counts, 1))
+                    example = f", such as {repeated[0].as_py()!r} in several" if len(repeated) else ""
+                    self._questions[table, name] = (
+                        f"{table}.{name} is named as the key of {table}, but has only {values.num_distinct:,} "
+                        f"different values in {values.num_rows:,} rows{example}: nothing refers to {table} by it. "
+                        "Correct these rows if it should be the key."
+                    )
+
+    def _is_named_as_key(self, column: KeyColumn) -> bool:
+        return says_key(column.name) and without_key_word(column.key_words) == list(self._words[column.table])
 
     def _find_entities(self, table: FoundTable) -> None:
         """Takes ids that repeat, and that no table has, for nodes without a table."""

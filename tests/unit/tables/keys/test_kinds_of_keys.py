@@ -216,3 +216,25 @@ def test_another_column_than_the_key_may_be_referred_to_and_its_edges_lead_to_th
     assert dict(zip(edges["source"], edges["target"], strict=True))["301"] == "3"
     # '1' is a key of an airport, but not in the column that is referred to.
     assert edges["target"][0] == "iata=1"
+
+
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [(7, "has only 59 different values in 60 rows, such as '7' in several"), (None, "has only 59 different values")],
+)
+def test_a_key_that_one_row_spoils_is_shown(keys_of, last, said):
+    database = keys_of(
+        users={"user_id": [*range(100, 151), *range(8), last], "age": [i % 9 for i in range(60)]},
+        orders={"order_id": list(range(500, 620)), "user_id": [100 + i % 50 for i in range(120)]},
+    )
+
+    (question,) = database.questions
+    assert question.startswith(f"users.user_id is named as the key of users, but {said}")
+    assert question.endswith("nothing refers to users by it. Correct these rows if it should be the key.")
+
+
+def test_a_label_that_is_the_key_of_its_table_is_refused(keys_of):
+    users = {"user_id": list(range(60)), "age": [i % 9 for i in range(60)]}
+
+    with pytest.raises(ValueError, match=r"`label` must be a column with values .*; got 'users.user_id', whose"):
+        keys_of("users.user_id", users=users)
