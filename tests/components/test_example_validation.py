@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.records import read_split, write_split_shard
 from tfx_gnn.records.graph_layout import graph_layout
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema
+from tfx_gnn.transform.feature_preparations import Drop, ZScore
+from tfx_gnn_pipelines.config import quickstart
+from tfx_gnn_pipelines.task import load_task
 
 SCHEMA = """
 context { features { key: "year" value { dtype: DT_INT64 } } }
@@ -263,3 +267,10 @@ def test_component_takes_statistics_of_an_earlier_span(has_baseline):
     assert component.exec_properties["inductive"] == "true"
     assert component.exec_properties["severities"] == '{"skew": "off"}'
     assert parameters.from_exec_properties(GraphExampleValidatorOptions, component.exec_properties).inductive is True
+
+
+def test_what_no_feature_reads_may_change(tiny_project, tmp_path):
+    features = {"nodes/paper": {"score": Drop()}, "nodes/author": {"age": ZScore()}}
+    task = dataclasses.replace(load_task("tiny_project.task:TASK"), preprocessing_fn="", features=features)
+
+    assert quickstart(task, root=str(tmp_path)).graph_example_validator.unstable_features == ("nodes/paper.score",)

@@ -12,7 +12,6 @@ import pytest
 from tfx_gnn.io import options_json
 from tfx_gnn.models import GraphClassification, NodeClassification, NodeRegression
 from tfx_gnn.sampling import GraphLevelExamples, Hop, SamplingPlan, SplitPlan, Temporal
-from tfx_gnn.transform.feature_preparations import Drop, ZScore
 from tfx_gnn_pipelines.assembly import build_components, component_ids
 from tfx_gnn_pipelines.bulk_inference import BulkInferenceOptions
 from tfx_gnn_pipelines.config import step_names
@@ -301,13 +300,6 @@ def test_task_of_python_holds_options_of_steps(task, tmp_path):
     assert (trainer.training_seed, trainer.hyperparameters) == (5, {"units": 8, "rate": 0.5})
     with pytest.raises(ValueError, match=r"`step_options` must name steps among .*; got \['trainer'\]"):
         configured(dataclasses.replace(task, step_options={"trainer": {}}), {}, tmp_path)
-
-
-def test_what_no_feature_reads_may_change(task, tmp_path):
-    features = {"nodes/paper": {"score": Drop()}, "nodes/author": {"age": ZScore()}}
-    own = dataclasses.replace(task, preprocessing_fn="", features=features)
-
-    assert configured(own, {}, tmp_path).graph_example_validator.unstable_features == ("nodes/paper.score",)
 
 
 def test_search_trains_as_the_pipeline_does_but_for_what_it_says(task, tmp_path):

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.option_flags import flags_of_options
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tfx_gnn.components.graph_skew_validator.comparison import FeatureSkew
 
 _SHOWN_CANDIDATES = 3
+_LEAST_WIDTH_OF_NAMES = 14
+"""Columns of the terminal that "always 0" and the like keep beside many metrics."""
 
 
 @flags_of_options(GraphEvaluatorOptions, leave_out=("task",), as_values=True)
@@ -90,7 +92,7 @@ def _table_of_metrics(task: TaskEvaluation, title: str) -> Table:
     from tfx_gnn.components.graph_evaluator.metric_names import shown_metric
 
     metrics = task.quality.metrics
-    table = Table("", "examples", *map(shown_metric, metrics), title=title)
+    table = Table(Column(min_width=_LEAST_WIDTH_OF_NAMES), "examples", *map(shown_metric, metrics), title=title)
 
     def add(name: str, num_examples: int, values: Mapping[str, float]) -> None:
         shown = (f"{values[key]:.4f}" if key in values else "" for key in metrics)
