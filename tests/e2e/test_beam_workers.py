@@ -89,6 +89,9 @@ def service(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def task():
+    # Another test may have left the package of a copy that it edited.
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tiny_project"]:
+        del sys.modules[name]
     sys.path.insert(0, str(_PROJECTS))
     try:
         from tiny_project.task import TASK
