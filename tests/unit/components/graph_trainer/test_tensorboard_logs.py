@@ -39,8 +39,8 @@ def _options(**options):
 def _events(folder):
     """Values by tag and step, in the order in which they were written.
 
-    Names of files begin with the second they were opened in and end with a counter without leading zeros, so the
-    names of files of one second do not sort as they were written.
+    Neither the names of files, which have a counter without leading zeros, nor their first events, whose times are
+    whole seconds, tell the files of one second apart.
     """
     files = [
         list(tf.compat.v1.train.summary_iterator(os.path.join(folder, name)))
@@ -48,7 +48,7 @@ def _events(folder):
         if os.path.isfile(os.path.join(folder, name))
     ]
     found = {}
-    for event in itertools.chain.from_iterable(sorted(files, key=lambda events: events[0].wall_time)):
+    for event in itertools.chain.from_iterable(sorted(files, key=lambda events: events[-1].wall_time)):
         for value in event.summary.value:
             found.setdefault(value.tag, []).append((event.step, tf.make_ndarray(value.tensor)))
         if event.graph_def:
