@@ -97,7 +97,7 @@ class _Writer:
         for name, feature in schema.context.features.items():
             if name not in context:
                 raise _absent(f"{place}.context", name)
-            items = _filled([context[name]], feature, feature_defaults(schema.context).get(name))
+            items = fill_nulls([context[name]], feature, feature_defaults(schema.context).get(name))
             self._write_feature(f"{CONTEXT}/{name}", feature, items, f"{place}.context.{name}")
         node_sets = _object(graph.get("node_sets", {}), f"{place}.node_sets", schema.node_sets, "node sets")
         edge_sets = _object(graph.get("edge_sets", {}), f"{place}.edge_sets", schema.edge_sets, "edge sets")
@@ -161,7 +161,7 @@ class _Writer:
         """Writes size and features of a set; returns the size."""
         features, defaults = declared.features, feature_defaults(declared)
         lists = {
-            name: _filled(_list(values[name], f"{place}.{name}"), feature, defaults.get(name))
+            name: fill_nulls(_list(values[name], f"{place}.{name}"), feature, defaults.get(name))
             for name, feature in features.items()
             if name in values
         }
@@ -252,8 +252,14 @@ class _Writer:
             field.int64_list.value.extend([value - 2**64 if value >= 2**63 else value for value in values])
 
 
-def _filled(items: list[Any], feature: graph_schema_pb2.Feature, default: str | None) -> list[Any]:
-    """Replaces null by what the schema declares for it, if it does."""
+def fill_nulls(items: list[Any], feature: graph_schema_pb2.Feature, default: str | None) -> list[Any]:
+    """Replaces null by what a schema declares for it, if it does.
+
+    Args:
+        items: values of a feature, one a node or edge, as JSON has them.
+        feature: what the schema declares of the feature.
+        default: its text for no value; None if there is none.
+    """
     if default is None or None not in items:
         return items
     dtype = tf.as_dtype(feature.dtype)

@@ -22,6 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, NodeSet
+from tfx_gnn.graph.schema.feature_defaults import feature_defaults
 from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler
 from tfx_gnn.sampling.index.files import TableEntry
@@ -32,7 +34,7 @@ from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET
 from tfx_gnn.sampling.plan.recorded_plan import read_recorded_plan
 from tfx_gnn.serving.model_interface import REQUEST_SCHEMA_FILE, SAMPLING_PLAN_FILE
 from tfx_gnn.serving.schema_differences import schema_differences
-from tfx_gnn.serving.server.graph_json import bytes_of
+from tfx_gnn.serving.server.graph_json import bytes_of, fill_nulls
 from tfx_gnn.serving.server.graph_rows import (
     ROW_PARTS,
     GraphRows,
@@ -196,7 +198,7 @@ class SeedInput:
             graph = self._graph
             given = read_graph_rows(value, f"{place}.", graph.max_new_rows, graph.max_id_bytes)
             self.check_weights(given, f"{place}.")
-            rows = self._with_unread_columns(given)
+            rows = self._with_unwritten_values(given)
         context = self._context.read(value.get(CONTEXT_PART, {}), f"{place}.{CONTEXT_PART}")
         return AskedSeed(ids=ids, places=places, place=place, rows=rows, context=context)
 
@@ -301,16 +303,24 @@ class SeedInput:
         (found,) = self._records(RecordSampler(graph, self._recorded), [seed])
         return found
 
-    def _with_unread_columns(self, rows: GraphRows) -> GraphRows:
-        """Adds columns that rows lack and no example holds: labels of seeds, and columns that only split them."""
+    def _with_unwritten_values(self, rows: GraphRows) -> GraphRows:
+        """Adds what rows lack: what null stands for, and columns that no example holds, such as labels of seeds."""
         plan, manifest = self._recorded.plan, self._graph.snapshot.index.manifest
         labels = {} if plan.is_link_plan else {plan.seed_node_set: plan.label_features}
         return GraphRows(
             nodes={
-                name: _filled(columns, manifest.node_sets.get(name), labels.get(name, ()))
+                name: _completed(
+                    columns,
+                    self._wanted.node_sets.get(name, NodeSet()),
+                    manifest.node_sets.get(name),
+                    labels.get(name, ()),
+                )
                 for name, columns in rows.nodes.items()
             },
-            edges={name: _filled(columns, manifest.edge_sets.get(name)) for name, columns in rows.edges.items()},
+            edges={
+                name: _completed(columns, self._wanted.edge_sets.get(name, EdgeSet()), manifest.edge_sets.get(name))
+                for name, columns in rows.edges.items()
+            },
         )
 
     def unknown_ids(self, unknown: Sequence[tuple[AskedSeed, UnknownNodes]]) -> Refusal:
@@ -394,10 +404,15 @@ def records_of(requests: Sequence[Sequence[Item]], seeds: SeedInput | None) -> l
     return found
 
 
-def _filled(
-    given: Mapping[str, list[Any]], table: TableEntry | None, unread: Collection[str] = ()
+def _completed(
+    given: Mapping[str, list[Any]], declared: NodeSet | EdgeSet, table: TableEntry | None, unread: Collection[str] = ()
 ) -> Mapping[str, list[Any]]:
-    """Adds any values in unread columns of a table, and in those that the index has beside the features."""
+    """Replaces null as tables do, and adds any values in unread columns and in those beside the features."""
+    defaults = feature_defaults(declared)
+    given = {
+        name: fill_nulls(values, declared.features[name], defaults[name]) if name in defaults else values
+        for name, values in given.items()
+    }
     types = {} if table is None else table.columns
     count = max(map(len, given.values()), default=0)
     lacking = {
