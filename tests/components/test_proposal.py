@@ -359,21 +359,44 @@ def test_times_that_are_not_those_of_rows_divide_nothing(tmp_path):
     assert proposal.schema.edge_sets["people_boss_id"].target == "people"
 
 
-def test_tidy_tables_are_written_anew_only_where_the_labels_have_times(tmp_path):
-    raw = tmp_path / "raw"
-    raw.mkdir()
+def test_tidy_tables_are_written_anew_only_where_some_have_times(tmp_path):
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "timeless").mkdir()
     users = {**USERS, "joined": [f"2026-0{1 + i % 9}-11" for i in range(40)]}
-    folder = write(raw, users=users, items=ITEMS, buys=BUYS)
+    folder = write(tmp_path / "raw", users=users, items=ITEMS, buys=BUYS)
+    timeless = write(tmp_path / "timeless", users=USERS, items=ITEMS, buys=BUYS)
 
     of_users = propose_project(folder, label="users.plan", prepared_dir=str(tmp_path / "tables"))
-    of_items = propose_project(folder, label="items.price", prepared_dir=str(tmp_path / "none"))
+    of_items = propose_project(folder, label="items.price", prepared_dir=str(tmp_path / "more"))
+    of_none = propose_project(timeless, label="users.plan", prepared_dir=str(tmp_path / "none"))
 
     assert of_users.tables_dir == str(tmp_path / "tables")
     assert of_users.splits.time_feature == "joined"
     # Nobody has bought anything before they were there.
     assert of_users.temporal == Temporal(seed_time="joined", edge_times={"buys": "row_time"}, inclusive=True)
-    assert of_items.tables_dir == folder
+    assert of_items.tables_dir == str(tmp_path / "more")
+    assert of_items.features["nodes/users"]["joined"].kind == "drop"
+    assert any(
+        line.startswith("items has no time of its rows, but buys, users do: a seed sees all of them")
+        for line in of_items.remarks()
+    )
+    assert of_none.tables_dir == timeless
     assert not (tmp_path / "none").exists()
+
+
+def test_a_table_without_rows_is_named_and_no_table_of_a_label(tmp_path):
+    visits = {"shop": [f"s{i % 5}" for i in range(40)], "good": [i % 3 == 0 for i in range(40)]}
+    shops = {"id": [f"s{i}" for i in range(5)], "open": [True, False] * 2 + [None]}
+    folder = write(tmp_path, visits=visits, shops=shops)
+    (tmp_path / "returns.csv").write_text("id,shop_id,late\n")
+
+    proposal = propose_project(folder, label="visits.good", prepared_dir=str(tmp_path / "new"))
+
+    assert "returns has no rows, and no columns as yet." in proposal.remarks()
+    few = "Only 40 rows have a label, and the test has about a tenth of them: "
+    assert any(line.startswith(few) for line in proposal.remarks())
+    with pytest.raises(ValueError, match=r"`label` must be of a table with rows; got 'returns.late', and returns.csv"):
+        propose_project(folder, label="returns.late", prepared_dir=str(tmp_path / "more"))
 
 
 def test_edges_without_a_time_have_the_latest(tmp_path):

@@ -59,6 +59,21 @@ def made(tmp_path_factory):
     return folder, _tfx_gnn("new", str(folder / "it"), "--tables", str(folder / "raw"), *WORDS)
 
 
+def test_tables_are_shown_and_cells_without_a_value_counted(made):
+    assert re.search(r"nodes/orders *│ *120 │ amount float32", made[1].output)
+    assert "node set 'users', feature 'country': Rows without a value: 5 of 20" in made[1].output
+
+
+def test_a_task_that_is_true_of_all_is_refused(made, tmp_path):
+    always = ["--predict", "count(orders, 0 to 10 days) >= 0", *WORDS[2:]]
+
+    done = _tfx_gnn("new", str(tmp_path / "it"), "--tables", str(made[0] / "raw"), *always)
+
+    assert done.exit_code != 0
+    assert "must give the seeds of training different labels, or nothing can be learned" in done.output
+    assert not (tmp_path / "it").exists()
+
+
 @pytest.fixture
 def project(made, tmp_path):
     """A copy of the project, for tests that change it."""

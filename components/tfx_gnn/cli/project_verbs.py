@@ -229,7 +229,6 @@ def new(
 
 
 def _new_for_tables(directory: str, *, tables_dir: str, label: str, name: str) -> None:
-    from tfx_gnn.cli.table_verbs import show_schema
     from tfx_gnn.graph.schema.schema_io import write_schema
     from tfx_gnn.tables.table_access import TableAccess
     from tfx_gnn_pipelines.proposals.project_text import project_text
@@ -241,8 +240,6 @@ def _new_for_tables(directory: str, *, tables_dir: str, label: str, name: str) -
         schema_path = TableAccess().schema_path(proposal.tables_dir)
         if proposal.is_inferred:
             write_schema(proposal.schema, schema_path)
-    if proposal.is_inferred:
-        show_schema(proposal.schema)
     _say_remarks(proposal)
     if proposal.is_inferred and proposal.tables_dir == tables_dir:
         arguments.say_written(graph_schema=schema_path)
@@ -263,6 +260,10 @@ def _new_for_task(directory: str, *, tables_dir: str, task: PredictionTask, name
 
 
 def _say_remarks(proposal: Proposal | TaskProposal) -> None:
+    from tfx_gnn.cli.table_verbs import show_schema
+
+    if proposal.is_inferred:
+        show_schema(proposal.schema)
     for line in proposal.remarks():
         arguments.console.print(line, markup=False, soft_wrap=True)
 

@@ -54,6 +54,7 @@ class SeedTableReport:
         splits: statistics of each split.
         anchors: statistics of each anchor, ascending; none if there are more than a thousand, or each entity has its
             own.
+        num_training_labels: how many different labels the seeds of training have.
         incomplete_anchors: anchors that were left out because their windows end after the data.
         remarks: what a user should know, a sentence each.
         statements: the SQL that made it, in order; the last one selects all candidates.
@@ -62,6 +63,7 @@ class SeedTableReport:
     description: SeedTableDescription
     splits: tuple[AnchorStatistics, ...]
     anchors: tuple[AnchorStatistics, ...]
+    num_training_labels: int
     incomplete_anchors: tuple[str, ...]
     remarks: tuple[str, ...]
     statements: tuple[str, ...]
@@ -158,13 +160,15 @@ def _check_seeds(task: PredictionTask, tables: TaskTables, found: Candidates) ->
 
 def _report(tables: TaskTables, found: Candidates, description: SeedTableDescription) -> SeedTableReport:
     (num_times,) = tables.one("SELECT count(DISTINCT time) FROM candidates")
+    (num_labels,) = tables.one("SELECT count(DISTINCT label) FROM candidates WHERE dropped = '' AND split = 'train'")
     few = found.has_anchors and 0 < num_times <= _MOST_ANCHORS_SHOWN
     return SeedTableReport(
         description=description,
         splits=tuple(_statistics(tables, found, "NULL")),
         anchors=tuple(_statistics(tables, found, "time")) if few else (),
+        num_training_labels=num_labels,
         incomplete_anchors=tuple(map(str, found.incomplete)),
-        remarks=(*tables.remarks, *found.remarks, *_remarks(tables, found)),
+        remarks=(*tables.remarks, *found.remarks, *_remarks(found, num_labels)),
         statements=(*tables.statements, *found.statements, found.query),
     )
 
@@ -191,14 +195,13 @@ def _statistics(tables: TaskTables, found: Candidates, time: str) -> Iterator[An
         )
 
 
-def _remarks(tables: TaskTables, found: Candidates) -> Iterator[str]:
+def _remarks(found: Candidates, num_labels: int) -> Iterator[str]:
     if found.incomplete:
         times = f"{found.incomplete[0]}{f' to {found.incomplete[-1]}' if found.incomplete[1:] else ''}"
         yield (
             f"Anchors that are left out, because their windows end after the data: {len(found.incomplete)}, {times}. "
             "If the tables are complete until later than their last row, say so by `anchors.complete_until`."
         )
-    (num_labels,) = tables.one("SELECT count(DISTINCT label) FROM candidates WHERE dropped = '' AND split = 'train'")
     if num_labels == 1:
         yield "All labels of the training split are equal: nothing can be learned from them."
 

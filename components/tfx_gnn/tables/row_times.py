@@ -331,11 +331,12 @@ def time_columns(table: FoundTable, *, label: str = "") -> tuple[str, ...]:
     Numbers are times since 1970, or days spelled as 20240131. A year is one if nothing else tells when the rows came to
     be, and it is not the label.
     """
-    found = _several_times(table)
+    found = clock_columns(table)
     return (*found, *(name for name in row_time_columns(table, label=label) if name not in found))
 
 
-def _several_times(table: FoundTable) -> tuple[str, ...]:
+def clock_columns(table: FoundTable) -> tuple[str, ...]:
+    """Lists the columns that hold several dates or time stamps, without years."""
     return tuple(
         name
         for name, column in table.columns.items()
@@ -354,7 +355,7 @@ def row_time_columns(table: FoundTable, *, label: str = "") -> tuple[str, ...]:
     """
     if table.declared.time_column:
         return (table.declared.time_column,)
-    times = tuple(name for name in _several_times(table) if _is_of_rows(table, name)) or _years(table)
+    times = tuple(name for name in clock_columns(table) if _is_of_rows(table, name)) or _years(table)
     return tuple(name for name in times if name != label)
 
 

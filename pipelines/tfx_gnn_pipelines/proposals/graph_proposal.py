@@ -21,6 +21,7 @@ class GraphProposal:
     Attributes:
         tables_dir: folder of the tables: the given one, or that of the tables that were prepared.
         schema: graph schema of the tables.
+        is_inferred: whether the schema was inferred; otherwise the folder holds it.
         keys: what refers to what in tables that were prepared, a sentence each.
         hops: what to sample around each seed.
         features: preparations by set, as in "nodes/user", and column.
@@ -29,6 +30,7 @@ class GraphProposal:
 
     tables_dir: str
     schema: GraphSchema
+    is_inferred: bool
     keys: tuple[str, ...]
     hops: tuple[Hop, ...]
     features: Mapping[str, Mapping[str, Preparation]]

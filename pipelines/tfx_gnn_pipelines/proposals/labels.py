@@ -95,9 +95,10 @@ def find_label(label: str, schema: GraphSchema, tables: Mapping[str, SetTable]) 
         one_set, _, column = label.partition(".")
         table = tables.get(f"nodes/{one_set}")
         if table is not None and column in table.columns:
+            what = "holds ids or splits" if table.columns[column].num_filled else "is empty"
+            what = what if table.num_rows else f"is of a table without rows, {table.layout.declared_as}"
             raise ValueError(
-                f"`label` must be a column with values to predict; got {label!r}, which "
-                f"{'holds ids or splits' if table.columns[column].num_filled else 'is empty'}. Give one of {listed}."
+                f"`label` must be a column with values to predict; got {label!r}, which {what}. Give one of {listed}."
             )
         alike = [text for text in of_nodes if text.partition(".")[2] == label.rpartition(".")[2]]
         advice = f"Did you mean {alike[0]!r}?" if alike else did_you_mean(label, of_nodes)

@@ -30,24 +30,29 @@ from tfx_gnn_pipelines.proposals.leaks import LabelLeak, find_leaks
 from tfx_gnn_pipelines.proposals.missing_values import fill_in
 from tfx_gnn_pipelines.proposals.tables import SetTable, find_source
 
+_FEW_LABELS = 200
+"""Labels, of fewer of which a test has less than 20: one more or less right answer is five percent."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Proposal(GraphProposal):
     """A project for tables that predicts one of their columns.
 
     Attributes:
-        is_inferred: whether the schema was inferred; otherwise the folder holds it.
         label: what is predicted.
+        num_labels: rows with a label.
         splits: which split each seed belongs to.
         seed_time: feature with the times of the seeds; empty if none is known.
+        timed_tables: tables whose rows have times.
         temporal: which edges are newer than a seed; None if edges have no times.
         leaks: what tells the label almost alone, and is kept out of the examples: features, and sets of edges.
     """
 
-    is_inferred: bool
     label: Label
+    num_labels: int
     splits: SplitPlan
     seed_time: str
+    timed_tables: tuple[str, ...]
     temporal: Temporal | None
     leaks: tuple[LabelLeak, ...]
 
@@ -60,6 +65,11 @@ class Proposal(GraphProposal):
             f"split by {self._rule()}."
         )
         yield from describe_rare_class(self.label.rare_share)
+        if self.num_labels < _FEW_LABELS:
+            yield (
+                f"Only {self.num_labels:,} rows have a label, and the test has about a tenth of them: it cannot tell a "
+                "good model from a bad one."
+            )
         yield from self._times()
         if self.splits.unused_values:
             yield f"Rows whose {self.splits.column!r} is one of {list(self.splits.unused_values)} are not predicted."
@@ -85,6 +95,12 @@ class Proposal(GraphProposal):
             yield (
                 f"{self.label.node_set}.{self.seed_time} holds times, but is empty in some rows or has too few "
                 "different ones to split by: training sees rows that are later than those that the model is tested on."
+            )
+        if not self.seed_time and self.timed_tables:
+            yield (
+                f"{self.label.node_set} has no time of its rows, but {', '.join(self.timed_tables)} do: a seed sees "
+                f"all of them, those after the moment that {self.label.feature!r} is of, too, which then tell it. If it "
+                "is of a moment, give each row its time in a column, or let --predict compute it."
             )
         if self.temporal is not None:
             yield (
@@ -164,6 +180,8 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
         schema=schema,
         is_inferred=source.is_inferred,
         label=predicted,
+        num_labels=seeds.values_of(predicted.feature).num_filled,
+        timed_tables=tuple(sorted(prepared.row_times.by_row)) if prepared is not None else (),
         hops=hops,
         splits=splits,
         leaks=leaks,

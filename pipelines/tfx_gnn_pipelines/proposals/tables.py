@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, GraphSchema, NodeSet
-from tfx_gnn.graph.schema.schema_io import iter_sets
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.snapshot.snapshot_manifest import SNAPSHOT_FILE
 from tfx_gnn.tables.column_values import ColumnValues, read_column_values
@@ -20,7 +19,7 @@ from tfx_gnn.tables.keys.find_keys import find_keys
 from tfx_gnn.tables.keys.table_roles import FoundTable, find_tables
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN
 from tfx_gnn.tables.prepared_tables import PreparedTables, write_prepared_tables
-from tfx_gnn.tables.row_times import day_remarks, row_time_columns
+from tfx_gnn.tables.row_times import clock_columns, day_remarks, row_time_columns
 from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import TableLayout
@@ -86,7 +85,7 @@ class TablesSource:
 
 
 def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAccess) -> TablesSource:
-    """Takes the tables as they are, if they can be read so and the label's rows have no times, or writes them anew."""
+    """Takes the tables as they are, if they can be read so and have no times, or writes them anew."""
     if tf.io.gfile.exists(access.schema_path(tables_dir)):
         return TablesSource(
             tables_dir=tables_dir, schema=read_tables_schema(tables_dir, access=access), is_inferred=False
@@ -112,7 +111,6 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
             *_unread_files(tables_dir),
             *database.questions,
             *(line for table in found.values() for line in day_remarks(table, only_questions=True)),
-            *_left_out_columns(schema),
         ),
     )
 
@@ -146,13 +144,14 @@ def _written_anew(
         remarks=(
             *_unread_files(tables_dir),
             *_key_remarks(database, prepared),
-            *_left_out_columns(prepared.schema),
         ),
     )
 
 
 def _has_times(name: str, label: str, tables: Mapping[str, FoundTable], database: Database) -> bool:
-    """Whether a table, or one that its rows name, directly or not, has a column with the times of its rows."""
+    """Whether a table has dates or time stamps, or one that the label's rows name, directly or not, years of rows."""
+    if any(set(clock_columns(table)) - ({label} if table.name == name else set()) for table in tables.values()):
+        return True
     reached, waiting = {name}, [name]
     while waiting:
         one = waiting.pop()
@@ -172,12 +171,18 @@ def _lacks_labels(table: FoundTable | None, column: str) -> bool:
 
 
 def _check_label(label: str, tables: Mapping[str, FoundTable]) -> None:
-    """Refuses a label that no table has, before tables are written anew."""
+    """Refuses a label that no table has, or that is of a table without rows, before tables are written anew."""
     known = [f"{name}.{column}" for name, table in tables.items() for column in table.columns if column]
     if label not in known:
         raise ValueError(
             f"`label` must be a table and the column that is predicted, TABLE.COLUMN; got {label or 'none'!r} where "
             f"there are {', '.join(known)}. {did_you_mean(label, known) if label else 'Choose one.'}"
+        )
+    table = tables[label.partition(".")[0]]
+    if not table.num_rows:
+        raise ValueError(
+            f"`label` must be of a table with rows; got {label!r}, and {table.filename} has none. Fill it, or give "
+            "another label."
         )
 
 
@@ -196,13 +201,6 @@ def _unread_files(tables_dir: str) -> Iterator[str]:
             f"Passed over in {tables_dir}: {shown}. Tables are .csv, .tsv and .parquet files; `tfx-gnn snapshot` makes "
             "such of .jsonl and .ndjson files and of databases. Export others as one of these."
         )
-
-
-def _left_out_columns(schema: GraphSchema) -> Iterator[str]:
-    """Says which columns no feature can hold, such as structs."""
-    for _, name, declared in iter_sets(schema):
-        if declared.description:
-            yield f"{name}: {declared.description}"
 
 
 def _key_remarks(database: Database, prepared: PreparedTables) -> Iterator[str]:

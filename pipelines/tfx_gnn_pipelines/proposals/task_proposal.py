@@ -108,6 +108,12 @@ def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, pr
         missing_values = fill_in(schema, tables, label=("", ""), times=source.times, row_times=row_times)
         write_schema(schema, access.schema_path(source.tables_dir))
     seeds = make_seed_table(task, source.tables_dir, seed_table_path(name, source.tables_dir))
+    if seeds.num_training_labels == 1:
+        raise ValueError(
+            f"`{task.source}` must give the seeds of training different labels, or nothing can be learned from them; "
+            f"got one for all, where the seeds by split are {({one.split: one.num_seeds for one in seeds.splits})}. Ask "
+            "for something that is true of some and not of others."
+        )
     known = {(prefix, name) for prefix, names in source.times.items() for name in names}
     for name_of_set, column in seeds.description.times.items():
         known.add((f"{'nodes' if name_of_set in schema.node_sets else 'edges'}/{name_of_set}", column))
@@ -134,6 +140,7 @@ def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, pr
         task=task,
         tables_dir=source.tables_dir,
         schema=schema,
+        is_inferred=source.is_inferred,
         keys=source.remarks,
         seeds=seeds,
         hops=hops,

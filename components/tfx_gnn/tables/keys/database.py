@@ -151,6 +151,9 @@ class Database:
         for name in self.tables:
             if name not in self.keys and name not in self.edges and name not in self.unclear:
                 yield f"{name} is left out: it has no column but the numbers of its rows."
+        empty = [name for name, table in self.tables.items() if not table.num_rows]
+        if empty:
+            yield f"{', '.join(empty)} {'has' if len(empty) == 1 else 'have'} no rows, and no columns as yet."
         for name, columns in self.entities.items():
             places = ", ".join(f"{table}.{column}" for table, column in columns)
             yield f"{name} has no table: its nodes are the different values of {places}, without features."

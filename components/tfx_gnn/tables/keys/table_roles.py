@@ -37,6 +37,11 @@ class FoundTable:
     columns: Mapping[str, ColumnValues]
     declared: DeclaredKeys = dataclasses.field(default_factory=DeclaredKeys)
 
+    @property
+    def num_rows(self) -> int:
+        """Number of rows that can be read."""
+        return max((column.num_rows for column in self.columns.values()), default=0)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EdgeRole:
