@@ -12,6 +12,7 @@ import pytest
 from tfx_gnn.graph.schema.schema_io import parse_schema, write_schema
 from tfx_gnn.sampling.plan.plan import Temporal
 from tfx_gnn.sampling.plan.plan_checks import plan_problems
+from tfx_gnn.tables.keys.given_keys import read_given_keys
 from tfx_gnn_pipelines.project import read_project
 from tfx_gnn_pipelines.proposals.project_text import project_text
 from tfx_gnn_pipelines.proposals.proposal import propose_project
@@ -397,6 +398,36 @@ def test_a_table_without_rows_is_named_and_no_table_of_a_label(tmp_path):
     assert any(line.startswith(few) for line in proposal.remarks())
     with pytest.raises(ValueError, match=r"`label` must be of a table with rows; got 'returns.late', and returns.csv"):
         propose_project(folder, label="returns.late", prepared_dir=str(tmp_path / "more"))
+
+
+def test_a_given_time_is_that_of_the_rows_and_a_given_key_is_followed(tmp_path):
+    (tmp_path / "raw").mkdir()
+    number = range(60)
+    first, second = ([f"2026-0{1 + (i * step) % 7}-{1 + i % 28:02}" for i in number] for step in (1, 3))
+    visits = {
+        "clerk_id": [i % 30 for i in number],
+        "seen": first,
+        "heard": second,
+        "good": [i % 3 == 0 for i in number],
+    }
+    folder = write(tmp_path / "raw", visits=visits, staff={"id": list(range(30)), "size": [1.5, 2.5] * 15})
+    given = read_given_keys([], ["visits.clerk_id=staff"], ["visits=heard"])
+
+    open_, told = (
+        propose_project(folder, label="visits.good", prepared_dir=str(tmp_path / name), given=keys)
+        for name, keys in (("open", None), ("told", given))
+    )
+
+    assert open_.seed_time == ""
+    assert any("If one is it, give --time-column visits=COLUMN." in line for line in open_.remarks())
+    assert any("If it does, give --foreign-key visits.clerk_id=staff." in line for line in open_.remarks())
+    assert (told.splits.time_feature, [hop.edge_set for hop in told.hops][:1]) == ("heard", ["visits_clerk_id"])
+    assert not any("give --" in line for line in told.remarks())
+    with pytest.raises(ValueError, match=r"`time_columns` must name columns of dates, time stamps, .* got staff.size"):
+        propose_project(folder, label="visits.good", given=read_given_keys([], [], ["staff=size"]))
+    write_schema(told.schema, f"{folder}/graph_schema.pbtxt")
+    with pytest.raises(ValueError, match=r"must be given where no graph schema has them; got some, and .*pbtxt"):
+        propose_project(folder, label="visits.good", given=given)
 
 
 def test_edges_without_a_time_have_the_latest(tmp_path):

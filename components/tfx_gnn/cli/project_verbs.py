@@ -23,6 +23,7 @@ from tfx_gnn.cli.prediction_task_flags import with_prediction_task
 from tfx_gnn.prediction_tasks.task_options import PredictionTask
 
 if TYPE_CHECKING:
+    from tfx_gnn.tables.keys.given_keys import GivenKeys
     from tfx_gnn_pipelines.proposals.graph_proposal import GraphProposal
     from tfx_gnn_pipelines.proposals.proposal import Proposal
     from tfx_gnn_pipelines.proposals.task_proposal import TaskProposal
@@ -207,19 +208,50 @@ def new(
         str,
         typer.Option(help="With --tables: the column of nodes to predict.", metavar="SET.COLUMN", show_default=False),
     ] = "",
+    primary_keys: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--primary-key",
+            help="With --tables: the column, or columns with commas, that tell the rows of a table apart.",
+            metavar="TABLE=COLUMN",
+            show_default="found",
+        ),
+    ] = None,
+    foreign_keys: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--foreign-key",
+            help="With --tables: the table that a column names; nothing behind the = if it names none.",
+            metavar="TABLE.COLUMN=TABLE",
+            show_default="found",
+        ),
+    ] = None,
+    time_columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--time-column",
+            help="With --tables: the column with the times of a table's rows; nothing behind the = if there is none.",
+            metavar="TABLE=COLUMN",
+            show_default="found",
+        ),
+    ] = None,
     name: Annotated[
         str, typer.Option(help="Name of the project and of its Python package.", show_default="that of the folder")
     ] = "",
     asked: PredictionTask | None = None,
 ) -> None:
     """Start a project of your own, ready to run: from tables of yours, or from an example with Python to adapt."""
+    if not tables_dir and (primary_keys or foreign_keys or time_columns):
+        hint = "--primary-key, --foreign-key, --time-column"
+        raise typer.BadParameter("must be given with --tables", param_hint=hint)
+    given = _read_given_keys(primary_keys or [], foreign_keys or [], time_columns or [])
     if asked is not None:
         if not tables_dir or label:
             raise typer.BadParameter("must be given with --tables, and without --label", param_hint="--predict")
-        _new_for_task(directory, tables_dir=tables_dir, task=asked, name=name)
+        _new_for_task(directory, tables_dir=tables_dir, task=asked, name=name, given=given)
         return
     if tables_dir:
-        _new_for_tables(directory, tables_dir=tables_dir, label=label, name=name)
+        _new_for_tables(directory, tables_dir=tables_dir, label=label, name=name, given=given)
         return
     if label:
         raise typer.BadParameter("must be given with --tables", param_hint="--label")
@@ -228,14 +260,20 @@ def new(
     _say_next("Train its model on the example data; README.md there says how to go on:", folder, "run")
 
 
-def _new_for_tables(directory: str, *, tables_dir: str, label: str, name: str) -> None:
+def _read_given_keys(primary_keys: list[str], foreign_keys: list[str], time_columns: list[str]) -> GivenKeys:
+    from tfx_gnn.tables.keys.given_keys import read_given_keys
+
+    return read_given_keys(primary_keys, foreign_keys, time_columns)
+
+
+def _new_for_tables(directory: str, *, tables_dir: str, label: str, name: str, given: GivenKeys) -> None:
     from tfx_gnn.graph.schema.schema_io import write_schema
     from tfx_gnn.tables.table_access import TableAccess
     from tfx_gnn_pipelines.proposals.project_text import project_text
     from tfx_gnn_pipelines.proposals.proposal import propose_project
 
     with _started(directory, name) as started:
-        proposal = propose_project(tables_dir, label=label, prepared_dir=started.prepared_dir)
+        proposal = propose_project(tables_dir, label=label, prepared_dir=started.prepared_dir, given=given)
         started.write(project_text, proposal, tables_dir)
         schema_path = TableAccess().schema_path(proposal.tables_dir)
         if proposal.is_inferred:
@@ -246,13 +284,15 @@ def _new_for_tables(directory: str, *, tables_dir: str, label: str, name: str) -
     _say_created(started)
 
 
-def _new_for_task(directory: str, *, tables_dir: str, task: PredictionTask, name: str) -> None:
+def _new_for_task(directory: str, *, tables_dir: str, task: PredictionTask, name: str, given: GivenKeys) -> None:
     from tfx_gnn.cli.task_verb import show_seeds
     from tfx_gnn_pipelines.proposals.project_text import task_project_text
     from tfx_gnn_pipelines.proposals.task_proposal import propose_task_project
 
     with _started(directory, name) as started:
-        proposal = propose_task_project(tables_dir, task, name=started.name, prepared_dir=started.prepared_dir)
+        proposal = propose_task_project(
+            tables_dir, task, name=started.name, prepared_dir=started.prepared_dir, given=given
+        )
         started.write(task_project_text, proposal, tables_dir)
     _say_remarks(proposal)
     show_seeds(proposal.seeds)

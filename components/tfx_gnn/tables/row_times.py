@@ -353,6 +353,8 @@ def row_time_columns(table: FoundTable, *, label: str = "") -> tuple[str, ...]:
     It is the declared one. Others must be known in half of the rows: what is not, such as when an order was canceled,
     came later. Nor may they be named after another time, such as a birth. Without any, a year is the best there is.
     """
+    if table.declared.is_timeless:
+        return ()
     if table.declared.time_column:
         return (table.declared.time_column,)
     times = tuple(name for name in clock_columns(table) if _is_of_rows(table, name)) or _years(table)
@@ -383,6 +385,11 @@ def _are_years(column: ColumnValues) -> bool:
     bounds = pc.min_max(numbers).as_py()
     is_whole = pc.all(pc.equal(numbers, pc.floor(numbers))).as_py()
     return bool(is_whole and bounds["min"] >= _FIRST_YEAR and bounds["max"] <= _LAST_YEAR)
+
+
+def may_be_times(column: ColumnValues) -> bool:
+    """Whether values can be times: dates, time stamps, seconds since 1970, days such as 20240131, or years."""
+    return column.holds_times or _are_epochs(column) or _are_days(column) or _are_years(column)
 
 
 def _are_epochs(column: ColumnValues) -> bool:

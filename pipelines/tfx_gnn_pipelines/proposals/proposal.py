@@ -13,6 +13,7 @@ from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import Temporal
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.column_values import ColumnValues
+from tfx_gnn.tables.keys.given_keys import GivenKeys
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN
 from tfx_gnn.tables.prepared_tables import PreparedTables
 from tfx_gnn.tables.table_access import TableAccess
@@ -99,8 +100,8 @@ class Proposal(GraphProposal):
         if not self.seed_time and self.timed_tables:
             yield (
                 f"{self.label.node_set} has no time of its rows, but {', '.join(self.timed_tables)} do: a seed sees "
-                f"all of them, those after the moment that {self.label.feature!r} is of, too, which then tell it. If it "
-                "is of a moment, give each row its time in a column, or let --predict compute it."
+                f"all of them, those after the moment that {self.label.feature!r} is of, too, which then tell it. If "
+                "it is of a moment, give each row its time in a column, or let --predict compute it."
             )
         if self.temporal is not None:
             yield (
@@ -127,7 +128,7 @@ class Proposal(GraphProposal):
             yield f"{name} from {edge_set.source} to {edge_set.target}"
 
 
-def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> Proposal:
+def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "", given: GivenKeys | None = None) -> Proposal:
     """Proposes a project for tables.
 
     Args:
@@ -136,6 +137,7 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
         prepared_dir: empty or absent folder for tables that must be written anew, because rows have no ids, foreign
             keys are empty in some rows, entities have no table of their own, or the label's rows have times, which
             the edges to them need too.
+        given: keys and times of the tables that are known; the others are found.
 
     Returns:
         The proposal; nothing is written but prepared tables.
@@ -144,7 +146,7 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
         ValueError: if the tables do not show what the schema is, or the label is no column that can be predicted.
     """
     access = TableAccess()
-    source = find_source(tables_dir, label, prepared_dir, access)
+    source = find_source(tables_dir, label, prepared_dir, access, given or GivenKeys())
     schema, prepared = source.schema, source.prepared
     tables = source.read_sets(access)
     predicted = find_label(label, schema, tables)

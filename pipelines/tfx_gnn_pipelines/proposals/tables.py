@@ -16,10 +16,11 @@ from tfx_gnn.tables.data_files import format_of_name
 from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.keys.database import Database
 from tfx_gnn.tables.keys.find_keys import find_keys
+from tfx_gnn.tables.keys.given_keys import GivenKeys
 from tfx_gnn.tables.keys.table_roles import FoundTable, find_tables
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN
 from tfx_gnn.tables.prepared_tables import PreparedTables, write_prepared_tables
-from tfx_gnn.tables.row_times import clock_columns, day_remarks, row_time_columns
+from tfx_gnn.tables.row_times import clock_columns, day_remarks, may_be_times, row_time_columns
 from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import TableLayout
@@ -84,13 +85,11 @@ class TablesSource:
         }
 
 
-def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAccess) -> TablesSource:
+def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAccess, given: GivenKeys) -> TablesSource:
     """Takes the tables as they are, if they can be read so and have no times, or writes them anew."""
     if tf.io.gfile.exists(access.schema_path(tables_dir)):
-        return TablesSource(
-            tables_dir=tables_dir, schema=read_tables_schema(tables_dir, access=access), is_inferred=False
-        )
-    found = find_tables(tables_dir, access)
+        return _declared_source(tables_dir, access, given)
+    found = _find_tables(tables_dir, access, given)
     of_label, _, column = label.partition(".")
     # Rows of an edge table can be predicted as nodes only where it is written anew.
     node = (of_label, column) if prepared_dir else ("", "")
@@ -115,20 +114,42 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
     )
 
 
-def find_task_source(tables_dir: str, prepared_dir: str, access: TableAccess) -> TablesSource:
+def find_task_source(tables_dir: str, prepared_dir: str, access: TableAccess, given: GivenKeys) -> TablesSource:
     """Takes tables with a graph schema as they are, and writes others anew, with the times of rows at their edges.
 
     Raises:
         ValueError: if the tables do not show what refers to what.
     """
     if tf.io.gfile.exists(access.schema_path(tables_dir)):
-        return TablesSource(
-            tables_dir=tables_dir, schema=read_tables_schema(tables_dir, access=access), is_inferred=False
-        )
-    database = find_keys(find_tables(tables_dir, access), tables_dir, access=access)
+        return _declared_source(tables_dir, access, given)
+    database = find_keys(_find_tables(tables_dir, access, given), tables_dir, access=access)
     if database.unclear:
         database.roles(tables_dir)
     return _written_anew(database, tables_dir, prepared_dir, ("", ""), access)
+
+
+def _declared_source(tables_dir: str, access: TableAccess, given: GivenKeys) -> TablesSource:
+    """Takes tables with a graph schema, which has the last word."""
+    path = access.schema_path(tables_dir)
+    if given:
+        raise ValueError(
+            f"Keys and times of tables must be given where no graph schema has them; got some, and {path}. Change them "
+            "there; or remove it, and they are found again."
+        )
+    return TablesSource(tables_dir=tables_dir, schema=read_tables_schema(tables_dir, access=access), is_inferred=False)
+
+
+def _find_tables(tables_dir: str, access: TableAccess, given: GivenKeys) -> dict[str, FoundTable]:
+    """Reads the tables of a folder, with the keys and times that are given."""
+    tables = given.declare(find_tables(tables_dir, access))
+    for name, column in given.time_columns.items():
+        if column and not may_be_times(tables[name].columns[column]):
+            raise ValueError(
+                f"`time_columns` must name columns of dates, time stamps, seconds since 1970 or years; got "
+                f"{name}.{column}, with values such as {tables[name].columns[column].values[:1].to_pylist()}. Name "
+                "another one."
+            )
+    return tables
 
 
 def _written_anew(
@@ -213,14 +234,13 @@ def _key_remarks(database: Database, prepared: PreparedTables) -> Iterator[str]:
             f"{how}, 80 % for training, into the column {SPLIT_COLUMN!r}."
         )
     for name, columns in prepared.row_times.undecided.items():
-        several = f"{name} has several columns of times, {', '.join(columns)}, none of which is nearly always first: "
+        what = "none is taken for the time of its rows. If one is it"
         if name in prepared.row_times.by_row:
-            yield f"{several}a row of it is there from the latest on. Keep one if that is too late."
-        else:
-            yield (
-                f"{several}none is taken for the time of its rows. Keep one, or write `splits` and `temporal` into "
-                "project.yaml."
-            )
+            what = "a row of it is there from the latest on. If that is too late"
+        yield (
+            f"{name} has several columns of times, {', '.join(columns)}, none of which is nearly always first: {what}, "
+            f"give --time-column {name}=COLUMN."
+        )
 
 
 def declared_set(schema: GraphSchema, layout: TableLayout) -> NodeSet | EdgeSet:

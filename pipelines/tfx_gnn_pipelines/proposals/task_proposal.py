@@ -10,6 +10,7 @@ from typing import Any
 from tfx_gnn.graph.schema.schema_io import write_schema
 from tfx_gnn.io import options_json
 from tfx_gnn.prediction_tasks import PredictionTask, SeedTableReport, make_seed_table
+from tfx_gnn.tables.keys.given_keys import GivenKeys
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn_pipelines.prediction_plan import plan_of_seeds, seed_table_path
 from tfx_gnn_pipelines.proposals.drifting_columns import drop_drifting_columns
@@ -78,7 +79,9 @@ class TaskProposal(GraphProposal):
         yield from self.features_in_words()
 
 
-def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, prepared_dir: str) -> TaskProposal:
+def propose_task_project(
+    tables_dir: str, task: PredictionTask, *, name: str, prepared_dir: str, given: GivenKeys | None = None
+) -> TaskProposal:
     """Proposes a project for a prediction task, and makes its seed table.
 
     Args:
@@ -87,6 +90,7 @@ def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, pr
         task: the task.
         name: name of the project.
         prepared_dir: empty or absent folder for tables that are written anew, with their schema, because there is none.
+        given: keys and times of the tables that are known; the others are found.
 
     Returns:
         The proposal.
@@ -95,7 +99,7 @@ def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, pr
         ValueError: if the tables do not show what refers to what, or the task does not fit them.
     """
     access = TableAccess()
-    source = find_task_source(tables_dir, prepared_dir, access)
+    source = find_task_source(tables_dir, prepared_dir, access, given or GivenKeys())
     schema, prepared = source.schema, source.prepared
     tables = source.read_sets(access)
     if prepared is not None:
@@ -109,10 +113,11 @@ def propose_task_project(tables_dir: str, task: PredictionTask, *, name: str, pr
         write_schema(schema, access.schema_path(source.tables_dir))
     seeds = make_seed_table(task, source.tables_dir, seed_table_path(name, source.tables_dir))
     if seeds.num_training_labels == 1:
+        counts = {one.split: one.num_seeds for one in seeds.splits}
         raise ValueError(
             f"`{task.source}` must give the seeds of training different labels, or nothing can be learned from them; "
-            f"got one for all, where the seeds by split are {({one.split: one.num_seeds for one in seeds.splits})}. Ask "
-            "for something that is true of some and not of others."
+            f"got one for all, where the seeds by split are {counts}. Ask for something that is true of some and not "
+            "of others."
         )
     known = {(prefix, name) for prefix, names in source.times.items() for name in names}
     for name_of_set, column in seeds.description.times.items():

@@ -148,12 +148,7 @@ class Database:
                 yield f"{name} has the key {key[0]}."
             else:
                 yield f"{name} has the key {' + '.join(key)}: its ids are their values, joined by {_SEPARATOR!r}."
-        for name in self.tables:
-            if name not in self.keys and name not in self.edges and name not in self.unclear:
-                yield f"{name} is left out: it has no column but the numbers of its rows."
-        empty = [name for name, table in self.tables.items() if not table.num_rows]
-        if empty:
-            yield f"{', '.join(empty)} {'has' if len(empty) == 1 else 'have'} no rows, and no columns as yet."
+        yield from self._describe_tables_without_data()
         for name, columns in self.entities.items():
             places = ", ".join(f"{table}.{column}" for table, column in columns)
             yield f"{name} has no table: its nodes are the different values of {places}, without features."
@@ -164,6 +159,14 @@ class Database:
             for column, reason in of_table.items():
                 yield f"{name}.{column} is left out: {reason}."
         yield from self.questions
+
+    def _describe_tables_without_data(self) -> Iterator[str]:
+        for name in self.tables:
+            if name not in self.keys and name not in self.edges and name not in self.unclear:
+                yield f"{name} is left out: it has no column but the numbers of its rows."
+        empty = [name for name, table in self.tables.items() if not table.num_rows]
+        if empty:
+            yield f"{', '.join(empty)} {'has' if len(empty) == 1 else 'have'} no rows, and no columns as yet."
 
     def _describe_values(self) -> Iterator[str]:
         for name, table in self.tables.items():

@@ -31,25 +31,36 @@ class DeclaredForeignKey:
     Attributes:
         columns: the columns, in the order of the other table's primary key.
         table: name of the other table: its file without the suffix.
+        is_given: whether a user says so, rather than the source of the table.
     """
 
     columns: tuple[str, ...]
     table: str
+    is_given: bool = False
+
+    @property
+    def reason(self) -> str:
+        """What speaks for it besides the values."""
+        return "given" if self.is_given else "declared by the database"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DeclaredKeys:
-    """What a table's source declares of its keys; nothing if it declares none.
+    """What a table's source, or a user, declares of its keys; nothing if neither does.
 
     Attributes:
         primary_key: the columns of the primary key.
         foreign_keys: what refers to which table.
         time_column: the column with the time of each row, or "".
+        no_keys: columns that are no keys, whatever their values; files do not keep them.
+        is_timeless: whether rows have no times, whatever the columns hold; files do not keep it.
     """
 
     primary_key: tuple[str, ...] = ()
     foreign_keys: tuple[DeclaredForeignKey, ...] = ()
     time_column: str = ""
+    no_keys: tuple[str, ...] = ()
+    is_timeless: bool = False
 
     def to_metadata(self) -> dict[str, str]:
         """Returns the metadata of the Parquet file's schema."""

@@ -156,7 +156,15 @@ class _Finder:
     def _take_declared_foreign_keys(self) -> None:
         """Takes declared foreign keys; how many values are null or unknown is counted all the same."""
         for table, one, target in self._declared_foreign_keys():
-            if len(self._keys.get(target, ())) != len(one.columns):
+            if one.is_given and target not in self._tables:
+                self._entities.setdefault(target, []).append((table.name, one.columns[0]))
+                self._take(key_columns(table.name, table.columns)[one.columns[0]], _as_declared(one, target))
+            elif len(self._keys.get(target, ())) != len(one.columns):
+                if one.is_given:
+                    raise ValueError(
+                        f"`foreign_keys` must name a table with a key of as many columns; got "
+                        f"{table.name}.{','.join(one.columns)} for {target!r}. Give the key of {target}, too."
+                    )
                 self._questions[table.name, one.columns[0]] = (
                     f"{table.name}.{'+'.join(one.columns)} names {one.table} by its declaration, whose rows have no "
                     "such key here: it is no edge set. Add the table, if it is missing."
@@ -168,9 +176,9 @@ class _Finder:
                 )
             elif len(one.columns) == 1:
                 column = key_columns(table.name, table.columns)[one.columns[0]]
-                self._take(column, Reference(node_set=target, reason="declared by the database"))
+                self._take(column, _as_declared(one, target))
             else:
-                self._add_composite(table, one.columns, target)
+                self._add_composite(table, one, target)
 
     def _declared_foreign_keys(self) -> list[tuple[FoundTable, DeclaredForeignKey, str]]:
         """Lists what is declared, with the table that it refers to; a label is no key."""
@@ -181,7 +189,8 @@ class _Finder:
             if (table.name, *one.columns) != self._label
         ]
 
-    def _add_composite(self, table: FoundTable, columns: tuple[str, ...], target: str) -> None:
+    def _add_composite(self, table: FoundTable, declared: DeclaredForeignKey, target: str) -> None:
+        columns = declared.columns
         mine, theirs = self._texts(table.name, columns), self._texts(target, self._keys[target])
         refer = joined_key([mine[name] for name in columns])
         keys = joined_key([theirs[name] for name in self._keys[target]])
@@ -192,12 +201,16 @@ class _Finder:
             num_rows=len(refer),
             num_null=refer.null_count,
             num_known=int(pc.sum(pc.is_in(refer.drop_null(), value_set=keys)).as_py() or 0),
-            reason="declared by the database",
+            reason=declared.reason,
         )
 
     def _key_columns(self, table: FoundTable) -> dict[str, KeyColumn]:
         """Describes the columns with values that may be keys."""
-        left_out = {*self._left_out[table.name], *(self._label[1:] if table.name == self._label[0] else ())}
+        left_out = {
+            *self._left_out[table.name],
+            *table.declared.no_keys,
+            *(self._label[1:] if table.name == self._label[0] else ()),
+        }
         return {
             name: column
             for name, column in key_columns(table.name, table.columns).items()
@@ -217,7 +230,8 @@ class _Finder:
         return choose_primary_key(table.name, self._columns[table.name].values(), others, self._words)
 
     def _names_ends(self, table: FoundTable) -> bool:
-        return table.name != self._label[0] and named_ends(list(table.columns)) is not None
+        ends = named_ends(list(table.columns))
+        return table.name != self._label[0] and ends is not None and not {*ends} & {*table.declared.no_keys}
 
     def _ids(self) -> dict[str, KeyColumn]:
         return {
@@ -364,7 +378,7 @@ class _Finder:
 
     def _find_role(self, table: FoundTable) -> None:
         """Takes a table without a key for edges if it has two foreign keys, or nothing but ids, otherwise for nodes."""
-        if len(table.columns) == 2 and not self._ends_of(table):
+        if len(table.columns) == len(self._columns[table.name]) == 2 and not self._ends_of(table):
             ids = {name: key.values for name, key in self._ids().items()}
             holders = {name: holders_of(column, ids) for name, column in table.columns.items()}
             if all(len(of_column) == 1 and not names_entity(name) for name, of_column in holders.items()):
@@ -400,6 +414,10 @@ class _Finder:
                 column = drop_null_spellings(block.columns.column(name), spellings)
                 parts[name].append(as_texts(column, f"{filename}, column {name!r}"))
         return {name: pa.concat_arrays(found) for name, found in parts.items()}
+
+
+def _as_declared(key: DeclaredForeignKey, target: str) -> Reference:
+    return Reference(node_set=target, reason=key.reason)
 
 
 def _may_hold_ids(column: ColumnValues) -> bool:

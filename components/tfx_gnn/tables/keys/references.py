@@ -145,7 +145,7 @@ def _which(column: KeyColumn, tables: Sequence[str]) -> str:
     others = f" or {len(named) - _MOST_SHOWN} others" if len(named) > _MOST_SHOWN else ""
     return (
         f"Does {column.table}.{column.name} name {' or '.join(named[:_MOST_SHOWN])}{others}? Its values would fit by "
-        f"chance too, so it is no edge set: name it after the table, as in {named[0]}_id, if it does."
+        f"chance too, so it is no edge set. If it does, give --foreign-key {column.table}.{column.name}={named[0]}."
     )
 
 

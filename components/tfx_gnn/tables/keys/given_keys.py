@@ -1,0 +1,137 @@
+"""Keys and times of tables that their user gives, before any are found."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NoReturn
+
+from tfx_gnn.io.suggestions import did_you_mean
+from tfx_gnn.tables.keys.declared_keys import DeclaredForeignKey, DeclaredKeys
+from tfx_gnn.tables.keys.table_roles import FoundTable
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GivenKeys:
+    """What a user says of tables; the rest is found.
+
+    Attributes:
+        primary_keys: by table, the columns of its key.
+        foreign_keys: by table and columns of it, the table that they name, or a name for entities without a table;
+            empty if they name nothing.
+        time_columns: by table, the column with the times of its rows; empty if they have none.
+    """
+
+    primary_keys: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    foreign_keys: Mapping[tuple[str, tuple[str, ...]], str] = dataclasses.field(default_factory=dict)
+    time_columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.primary_keys or self.foreign_keys or self.time_columns)
+
+    def declare(self, tables: Mapping[str, FoundTable]) -> dict[str, FoundTable]:
+        """Declares the keys in tables, where they replace what their source declares.
+
+        Args:
+            tables: the tables by name.
+
+        Raises:
+            ValueError: if a table or column is not there, or a column is no key of its table.
+        """
+        for name, columns in self.primary_keys.items():
+            _check_columns("primary_keys", name, columns, tables)
+            (only, *others) = columns
+            values = tables[name].columns[only]
+            if not others and not values.is_key:
+                raise ValueError(
+                    f"`primary_keys` must name a column with another value in each row; got {name}.{only}, with "
+                    f"{values.num_distinct:,} different values in {values.num_rows:,} rows. Name another, or several."
+                )
+        for (name, columns), target in self.foreign_keys.items():
+            _check_columns("foreign_keys", name, columns, tables)
+            num_named = len(self.primary_keys.get(target, columns[:1]))
+            if len(columns) > 1 and target and (target not in tables or len(columns) != num_named):
+                raise ValueError(
+                    f"`foreign_keys` must have the columns of a key of another table; got {name}.{','.join(columns)} "
+                    f"for {target!r}. Give the key of that table, too, with as many columns."
+                )
+        for name, column in self.time_columns.items():
+            _check_columns("time_columns", name, (column,) if column else (), tables)
+        return {name: dataclasses.replace(table, declared=self._declared(table)) for name, table in tables.items()}
+
+    def _declared(self, table: FoundTable) -> DeclaredKeys:
+        declared = table.declared
+        given = {columns: target for (name, columns), target in self.foreign_keys.items() if name == table.name}
+        time = self.time_columns.get(table.name, declared.time_column)
+        return DeclaredKeys(
+            primary_key=self.primary_keys.get(table.name, declared.primary_key),
+            foreign_keys=(
+                *(key for key in declared.foreign_keys if key.columns not in given),
+                *(
+                    DeclaredForeignKey(columns=columns, table=target, is_given=True)
+                    for columns, target in given.items()
+                    if target
+                ),
+            ),
+            time_column=time,
+            no_keys=tuple(columns[0] for columns, target in given.items() if not target),
+            is_timeless=table.name in self.time_columns and not time,
+        )
+
+
+def read_given_keys(primary_keys: Iterable[str], foreign_keys: Iterable[str], time_columns: Iterable[str]) -> GivenKeys:
+    """Reads keys and times as a user writes them.
+
+    Args:
+        primary_keys: such as "weather=origin,time_hour".
+        foreign_keys: such as "orders.party_id=buyers", or "orders.party_id=" for no key.
+        time_columns: such as "orders=placed", or "orders=" for no time.
+
+    Raises:
+        ValueError: if one has another form, or a place is given twice.
+    """
+    foreign = {}
+    for place, target in _pairs("foreign_keys", "TABLE.COLUMN=TABLE", foreign_keys):
+        name, _, columns = place.partition(".")
+        if not name or not all(columns.split(",")):
+            _refuse("foreign_keys", "TABLE.COLUMN=TABLE", f"{place}={target}")
+        foreign[name, tuple(columns.split(","))] = target
+    primary = {}
+    for name, columns in _pairs("primary_keys", "TABLE=COLUMN", primary_keys):
+        if not name or not all(columns.split(",")):
+            _refuse("primary_keys", "TABLE=COLUMN", f"{name}={columns}")
+        primary[name] = tuple(columns.split(","))
+    times = dict(_pairs("time_columns", "TABLE=COLUMN", time_columns))
+    return GivenKeys(primary_keys=primary, foreign_keys=foreign, time_columns=times)
+
+
+def _pairs(field: str, form: str, given: Iterable[str]) -> list[tuple[str, str]]:
+    pairs: dict[str, str] = {}
+    for text in given:
+        place, equals, value = text.partition("=")
+        if not equals:
+            _refuse(field, form, text)
+        if pairs.setdefault(place, value) != value:
+            raise ValueError(
+                f"`{field}` must say once what {place!r} is; got {pairs[place]!r} and {value!r}. Keep one."
+            )
+    return list(pairs.items())
+
+
+def _refuse(field: str, form: str, text: str) -> NoReturn:
+    raise ValueError(f"`{field}` must have the form {form}; got {text!r}. Write it so.")
+
+
+def _check_columns(field: str, name: str, columns: Sequence[str], tables: Mapping[str, FoundTable]) -> None:
+    if name not in tables:
+        raise ValueError(
+            f"`{field}` must name a table; got {name!r} where there are {', '.join(tables)}. "
+            f"{did_you_mean(name, tables)}"
+        )
+    known = tables[name].columns
+    for column in columns:
+        if column not in known:
+            raise ValueError(
+                f"`{field}` must name a column of its table; got {column!r} of {name}, which has {', '.join(known)}. "
+                f"{did_you_mean(column, known)}"
+            )
