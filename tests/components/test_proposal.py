@@ -103,6 +103,17 @@ def test_type_and_number_of_values_decide_the_kind_of_a_label(tmp_path, label, k
     assert "No edges lead to or from users: the model sees the columns of a node alone." in list(proposal.remarks())
 
 
+def test_a_label_that_names_rows_is_a_class_however_many_ids_there_are(tmp_path):
+    orders = {"order_id": list(range(100, 220)), "user_id": [i % 40 for i in range(120)], "size": [0.5, 1.0] * 60}
+    users = {"user_id": list(range(40)), "age": USERS["age"]}
+
+    folder, prepared_dir = write(tmp_path, orders=orders, users=users), str(tmp_path / "written")
+
+    label = propose_project(folder, label="orders.user_id", prepared_dir=prepared_dir).label
+
+    assert (label.kind, label.reason) == ("node_classification", "40 different ids of users")
+
+
 @pytest.mark.parametrize(("num_late", "metric"), [(9, "roc_auc"), (10, "")])
 def test_the_area_under_the_curve_decides_where_one_of_two_classes_is_rare(tmp_path, num_late, metric):
     late = [i < num_late for i in range(40)]

@@ -147,7 +147,7 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "") -> P
     source = find_source(tables_dir, label, prepared_dir, access)
     schema, prepared = source.schema, source.prepared
     tables = source.read_sets(access)
-    predicted = find_label(label, schema, tables)
+    predicted = find_label(label, schema, tables, named=source.named_by_label)
     missing_values = {}
     if source.is_inferred:
         missing_values = fill_in(
