@@ -507,6 +507,23 @@ def test_times_become_ages_and_the_newest_neighbors_are_taken(tmp_path):
     )
 
 
+@pytest.mark.parametrize("unlabeled", [0, 20])
+def test_times_that_are_too_few_to_split_by_are_said(tmp_path, unlabeled):
+    (tmp_path / "raw").mkdir()
+    visits = {
+        "visit_id": [f"v{i}" for i in range(80)],
+        "at": [dt.date(2026, 1 + i // 40, 1) for i in range(80)],
+        "grade": [None if i < unlabeled else i % 3 for i in range(80)],
+    }
+    folder = write(tmp_path / "raw", visits=visits)
+
+    proposal = propose_project(folder, label="visits.grade", prepared_dir=str(tmp_path / "new"))
+
+    said = "visits.at holds times, but is empty in some rows or has too few different ones to split by: training sees"
+    assert proposal.splits.rule == ("column" if unlabeled else "hash")
+    assert any(one.startswith(said) for one in proposal.remarks())
+
+
 @pytest.mark.parametrize("has_times", [True, False])
 def test_rows_without_a_label_are_not_predicted(tmp_path, has_times):
     (tmp_path / "raw").mkdir()
