@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 from rich.console import Console
@@ -145,6 +148,15 @@ def test_table_of_ids_to_ask_about_is_looked_at(config):
     assert (finding.step, finding.severity) == ("GraphBulkInferrer", "error")
     assert "must name a file that exists" in finding.message
     assert "'absent.csv'" in finding.message
+
+
+def test_a_table_without_rows_is_no_mistake(config, tmp_path):
+    tables = shutil.copytree(config.tables_dir, tmp_path / "tables")
+    pq.ParquetWriter(tables / "nothing.parquet", pa.schema([("id", pa.string())])).close()
+    with (tables / "graph_schema.pbtxt").open("a") as schema:
+        schema.write('node_sets { key: "nothing" value { metadata { filename: "nothing.parquet" } } }')
+
+    assert check_names(dataclasses.replace(config, tables_dir=str(tables))).findings == ()
 
 
 @pytest.mark.parametrize(("neighborhoods", "num_warnings"), [("as_trained", 1), ("full", 0)])

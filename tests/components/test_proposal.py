@@ -104,6 +104,17 @@ def test_type_and_number_of_values_decide_the_kind_of_a_label(tmp_path, label, k
     assert "No edges lead to or from users: the model sees the columns of a node alone." in list(proposal.remarks())
 
 
+def test_a_label_that_names_rows_is_a_class_however_many_ids_there_are(tmp_path):
+    orders = {"order_id": list(range(100, 220)), "user_id": [i % 40 for i in range(120)], "size": [0.5, 1.0] * 60}
+    users = {"user_id": list(range(40)), "age": USERS["age"]}
+
+    folder, prepared_dir = write(tmp_path, orders=orders, users=users), str(tmp_path / "written")
+
+    label = propose_project(folder, label="orders.user_id", prepared_dir=prepared_dir).label
+
+    assert (label.kind, label.reason) == ("node_classification", "40 different ids of users")
+
+
 @pytest.mark.parametrize(("num_late", "metric"), [(9, "roc_auc"), (10, "")])
 def test_the_area_under_the_curve_decides_where_one_of_two_classes_is_rare(tmp_path, num_late, metric):
     late = [i < num_late for i in range(40)]
@@ -525,6 +536,23 @@ def test_times_become_ages_and_the_newest_neighbors_are_taken(tmp_path):
     assert "lines has no time of its own: a row of it is there as soon as what it names, of orders." in list(
         proposal.remarks()
     )
+
+
+@pytest.mark.parametrize("unlabeled", [0, 20])
+def test_times_that_are_too_few_to_split_by_are_said(tmp_path, unlabeled):
+    (tmp_path / "raw").mkdir()
+    visits = {
+        "visit_id": [f"v{i}" for i in range(80)],
+        "at": [dt.date(2026, 1 + i // 40, 1) for i in range(80)],
+        "grade": [None if i < unlabeled else i % 3 for i in range(80)],
+    }
+    folder = write(tmp_path / "raw", visits=visits)
+
+    proposal = propose_project(folder, label="visits.grade", prepared_dir=str(tmp_path / "new"))
+
+    said = "visits.at holds times, but is empty in some rows or has too few different ones to split by: training sees"
+    assert proposal.splits.rule == ("column" if unlabeled else "hash")
+    assert any(one.startswith(said) for one in proposal.remarks())
 
 
 @pytest.mark.parametrize("has_times", [True, False])

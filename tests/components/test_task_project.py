@@ -227,6 +227,7 @@ def test_verb_shows_seeds_and_their_sql(made):
         (["task", "FOLDER"], r"`PROJECT` must (be a folder with project.yaml|have a `task`)"),
         (["task", "FOLDER", "--predict", "country", "--test-from", "2026-02-01"], "must be given together"),
         (["task", "FOLDER", "--predict", "count(orders, 0 to 1 day)"], "must name the node set"),
+        (["task", "FOLDER", *WORDS[:4]], "--validation-from, --test-from: must be given for what happens within"),
         (["new", "FOLDER/a", "--predict", "country", "--for-each", "users"], "must be given with --tables"),
         (["new", "FOLDER/a", "--tables", "FOLDER", "--where", "x = 1"], "--where: must be given with --predict"),
     ],

@@ -31,6 +31,7 @@ from tfx_gnn.tables.graph_tables import GraphTables, check_tables, list_table_fi
 from tfx_gnn.tables.row_rules import DANGLING_RULES, RowProblem, RowRules
 from tfx_gnn.tables.schema_layouts import layouts_of, try_layouts
 from tfx_gnn.tables.table_files import Table, list_units, read_table, read_unit
+from tfx_gnn.tables.table_layout import TableLayout
 from tfx_gnn_pipelines.checks.findings import FindingsCollector, Severity
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
 
@@ -109,11 +110,17 @@ def check_heads(config: PipelineConfig, found: FindingsCollector) -> None:
             if isinstance(layout, ValueError):
                 raise layout
             if not layout.bigquery and not is_uri(config.tables_dir):
-                next(read_unit(layout, list_units(layout)[0], _DROPPING), None)
+                _read_head(layout)
     _check_names(options, schema, found)
     _check_asked(config, schema, found)
     _check_whole_neighborhoods(config, found)
     _check_split_names(config, found)
+
+
+def _read_head(layout: TableLayout) -> None:
+    """Reads the first rows of a table; a Parquet file without rows may have no row group to read."""
+    for unit in list_units(layout)[:1]:
+        next(read_unit(layout, unit, _DROPPING), None)
 
 
 def _read_schema(config: PipelineConfig, found: FindingsCollector) -> GraphSchema | None:
@@ -199,7 +206,7 @@ def _check_asked(config: PipelineConfig, schema: GraphSchema, found: FindingsCol
     with found.caught("GraphBulkInferrer", argument="ids"):
         layout = seed_table_layout(config.tables_dir, options.plan, schema, access=options.access)
         if not is_uri(config.tables_dir):
-            next(read_unit(layout, list_units(layout)[0], _DROPPING), None)
+            _read_head(layout)
 
 
 def _check_whole_neighborhoods(config: PipelineConfig, found: FindingsCollector) -> None:

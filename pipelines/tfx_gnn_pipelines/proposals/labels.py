@@ -51,13 +51,14 @@ def is_rare(share: float | None) -> bool:
     return share is not None and share < _RARE
 
 
-def find_label(label: str, schema: GraphSchema, tables: Mapping[str, SetTable]) -> Label:
+def find_label(label: str, schema: GraphSchema, tables: Mapping[str, SetTable], *, named: str = "") -> Label:
     """Finds the column that is predicted.
 
     Args:
         label: "node set.column".
         schema: graph schema of the tables.
         tables: the tables by label, such as "nodes/user".
+        named: the node set whose rows the label names by their ids; empty if it names none.
 
     Raises:
         ValueError: if it is no column of a node set, or cannot be predicted.
@@ -106,7 +107,7 @@ def find_label(label: str, schema: GraphSchema, tables: Mapping[str, SetTable]) 
             f"`label` must be a node set and one of its columns, SET.COLUMN; got {label!r} where there are {listed}. "
             f"{advice}"
         )
-    return _label_kind(name, feature, schema.node_sets[name].features[feature], tables[f"nodes/{name}"])
+    return _label_kind(name, feature, schema.node_sets[name].features[feature], tables[f"nodes/{name}"], named)
 
 
 def _likely_label(known: Mapping[str, tuple[str, str, str]], tables: Mapping[str, SetTable]) -> str:
@@ -119,7 +120,7 @@ def _likely_label(known: Mapping[str, tuple[str, str, str]], tables: Mapping[str
     return min(known, key=is_unlikely)
 
 
-def _label_kind(name: str, feature: str, declared: Feature, table: SetTable) -> Label:
+def _label_kind(name: str, feature: str, declared: Feature, table: SetTable, named: str) -> Label:
     """Decides whether a label is a class or a number."""
     dtype, values = tf.dtypes.as_dtype(declared.dtype), table.values_of(feature)
     sizes = [dim.size for dim in declared.shape.dim]
@@ -139,15 +140,20 @@ def _label_kind(name: str, feature: str, declared: Feature, table: SetTable) -> 
             "column."
         )
     is_repeated = 2 * values.num_distinct <= values.num_filled
-    if dtype == tf.string and not is_repeated:
-        raise ValueError(
-            f"`label` must name a class, a text that several rows share; got {place} with {values.num_distinct:,} "
-            f"different texts in {values.num_filled:,} rows. Name another column."
-        )
     word = {tf.string: "texts", tf.bool: "truth values"}.get(dtype, "integers" if dtype.is_integer else "floats")
+    if named:
+        word = f"ids of {named}"
+    if (dtype == tf.string or named) and not is_repeated:
+        raise ValueError(
+            f"`label` must name a class, which several rows share; got {place} with {values.num_distinct:,} "
+            f"different {word} in {values.num_filled:,} rows. Name another column."
+        )
     reason = f"{values.num_distinct:,} different {word}"
-    is_class = dtype in (tf.string, tf.bool) or (
-        dtype.is_integer and is_repeated and values.num_distinct <= _MOST_CLASSES
+    # An id is no quantity, however many there are.
+    is_class = (
+        dtype in (tf.string, tf.bool)
+        or bool(named)
+        or (dtype.is_integer and is_repeated and values.num_distinct <= _MOST_CLASSES)
     )
     counts = values.counts.to_pylist()
     return Label(

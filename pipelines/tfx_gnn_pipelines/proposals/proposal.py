@@ -43,6 +43,7 @@ class Proposal(GraphProposal):
         label: what is predicted.
         num_labels: rows with a label.
         splits: which split each seed belongs to.
+        is_split_by_chance: whether a row's time has no part in that: by a hash, or at random.
         seed_time: feature with the times of the seeds; empty if none is known.
         timed_tables: tables whose rows have times.
         temporal: which edges are newer than a seed; None if edges have no times.
@@ -52,6 +53,7 @@ class Proposal(GraphProposal):
     label: Label
     num_labels: int
     splits: SplitPlan
+    is_split_by_chance: bool
     seed_time: str
     timed_tables: tuple[str, ...]
     temporal: Temporal | None
@@ -92,7 +94,7 @@ class Proposal(GraphProposal):
             yield f"No edges lead to or from {self.label.node_set}: the model sees the columns of a node alone."
 
     def _times(self) -> Iterator[str]:
-        if self.splits.rule == "hash" and self.seed_time:
+        if self.is_split_by_chance and self.seed_time:
             yield (
                 f"{self.label.node_set}.{self.seed_time} holds times, but is empty in some rows or has too few "
                 "different ones to split by: training sees rows that are later than those that the model is tested on."
@@ -149,7 +151,7 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "", give
     source = find_source(tables_dir, label, prepared_dir, access, given or GivenKeys())
     schema, prepared = source.schema, source.prepared
     tables = source.read_sets(access)
-    predicted = find_label(label, schema, tables)
+    predicted = find_label(label, schema, tables, named=source.named_by_label)
     missing_values = {}
     if source.is_inferred:
         missing_values = fill_in(
@@ -186,6 +188,7 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "", give
         timed_tables=tuple(sorted(prepared.row_times.by_row)) if prepared is not None else (),
         hops=hops,
         splits=splits,
+        is_split_by_chance=_is_split_by_chance(prepared, splits),
         leaks=leaks,
         features=propose_features(
             schema,
@@ -238,6 +241,12 @@ def _propose_temporal(prepared: PreparedTables | None, hops: tuple[Hop, ...], se
     edge_times = {name: prepared.edge_times[name] for name in sampled if name in prepared.edge_times}
     # The edges of a seed's own row have the time of the seed.
     return Temporal(seed_time=seed_time, edge_times=edge_times, inclusive=True) if edge_times else None
+
+
+def _is_split_by_chance(prepared: PreparedTables | None, splits: SplitPlan) -> bool:
+    if prepared is not None and prepared.label_splits is not None:
+        return prepared.label_splits.bounds is None
+    return splits.rule == "hash"
 
 
 def _end_of_training(prepared: PreparedTables | None, splits: SplitPlan) -> int | None:

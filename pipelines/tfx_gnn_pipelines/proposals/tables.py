@@ -62,6 +62,7 @@ class TablesSource:
         columns: by file name, the values of columns that were read already.
         prepared: what was learned where tables were written anew.
         remarks: what was decided or is open, a sentence each.
+        named_by_label: the node set whose rows the label names by their ids; empty if it names none.
     """
 
     tables_dir: str
@@ -70,6 +71,7 @@ class TablesSource:
     columns: Mapping[str, Mapping[str, ColumnValues]] = dataclasses.field(default_factory=dict)
     prepared: PreparedTables | None = None
     remarks: tuple[str, ...] = ()
+    named_by_label: str = ""
 
     @property
     def times(self) -> Mapping[str, Sequence[str]]:
@@ -111,6 +113,7 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
             *database.questions,
             *(line for table in found.values() for line in day_remarks(table, only_questions=True)),
         ),
+        named_by_label=database.named_by_label,
     )
 
 
@@ -166,6 +169,7 @@ def _written_anew(
             *_unread_files(tables_dir),
             *_key_remarks(database, prepared),
         ),
+        named_by_label=database.named_by_label,
     )
 
 

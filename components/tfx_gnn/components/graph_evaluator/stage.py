@@ -169,7 +169,7 @@ def _evaluate(
             num_replicas=options.bootstrap_replicas,
             trees=compare_with_trees(trees, name, measure, sums, options) if trees is not None else None,
         )
-        warnings += warn_of_trees(name, tasks[name])
+        warnings += warn_of_trees(name, tasks[name], has_edges=trees is not None and trees.has_edges)
         warnings += check_thresholds_on_data(name, measure, tasks[name], options)
         warnings += count_undecided_slices(name, slices, options)
         verdicts += check_task_thresholds(name, measure, tasks[name], slices=slices, options=options)

@@ -21,6 +21,7 @@ from tfx_gnn.components.graph_evaluator.regression import RegressionMeasure
 from tfx_gnn.components.graph_evaluator.seed_columns import SeedColumns, find_seed_columns
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 
 _ALL = ("", "")
 _MOST_RESAMPLED = 20_000
@@ -34,10 +35,12 @@ class TreesPlan:
     Attributes:
         columns: what trees see; None if there is nothing.
         reasons: by task, why it has no trees, in words; empty where it can have some.
+        has_edges: whether examples have edges between nodes, which trees do not see.
     """
 
     columns: SeedColumns | None
     reasons: Mapping[str, str]
+    has_edges: bool
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -70,7 +73,12 @@ def plan_trees(
             return f"{columns.set_name!r} has no columns of its own"
         return "" if options.baseline_confidence else "trees are compared by intervals, and `baseline_confidence` is 0"
 
-    return TreesPlan(columns=columns, reasons={task: reason(measure) for task, measure in measures.items()})
+    edge_sets = schema.edge_sets.values() if schema is not None else ()
+    return TreesPlan(
+        columns=columns,
+        reasons={task: reason(measure) for task, measure in measures.items()},
+        has_edges=any(edge_set.target != READOUT_NODE_SET for edge_set in edge_sets),
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

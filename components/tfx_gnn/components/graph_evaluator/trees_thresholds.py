@@ -26,12 +26,16 @@ def check_task_trees(
     return [dataclasses.replace(verdict, sentence=verdict.sentence + why) for verdict in found]
 
 
-def warn_of_trees(task: str, evaluation: TaskEvaluation) -> list[str]:
-    """Says so if the model does not beat trees that see no graph."""
+def warn_of_trees(task: str, evaluation: TaskEvaluation, *, has_edges: bool) -> list[str]:
+    """Says so if the model does not beat trees that see no graph; without edges, neither does the model."""
     trees = evaluation.trees
     if trees is None or trees.reason or trees.beats_trees:
         return []
     place = f"task {task!r}: " if task else ""
     doubt = "is not better than they are" if trees.gain <= 0.0 else "may be better than they are by chance only"
-    remedy = "train longer, sample more hops or neighbors, look for edges that tell the label, or serve trees"
-    return [f"{place}{trees.meaning}. The network sees the graph too, and {doubt}: {remedy}."]
+    sees, remedy = (
+        ("the graph too", "train longer, sample more hops or neighbors, look for edges that tell the label")
+        if has_edges
+        else ("the same, since no edge leads to another node", "train longer, add tables that tell more of these rows")
+    )
+    return [f"{place}{trees.meaning}. The network sees {sees}, and {doubt}: {remedy}, or serve trees."]

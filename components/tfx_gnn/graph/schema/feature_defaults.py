@@ -5,7 +5,11 @@ node_sets { key: "user" value { features { key: "age" ... } metadata { extra { k
 
 from __future__ import annotations
 
-from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, GraphSchema, NodeSet
+from typing import Any
+
+import tensorflow as tf
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, Feature, GraphSchema, NodeSet
 
 DEFAULT_KEY = "default."
 """Beginning of the keys of these entries of `metadata.extra`."""
@@ -18,6 +22,32 @@ def feature_defaults(declared: NodeSet | EdgeSet | Context) -> dict[str, str]:
         for entry in declared.metadata.extra
         if entry.key.startswith(DEFAULT_KEY)
     }
+
+
+def fill_nulls(items: list[Any], feature: Feature, default: str | None) -> list[Any]:
+    """Replaces None by the value that is declared for items without one; nothing if none is.
+
+    Args:
+        items: a value of each item, a list if the feature has a shape.
+        feature: declares type and shape.
+        default: the declared value, spelled as in a CSV file.
+
+    Returns:
+        The items.
+    """
+    if default is None or None not in items:
+        return items
+    dtype = tf.as_dtype(feature.dtype)
+    item: Any = default
+    if dtype.is_bool:
+        item = default.lower() in ("true", "1")
+    elif dtype.is_integer:
+        item = int(default or 0)
+    elif dtype.is_floating:
+        item = float(default or 0)
+    for dim in reversed(feature.shape.dim):
+        item = [item] * max(dim.size, 0)
+    return [item if one is None else one for one in items]
 
 
 def copy_feature_defaults(copy: NodeSet | EdgeSet | Context, original: NodeSet | EdgeSet | Context) -> None:

@@ -16,6 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, NodeSet
+from tfx_gnn.graph.schema.feature_defaults import feature_defaults, fill_nulls
 from tfx_gnn.sampling.index import files
 from tfx_gnn.sampling.index.graph_index import GraphIndex
 from tfx_gnn.sampling.index.node_lookup import NodeLookup, make_lookup
@@ -125,7 +127,7 @@ def _typed_nodes(
 ) -> dict[str, pa.Array]:
     if name not in index.manifest.node_sets:
         raise _unknown_set(f"nodes/{name}", [f"nodes/{known}" for known in index.manifest.node_sets])
-    columns = _typed(f"nodes/{name}", given, index.manifest.node_sets[name].columns)
+    columns = _typed(f"nodes/{name}", given, index.manifest.node_sets[name].columns, index.schema.node_sets[name])
     ids = columns[ID_FEATURE]
     is_there = (index.find_nodes(name, ids) >= 0) | (find_added(name, ids) >= 0)
     seen = set()
@@ -158,7 +160,7 @@ def _typed_edges(index: GraphIndex, name: str, given: Mapping[str, Sequence[Any]
         )
     ends = {SOURCE_KEY: edge_set.source, TARGET_KEY: edge_set.target}
     id_types = {key: index.node_tables[end].ids.type for key, end in ends.items()}
-    return _typed(f"edges/{name}", given, id_types | dict(entry.columns))
+    return _typed(f"edges/{name}", given, id_types | dict(entry.columns), edge_set)
 
 
 def _handles(
@@ -188,9 +190,16 @@ def _unknown_set(place: str, known: list[str]) -> ValueError:
 
 
 def _typed(
-    place: str, given: Mapping[str, Sequence[Any] | pa.Array], types: Mapping[str, pa.DataType]
+    place: str,
+    given: Mapping[str, Sequence[Any] | pa.Array],
+    types: Mapping[str, pa.DataType],
+    declared: NodeSet | EdgeSet,
 ) -> dict[str, pa.Array]:
-    """Converts columns to their types without loss, and refuses values that tables must not have."""
+    """Converts columns to their types without loss, and refuses values that tables must not have.
+
+    Missing values become what the schema declares for them, as those of tables do.
+    """
+    defaults = feature_defaults(declared)
     if set(given) != set(types):
         raise ValueError(
             f"`{place}` must have the columns {sorted(types)}; got {sorted(given)}. Give each new row all values, and "
@@ -201,6 +210,8 @@ def _typed(
         rule = f"`{place}` must have values of type {dtype} in {key!r}"
         values: Any = given[key]
         values = values.to_pylist() if isinstance(values, pa.Array) else values
+        if key in defaults and isinstance(values, list):
+            values = fill_nulls(values, declared.features[key], defaults[key])
         try:
             array = _array(values, dtype)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:

@@ -25,7 +25,7 @@ from tfx_gnn.graph.codec.example_layout import row_lengths_key, stored_dtype
 from tfx_gnn.graph.graph_constants import CONTEXT, EDGES, NODES, SIZE_NAME, SOURCE_NAME, TARGET_NAME
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.graph.reserved_names import ID_NAME, READOUT_NODE_SET
-from tfx_gnn.graph.schema.feature_defaults import feature_defaults
+from tfx_gnn.graph.schema.feature_defaults import feature_defaults, fill_nulls
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.serving.server.refusals import malformed, shown
 
@@ -250,29 +250,6 @@ class _Writer:
             # tf.Examples hold signed numbers; large unsigned ones keep their bits.
             values = [int(value) for value in _checked(level, is_valid, place, wanted)]
             field.int64_list.value.extend([value - 2**64 if value >= 2**63 else value for value in values])
-
-
-def fill_nulls(items: list[Any], feature: graph_schema_pb2.Feature, default: str | None) -> list[Any]:
-    """Replaces null by what a schema declares for it, if it does.
-
-    Args:
-        items: values of a feature, one a node or edge, as JSON has them.
-        feature: what the schema declares of the feature.
-        default: its text for no value; None if there is none.
-    """
-    if default is None or None not in items:
-        return items
-    dtype = tf.as_dtype(feature.dtype)
-    item: Any = default
-    if dtype.is_bool:
-        item = default.lower() in ("true", "1")
-    elif dtype.is_integer:
-        item = int(default or 0)
-    elif dtype.is_floating:
-        item = float(default or 0)
-    for dim in reversed(feature.shape.dim):
-        item = [item] * max(dim.size, 0)
-    return [item if one is None else one for one in items]
 
 
 def _checked(values: list[Any], is_valid: Callable[[Any], bool], place: str, wanted: str) -> list[Any]:

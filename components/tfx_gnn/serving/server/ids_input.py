@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, NodeSet
-from tfx_gnn.graph.schema.feature_defaults import feature_defaults
+from tfx_gnn.graph.schema.feature_defaults import feature_defaults, fill_nulls
 from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler
 from tfx_gnn.sampling.index.files import TableEntry
@@ -34,7 +34,7 @@ from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET
 from tfx_gnn.sampling.plan.recorded_plan import read_recorded_plan
 from tfx_gnn.serving.model_interface import REQUEST_SCHEMA_FILE, SAMPLING_PLAN_FILE
 from tfx_gnn.serving.schema_differences import schema_differences
-from tfx_gnn.serving.server.graph_json import bytes_of, fill_nulls
+from tfx_gnn.serving.server.graph_json import bytes_of
 from tfx_gnn.serving.server.graph_rows import (
     ROW_PARTS,
     GraphRows,

@@ -82,6 +82,7 @@ class Database:
         left_out: by table, columns that are no data of it, and why.
         questions: what the values leave open, a sentence each.
         unclear: tables of edges, by the names of their columns, whose ends are ids of no table or of several.
+        named_by_label: the node set that the label names, whose edges are left out; empty if it names none.
         respelled: tables and columns whose values are spelled otherwise in the files, such as 7.0.
     """
 
@@ -93,6 +94,7 @@ class Database:
     left_out: Mapping[str, Mapping[str, str]]
     questions: tuple[str, ...]
     unclear: tuple[str, ...]
+    named_by_label: str = ""
     respelled: frozenset[tuple[str, str]]
 
     @property

@@ -95,6 +95,7 @@ class _Finder:
         self._entities: dict[str, list[tuple[str, str]]] = {}
         self._questions: dict[tuple[str, str], str] = {}
         self._unclear: list[str] = []
+        self._named_by_label = ""
         self._left_out = {
             name: dict.fromkeys(_row_numbers(table), "it numbers the rows, as pandas writes it")
             for name, table in tables.items()
@@ -138,6 +139,7 @@ class _Finder:
             left_out={name: of_table for name, of_table in self._left_out.items() if of_table},
             questions=tuple(self._questions.values()),
             unclear=tuple(self._unclear),
+            named_by_label=self._named_by_label,
             respelled=frozenset(self._respelled),
         )
 
@@ -311,11 +313,11 @@ class _Finder:
                 f"`label` must be a column with values to predict; got '{table}.{name}', whose values are the ids of "
                 "the table's rows. Give another column."
             )
-        found = find_reference(column, self._ids(), self._words).node_set
+        found = self._named_by_label = find_reference(column, self._ids(), self._words).node_set
         if found:
             self._questions[self._label] = (
                 f"{table}.{name}, the label, names {found}: should a model choose one of its rows? Then predict "
-                "links, as docs/tutorials/predict_links.md shows. Otherwise each is a class, or even a number."
+                "links, as docs/tutorials/predict_links.md shows. Otherwise each id that occurs is a class."
             )
 
     def _ask_about_repeated_keys(self) -> None:

@@ -153,14 +153,23 @@ def test_the_gain_over_trees_has_an_interval_and_a_sentence(evaluate: Any) -> No
     ]
 
 
-def test_a_network_that_trees_beat_is_warned_of(evaluate: Any) -> None:
-    evaluation, report = evaluate(network_is_right=0.7)
+@pytest.mark.parametrize(
+    ("edges", "advice"),
+    [
+        ('edge_sets { key: "next" value { source: "flight" target: "flight" } }', "the graph too, and is not better"),
+        ("", "the same, since no edge leads to another node, and is not better"),
+    ],
+    ids=["edges", "no edges"],
+)
+def test_a_network_that_trees_beat_is_warned_of(evaluate: Any, edges: str, advice: str) -> None:
+    evaluation, report = evaluate(network_is_right=0.7, schema=SCHEMA + edges)
 
     assert evaluation.blessed
     assert not report["trees_baseline"]["beats_trees"]
     (warning,) = report["warnings"]
     assert warning.startswith(report["trees_baseline"]["meaning"])
-    assert "is not better than they are: train longer, sample more hops" in warning
+    assert f"The network sees {advice} than they are: train longer, " in warning
+    assert ("sample more hops" in warning) == bool(edges)
 
 
 def test_a_network_that_orders_well_is_blessed_by_the_area_if_that_is_the_main_metric(evaluate: Any) -> None:

@@ -126,6 +126,13 @@ def test_what_is_skipped_is_as_rare_as_asked_for_and_costs_less_than_tight(heavy
     assert all("batches of the other half" in warning for warning in warnings)
 
 
+def test_batches_that_fit_more_often_than_asked_for_are_no_warning():
+    (budget,), warnings = learn_fit_or_skip_budgets(sizes_of(rows_of([1] * 40, [0] * 40)), 8, (0.9,), with_losses=False)
+
+    assert budget.achieved_success_ratio == 1.0
+    assert warnings == []
+
+
 def test_packed_batches_are_nearly_full_and_as_large_as_asked_for(packed, heavy_tailed):
     budget, warnings = packed
 
