@@ -22,8 +22,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, NodeSet
-from tfx_gnn.graph.schema.feature_defaults import feature_defaults, fill_nulls
 from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler
 from tfx_gnn.sampling.index.files import TableEntry
@@ -198,7 +196,7 @@ class SeedInput:
             graph = self._graph
             given = read_graph_rows(value, f"{place}.", graph.max_new_rows, graph.max_id_bytes)
             self.check_weights(given, f"{place}.")
-            rows = self._with_unwritten_values(given)
+            rows = self._with_unread_columns(given)
         context = self._context.read(value.get(CONTEXT_PART, {}), f"{place}.{CONTEXT_PART}")
         return AskedSeed(ids=ids, places=places, place=place, rows=rows, context=context)
 
@@ -303,24 +301,16 @@ class SeedInput:
         (found,) = self._records(RecordSampler(graph, self._recorded), [seed])
         return found
 
-    def _with_unwritten_values(self, rows: GraphRows) -> GraphRows:
-        """Adds what rows lack: what null stands for, and columns that no example holds, such as labels of seeds."""
+    def _with_unread_columns(self, rows: GraphRows) -> GraphRows:
+        """Adds columns that rows lack and no example holds: labels of seeds, and columns that only split them."""
         plan, manifest = self._recorded.plan, self._graph.snapshot.index.manifest
         labels = {} if plan.is_link_plan else {plan.seed_node_set: plan.label_features}
         return GraphRows(
             nodes={
-                name: _completed(
-                    columns,
-                    self._wanted.node_sets.get(name, NodeSet()),
-                    manifest.node_sets.get(name),
-                    labels.get(name, ()),
-                )
+                name: _filled(columns, manifest.node_sets.get(name), labels.get(name, ()))
                 for name, columns in rows.nodes.items()
             },
-            edges={
-                name: _completed(columns, self._wanted.edge_sets.get(name, EdgeSet()), manifest.edge_sets.get(name))
-                for name, columns in rows.edges.items()
-            },
+            edges={name: _filled(columns, manifest.edge_sets.get(name)) for name, columns in rows.edges.items()},
         )
 
     def unknown_ids(self, unknown: Sequence[tuple[AskedSeed, UnknownNodes]]) -> Refusal:
@@ -404,15 +394,10 @@ def records_of(requests: Sequence[Sequence[Item]], seeds: SeedInput | None) -> l
     return found
 
 
-def _completed(
-    given: Mapping[str, list[Any]], declared: NodeSet | EdgeSet, table: TableEntry | None, unread: Collection[str] = ()
+def _filled(
+    given: Mapping[str, list[Any]], table: TableEntry | None, unread: Collection[str] = ()
 ) -> Mapping[str, list[Any]]:
-    """Replaces null as tables do, and adds any values in unread columns and in those beside the features."""
-    defaults = feature_defaults(declared)
-    given = {
-        name: fill_nulls(values, declared.features[name], defaults[name]) if name in defaults else values
-        for name, values in given.items()
-    }
+    """Adds any values in unread columns of a table, and in those that the index has beside the features."""
     types = {} if table is None else table.columns
     count = max(map(len, given.values()), default=0)
     lacking = {

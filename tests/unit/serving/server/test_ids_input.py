@@ -18,7 +18,6 @@ from tfx_gnn.sampling.overlay.graph_snapshot import snapshot_of_index
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable, Temporal
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
-from tfx_gnn.serving.model_interface import REQUEST_SCHEMA_FILE
 from tfx_gnn.serving.server.graph_rows import GraphRows
 from tfx_gnn.serving.server.ids_input import AskedSeed, SeedInput, UnknownNodes, records_of
 from tfx_gnn.serving.server.metrics import ServerMetrics
@@ -361,21 +360,6 @@ def test_new_nodes_need_no_columns_that_only_split_seeds(make_version, items_pla
 
     assert isinstance(plain[0], bytes)
     assert plain == split
-
-
-def test_null_in_new_rows_is_what_the_schema_declares_for_it(make_version, items_plan, items_index, tmp_path):
-    folder = make_version(str(tmp_path / "models"), 1, items_plan)
-    path = f"{folder}/{REQUEST_SCHEMA_FILE}"
-    schema = read_schema(path)
-    schema.node_sets["item"].metadata.extra.add(key="default.x", value="-7")
-    write_schema(schema, path)
-    source = SeedInput(ServedGraph(items_index, ServerOptions(), ServerMetrics()), folder, ServerMetrics())
-    rows = ({"#id": ["v"], "x": [x]} for x in (None, -7.0, 7.0))
-
-    found = source.sample([source.read({"id": "v", "nodes": {"item": row}}, "here") for row in rows])
-
-    assert isinstance(found[0], bytes)
-    assert found[0] == found[1] != found[2]
 
 
 def test_integers_are_read_as_integers(make_input):
