@@ -34,6 +34,9 @@ _RULES_OF_SAMPLE = {
 }
 """Options of `sample` that tolerate bad rows; `check` itself only reports them."""
 
+_MOST_NOTES = 20
+"""Wide tables have an empty cell in nearly every column."""
+
 _Report = TypeVar("_Report")
 _Output = Annotated[str, arguments.folder("Where to write the tables and their `graph_schema.pbtxt`.")]
 
@@ -185,8 +188,13 @@ def show_schema(schema: GraphSchema) -> None:
         label = f"{kind}/{name}" if name else kind
         shown.add_row(label, f"{declared.metadata.cardinality:,}", ", ".join(features))
     arguments.console.print(shown)
-    for place, note in schema_notes(schema):
+    # What is left out comes before what empty cells stand for.
+    notes = sorted(schema_notes(schema), key=lambda note: ", feature " in note[0])
+    for place, note in notes[:_MOST_NOTES]:
         arguments.console.print(f"{place}: {note}", style="yellow", markup=False, soft_wrap=True)
+    if len(notes) > _MOST_NOTES:
+        left = f"... and {len(notes) - _MOST_NOTES:,} more such notes: the graph schema has them as `description`."
+        arguments.console.print(left, style="yellow", markup=False, soft_wrap=True)
 
 
 def _show_reports(read: TablesCheck) -> None:

@@ -15,6 +15,9 @@ UNLABELED = "unlabeled"
 
 _SHARES = (0.8, 0.9)
 """Where validation and test begin."""
+_LEAST_TRAINED = 0.5
+_LEAST_TESTED = 0.05
+"""Shares of the rows that training, and each other split, must have where there are few different times."""
 _SEED = 0
 
 
@@ -42,7 +45,7 @@ def split_labeled_rows(is_labeled: npt.NDArray[np.bool_], times: pa.Array | None
             a label has none, or too many have the same.
     """
     rows = np.flatnonzero(is_labeled)
-    bounds = _time_bounds(times, rows) if times is not None else None
+    bounds = _bounds_of_rows(times, rows) if times is not None else None
     starts = [int(share * len(rows)) for share in _SHARES]
     if bounds is None or times is None:
         place = np.empty(len(rows), np.int64)
@@ -56,13 +59,38 @@ def split_labeled_rows(is_labeled: npt.NDArray[np.bool_], times: pa.Array | None
     )
 
 
-def _time_bounds(times: pa.Array, rows: npt.NDArray[np.int64]) -> tuple[int, int] | None:
+def time_bounds(times: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> tuple[int, int] | None:
+    """Finds the times at which validation and test begin: before them lie 80 % and 90 % of the rows.
+
+    Of few different times, such as five years, the last two are validation and test, if training keeps half of the
+    rows and each of them has one in twenty.
+
+    Args:
+        times: the different times of rows, ascending, [num_times].
+        counts: how many rows have each, [num_times].
+
+    Returns:
+        The two times; None if the rows cannot be divided so.
+    """
+    num_rows, num_times = int(counts.sum()), len(times)
+    before = np.cumsum(counts) - counts
+    validation, test = (int(np.searchsorted(before, share * num_rows)) for share in _SHARES)
+    if not 0 < validation < test < num_times:
+        validation, test = num_times - 2, num_times - 1
+        if (
+            validation < 1
+            or before[validation] < _LEAST_TRAINED * num_rows
+            or counts[validation:].min() < _LEAST_TESTED * num_rows
+        ):
+            return None
+    return int(times[validation]), int(times[test])
+
+
+def _bounds_of_rows(times: pa.Array, rows: npt.NDArray[np.int64]) -> tuple[int, int] | None:
     of_rows = times.take(pa.array(rows))
     if of_rows.null_count or not len(rows):
         return None
-    ordered = np.sort(_seconds(of_rows))
-    validation, test = (int(ordered[int(share * len(ordered))]) for share in _SHARES)
-    return (validation, test) if ordered[0] < validation < test else None
+    return time_bounds(*np.unique(_seconds(of_rows), return_counts=True))
 
 
 def _seconds(times: pa.Array) -> npt.NDArray[np.int64]:

@@ -14,7 +14,7 @@ from tfx_gnn.sampling.plan.plan import Temporal
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.column_values import ColumnValues
 from tfx_gnn.tables.keys.given_keys import GivenKeys
-from tfx_gnn.tables.label_splits import SPLIT_COLUMN
+from tfx_gnn.tables.label_splits import SPLIT_COLUMN, time_bounds
 from tfx_gnn.tables.prepared_tables import PreparedTables
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn_pipelines.proposals.drifting_columns import drop_drifting_columns
@@ -222,16 +222,13 @@ def _propose_splits(seeds: SetTable, time: str) -> SplitPlan:
 
 
 def _time_bounds(times: ColumnValues) -> dict[str, int | None]:
-    """Divides rows at the times before which 80 % and 90 % of them lie; nothing if a split would be empty."""
+    """Divides rows by time; nothing if some have none, or too few are different."""
     if times.num_filled < times.num_rows:
         return {}
     seconds = times.values.cast(pa.int64()).to_numpy()
     order = np.argsort(seconds)
-    before = np.cumsum(times.counts.to_numpy()[order]) - times.counts.to_numpy()[order]
-    validation, test = (int(np.searchsorted(before, share * times.num_rows)) for share in (0.8, 0.9))
-    if not 0 < validation < test < len(order):
-        return {}
-    return {"train": int(seconds[order][validation]), "val": int(seconds[order][test]), "test": None}
+    bounds = time_bounds(seconds[order], times.counts.to_numpy()[order])
+    return {} if bounds is None else {"train": bounds[0], "val": bounds[1], "test": None}
 
 
 def _propose_temporal(prepared: PreparedTables | None, hops: tuple[Hop, ...], seed_time: str) -> Temporal | None:
