@@ -159,6 +159,33 @@ def test_a_table_without_rows_is_no_mistake(config, tmp_path):
     assert check_names(dataclasses.replace(config, tables_dir=str(tables))).findings == ()
 
 
+@pytest.mark.parametrize("choice", ["drop", "refuse"])
+def test_wrong_rows_are_named_with_a_remedy_only_if_no_rule_allows_them(config, tmp_path, choice):
+    tables = shutil.copytree(config.tables_dir, tmp_path / "tables")
+    header = (tables / "depends.csv").read_text().split("\n", 1)[0]
+    row = ",".join(
+        {"package": "abiword-plugin-grammar", "target": "gone{}"}.get(name, "1") for name in header.split(",")
+    )
+    with (tables / "depends.csv").open("a") as edges:
+        edges.writelines(f"{row.format(number)}\n" for number in range(5))
+    rules = dataclasses.replace(config.subgraph_example_gen.rules, dangling_edges=choice)
+    options = dataclasses.replace(config.subgraph_example_gen, rules=rules)
+    found = FindingsCollector()
+
+    check_examples(
+        dataclasses.replace(config, tables_dir=str(tables), subgraph_example_gen=options), str(tmp_path / "it"), found
+    )
+
+    messages = [one.message for one in found.findings]
+    assert {one.severity for one in found.findings} == {"warning" if choice == "drop" else "error"}
+    if choice == "drop":
+        (message,) = messages
+        assert "got 5 rows that do not, which `rules` allows by dangling_edges: drop. See all with" in message
+    else:
+        assert ["drop them by dangling_edges" in message for message in messages] == [True] * 3 + [False]
+        assert "got 5 rows that do not, of which the first 3 are named. See all with" in messages[-1]
+
+
 @pytest.mark.parametrize(("neighborhoods", "num_warnings"), [("as_trained", 1), ("full", 0)])
 def test_fan_outs_that_may_cut_whole_neighborhoods_are_named(config, neighborhoods, num_warnings):
     export = dataclasses.replace(config.graph_trainer.export, layerwise_inference=True)

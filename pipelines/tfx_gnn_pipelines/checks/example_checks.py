@@ -32,7 +32,7 @@ from tfx_gnn.tables.row_rules import DANGLING_RULES, RowProblem, RowRules
 from tfx_gnn.tables.schema_layouts import layouts_of, try_layouts
 from tfx_gnn.tables.table_files import Table, list_units, read_table, read_unit
 from tfx_gnn.tables.table_layout import TableLayout
-from tfx_gnn_pipelines.checks.findings import FindingsCollector, Severity
+from tfx_gnn_pipelines.checks.findings import FindingsCollector
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
 
 MAX_TABLE_BYTES = 256 * 2**20
@@ -159,27 +159,30 @@ def _check_rows(config: PipelineConfig, found: FindingsCollector) -> None:
     by_rule = itertools.groupby(ordered, key=lambda one: (one.table, one.rule))
     for _, group in by_rule:
         problems = list(group)
-        severity = _severity(problems[0], options.rules)
+        rule, choice = _chosen(problems[0], options.rules)
+        remedy = f"See all with `tfx-gnn tables check {config.tables_dir}`."
+        wanted = f"`{problems[0].table}` must {problems[0].requirement} in every row; got {len(problems):,} rows that"
+        if choice != "refuse":
+            # How to allow such rows is known.
+            message = f"{wanted} do not, which `rules` allows by {rule}: {choice}. {remedy}"
+            found.add(_STEP, message, severity="warning")
+            continue
         for problem in problems[:_SHOWN_ROWS]:
-            found.add(_STEP, problem.message, severity=severity)
+            found.add(_STEP, problem.message)
         if len(problems) > _SHOWN_ROWS:
-            message = (
-                f"`{problems[0].table}` must {problems[0].requirement} in every row; got {len(problems)} rows that do "
-                f"not, of which the first {_SHOWN_ROWS} are named. See all with `tfx-gnn tables check "
-                f"{config.tables_dir}`."
-            )
-            found.add(_STEP, message, severity=severity)
+            found.add(_STEP, f"{wanted} do not, of which the first {_SHOWN_ROWS} are named. {remedy}")
     for label, report in checked.reports.items():
         found.looked_at.append(f"{label}: {report.rows_read} rows")
 
 
-def _severity(problem: RowProblem, rules: RowRules) -> Severity:
-    choice: str = rules.invalid_rows
+def _chosen(problem: RowProblem, rules: RowRules) -> tuple[str, str]:
+    """Returns the option that says what becomes of such rows, and its value."""
+    option = "invalid_rows"
     if problem.rule in DANGLING_RULES:
-        choice = rules.dangling_edges
+        option = "dangling_edges"
     elif "duplicate" in problem.rule:
-        choice = rules.duplicate_nodes if problem.table.startswith("nodes/") else rules.duplicate_edges
-    return "error" if choice == "refuse" else "warning"
+        option = "duplicate_nodes" if problem.table.startswith("nodes/") else "duplicate_edges"
+    return option, getattr(rules, option)
 
 
 def _check_names(
