@@ -64,6 +64,19 @@ def test_tables_are_shown_and_cells_without_a_value_counted(made):
     assert "node set 'users', feature 'country': Rows without a value: 5 of 20" in made[1].output
 
 
+def test_columns_that_may_have_been_filled_in_later_are_told(made, tmp_path):
+    raw = shutil.copytree(made[0] / "raw", tmp_path / "raw")
+    users = pq.read_table(raw / "users.parquet").drop(["signed_up"])
+    pq.write_table(users.append_column("churned", pa.array([True, False] * 10)), raw / "users.parquet")
+
+    done = _tfx_gnn("new", str(tmp_path / "it"), "--tables", str(raw), *WORDS)
+
+    # Users with a time are there from then on.
+    said = "Rows of users have no time: churned, country are taken as known as of every anchor."
+    assert (said in done.output, said in made[1].output) == (True, False)
+    assert "Rows of orders have no time" not in done.output
+
+
 def test_a_task_that_is_true_of_all_is_refused(made, tmp_path):
     always = ["--predict", "count(orders, 0 to 10 days) >= 0", *WORDS[2:]]
 

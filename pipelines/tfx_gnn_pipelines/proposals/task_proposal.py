@@ -76,7 +76,19 @@ class TaskProposal(GraphProposal):
                 if one.kind == "age"
             ]
             yield f"Times are ages relative to that of the seed: {', '.join(aged) or 'none'}."
+            yield from self._always_known()
         yield from self.features_in_words()
+
+    def _always_known(self) -> Iterator[str]:
+        """Says which columns are taken as known at all times, because nothing tells since when they are."""
+        for prefix, of_set in self.features.items():
+            name = prefix.partition("/")[2]
+            known = [column for column, one in of_set.items() if one.kind not in ("drop", "age")]
+            if prefix.startswith("nodes/") and known and name not in self.seeds.description.times:
+                yield (
+                    f"Rows of {name} have no time: {', '.join(known)} are taken as known as of every anchor. Those "
+                    "that were filled in later tell the past what came after it: write `drop` for them."
+                )
 
 
 def propose_task_project(
