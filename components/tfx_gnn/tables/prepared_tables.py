@@ -209,13 +209,13 @@ class _Writer:
         return {}
 
     def _has_inherited_times(self, name: str) -> bool:
-        """Whether the times of rows that a table names are good enough to be those of its own rows.
+        """Whether times in parts, or of rows that a table names, are good enough to be those of its own rows.
 
         They are for parts, such as order items, and for the table of the label, which is divided by them: a result is
         of the day of its race. But a few times, such as those on which the persons in charge were hired, say when the
         named rows came to be, and hardly more.
         """
-        if self._times.is_part(name):
+        if self._times.is_part(name) or name in self._times.in_parts:
             return True
         times = self._times.by_row.get(name)
         if name != self._label[0] or name in self._times.undecided or times is None or times.null_count:

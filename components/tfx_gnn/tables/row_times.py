@@ -3,7 +3,8 @@
 A row has the time of its own column of times; a table without one has the latest time of the rows that its foreign keys
 name, because a row cannot be older than what it names. So order lines have the time of their order.
 
-Of several columns of times, that of the row is the first: what is due, shipped or changed comes after it.
+Of several columns of times, that of the row is the first: what is due, shipped or changed comes after it. A time may
+also be in parts, in the columns year, month, day and hour.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -36,6 +38,9 @@ _LEAST_OF_TIMES = 2
 _LEAST_KNOWN = 0.5
 """Share of the rows that have a value in a column of their times."""
 _FIRST_YEAR, _LAST_YEAR = 1800, 2100
+_PARTS = {"year": (_FIRST_YEAR, _LAST_YEAR), "month": (1, 12), "day": (1, 31), "hour": (0, 23)}
+"""Columns that together are a time, and the range of each; there need be no hour."""
+_DAY_SECONDS = 86_400
 _LEAST_FIRST = 0.99
 """Share of the rows in which the first of several times is not after the others."""
 
@@ -48,6 +53,7 @@ class RowTimes:
         columns: by table, its own column with the times of its rows.
         by_row: by table, the times of its rows, timestamp[s] [num_rows]; null where none is known. Tables that are not
             in it have no times: their rows are always there.
+        in_parts: by table, the columns that together are the times of its rows.
         inherited: tables without a column of their own, and the tables that their rows have the times of.
         undecided: by table, its columns of times, where none of several comes first. Rows have the latest of them, but
             for those of the label's table, whose times stay open.
@@ -56,6 +62,7 @@ class RowTimes:
 
     columns: Mapping[str, str]
     by_row: Mapping[str, pa.Array]
+    in_parts: Mapping[str, tuple[str, ...]]
     inherited: Mapping[str, tuple[str, ...]]
     undecided: Mapping[str, tuple[str, ...]]
     remarks: tuple[str, ...]
@@ -121,6 +128,7 @@ class _Finder:
         self._access = access
         self._columns: dict[str, str] = {}
         self._by_row: dict[str, pa.Array] = {}
+        self._in_parts: dict[str, tuple[str, ...]] = {}
         self._inherited: dict[str, tuple[str, ...]] = {}
         self._undecided: dict[str, tuple[str, ...]] = {}
         self._remarks: list[str] = []
@@ -137,6 +145,7 @@ class _Finder:
         return RowTimes(
             columns=self._columns,
             by_row=self._by_row,
+            in_parts=self._in_parts,
             inherited=self._inherited,
             undecided=self._undecided,
             remarks=tuple(self._remarks),
@@ -145,8 +154,14 @@ class _Finder:
 
     def _find_own(self, table: FoundTable) -> None:
         self._remarks += day_remarks(table)
-        names = row_time_columns(table, label=self._label[1] if table.name == self._label[0] else "")
+        label = self._label[1] if table.name == self._label[0] else ""
+        names = row_time_columns(table, label=label)
         if not names:
+            parts = time_parts(table, label=label)
+            if parts:
+                self._in_parts[table.name] = parts
+                self._by_row[table.name] = _joined_parts(self._read(table.name, parts, texts_of))
+                self._remarks.append(f"{', '.join(parts)} of {table.name} are the time of its rows, in parts.")
             return
         times = self._read(table.name, names, as_seconds)
         first = first_time(names, lambda name, other: _compare(times[name], times[other]))
@@ -248,6 +263,14 @@ def describe_first_time(table: str, first: str, names: Sequence[str]) -> str:
     """Says which of several columns is the time of the rows, and why."""
     later = ", ".join(name for name in names if name != first)
     return f"{table}.{first} is the time of its rows: it is not after {later} in {_LEAST_FIRST:.0%} of them."
+
+
+def _joined_parts(parts: Mapping[str, pa.Array]) -> pa.Array:
+    """Joins years, months, days and maybe hours to times, timestamp[s] [num_rows]."""
+    year, month, day, *hours = (key_texts(one).cast(pa.int64()).to_numpy() for one in parts.values())
+    first = ((year - 1970) * 12 + month - 1).astype("datetime64[M]").astype("datetime64[s]")
+    seconds = first.astype(np.int64) + (day - 1) * _DAY_SECONDS + sum(3_600 * hour for hour in hours)
+    return pa.array(seconds).cast(SECONDS)
 
 
 def _compare(times: pa.Array, other: pa.Array) -> TimeOrder:
@@ -357,8 +380,40 @@ def row_time_columns(table: FoundTable, *, label: str = "") -> tuple[str, ...]:
         return ()
     if table.declared.time_column:
         return (table.declared.time_column,)
-    times = tuple(name for name in clock_columns(table) if _is_of_rows(table, name)) or _years(table)
+    times = tuple(name for name in clock_columns(table) if _is_of_rows(table, name))
+    if not times and not time_parts(table, label=label):
+        times = _years(table)
     return tuple(name for name in times if name != label)
+
+
+def time_parts(table: FoundTable, *, label: str = "") -> tuple[str, ...]:
+    """Lists the columns year, month, day and, if there is one, hour, which together are the times of rows.
+
+    Every row has all of them. Empty if they are not there, one is the label, or a column has the times.
+    """
+    by_name = {name.casefold(): name for name in table.columns}
+    parts = tuple(by_name[part] for part in _PARTS if part in by_name)
+    is_known = table.declared.is_timeless or bool(table.declared.time_column)
+    has_others = any(_is_of_rows(table, name) for name in clock_columns(table))
+    if is_known or has_others or label in parts or not {*_PARTS} - {"hour"} <= {*by_name}:
+        return ()
+    columns = {name: table.columns[name] for name in parts}
+    are_parts = all(
+        column.num_filled == column.num_rows and _are_whole(column, *_PARTS[name.casefold()])
+        for name, column in columns.items()
+    )
+    return parts if are_parts and any(column.num_distinct > 1 for column in columns.values()) else ()
+
+
+def _are_whole(column: ColumnValues, first: int, last: int) -> bool:
+    """Whether all values are whole numbers in a range."""
+    numbers = column.numbers()
+    if numbers is None or not len(numbers):
+        return False
+    bounds = pc.min_max(numbers).as_py()
+    return (
+        bool(pc.all(pc.equal(numbers, pc.floor(numbers))).as_py()) and first <= bounds["min"] <= bounds["max"] <= last
+    )
 
 
 def _is_of_rows(table: FoundTable, name: str) -> bool:
@@ -379,12 +434,7 @@ def _years(table: FoundTable) -> tuple[str, ...]:
 
 
 def _are_years(column: ColumnValues) -> bool:
-    numbers = column.numbers()
-    if numbers is None:
-        return False
-    bounds = pc.min_max(numbers).as_py()
-    is_whole = pc.all(pc.equal(numbers, pc.floor(numbers))).as_py()
-    return bool(is_whole and bounds["min"] >= _FIRST_YEAR and bounds["max"] <= _LAST_YEAR)
+    return _are_whole(column, _FIRST_YEAR, _LAST_YEAR)
 
 
 def may_be_times(column: ColumnValues) -> bool:

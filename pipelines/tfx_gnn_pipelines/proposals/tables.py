@@ -20,7 +20,7 @@ from tfx_gnn.tables.keys.given_keys import GivenKeys
 from tfx_gnn.tables.keys.table_roles import FoundTable, find_tables
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN
 from tfx_gnn.tables.prepared_tables import PreparedTables, write_prepared_tables
-from tfx_gnn.tables.row_times import clock_columns, day_remarks, may_be_times, row_time_columns
+from tfx_gnn.tables.row_times import clock_columns, day_remarks, may_be_times, row_time_columns, time_parts
 from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import TableLayout
@@ -175,8 +175,10 @@ def _written_anew(
 
 def _has_times(name: str, label: str, tables: Mapping[str, FoundTable], database: Database) -> bool:
     """Whether a table has dates or time stamps, or one that the label's rows name, directly or not, years of rows."""
-    if any(set(clock_columns(table)) - ({label} if table.name == name else set()) for table in tables.values()):
-        return True
+    for table in tables.values():
+        of_label = label if table.name == name else ""
+        if {*clock_columns(table)} - {of_label} or time_parts(table, label=of_label):
+            return True
     reached, waiting = {name}, [name]
     while waiting:
         one = waiting.pop()

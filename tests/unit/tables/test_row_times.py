@@ -53,6 +53,35 @@ def days(array) -> list[int | None]:
     return [None if one is None else (one - START).days for one in array.to_pylist()]
 
 
+PARTS = {"Year": [2026] * 60, "Month": [day.month for day in DAYS], "Day": [day.day for day in DAYS]}
+
+
+@pytest.mark.parametrize("hours", [0, 7], ids=["days", "hours"])
+def test_a_time_in_parts_is_that_of_the_row(prepared_of, tmp_path, hours):
+    visits = {"visit_id": ORDERS["order_id"], **PARTS, "good": ORDERS["good"]}
+    visits |= {"Hour": [7] * 60} if hours else {}
+
+    prepared = prepared_of("visits.good", visits=visits)
+
+    columns = pq.read_table(tmp_path / "new" / "visits.parquet")
+    assert prepared.node_times == {"visits": "row_time"}
+    assert columns["row_time"].to_pylist() == [day + dt.timedelta(hours=hours) for day in DAYS]
+    assert {*PARTS} <= {*prepared.schema.node_sets["visits"].features}
+    named = "Year, Month, Day, Hour" if hours else "Year, Month, Day"
+    assert f"{named} of visits are the time of its rows, in parts." in prepared.row_times.remarks
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"Day": [None, *PARTS["Day"][1:]]}, {"Month": [13] * 60}, {"Day": [1.5] * 60}, {"seen": DAYS}],
+    ids=["a row without", "no month", "no whole day", "a better one"],
+)
+def test_parts_that_are_no_times_of_all_rows_are_none(times_of, changed):
+    times = times_of(visits={"visit_id": ORDERS["order_id"], **PARTS, **changed})
+
+    assert times.in_parts == {}
+
+
 def test_the_first_of_several_times_is_that_of_the_row(times_of):
     paid = [None if i % 5 == 0 else day + dt.timedelta(days=2) for i, day in enumerate(DAYS)]
 
