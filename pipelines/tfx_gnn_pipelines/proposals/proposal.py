@@ -86,8 +86,8 @@ class Proposal(GraphProposal):
             place = f"{leak.place.partition('/')[2]}.{leak.feature}"
             yield (
                 f"{place} is left out of the examples: {leak.evidence}. Probably it is known only after the label, "
-                "or says the same in other words. If it is known before, take it out of `excluded_features`, declare it "
-                "in `features`, and write "
+                "or says the same in other words. If it is known before, take it out of `excluded_features`, "
+                "declare it in `features`, and write "
                 f"graph_example_validator: {{accepted_features: [{leak.place}.{leak.feature}]}}."
             )
         yield from self.features_in_words()
