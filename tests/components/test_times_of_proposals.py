@@ -132,10 +132,14 @@ def test_a_given_time_is_that_of_the_rows_and_a_given_key_is_followed(tmp_path):
     )
 
     assert open_.seed_time == ""
-    assert any("If one is it, give --time-column visits=COLUMN." in line for line in open_.remarks())
-    assert any("If it does, give --foreign-key visits.clerk_id=staff." in line for line in open_.remarks())
+    assert any("If one is it, give --time-column visits=COLUMN." in line for line in open_.questions)
+    assert any("If it does, give --foreign-key visits.clerk_id=staff." in line for line in open_.questions)
     assert (told.splits.time_feature, [hop.edge_set for hop in told.hops][:1]) == ("heard", ["visits_clerk_id"])
-    assert not any("give --" in line for line in told.remarks())
+    assert told.questions == ()
+    text = project_text(open_, name="it", tables_dir=".")
+    assert "# Open questions, of which `tfx-gnn new` tells how to answer them:\n# - Does visits.clerk_id name" in text
+    assert "Open questions" not in project_text(told, name="it", tables_dir=".")
+    assert max(map(len, text[: text.index("tables_dir")].splitlines())) <= 120
     with pytest.raises(ValueError, match=r"`time_columns` must name columns of dates, time stamps, .* got staff.size"):
         propose_project(folder, label="visits.good", given=read_given_keys([], [], ["staff=size"]))
     write_schema(told.schema, f"{folder}/graph_schema.pbtxt")
@@ -239,6 +243,6 @@ def test_times_that_are_too_few_to_split_by_are_said(tmp_path, unlabeled):
 def test_integers_that_may_be_days_are_asked_about(tmp_path):
     users = {**USERS, "batch": [20260101 + i % 28 for i in range(40)]}
 
-    said = "\n".join(propose_project(write(tmp_path, users=users), label="users.plan").remarks())
+    said = "\n".join(propose_project(write(tmp_path, users=users), label="users.plan").questions)
 
     assert "users.batch holds numbers, but all 28 different numbers are days of the calendar" in said

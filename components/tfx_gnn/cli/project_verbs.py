@@ -306,6 +306,10 @@ def _say_remarks(proposal: Proposal | TaskProposal) -> None:
         show_schema(proposal.schema)
     for line in proposal.remarks():
         arguments.console.print(line, markup=False, soft_wrap=True)
+    if proposal.questions:
+        arguments.console.print("\nOpen questions:", style="bold")
+    for line in proposal.questions:
+        arguments.console.print(f"  {line}", style="yellow", markup=False, soft_wrap=True)
 
 
 def _say_created(started: _StartedProject) -> None:

@@ -153,7 +153,7 @@ class _Finder:
         )
 
     def _find_own(self, table: FoundTable) -> None:
-        self._remarks += day_remarks(table)
+        self._remarks += _day_remarks(table)
         label = self._label[1] if table.name == self._label[0] else ""
         names = row_time_columns(table, label=label)
         if not names:
@@ -319,21 +319,28 @@ def _names_day(name: str) -> bool:
     return names_time(name) or not _DAY_WORDS.isdisjoint(words_of(name))
 
 
-def day_remarks(table: FoundTable, *, only_questions: bool = False) -> Iterator[str]:
-    """Says which integers are taken for days, and asks about those that may be some and are not named so."""
-    for name, column in table.columns.items():
-        if column.num_distinct < _LEAST_OF_TIMES or not _are_days(column):
-            continue
-        evidence = (
-            f"all {column.num_distinct:,} different numbers are days of the calendar, as {column.values[0].as_py()}"
-        )
-        if not _names_day(name) and column.num_distinct >= _LEAST_TO_ASK:
+def _day_remarks(table: FoundTable) -> Iterator[str]:
+    """Says which integers are taken for days."""
+    for name, evidence in _evidence_of_days(table):
+        if _names_day(name):
+            yield f"{table.name}.{name} holds dates: {evidence}."
+
+
+def day_questions(table: FoundTable) -> Iterator[str]:
+    """Asks about integers that may be days and are not named so."""
+    for name, evidence in _evidence_of_days(table):
+        if not _names_day(name) and table.columns[name].num_distinct >= _LEAST_TO_ASK:
             yield (
                 f"{table.name}.{name} holds numbers, but {evidence}. Are they dates? Then name the column "
                 f"{name}_date, and run this again."
             )
-        elif _names_day(name) and not only_questions:
-            yield f"{table.name}.{name} holds dates: {evidence}."
+
+
+def _evidence_of_days(table: FoundTable) -> Iterator[tuple[str, str]]:
+    for name, column in table.columns.items():
+        if column.num_distinct >= _LEAST_OF_TIMES and _are_days(column):
+            example = column.values[0].as_py()
+            yield name, f"all {column.num_distinct:,} different numbers are days of the calendar, as {example}"
 
 
 def _since_1970(texts: pa.Array) -> pa.Array:

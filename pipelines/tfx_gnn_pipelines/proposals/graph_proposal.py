@@ -23,6 +23,7 @@ class GraphProposal:
         schema: graph schema of the tables.
         is_inferred: whether the schema was inferred; otherwise the folder holds it.
         keys: what refers to what in tables that were prepared, a sentence each.
+        questions: what the tables leave open, a sentence each.
         hops: what to sample around each seed.
         features: preparations by set, as in "nodes/user", and column.
         num_dangling: by edge set, its rows that name a node that is not there, if there are any.
@@ -32,6 +33,7 @@ class GraphProposal:
     schema: GraphSchema
     is_inferred: bool
     keys: tuple[str, ...]
+    questions: tuple[str, ...]
     hops: tuple[Hop, ...]
     features: Mapping[str, Mapping[str, Preparation]]
     num_dangling: Mapping[str, int]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 import yaml
@@ -15,6 +16,7 @@ from tfx_gnn_pipelines.proposals.proposal import Proposal
 from tfx_gnn_pipelines.proposals.task_proposal import TaskProposal
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_/]*")
+_WIDTH = 110
 _NOT_TEXTS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 
 
@@ -52,6 +54,7 @@ def project_text(proposal: Proposal, *, name: str, tables_dir: str) -> str:
             f"name: {name}",
             f"description: {_text(f'{proposal.label.feature} of {proposal.label.node_set}')}",
             "",
+            *_question_lines(proposal.questions),
             "# Folder of the tables and of graph_schema.pbtxt, which declares their columns.",
             f"tables_dir: {_text(tables_dir)}",
             "",
@@ -81,12 +84,13 @@ def task_project_text(proposal: TaskProposal, *, name: str, tables_dir: str) -> 
     Returns:
         The text of project.yaml.
     """
-    task = yaml.safe_dump({"task": proposal.task_fields()}, sort_keys=False, allow_unicode=True, width=110)
+    task = yaml.safe_dump({"task": proposal.task_fields()}, sort_keys=False, allow_unicode=True, width=_WIDTH)
     return "\n".join(
         [
             *_HEAD_LINES,
             f"name: {name}",
             "",
+            *_question_lines(proposal.questions),
             "# Folder of the tables and of graph_schema.pbtxt, which declares their columns.",
             f"tables_dir: {_text(tables_dir)}",
             "",
@@ -105,6 +109,18 @@ def task_project_text(proposal: TaskProposal, *, name: str, tables_dir: str) -> 
             "",
         ]
     )
+
+
+def _question_lines(questions: Sequence[str]) -> Iterator[str]:
+    """Keeps in the file what nobody may have answered on the screen."""
+    if not questions:
+        return
+    yield "# Open questions, of which `tfx-gnn new` tells how to answer them:"
+    for question in questions:
+        yield from textwrap.wrap(
+            question, _WIDTH, initial_indent="# - ", subsequent_indent="#   ", break_long_words=False
+        )
+    yield ""
 
 
 def _plan_lines(proposal: Proposal) -> Iterator[str]:

@@ -180,6 +180,7 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "", give
     return Proposal(
         tables_dir=source.tables_dir,
         keys=source.remarks,
+        questions=source.questions,
         seed_time=seed_time,
         temporal=temporal,
         schema=schema,

@@ -20,7 +20,7 @@ from tfx_gnn.tables.keys.given_keys import GivenKeys
 from tfx_gnn.tables.keys.table_roles import FoundTable, find_tables
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN
 from tfx_gnn.tables.prepared_tables import PreparedTables, write_prepared_tables
-from tfx_gnn.tables.row_times import clock_columns, day_remarks, may_be_times, row_time_columns, time_parts
+from tfx_gnn.tables.row_times import clock_columns, day_questions, may_be_times, row_time_columns, time_parts
 from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import TableLayout
@@ -61,7 +61,8 @@ class TablesSource:
         is_inferred: whether the schema was inferred; otherwise the folder holds it.
         columns: by file name, the values of columns that were read already.
         prepared: what was learned where tables were written anew.
-        remarks: what was decided or is open, a sentence each.
+        remarks: what was decided, a sentence each.
+        questions: what is open, a sentence each.
         named_by_label: the node set whose rows the label names by their ids; empty if it names none.
     """
 
@@ -71,6 +72,7 @@ class TablesSource:
     columns: Mapping[str, Mapping[str, ColumnValues]] = dataclasses.field(default_factory=dict)
     prepared: PreparedTables | None = None
     remarks: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
     named_by_label: str = ""
 
     @property
@@ -88,7 +90,7 @@ class TablesSource:
 
 
 def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAccess, given: GivenKeys) -> TablesSource:
-    """Takes the tables as they are, if they can be read so and have no times, or writes them anew."""
+    """Takes the tables as they are, if they can be read so, have no times and leave nothing open, or writes them anew."""
     if tf.io.gfile.exists(access.schema_path(tables_dir)):
         return _declared_source(tables_dir, access, given)
     found = _find_tables(tables_dir, access, given)
@@ -98,6 +100,8 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
     database = find_keys(found, tables_dir, label=node, access=access)
     predicted = found.get(of_label)
     is_plain = database.is_tidy and not database.has_null_spellings
+    # What is asked about can be answered as long as no schema stands beside the tables.
+    is_plain = is_plain and not any(_questions(database))
     is_plain = is_plain and not _has_times(of_label, column, found, database) and not _lacks_labels(predicted, column)
     if prepared_dir and not database.unclear and not is_plain:
         _check_label(label, found)
@@ -108,11 +112,8 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
         schema=schema,
         is_inferred=True,
         columns={table.filename: table.columns for table in found.values()},
-        remarks=(
-            *_unread_files(tables_dir),
-            *database.questions,
-            *(line for table in found.values() for line in day_remarks(table, only_questions=True)),
-        ),
+        remarks=tuple(_unread_files(tables_dir)),
+        questions=tuple(_questions(database)),
         named_by_label=database.named_by_label,
     )
 
@@ -165,10 +166,8 @@ def _written_anew(
         schema=prepared.schema,
         is_inferred=True,
         prepared=prepared,
-        remarks=(
-            *_unread_files(tables_dir),
-            *_key_remarks(database, prepared),
-        ),
+        remarks=(*_unread_files(tables_dir), *_key_remarks(database, prepared)),
+        questions=(*_questions(database), *_time_questions(prepared)),
         named_by_label=database.named_by_label,
     )
 
@@ -239,6 +238,15 @@ def _key_remarks(database: Database, prepared: PreparedTables) -> Iterator[str]:
             f"{prepared.label_splits.num_unlabeled:,} rows have no label and are not predicted; the others are divided "
             f"{how}, 80 % for training, into the column {SPLIT_COLUMN!r}."
         )
+
+
+def _questions(database: Database) -> Iterator[str]:
+    yield from database.questions
+    for table in database.tables.values():
+        yield from day_questions(table)
+
+
+def _time_questions(prepared: PreparedTables) -> Iterator[str]:
     for name, columns in prepared.row_times.undecided.items():
         what = "none is taken for the time of its rows. If one is it"
         if name in prepared.row_times.by_row:

@@ -159,6 +159,7 @@ def propose_task_project(
         schema=schema,
         is_inferred=source.is_inferred,
         keys=source.remarks,
+        questions=source.questions,
         seeds=seeds,
         hops=hops,
         features=features,

@@ -11,7 +11,7 @@ import pytest
 from tfx_gnn.tables.keys.find_keys import find_keys
 from tfx_gnn.tables.keys.table_roles import find_tables
 from tfx_gnn.tables.prepared_tables import PreparedTables, write_prepared_tables
-from tfx_gnn.tables.row_times import find_row_times
+from tfx_gnn.tables.row_times import day_questions, find_row_times
 from tfx_gnn.tables.table_access import TableAccess
 
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001 - as a database without zones has it
@@ -226,12 +226,14 @@ def test_integers_that_are_days_of_the_calendar_are_dates_where_the_name_says_so
     assert said.startswith("orders.order_day holds dates: all 60 different numbers are days of the calendar, as 2026")
 
 
-def test_days_without_a_fitting_name_are_asked_about(times_of):
-    times = times_of(orders={**ORDERS, "batch": [int(f"{day:%Y%m%d}") for day in DAYS]})
+def test_days_without_a_fitting_name_are_asked_about(database_of, tmp_path):
+    database = database_of(orders={**ORDERS, "batch": [int(f"{day:%Y%m%d}") for day in DAYS]})
 
-    assert times.columns == {"orders": "ordered"}
-    assert "orders.batch holds numbers, but all 60 different numbers are days" in "\n".join(times.remarks)
-    assert "name the column batch_date" in "\n".join(times.remarks)
+    (question,) = day_questions(database.tables["orders"])
+
+    assert find_row_times(database, str(tmp_path)).columns == {"orders": "ordered"}
+    assert question.startswith("orders.batch holds numbers, but all 60 different numbers are days of the calendar")
+    assert "name the column batch_date" in question
 
 
 @pytest.mark.parametrize("wrong", [20260230, 20261301, 18991231, 2026010])

@@ -160,7 +160,6 @@ class Database:
         for name, of_table in self.left_out.items():
             for column, reason in of_table.items():
                 yield f"{name}.{column} is left out: {reason}."
-        yield from self.questions
 
     def _describe_tables_without_data(self) -> Iterator[str]:
         for name in self.tables:
