@@ -90,7 +90,7 @@ class TablesSource:
 
 
 def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAccess, given: GivenKeys) -> TablesSource:
-    """Takes the tables as they are, if they can be read so, have no times and leave nothing open, or writes them anew."""
+    """Takes tables as they are if they can be read so, have no times and leave nothing open; else writes them anew."""
     if tf.io.gfile.exists(access.schema_path(tables_dir)):
         return _declared_source(tables_dir, access, given)
     found = _find_tables(tables_dir, access, given)
