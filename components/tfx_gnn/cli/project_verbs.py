@@ -241,18 +241,18 @@ def new(
     asked: PredictionTask | None = None,
 ) -> None:
     """Start a project of your own, ready to run: from tables of yours, or from an example with Python to adapt."""
-    if not tables_dir and (primary_keys or foreign_keys or time_columns):
+    if asked is not None and (label or not tables_dir):
+        raise typer.BadParameter("must be given with --tables, and without --label", param_hint="--predict")
+    if tables_dir:
+        given = _read_given_keys(primary_keys or [], foreign_keys or [], time_columns or [])
+        if asked is not None:
+            _new_for_task(directory, tables_dir=tables_dir, task=asked, name=name, given=given)
+        else:
+            _new_for_tables(directory, tables_dir=tables_dir, label=label, name=name, given=given)
+        return
+    if primary_keys or foreign_keys or time_columns:
         hint = "--primary-key, --foreign-key, --time-column"
         raise typer.BadParameter("must be given with --tables", param_hint=hint)
-    given = _read_given_keys(primary_keys or [], foreign_keys or [], time_columns or [])
-    if asked is not None:
-        if not tables_dir or label:
-            raise typer.BadParameter("must be given with --tables, and without --label", param_hint="--predict")
-        _new_for_task(directory, tables_dir=tables_dir, task=asked, name=name, given=given)
-        return
-    if tables_dir:
-        _new_for_tables(directory, tables_dir=tables_dir, label=label, name=name, given=given)
-        return
     if label:
         raise typer.BadParameter("must be given with --tables", param_hint="--label")
     folder, name = create_project(directory, name=name)
