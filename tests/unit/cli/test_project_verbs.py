@@ -251,11 +251,12 @@ def test_nothing_is_written_where_the_label_is_not_clear(shop):
     assert "graph_schema.pbtxt" not in os.listdir(shop)
 
 
-def test_label_without_tables_is_refused(tmp_path):
-    shown = new(str(tmp_path / "plans"), "--label", "users.plan")
+@pytest.mark.parametrize("flag", ["--label=users.plan", "--foreign-key=users.plan=plans", "--time-column=users=at"])
+def test_what_is_about_tables_is_refused_without_them(tmp_path, flag):
+    shown = new(str(tmp_path / "plans"), flag)
 
     assert shown.exit_code == 2
-    assert "must be given with --tables" in shown.output
+    assert "must be given with --tables" in re.sub(r"[\s│]+", " ", shown.output)
 
 
 def test_folder_without_tables_is_refused(tmp_path):
