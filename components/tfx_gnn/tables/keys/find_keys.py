@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from tfx_gnn.tables.column_values import ColumnValues, as_texts
 from tfx_gnn.tables.keys.database import Database, ForeignKey, holders_of, joined_key, key_texts
 from tfx_gnn.tables.keys.declared_keys import DeclaredForeignKey
-from tfx_gnn.tables.keys.key_columns import KeyColumn, key_columns
+from tfx_gnn.tables.keys.key_columns import LEAST_NAMED, KeyColumn, key_columns
 from tfx_gnn.tables.keys.primary_keys import choose_primary_key, find_composite_key
 from tfx_gnn.tables.keys.references import Reference, find_alternate, find_reference
 from tfx_gnn.tables.keys.table_roles import EdgeRole, FoundTable, name_of_file
@@ -154,6 +154,22 @@ class _Finder:
             is_referred_to = table.name == self._label[0] or any(target == table.name for _, _, target in named)
             if key and (len(key) == 1 or not is_link or is_referred_to):
                 self._keys[table.name] = key
+                if len(key) > 1:
+                    self._check_composite(table.name, key)
+
+    def _check_composite(self, table: str, columns: tuple[str, ...]) -> None:
+        texts = self._texts(table, columns)
+        values = joined_key([texts[name] for name in columns])
+        num_distinct, num_rows = pc.count_distinct(values).as_py(), self._tables[table].num_rows
+        if num_distinct < num_rows:
+            counts = values.drop_null().value_counts()
+            repeated = counts.filter(pc.greater(counts.field("counts"), 1))
+            example = f", such as {repeated[0]['values'].as_py()!r} in several" if len(repeated) else ", some empty"
+            raise ValueError(
+                f"`primary_keys` must name columns with other values in each row; got {table}.{','.join(columns)}, "
+                f"with {num_distinct:,} different values in {num_rows:,} rows{example}. Name another column, too, or "
+                "correct the rows."
+            )
 
     def _take_declared_foreign_keys(self) -> None:
         """Takes declared foreign keys; how many values are null or unknown is counted all the same."""
@@ -181,6 +197,31 @@ class _Finder:
                 self._take(column, _as_declared(one, target))
             else:
                 self._add_composite(table, one, target)
+            if one.is_given:
+                self._compare_given(table, one, target)
+
+    def _compare_given(self, table: FoundTable, given: DeclaredForeignKey, target: str) -> None:
+        """Refuses a given foreign key if no value is a key of its table, and says so if few are."""
+        found, place = self._foreign_keys[table.name, given.columns], f"{table.name}.{','.join(given.columns)}"
+        if found.num_known or found.num_null == found.num_rows:
+            if found.share < LEAST_NAMED:
+                self._questions[table.name, given.columns[0]] = (
+                    f"{place} is given as the key of {target}, but only {found.share:.1%} of its values are there: "
+                    "the other rows have no edge. Is another table meant, or are rows missing?"
+                )
+            return
+        key = self._keys[target]
+        examples = " and ".join(
+            f"{one}.{name}, such as {self._tables[one].columns[name].values[:3].to_pylist()}"
+            for one, columns in ((table.name, given.columns), (target, key))
+            for name in columns
+            if len(self._tables[one].columns[name].values)
+        )
+        raise ValueError(
+            f"`foreign_keys` must name a table that has some of the column's values as keys; got {place} for "
+            f"{target!r}, which has none of them: compare {examples}. Give another table, its key by another column "
+            "with --primary-key, or spell both alike."
+        )
 
     def _declared_foreign_keys(self) -> list[tuple[FoundTable, DeclaredForeignKey, str]]:
         """Lists what is declared, with the table that it refers to; a label is no key."""
@@ -302,7 +343,7 @@ class _Finder:
                         self._take(column, find_alternate(column, node_set, self._words[node_set], candidates))
 
     def _ask_about_label(self) -> None:
-        """Says so if the label is a foreign key: which row of another table it is."""
+        """Says so if the label is a foreign key: which row of another table it is. A given one is a class, unasked."""
         table, name = self._label
         columns = self._tables[table].columns if table in self._tables else {}
         if name not in columns:
@@ -313,8 +354,12 @@ class _Finder:
                 f"`label` must be a column with values to predict; got '{table}.{name}', whose values are the ids of "
                 "the table's rows. Give another column."
             )
-        found = self._named_by_label = find_reference(column, self._ids(), self._words).node_set
-        if found:
+        declared = self._tables[table].declared
+        given = next((one.table for one in declared.foreign_keys if one.is_given and one.columns == (name,)), "")
+        if given or name not in declared.no_keys:
+            self._named_by_label = given or find_reference(column, self._ids(), self._words).node_set
+        found = self._named_by_label
+        if found and not given:
             self._questions[self._label] = (
                 f"{table}.{name}, the label, names {found}: should a model choose one of its rows? Then predict "
                 "links, as docs/tutorials/predict_links.md shows. Otherwise each id that occurs is a class."

@@ -50,7 +50,13 @@ class GivenKeys:
         for (name, columns), target in self.foreign_keys.items():
             _check_columns("foreign_keys", name, columns, tables)
             num_named = len(self.primary_keys.get(target, columns[:1]))
-            if len(columns) > 1 and target and (target not in tables or len(columns) != num_named):
+            if len(columns) > 1 and not target:
+                places = " and ".join(f"{name}.{column}=" for column in columns)
+                raise ValueError(
+                    f"`foreign_keys` must say of one column at a time that it is no key; got {name}."
+                    f"{','.join(columns)} for no table. Write {places}."
+                )
+            if len(columns) > 1 and (target not in tables or len(columns) != num_named):
                 raise ValueError(
                     f"`foreign_keys` must have the columns of a key of another table; got {name}.{','.join(columns)} "
                     f"for {target!r}. Give the key of that table, too, with as many columns."

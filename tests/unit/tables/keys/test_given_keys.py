@@ -25,6 +25,7 @@ def find(tmp_path):
         "buyers": {"id": NUMBERS, "size": [1.5] * 30},
         "sellers": {"id": NUMBERS, "size": [2.5] * 30},
         "orders": {"id": NUMBERS, "party": NUMBERS[::-1], "town": ["A", "B"] * 15, "day": [*range(15)] * 2},
+        "few": {"id": [0, 100, 200, 300, 400, 500, 600, 1, 2], "size": [0.5] * 9},
         "weather": {"town": ["A", "B"] * 15, "day": [number // 2 for number in NUMBERS], "rain": [0.5] * 30},
         "visits": {"buyer_id": NUMBERS, "came": TIMES, "left": TIMES},
     }
@@ -32,9 +33,9 @@ def find(tmp_path):
         metadata = declared.to_metadata() if name == "orders" else None
         pq.write_table(pa.table(columns).replace_schema_metadata(metadata), tmp_path / f"{name}.parquet")
 
-    def find_with(given):
+    def find_with(given, label=("", "")):
         tables = given.declare(find_tables(str(tmp_path), TableAccess()))
-        return find_keys(tables, str(tmp_path))
+        return find_keys(tables, str(tmp_path), label=label)
 
     return find_with
 
@@ -123,8 +124,33 @@ def test_given_times_are_those_of_the_rows(find):
         ({"foreign_keys": {("orders", ("town", "day")): "towns"}}, "got orders.town,day for 'towns'. Give the key"),
         ({"foreign_keys": {("orders", ("town", "day")): "buyers"}}, "got orders.town,day for 'buyers'. Give the key"),
         ({"foreign_keys": {("orders", ("party",)): "visits"}}, "got orders.party for 'visits'. Give the key"),
+        ({"foreign_keys": {("orders", ("town", "day")): ""}}, "Write orders.town= and orders.day="),
+        ({"foreign_keys": {("orders", ("town",)): "buyers"}}, "none of them: compare orders.town, such as .*'A'"),
+        (
+            {"primary_keys": {"weather": ("town", "rain")}},
+            "weather.town,rain, with 2 different values in 30 rows, such as 'A|0.5' in several",
+        ),
     ],
 )
 def test_what_is_not_there_is_refused(find, given, message):
     with pytest.raises(ValueError, match=message):
         find(GivenKeys(**given))
+
+
+def test_few_known_values_of_a_given_key_are_asked_about(find):
+    database = find(GivenKeys(foreign_keys={("visits", ("buyer_id",)): "few"}))
+
+    assert database.questions == (
+        "visits.buyer_id is given as the key of few, but only 10.0% of its values are there: the other rows have no "
+        "edge. Is another table meant, or are rows missing?",
+    )
+
+
+def test_a_label_that_is_given_as_a_foreign_key_is_a_class_of_its_table(find):
+    database = find(GivenKeys(foreign_keys={("orders", ("day",)): "buyers"}), label=("orders", "day"))
+    of_none = find(GivenKeys(foreign_keys={("orders", ("party",)): ""}), label=("orders", "party"))
+
+    assert database.named_by_label == "buyers"
+    assert "orders.day" not in named(database)
+    assert not database.questions
+    assert not of_none.named_by_label
