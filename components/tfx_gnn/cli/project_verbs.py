@@ -13,7 +13,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -187,6 +187,11 @@ def _copy(source: Path, target: Path, name: str) -> None:
     target.write_bytes(text.encode("utf-8"))
 
 
+def _about_tables(flag: str, form: str, what: str) -> Any:
+    """Makes an option of what is found in tables unless it is given; it may be given several times."""
+    return typer.Option(flag, help=f"With --tables: {what}", metavar=form, show_default="found")
+
+
 @with_prediction_task
 def new(
     directory: Annotated[
@@ -210,29 +215,30 @@ def new(
     ] = "",
     primary_keys: Annotated[
         list[str] | None,
-        typer.Option(
-            "--primary-key",
-            help="With --tables: the column, or columns with commas, that tell the rows of a table apart.",
-            metavar="TABLE=COLUMN",
-            show_default="found",
+        _about_tables(
+            "--primary-key", "TABLE=COLUMN", "the column, or columns with commas, that tell the rows of a table apart."
         ),
     ] = None,
     foreign_keys: Annotated[
         list[str] | None,
-        typer.Option(
+        _about_tables(
             "--foreign-key",
-            help="With --tables: the table that a column names; nothing behind the = if it names none.",
-            metavar="TABLE.COLUMN=TABLE",
-            show_default="found",
+            "TABLE.COLUMN=TABLE",
+            "the table that a column names; nothing behind the = if it names none.",
         ),
     ] = None,
     time_columns: Annotated[
         list[str] | None,
-        typer.Option(
+        _about_tables(
             "--time-column",
-            help="With --tables: the column with the times of a table's rows; nothing behind the = if there is none.",
-            metavar="TABLE=COLUMN",
-            show_default="found",
+            "TABLE=COLUMN",
+            "the column with the times of a table's rows; nothing behind the = if there is none.",
+        ),
+    ] = None,
+    missing_values: Annotated[
+        list[str] | None,
+        _about_tables(
+            "--missing-value", "TABLE.COLUMN=VALUE", "what stands for no value in a column, such as -1 or 1900-01-01."
         ),
     ] = None,
     name: Annotated[
@@ -244,14 +250,14 @@ def new(
     if asked is not None and (label or not tables_dir):
         raise typer.BadParameter("must be given with --tables, and without --label", param_hint="--predict")
     if tables_dir:
-        given = _read_given_keys(primary_keys or [], foreign_keys or [], time_columns or [])
+        given = _read_given_keys(primary_keys or [], foreign_keys or [], time_columns or [], missing_values or [])
         if asked is not None:
             _new_for_task(directory, tables_dir=tables_dir, task=asked, name=name, given=given)
         else:
             _new_for_tables(directory, tables_dir=tables_dir, label=label, name=name, given=given)
         return
-    if primary_keys or foreign_keys or time_columns:
-        hint = "--primary-key, --foreign-key, --time-column"
+    if primary_keys or foreign_keys or time_columns or missing_values:
+        hint = "--primary-key, --foreign-key, --time-column, --missing-value"
         raise typer.BadParameter("must be given with --tables", param_hint=hint)
     if label:
         raise typer.BadParameter("must be given with --tables", param_hint="--label")
@@ -260,10 +266,10 @@ def new(
     _say_next("Train its model on the example data; README.md there says how to go on:", folder, "run")
 
 
-def _read_given_keys(primary_keys: list[str], foreign_keys: list[str], time_columns: list[str]) -> GivenKeys:
+def _read_given_keys(*given: list[str]) -> GivenKeys:
     from tfx_gnn.tables.keys.given_keys import read_given_keys
 
-    return read_given_keys(primary_keys, foreign_keys, time_columns)
+    return read_given_keys(*given)
 
 
 def _new_for_tables(directory: str, *, tables_dir: str, label: str, name: str, given: GivenKeys) -> None:

@@ -3,6 +3,7 @@ r"""Finds texts that stand for no value in a table, such as NA, NULL and \N, and
 from __future__ import annotations
 
 import dataclasses
+import decimal
 from collections.abc import Collection, Mapping
 
 import pyarrow as pa
@@ -34,17 +35,60 @@ def take_null_spellings(columns: Mapping[str, ColumnValues]) -> dict[str, Column
     return taken
 
 
+def take_given(column: ColumnValues, given: Collection[str]) -> ColumnValues:
+    """Takes what a user says stands for no value out of the values of a column.
+
+    Args:
+        column: the values, of which others may be taken out already.
+        given: such as "-1"; of dates and time stamps in ISO 8601. Of a column whose values were all counted, each must
+            be one of them.
+
+    Raises:
+        ValueError: if none of the values is so; the message has an example of what there is.
+    """
+    spelled = {value: _as_counted(column, value) for value in given}
+    absent = [value for value, text in spelled.items() if text not in {*column.values.to_pylist()}]
+    if absent and not column.is_sample:
+        raise ValueError(f"{absent[0]!r}, which no row has; there are {column.values[:3].to_pylist()}")
+    taken = _without(column, spelled.values())
+    found = {value if column.is_time else text: taken.null_spellings.get(text, 0) for value, text in spelled.items()}
+    return dataclasses.replace(taken, null_spellings={**column.null_spellings, **found})
+
+
+def _as_counted(column: ColumnValues, value: str) -> str:
+    """Spells a value as `ColumnValues` does: times by their seconds since 1970, floats as Arrow does."""
+    texts = pa.array([value], pa.large_string())
+    if column.is_time:
+        times = parse_times(texts)
+        return value if times is None else str(times.cast(pa.timestamp("s"), safe=False).cast(pa.int64())[0].as_py())
+    if value in {*column.values.to_pylist()}:
+        return value
+    numbers = column.numbers()
+    try:
+        equal = [] if numbers is None else column.values.filter(pc.equal(numbers, float(value))).to_pylist()
+    except ValueError:
+        return value
+    return equal[0] if equal else value
+
+
 def drop_null_spellings(array: pa.Array, spellings: Collection[str]) -> pa.Array:
-    """Replaces texts that stand for no value by null, and NaN among floats."""
+    """Replaces what stands for no value by null, and NaN among floats."""
     if not spellings:
         return array
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    is_none = pc.is_in(array, value_set=_of_type(pa.array(sorted(spellings), pa.large_string()), array.type))
     if pa.types.is_floating(array.type):
-        is_none = pc.is_nan(array)
-    else:
-        is_none = pc.is_in(array, value_set=pa.array(sorted(spellings), pa.large_string()).cast(array.type))
+        is_none = pc.or_(is_none, pc.is_nan(array))
     return pc.if_else(pc.fill_null(is_none, fill_value=False), pa.scalar(None, array.type), array)
+
+
+def _of_type(texts: pa.Array, dtype: pa.DataType) -> pa.Array:
+    if pa.types.is_temporal(dtype):
+        return texts.cast(pa.timestamp("us")).cast(dtype, safe=False)
+    if pa.types.is_decimal(dtype):
+        return pa.array([decimal.Decimal(text) for text in texts.to_pylist()], dtype)
+    return texts.cast(dtype)
 
 
 def _held(column: ColumnValues) -> frozenset[str]:

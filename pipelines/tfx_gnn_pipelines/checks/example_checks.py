@@ -32,6 +32,7 @@ from tfx_gnn.tables.row_rules import DANGLING_RULES, RowProblem, RowRules
 from tfx_gnn.tables.schema_layouts import layouts_of, try_layouts
 from tfx_gnn.tables.table_files import Table, list_units, read_table, read_unit
 from tfx_gnn.tables.table_layout import TableLayout
+from tfx_gnn_pipelines.checks.class_checks import untrained_classes
 from tfx_gnn_pipelines.checks.findings import FindingsCollector
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
 
@@ -88,7 +89,7 @@ def check_examples(config: PipelineConfig, folder: str, found: FindingsCollector
         return CheckedExamples(schema=examples_schema, num_examples={}, has_sample=False)
     num_examples: dict[str, int] = {}
     with found.caught(_STEP):
-        num_examples = _write_sample(config, schema, folder)
+        num_examples = _write_sample(config, schema, folder, found)
         schema_io.write_schema(examples_schema, examples_folder.graph_schema_path(folder))
         counts = ", ".join(f"{count} in {split!r}" for split, count in num_examples.items())
         found.looked_at.append(f"seeds of all splits: {counts}")
@@ -262,7 +263,7 @@ def _used_splits(config: PipelineConfig) -> Iterator[tuple[str, str, str]]:
     yield "GraphEvaluator", "baseline_split", config.graph_evaluator.baseline_split
 
 
-def _write_sample(config: PipelineConfig, schema: GraphSchema, folder: str) -> dict[str, int]:
+def _write_sample(config: PipelineConfig, schema: GraphSchema, folder: str, found: FindingsCollector) -> dict[str, int]:
     """Writes up to `MAX_EXAMPLES` of each split, with every class among them; returns how many there are of each."""
     options = config.subgraph_example_gen
     if options.plan is None:
@@ -295,23 +296,30 @@ def _write_sample(config: PipelineConfig, schema: GraphSchema, folder: str) -> d
     sampler = InMemorySampler(tables, plan, sampling_seed=options.sampling_seed, edge_ranks=rank_edges(tables, plan))
     encoder = SubgraphExampleEncoder(tables, plan, seed_features=seed_table.columns if seed_table else None)
     labels = _label_columns(tables, plan, seed_table)
+    trainer = config.graph_trainer
+    for message in untrained_classes(trainer.task, labels, seeds, train_split=trainer.train_split):
+        found.add(_STEP, message, severity="warning", argument="splits")
     for split, of_split in seeds.items():
-        chosen = of_split.take(choose_seeds(of_split, labels))
+        chosen = of_split.take(choose_seeds(of_split, labels.values()))
         records = encoder.encode(sampler.sample(chosen)) if chosen.num_subgraphs else []
         examples_folder.write_split_shard(folder, split, 0, 1, iter(records))
     return dict(of_seeds.num_seeds)
 
 
-def _label_columns(tables: GraphTables, plan: SamplingPlan, seed_table: Table | None) -> Collection[pa.Array]:
+def _label_columns(tables: GraphTables, plan: SamplingPlan, seed_table: Table | None) -> dict[str, pa.Array]:
     """Returns the columns of labels that may be classes, by row of the table of seeds."""
     if seed_table is not None:
         columns = seed_table.columns
     elif plan.is_link_plan:
-        return []
+        return {}
     else:
         columns = tables.node_tables[plan.seed_node_set].features
-    found = [columns[name] for name in plan.label_features if name in columns]
-    return [column for column in found if not pa.types.is_floating(column.type) and not pa.types.is_list(column.type)]
+    found = {name: columns[name] for name in plan.label_features if name in columns}
+    return {
+        name: column
+        for name, column in found.items()
+        if not pa.types.is_floating(column.type) and not pa.types.is_list(column.type)
+    }
 
 
 def choose_seeds(seeds: Seeds, labels: Collection[pa.Array]) -> npt.NDArray[np.int64]:

@@ -24,6 +24,7 @@ from tfx_gnn.tables.row_times import clock_columns, day_questions, may_be_times,
 from tfx_gnn.tables.schema_layouts import layouts_of
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import TableLayout
+from tfx_gnn_pipelines.proposals.missing_value_questions import ask_about_label, ask_about_time
 
 _MOST_SHOWN = 10
 
@@ -101,7 +102,7 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
     predicted = found.get(of_label)
     is_plain = database.is_tidy and not database.has_null_spellings
     # What is asked about can be answered as long as no schema stands beside the tables.
-    is_plain = is_plain and not any(_questions(database))
+    is_plain = is_plain and not any(_questions(database, node))
     is_plain = is_plain and not _has_times(of_label, column, found, database) and not _lacks_labels(predicted, column)
     if prepared_dir and not database.unclear and not is_plain:
         _check_label(label, found)
@@ -113,7 +114,7 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
         is_inferred=True,
         columns={table.filename: table.columns for table in found.values()},
         remarks=tuple(_unread_files(tables_dir)),
-        questions=tuple(_questions(database)),
+        questions=tuple(_questions(database, node)),
         named_by_label=database.named_by_label,
     )
 
@@ -167,7 +168,7 @@ def _written_anew(
         is_inferred=True,
         prepared=prepared,
         remarks=(*_unread_files(tables_dir), *_key_remarks(database, prepared)),
-        questions=(*_questions(database), *_time_questions(prepared)),
+        questions=(*_questions(database, label), *_time_questions(prepared)),
         named_by_label=database.named_by_label,
     )
 
@@ -240,10 +241,15 @@ def _key_remarks(database: Database, prepared: PreparedTables) -> Iterator[str]:
         )
 
 
-def _questions(database: Database) -> Iterator[str]:
+def _questions(database: Database, label: tuple[str, str]) -> Iterator[str]:
     yield from database.questions
+    name, column = label
+    if name in database.tables and column in database.tables[name].columns:
+        yield from ask_about_label(f"{name}.{column}", database.tables[name].columns[column])
     for table in database.tables.values():
         yield from day_questions(table)
+        for one, values in table.columns.items():
+            yield from ask_about_time(f"{table.name}.{one}", values)
 
 
 def _time_questions(prepared: PreparedTables) -> Iterator[str]:

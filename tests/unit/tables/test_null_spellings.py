@@ -2,13 +2,16 @@ r"""Texts that stand for no value: where they do, and where they are texts."""
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tfx_gnn.tables.keys.find_keys import find_keys
 from tfx_gnn.tables.keys.table_roles import find_tables
-from tfx_gnn.tables.null_spellings import drop_null_spellings
+from tfx_gnn.tables.null_spellings import drop_null_spellings, take_given
 from tfx_gnn.tables.prepared_tables import write_prepared_tables
 from tfx_gnn.tables.table_access import TableAccess
 
@@ -75,3 +78,33 @@ def test_prepared_tables_have_numbers_and_keys_without_them_and_a_line_says_so(t
     assert "users: 'NULL' stands for no value in age (7 rows)." in database.describe()
     assert pq.read_table(folder / "users.parquet")["age"].to_pylist()[:4] == [21, 22, 23, None]
     assert len(pq.read_table(folder / "orders_user_id.parquet")) == 40
+
+
+@pytest.mark.parametrize(
+    ("array", "given", "kept"),
+    [
+        (pa.array([-1, 0, 3, -1]), "-1", [None, 0, 3, None]),
+        (pa.array([-1.0, 0.5, None]), "-1", [None, 0.5, None]),
+        (pa.array(["unknown", "good", "bad"]), "unknown", [None, "good", "bad"]),
+        (pa.array([Decimal("-1.00"), Decimal("2.50")]), "-1", [None, Decimal("2.50")]),
+        (pa.array([dt.date(1900, 1, 1), dt.date(2026, 1, 2)]), "1900-01-01", [None, dt.date(2026, 1, 2)]),
+        (pa.array([-2_208_988_800, 86_400]).cast(pa.timestamp("s", "UTC")), "1900-01-01", [None, 86_400]),
+        (pa.array(["-1", "-1.0", "x"]).dictionary_encode(), "x", ["-1", "-1.0", None]),
+    ],
+)
+def test_what_is_given_stands_for_no_value_in_columns_of_all_types(tmp_path, array, given, kept):
+    pq.write_table(pa.table({"value": array}), tmp_path / "it.parquet")
+    column = find_tables(str(tmp_path), TableAccess())["it"].columns["value"]
+
+    taken = take_given(column, [given])
+
+    assert sum(taken.null_spellings.values()) == taken.num_rows - taken.num_filled - array.null_count > 0
+    found = drop_null_spellings(array, taken.null_spellings)
+    assert (found.cast(pa.int64()) if pa.types.is_timestamp(found.type) else found).to_pylist() == kept
+
+
+def test_what_is_given_must_be_there(tmp_path):
+    column = columns_of(tmp_path, "size", "1", "2")["size"]
+
+    with pytest.raises(ValueError, match="'-1', which no row has; there are"):
+        take_given(column, ["-1"])

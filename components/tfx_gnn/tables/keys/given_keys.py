@@ -1,4 +1,4 @@
-"""Keys and times of tables that their user gives, before any are found."""
+"""Keys, times and missing values of tables that their user gives, before any are found."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import NoReturn
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.tables.keys.declared_keys import DeclaredForeignKey, DeclaredKeys
 from tfx_gnn.tables.keys.table_roles import FoundTable
+from tfx_gnn.tables.null_spellings import take_given
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -20,14 +21,16 @@ class GivenKeys:
         foreign_keys: by table and columns of it, the table that they name, or a name for entities without a table;
             empty if they name nothing.
         time_columns: by table, the column with the times of its rows; empty if they have none.
+        missing_values: by table and column, what stands for no value there.
     """
 
     primary_keys: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     foreign_keys: Mapping[tuple[str, tuple[str, ...]], str] = dataclasses.field(default_factory=dict)
     time_columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    missing_values: Mapping[tuple[str, str], tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.primary_keys or self.foreign_keys or self.time_columns)
+        return bool(self.primary_keys or self.foreign_keys or self.time_columns or self.missing_values)
 
     def declare(self, tables: Mapping[str, FoundTable]) -> dict[str, FoundTable]:
         """Declares the keys in tables, where they replace what their source declares.
@@ -36,8 +39,11 @@ class GivenKeys:
             tables: the tables by name.
 
         Raises:
-            ValueError: if a table or column is not there, or a column is no key of its table.
+            ValueError: if a table or column is not there, a column is no key of its table, or has no such value.
         """
+        tables = {name: self._without_missing(table) for name, table in tables.items()}
+        for name, column in self.missing_values:
+            _check_columns("missing_values", name, (column,), tables)
         for name, columns in self.primary_keys.items():
             _check_columns("primary_keys", name, columns, tables)
             (only, *others) = columns
@@ -65,6 +71,19 @@ class GivenKeys:
             _check_columns("time_columns", name, (column,) if column else (), tables)
         return {name: dataclasses.replace(table, declared=self._declared(table)) for name, table in tables.items()}
 
+    def _without_missing(self, table: FoundTable) -> FoundTable:
+        columns = dict(table.columns)
+        for (name, column), given in self.missing_values.items():
+            if name == table.name and column in columns:
+                try:
+                    columns[column] = take_given(columns[column], given)
+                except ValueError as error:
+                    raise ValueError(
+                        f"`missing_values` must be values of the column; for {name}.{column} got {error}. Write one "
+                        "as it is there."
+                    ) from error
+        return dataclasses.replace(table, columns=columns)
+
     def _declared(self, table: FoundTable) -> DeclaredKeys:
         declared = table.declared
         given = {columns: target for (name, columns), target in self.foreign_keys.items() if name == table.name}
@@ -85,13 +104,19 @@ class GivenKeys:
         )
 
 
-def read_given_keys(primary_keys: Iterable[str], foreign_keys: Iterable[str], time_columns: Iterable[str]) -> GivenKeys:
+def read_given_keys(
+    primary_keys: Iterable[str] = (),
+    foreign_keys: Iterable[str] = (),
+    time_columns: Iterable[str] = (),
+    missing_values: Iterable[str] = (),
+) -> GivenKeys:
     """Reads keys and times as a user writes them.
 
     Args:
         primary_keys: such as "weather=origin,time_hour".
         foreign_keys: such as "orders.party_id=buyers", or "orders.party_id=" for no key.
         time_columns: such as "orders=placed", or "orders=" for no time.
+        missing_values: such as "orders.rating=-1"; a column may have several.
 
     Raises:
         ValueError: if one has another form, or a place is given twice.
@@ -108,7 +133,14 @@ def read_given_keys(primary_keys: Iterable[str], foreign_keys: Iterable[str], ti
             _refuse("primary_keys", "TABLE=COLUMN", f"{name}={columns}")
         primary[name] = tuple(columns.split(","))
     times = dict(_pairs("time_columns", "TABLE=COLUMN", time_columns))
-    return GivenKeys(primary_keys=primary, foreign_keys=foreign, time_columns=times)
+    missing: dict[tuple[str, str], tuple[str, ...]] = {}
+    for text in missing_values:
+        place, _, value = text.partition("=")
+        name, _, column = place.partition(".")
+        if not name or not column or not value:
+            _refuse("missing_values", "TABLE.COLUMN=VALUE", text)
+        missing[name, column] = (*missing.get((name, column), ()), value)
+    return GivenKeys(primary_keys=primary, foreign_keys=foreign, time_columns=times, missing_values=missing)
 
 
 def _pairs(field: str, form: str, given: Iterable[str]) -> list[tuple[str, str]]:

@@ -45,14 +45,15 @@ def named(database):
 
 
 def test_given_keys_are_read_as_they_are_written():
-    assert read_given_keys(["weather=town,day"], ["orders.party=buyers", "a.b="], ["orders=placed", "users="]) == (
-        GivenKeys(
-            primary_keys={"weather": ("town", "day")},
-            foreign_keys={("orders", ("party",)): "buyers", ("a", ("b",)): ""},
-            time_columns={"orders": "placed", "users": ""},
-        )
+    assert read_given_keys(
+        ["weather=town,day"], ["orders.party=buyers", "a.b="], ["orders=placed", "users="], ["a.b=-1", "a.b=x=y"]
+    ) == GivenKeys(
+        primary_keys={"weather": ("town", "day")},
+        foreign_keys={("orders", ("party",)): "buyers", ("a", ("b",)): ""},
+        time_columns={"orders": "placed", "users": ""},
+        missing_values={("a", "b"): ("-1", "x=y")},
     )
-    assert not read_given_keys([], [], [])
+    assert not read_given_keys()
 
 
 @pytest.mark.parametrize(
@@ -62,6 +63,7 @@ def test_given_keys_are_read_as_they_are_written():
         ((["users="], [], []), "`primary_keys` must have the form TABLE=COLUMN; got 'users='"),
         (([], ["user=users"], []), "`foreign_keys` must have the form TABLE.COLUMN=TABLE; got 'user=users'"),
         (([], [], ["orders"]), "`time_columns` must have the form TABLE=COLUMN; got 'orders'"),
+        (([], [], [], ["a.b="]), "`missing_values` must have the form TABLE.COLUMN=VALUE; got 'a.b='"),
         (([], ["a.b=c", "a.b=d"], []), "`foreign_keys` must say once what 'a.b' is; got 'c' and 'd'"),
     ],
 )
@@ -124,6 +126,8 @@ def test_given_times_are_those_of_the_rows(find):
         ({"foreign_keys": {("orders", ("town", "day")): "towns"}}, "got orders.town,day for 'towns'. Give the key"),
         ({"foreign_keys": {("orders", ("town", "day")): "buyers"}}, "got orders.town,day for 'buyers'. Give the key"),
         ({"foreign_keys": {("orders", ("party",)): "visits"}}, "got orders.party for 'visits'. Give the key"),
+        ({"missing_values": {("orders", "towns"): ("A",)}}, "got 'towns' of orders, .* Did you mean 'town'"),
+        ({"missing_values": {("orders", "town"): ("C",)}}, "for orders.town got 'C', which no row has; there are"),
         ({"foreign_keys": {("orders", ("town", "day")): ""}}, "Write orders.town= and orders.day="),
         ({"foreign_keys": {("orders", ("town",)): "buyers"}}, "none of them: compare orders.town, such as .*'A'"),
         (
