@@ -262,7 +262,10 @@ def first_time(names: Sequence[str], compare: Callable[[str, str], TimeOrder]) -
 def describe_first_time(table: str, first: str, names: Sequence[str]) -> str:
     """Says which of several columns is the time of the rows, and why."""
     later = ", ".join(name for name in names if name != first)
-    return f"{table}.{first} is the time of its rows: it is not after {later} in {_LEAST_FIRST:.0%} of them."
+    return (
+        f"{table}.{first} is the time of its rows: it is not after {later} in {_LEAST_FIRST:.0%} of them. Of a time "
+        "that comes after its own, a seed sees nothing but that."
+    )
 
 
 def _joined_parts(parts: Mapping[str, pa.Array]) -> pa.Array:

@@ -264,7 +264,7 @@ def test_of_several_columns_of_times_the_first_is_that_of_the_rows_and_said(shop
     _, of_named = _make(shop, "count(orders, 0 to 10 days)", times={"orders": "placed_at"})
 
     assert report.description.times["orders"] == "placed_at"
-    assert report.remarks[0] == "orders.placed_at is the time of its rows: it is not after packed_at in 99% of them."
+    assert report.remarks[0].startswith("orders.placed_at is the time of its rows: it is not after packed_at in 99% of")
     assert rows == of_named
 
 

@@ -89,7 +89,11 @@ def test_the_first_of_several_times_is_that_of_the_row(times_of):
 
     assert times.columns == {"orders": "ordered"}
     assert days(times.by_row["orders"]) == list(range(60))
-    assert times.remarks == ("orders.ordered is the time of its rows: it is not after approved in 99% of them.",)
+    (remark,) = times.remarks
+    assert remark == (
+        "orders.ordered is the time of its rows: it is not after approved in 99% of them. Of a time that comes after "
+        "its own, a seed sees nothing but that."
+    )
 
 
 @pytest.mark.parametrize("other", [[*DAYS[30:], *DAYS[:30]], [None if i % 2 else day for i, day in enumerate(DAYS)]])
