@@ -132,3 +132,45 @@ def test_price_of_a_product_is_told_by_its_copy_in_order_lines(proposal_of):
     proposal = proposal_of({"products": products, "lines": lines}, label="products.price")
 
     assert places(proposal) == {("nodes/lines", "unit_price")}
+
+
+@pytest.mark.parametrize("days_later", [0, 20])
+def test_what_tells_the_label_two_hops_away_is_a_leak_unless_it_is_hidden(proposal_of, tables, days_later):
+    kept = tables["orders"]["kept"]
+    tables["parcels"] = {
+        "parcel_id": [f"x{i}" for i in range(2 * NUM_ORDERS)],
+        "line_id": tables["lines"]["line_id"],
+        "packed": [tables["orders"]["at"][i // 2] + dt.timedelta(days=days_later) for i in range(2 * NUM_ORDERS)],
+        "state": [kept[i // 2] * 5 + i % 2 for i in range(2 * NUM_ORDERS)],
+    }
+
+    proposal = proposal_of(tables)
+
+    assert places(proposal) == (set() if days_later else {("nodes/parcels", "state")})
+    assert all("two hops away, by lines_order_id" in leak.evidence for leak in proposal.leaks)
+
+
+def test_a_number_that_orders_the_rows_of_two_classes_is_a_leak(proposal_of, tables):
+    draw = random.Random(1)
+    tables["orders"]["score"] = [draw.gauss(4.0 * one, 1.0) for one in tables["orders"]["kept"]]
+    tables["orders"]["hint"] = [draw.gauss(1.0 * one, 1.0) for one in tables["orders"]["kept"]]
+
+    proposal = proposal_of(tables)
+
+    assert places(proposal) == {("nodes/orders", "score")}
+    assert "alone it orders 200 rows by the label with ROC AUC 0.99" in proposal.leaks[0].evidence
+
+
+def test_a_copy_of_a_number_that_some_rows_lack_is_one(proposal_of):
+    draw = random.Random(3)
+    prices = [draw.uniform(1, 99) for _ in range(400)]
+    products = {
+        "product_id": [f"p{i}" for i in range(400)],
+        "price": prices,
+        "old_price": [None if i % 12 == 0 else price for i, price in enumerate(prices)],
+    }
+    lines = {"line_id": [f"l{i}" for i in range(800)], "product_id": [f"p{i % 400}" for i in range(800)]}
+
+    assert places(proposal_of({"products": products, "lines": lines}, label="products.price")) == {
+        ("nodes/products", "old_price")
+    }

@@ -138,7 +138,7 @@ def as_texts(array: pa.Array, place: str) -> pa.Array | None:
         array = array.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
     if pa.types.is_decimal(array.type):
         return _decimal_texts(array)
-    if pa.types.is_nested(array.type):
+    if pa.types.is_nested(array.type) or pa.types.is_fixed_size_binary(array.type):
         return None
     if pa.types.is_decimal(array.type):
         # Not every release of Arrow that is supported spells decimals.

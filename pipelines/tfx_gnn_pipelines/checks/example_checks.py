@@ -32,8 +32,13 @@ from tfx_gnn.tables.row_rules import DANGLING_RULES, RowProblem, RowRules
 from tfx_gnn.tables.schema_layouts import layouts_of, try_layouts
 from tfx_gnn.tables.table_files import Table, list_units, read_table, read_unit
 from tfx_gnn.tables.table_layout import TableLayout
-from tfx_gnn_pipelines.checks.class_checks import untrained_classes
 from tfx_gnn_pipelines.checks.findings import FindingsCollector
+from tfx_gnn_pipelines.checks.seed_checks import (
+    label_copies,
+    later_training_seeds,
+    predicted_labels,
+    untrained_classes,
+)
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
 
 MAX_TABLE_BYTES = 256 * 2**20
@@ -161,7 +166,7 @@ def _check_rows(config: PipelineConfig, found: FindingsCollector) -> None:
     for _, group in by_rule:
         problems = list(group)
         rule, choice = _chosen(problems[0], options.rules)
-        remedy = f"See all with `tfx-gnn tables check {config.tables_dir}`."
+        remedy = f"See all with `tfx-gnn tables check --tables-dir {config.tables_dir}`."
         wanted = f"`{problems[0].table}` must {problems[0].requirement} in every row; got {len(problems):,} rows that"
         if choice != "refuse":
             # How to allow such rows is known.
@@ -296,14 +301,56 @@ def _write_sample(config: PipelineConfig, schema: GraphSchema, folder: str, foun
     sampler = InMemorySampler(tables, plan, sampling_seed=options.sampling_seed, edge_ranks=rank_edges(tables, plan))
     encoder = SubgraphExampleEncoder(tables, plan, seed_features=seed_table.columns if seed_table else None)
     labels = _label_columns(tables, plan, seed_table)
-    trainer = config.graph_trainer
-    for message in untrained_classes(trainer.task, labels, seeds, train_split=trainer.train_split):
-        found.add(_STEP, message, severity="warning", argument="splits")
+    _check_seeds(config, tables, seeds, labels, found)
     for split, of_split in seeds.items():
         chosen = of_split.take(choose_seeds(of_split, labels.values()))
         records = encoder.encode(sampler.sample(chosen)) if chosen.num_subgraphs else []
         examples_folder.write_split_shard(folder, split, 0, 1, iter(records))
     return dict(of_seeds.num_seeds)
+
+
+def _check_seeds(
+    config: PipelineConfig,
+    tables: GraphTables,
+    seeds: Mapping[str, Seeds],
+    labels: Mapping[str, pa.Array],
+    found: FindingsCollector,
+) -> None:
+    trainer, plan = config.graph_trainer, config.subgraph_example_gen.plan
+    assert plan is not None
+    for message in untrained_classes(trainer.task, labels, seeds, train_split=trainer.train_split):
+        found.add(_STEP, message, severity="warning", argument="splits")
+    test_split = config.graph_evaluator.split
+    later = later_training_seeds(seeds, train_split=trainer.train_split, test_split=test_split)
+    if later:
+        found.add(_STEP, later, severity="warning", argument="splits")
+    if not plan.seed_table and not plan.is_link_plan and trainer.train_split in seeds:
+        _check_copies(config, plan, tables, seeds[trainer.train_split], found)
+
+
+def _check_copies(
+    config: PipelineConfig, plan: SamplingPlan, tables: GraphTables, seeds: Seeds, found: FindingsCollector
+) -> None:
+    """Names features of the seeds that tell the label almost alone, unless the user accepts them."""
+    name, columns = plan.seed_node_set, tables.node_tables[plan.seed_node_set].features
+    left_out = {*plan.label_features, *plan.excluded_features.get(name, ())}
+    left_out |= {plan.temporal.seed_time} if plan.temporal else set()
+    accepted = config.graph_example_validator.accepted_features
+    features = {
+        one: values for one, values in columns.items() if one not in left_out and f"nodes/{name}.{one}" not in accepted
+    }
+    for label, is_class in predicted_labels(config.graph_trainer.task).items():
+        if label not in plan.label_features or label not in columns:
+            continue
+        for feature, evidence, is_exact in label_copies(features, columns[label], seeds, is_class=is_class):
+            found.add(
+                _STEP,
+                f"`excluded_features` {'must' if is_exact else 'should'} name what is known only after the label; got "
+                f"nodes/{name}.{feature} among the features: {evidence}. Add it there; or, if it is known before, "
+                f"write graph_example_validator: {{accepted_features: [nodes/{name}.{feature}]}}.",
+                severity="error" if is_exact else "warning",
+                argument="excluded_features",
+            )
 
 
 def _label_columns(tables: GraphTables, plan: SamplingPlan, seed_table: Table | None) -> dict[str, pa.Array]:

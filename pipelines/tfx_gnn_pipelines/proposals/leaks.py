@@ -17,12 +17,15 @@ from tfx_gnn.tables.prepared_tables import PreparedTables
 from tfx_gnn.tables.schema_inference import read_all_columns
 from tfx_gnn.tables.table_format import RawBlock
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableLayout
-from tfx_gnn_pipelines.proposals.label_judge import LabelJudge
+from tfx_gnn_pipelines.checks.label_judge import LabelJudge
 from tfx_gnn_pipelines.proposals.labels import Label
 from tfx_gnn_pipelines.proposals.tables import SetTable, declared_set
 
 _MOST_ROWS = 200_000
 """Rows that are looked at, the first ones of the table."""
+_MOST_PAIRS = 4_000_000
+"""Pairs of seeds and rows two hops away that are looked at."""
+_TIME = "#time"
 
 _Positions = npt.NDArray[np.int64]
 
@@ -101,8 +104,9 @@ def find_leaks(
         is_class=label.kind == "node_classification",
     )
     features = {prefix: _features(schema, table, label, prepared) for prefix, table in tables.items()}
-    ways = list(_ways(schema, tables, label.node_set, features, prepared))
-    return (*_own_leaks(seeds, features[seeds.layout.label]), *_neighbor_leaks(seeds, ways))
+    ways = {name: list(_ways(schema, tables, name, features, prepared)) for name in schema.node_sets}
+    found = [*_own_leaks(seeds, features[seeds.layout.label]), *_neighbor_leaks(seeds, ways)]
+    return tuple({(leak.place, leak.feature): leak for leak in reversed(found)}.values())[::-1]
 
 
 def _features(schema: GraphSchema, table: SetTable, label: Label, prepared: PreparedTables | None) -> list[str]:
@@ -144,12 +148,12 @@ def _own_leaks(seeds: _Seeds, features: Sequence[str]) -> list[LabelLeak]:
     return [LabelLeak(place=seeds.layout.label, feature=name, evidence=of) for name, of in found.items() if of]
 
 
-def _neighbor_leaks(seeds: _Seeds, ways: Sequence[_Neighbors]) -> list[LabelLeak]:
-    """Finds what the direct neighbors of seeds tell of their labels, at most one leak for each feature.
+def _neighbor_leaks(seeds: _Seeds, ways: Mapping[str, Sequence[_Neighbors]]) -> list[LabelLeak]:
+    """Finds what the neighbors of seeds and those next to them tell of their labels.
 
     Of each way: which neighbor a seed has, where it has one at most; otherwise how many. Of each feature of the
-    neighbors and of the edges: its value, or the mean, the largest and the first of several. Edges that are newer than
-    the seed do not count.
+    neighbors and of the edges, and of those behind them: its value, or the mean, the largest and the first of several.
+    Edges that are newer than the seed do not count.
     """
     rows = _read_first_rows(seeds.layout, [ID_FEATURE, seeds.label, *([seeds.time] if seeds.time else [])])
     has_label = rows[seeds.label].is_valid()
@@ -157,30 +161,75 @@ def _neighbor_leaks(seeds: _Seeds, ways: Sequence[_Neighbors]) -> list[LabelLeak
     judge = LabelJudge(pa.chunked_array([rows[seeds.label]]), is_class=seeds.is_class)
     ids = rows[ID_FEATURE]
     times = rows[seeds.time].cast(pa.int64()) if seeds.time else None
-    return [leak for way in ways for leak in _leaks_of(way, judge, ids, times)]
+    found = []
+    for way in ways[seeds.layout.name]:
+        edges = _visible_edges(way, ids, times)
+        of_edges = _leak_of_edges(way, judge, edges, len(ids))
+        if of_edges is not None:
+            found.append(of_edges)
+            continue
+        found += _leaks_of_features(way, judge, edges, len(ids))
+        for behind in ways[way.nodes.name]:
+            if behind.edges is not way.edges or behind.is_forward == way.is_forward:
+                pairs = _edges_behind(edges, behind, times)
+                found += _leaks_of_features(behind, judge, pairs, len(ids), where=f"two hops away, by {way.edges.name}")
+    return found
 
 
-def _leaks_of(way: _Neighbors, judge: LabelJudge, ids: pa.Array, times: pa.Array | None) -> Iterator[LabelLeak]:
-    edges = _visible_edges(way, ids, times)
+def _leak_of_edges(way: _Neighbors, judge: LabelJudge, edges: pa.Table, num_seeds: int) -> LabelLeak | None:
+    """Judges which neighbor a seed has, or how many."""
     owners = np.asarray(edges.column("seed").to_numpy(), np.int64)
-    name = way.edges.name
     is_single = len(np.unique(owners)) == len(owners)
-    which = _spread(edges.column("far"), owners, len(ids)) if is_single else None
-    counts = pa.chunked_array([pa.array(np.bincount(owners, minlength=len(ids))).cast(pa.large_string())])
+    which = _spread(edges.column("far"), owners, num_seeds) if is_single else None
+    counts = pa.chunked_array([pa.array(np.bincount(owners, minlength=num_seeds)).cast(pa.large_string())])
     evidence = judge.evidence(counts if which is None else which)
-    if evidence:
-        what = "how many of them there are" if which is None else "which one it is"
-        yield LabelLeak(place=f"edges/{name}", feature="", evidence=f"{what}: {evidence}")
-        return
+    what = "how many of them there are" if which is None else "which one it is"
+    place = f"edges/{way.edges.name}"
+    return LabelLeak(place=place, feature="", evidence=f"{what}: {evidence}") if evidence else None
+
+
+def _leaks_of_features(
+    way: _Neighbors, judge: LabelJudge, edges: pa.Table, num_seeds: int, where: str = ""
+) -> Iterator[LabelLeak]:
+    """Judges the features of neighbors and edges, each by what sums up those of a seed; at most one leak for each."""
+    owners = np.asarray(edges.column("seed").to_numpy(), np.int64)
+    is_single = len(np.unique(owners)) == len(owners)
     far = _rows_of(way.nodes, way.features.get(way.nodes.label, ()), edges.column("far"))
     of_edges = {feature: edges.column(feature) for feature in way.features.get(way.edges.label, ())}
     for place, found in ((way.nodes.label, far), (way.edges.label, of_edges)):
         for feature, values in found.items():
-            for what, of_seeds in _summaries(values, owners, len(ids), is_single=is_single):
+            for what, of_seeds in _summaries(values, owners, num_seeds, is_single=is_single):
                 evidence = judge.evidence(of_seeds)
                 if evidence:
+                    what = f"{what}, {where}" if where else what
                     yield LabelLeak(place=place, feature=feature, evidence=f"{what}: {evidence}")
                     break
+
+
+def _edges_behind(edges: pa.Table, behind: _Neighbors, times: pa.Array | None) -> pa.Table:
+    """Follows edges from the neighbors on: positions of seeds, ids two hops away, features of the second edges.
+
+    Nothing is followed where that gives too many pairs, as from a seed to its country and on to all that are in it:
+    what many seeds share tells the label of none of them.
+    """
+    ids = pc.unique(edges.column("far"))
+    second = _visible_edges(behind, ids, None)
+    near = second.column("seed").to_numpy()
+    counts = np.bincount(near, minlength=len(ids))
+    of_first = pc.index_in(edges.column("far"), value_set=ids).to_numpy()
+    num_behind = counts[of_first]
+    if num_behind.sum() > _MOST_PAIRS:
+        return second.slice(0, 0)
+    starts = (np.cumsum(counts) - counts)[of_first]
+    total = np.cumsum(num_behind)
+    places = np.arange(num_behind.sum()) - np.repeat(total - num_behind - starts, num_behind)
+    pairs = second.take(pa.array(np.argsort(near, kind="stable")[places]))
+    owners = pa.array(np.repeat(edges.column("seed").to_numpy(), num_behind))
+    pairs = pairs.set_column(0, "seed", owners)
+    if times is None or not behind.time:
+        return pairs
+    is_old = pc.less_equal(pairs.column(_TIME).cast(pa.int64()), times.take(owners))
+    return pairs.filter(pc.fill_null(is_old, fill_value=False))
 
 
 def _visible_edges(way: _Neighbors, ids: pa.Array, times: pa.Array | None) -> pa.Table:
@@ -188,7 +237,12 @@ def _visible_edges(way: _Neighbors, ids: pa.Array, times: pa.Array | None) -> pa
     near, far = (SOURCE_KEY, TARGET_KEY) if way.is_forward else (TARGET_KEY, SOURCE_KEY)
     features = way.features.get(way.edges.label, ())
     schema = pa.schema(
-        [("seed", pa.int64()), ("far", pa.large_string()), *((one, pa.large_string()) for one in features)]
+        [
+            ("seed", pa.int64()),
+            ("far", pa.large_string()),
+            (_TIME, pa.large_string()),
+            *((one, pa.large_string()) for one in features),
+        ]
     )
     tables = [schema.empty_table()]
     for columns in _blocks(way.edges, [near, far, *([way.time] if way.time else []), *features]):
@@ -198,7 +252,8 @@ def _visible_edges(way: _Neighbors, ids: pa.Array, times: pa.Array | None) -> pa
             # A row without a time is as new as the newest.
             is_old = pc.less_equal(columns[way.time].cast(pa.int64()), times.take(seed))
             is_visible = pc.and_(is_visible, pc.fill_null(is_old, fill_value=False))
-        block = {"seed": seed, "far": columns[far], **{one: columns[one] for one in features}}
+        time = columns[way.time] if way.time else pa.nulls(len(seed), pa.large_string())
+        block = {"seed": seed, "far": columns[far], _TIME: time, **{one: columns[one] for one in features}}
         tables.append(pa.table(block, schema=schema).filter(is_visible))
     return pa.concat_tables(tables).combine_chunks()
 

@@ -113,7 +113,7 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
         schema=schema,
         is_inferred=True,
         columns={table.filename: table.columns for table in found.values()},
-        remarks=tuple(_unread_files(tables_dir)),
+        remarks=(*_unread_files(tables_dir), *database.describe()),
         questions=tuple(_questions(database, node)),
         named_by_label=database.named_by_label,
     )

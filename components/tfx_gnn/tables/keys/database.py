@@ -159,12 +159,21 @@ class Database:
         yield from self._describe_values()
         for name, of_table in self.left_out.items():
             for column, reason in of_table.items():
-                yield f"{name}.{column} is left out: {reason}."
+                place = f"{name}.{column}" if column else f"The column without a name of {name}"
+                yield f"{place} is left out: {reason}."
 
     def _describe_tables_without_data(self) -> Iterator[str]:
         for name in self.tables:
             if name not in self.keys and name not in self.edges and name not in self.unclear:
                 yield f"{name} is left out: it has no column but the numbers of its rows."
+        joined = {name for key in self.foreign_keys for name in (key.table, key.node_set)}
+        alone = [name for name in self.keys if name not in joined]
+        if alone and len(self.keys) > 1:
+            yield (
+                f"{', '.join(alone)} {'has' if len(alone) == 1 else 'have'} no edges: no column was found that names "
+                f"{'its' if len(alone) == 1 else 'their'} rows, nor one that names rows of another table. If there is "
+                "one, give --foreign-key TABLE.COLUMN=TABLE."
+            )
         empty = [name for name, table in self.tables.items() if not table.num_rows]
         if empty:
             yield f"{', '.join(empty)} {'has' if len(empty) == 1 else 'have'} no rows, and no columns as yet."

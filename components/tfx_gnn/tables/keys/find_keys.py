@@ -45,7 +45,9 @@ _FEW_ENTITIES = 20
 _MOST_OF_LINK = 2
 """A table whose key is one of two foreign keys joins their tables if it has at most so many other columns."""
 _PLAIN_KEYS = ("id", "#id")
-_PANDAS_INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__|index|level_0")
+_PANDAS_INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
+_PLAIN_NAMES_OF_INDEX = ("index", "level_0")
+"""Names of pandas' index that others give to columns, too."""
 
 
 def find_keys(
@@ -486,11 +488,15 @@ def _as_keys(column: ColumnValues) -> ColumnValues:
 
 
 def _row_numbers(table: FoundTable) -> list[str]:
-    """Lists the columns that pandas writes for the number of a row."""
+    """Lists the columns that pandas writes for the number of a row, which has gaps where rows were left out."""
     found = []
     for name, column in table.columns.items():
-        if _PANDAS_INDEX.fullmatch(name) and column.is_key:
-            numbers = column.numbers()
-            if numbers is not None and pc.min(numbers).as_py() == 0 and pc.max(numbers).as_py() == column.num_rows - 1:
-                found.append(name)
+        if not (_PANDAS_INDEX.fullmatch(name) or name in _PLAIN_NAMES_OF_INDEX) or not column.is_key:
+            continue
+        numbers = column.numbers()
+        if numbers is None or pc.min(numbers).as_py() < 0 or not pc.all(pc.equal(numbers, pc.floor(numbers))).as_py():
+            continue
+        is_whole = pc.min(numbers).as_py() == 0 and pc.max(numbers).as_py() == column.num_rows - 1
+        if is_whole or name not in _PLAIN_NAMES_OF_INDEX:
+            found.append(name)
     return found

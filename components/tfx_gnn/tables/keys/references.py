@@ -16,6 +16,8 @@ from tfx_gnn.tables.table_names import (
 
 _LEAST_OF_REFERENCES = 2
 _MOST_SHOWN = 4
+_LEAST_TO_ASK = 0.1
+"""Share of the values that are keys, from which on it is asked about what a column is named after."""
 _LEAST_GAIN = 0.05
 """Share of the rows, from which on it is worth a word that other spellings would be keys."""
 
@@ -72,7 +74,8 @@ def find_reference(column: KeyColumn, keys: Mapping[str, KeyColumn], tables: Map
     if column.table in fitting and names_role_within(column.name):
         return Reference(node_set=column.table, reason="named after a role in the table itself")
     spellings = (_other_spellings(column, keys[name], shares[name]) for name in named)
-    question = _which(column, found) if found else next(filter(None, spellings), "")
+    few = (_few_known(column, name, shares[name]) for name in named if not column.is_vague)
+    question = _which(column, found) if found else next(filter(None, (*spellings, *few)), "")
     if question:
         return Reference(question=question)
     found_by_values = _by_values(column, fitting, tables)
@@ -81,6 +84,16 @@ def find_reference(column: KeyColumn, keys: Mapping[str, KeyColumn], tables: Map
     # An accepted answer may be another row of the table itself.
     is_possible = column.values.num_distinct >= _LEAST_OF_REFERENCES and column.share_in(own) >= LEAST_BY_VALUES
     return Reference(question=_which(column, [column.table, *fitting])) if is_possible else found_by_values
+
+
+def _few_known(column: KeyColumn, table: str, share: float) -> str:
+    """Asks about a column that is named after a table whose keys some of its values are; "" if hardly any, or most."""
+    if not _LEAST_TO_ASK <= share < LEAST_NAMED:
+        return ""
+    return (
+        f"{column.table}.{column.name} is named after {table}, but only {share:.1%} of its values are there: it is no "
+        f"edge set. If it is to be one, give --foreign-key {column.table}.{column.name}={table}."
+    )
 
 
 def find_alternate(column: KeyColumn, table: str, words: Sequence[str], candidates: Sequence[KeyColumn]) -> Reference:
