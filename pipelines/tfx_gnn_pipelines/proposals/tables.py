@@ -20,6 +20,7 @@ from tfx_gnn.tables.keys.find_keys import find_keys
 from tfx_gnn.tables.keys.given_keys import GivenKeys
 from tfx_gnn.tables.keys.table_roles import FoundTable, find_tables
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN
+from tfx_gnn.tables.mixed_times import describe_mixed_times
 from tfx_gnn.tables.prepared_tables import PreparedTables, write_prepared_tables
 from tfx_gnn.tables.row_times import clock_columns, day_questions, may_be_times, row_time_columns, time_parts
 from tfx_gnn.tables.schema_layouts import layouts_of
@@ -159,6 +160,9 @@ def _find_tables(tables_dir: str, access: TableAccess, given: GivenKeys) -> dict
     tables = given.declare(find_tables(tables_dir, access))
     for name, column in given.time_columns.items():
         values = tables[name].columns.get(column)
+        mixed = describe_mixed_times(values) if values is not None else ""
+        if mixed:
+            raise ValueError(f"`time_columns` must name columns that can be read as times; {name}.{column} {mixed}.")
         if values is not None and not may_be_times(values):
             raise ValueError(
                 f"`time_columns` must name columns of dates, time stamps, seconds since 1970 or years; got "
@@ -255,6 +259,10 @@ def _questions(database: Database) -> Iterator[str]:
     yield from database.questions
     for table in database.tables.values():
         yield from day_questions(table)
+        for name, column in table.columns.items():
+            mixed = "" if table.declared.is_timeless else describe_mixed_times(column)
+            if mixed:
+                yield f"{table.name}.{name} {mixed}, and run this again; until then it is read as a text."
 
 
 def _time_questions(prepared: PreparedTables) -> Iterator[str]:
