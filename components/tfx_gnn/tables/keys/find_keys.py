@@ -18,7 +18,7 @@ from tfx_gnn.tables.column_values import ColumnValues, as_texts
 from tfx_gnn.tables.keys.database import Database, ForeignKey, holders_of, joined_key, key_texts
 from tfx_gnn.tables.keys.declared_keys import DeclaredForeignKey
 from tfx_gnn.tables.keys.key_columns import KeyColumn, key_columns
-from tfx_gnn.tables.keys.primary_keys import choose_primary_key, find_composite_key
+from tfx_gnn.tables.keys.primary_keys import choose_primary_key, find_composite_key, find_rival_keys
 from tfx_gnn.tables.keys.references import Reference, find_alternate, find_reference
 from tfx_gnn.tables.keys.table_roles import EdgeRole, FoundTable, name_of_file
 from tfx_gnn.tables.null_spellings import drop_null_spellings
@@ -94,6 +94,7 @@ class _Finder:
         self._edges: dict[str, EdgeRole] = {}
         self._entities: dict[str, list[tuple[str, str]]] = {}
         self._questions: dict[tuple[str, str], str] = {}
+        self._rivals: dict[str, list[str]] = {}
         self._unclear: list[str] = []
         self._named_by_label = ""
         self._left_out = {
@@ -130,6 +131,7 @@ class _Finder:
         for name in [name for name, key in self._keys.items() if not key]:
             self._find_composite_key(name)
         self._ask_about_repeated_keys()
+        self._ask_about_rivals()
         return Database(
             tables=self._tables,
             keys=self._keys,
@@ -158,6 +160,11 @@ class _Finder:
     def _take_declared_foreign_keys(self) -> None:
         """Takes declared foreign keys; how many values are null or unknown is counted all the same."""
         for table, one, target in self._declared_foreign_keys():
+            if one.is_given and target == table.name and one.columns == self._keys.get(target):
+                raise ValueError(
+                    f"`foreign_keys` must name other rows than their own; got {table.name}.{','.join(one.columns)}, "
+                    f"the key of {target}, for {target!r}. Name another table, or leave it out."
+                )
             if one.is_given and target not in self._tables:
                 self._entities.setdefault(target, []).append((table.name, one.columns[0]))
                 self._take(key_columns(table.name, table.columns)[one.columns[0]], _as_declared(one, target))
@@ -229,7 +236,10 @@ class _Finder:
         others = [
             column for name, columns in self._columns.items() if name != table.name for column in columns.values()
         ]
-        return choose_primary_key(table.name, self._columns[table.name].values(), others, self._words)
+        columns = self._columns[table.name].values()
+        key = choose_primary_key(table.name, columns, others, self._words)
+        self._rivals[table.name] = find_rival_keys(key, table.name, columns, others, self._words)
+        return key
 
     def _names_ends(self, table: FoundTable) -> bool:
         ends = named_ends(list(table.columns))
@@ -334,6 +344,17 @@ class _Finder:
                         f"{table}.{name} is named as the key of {table}, but has only {values.num_distinct:,} "
                         f"different values in {values.num_rows:,} rows{example}: nothing refers to {table} by it. "
                         "Correct these rows if it should be the key."
+                    )
+
+    def _ask_about_rivals(self) -> None:
+        """Says so if another column could be the key as well."""
+        referred = {(key.node_set, key.target_column) for key in self._foreign_keys.values()}
+        for table, rivals in self._rivals.items():
+            for name in rivals if len(self._keys.get(table, ())) == 1 else ():
+                if (table, (name,)) not in self._foreign_keys and (table, name) not in referred:
+                    self._questions[table, name] = (
+                        f"{table} has two columns that could be its key, {self._keys[table][0]} and {name}: the first "
+                        f"is taken. If {name} is what other tables name, give --primary-key {table}={name}."
                     )
 
     def _is_named_as_key(self, column: KeyColumn) -> bool:

@@ -123,6 +123,14 @@ def test_given_times_are_those_of_the_rows(find):
         ({"foreign_keys": {("orders", ("town", "day")): "towns"}}, "got orders.town,day for 'towns'. Give the key"),
         ({"foreign_keys": {("orders", ("town", "day")): "buyers"}}, "got orders.town,day for 'buyers'. Give the key"),
         ({"foreign_keys": {("orders", ("party",)): "visits"}}, "got orders.party for 'visits'. Give the key"),
+        ({"foreign_keys": {("orders", ("party",)): "Buyer"}}, "got 'Buyer' for orders.party, .* orders.party=buyers;"),
+        ({"foreign_keys": {("orders", ("party",)): "buyers.id"}}, "got 'buyers.id' for orders.party, .* table buyers"),
+        ({"foreign_keys": {("orders", ("party",)): "a/b"}}, "by letters, digits and underscores; got 'a/b' for orders"),
+        (
+            {"foreign_keys": {("buyers", ("id",)): "buyers"}},
+            "other rows than their own; got buyers.id, the key of buyers",
+        ),
+        ({"primary_keys": {"buyers": ("id", "id")}}, "name each column once; got id, id of buyers"),
     ],
 )
 def test_what_is_not_there_is_refused(find, given, message):
