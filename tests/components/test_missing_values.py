@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -64,6 +65,20 @@ def test_a_number_that_no_row_has_marks_those_without_one(tmp_path, value, num_m
         str(stand_in),
         f"Rows without a value: {num_missing} of 600; they stand for {stand_in}, which the feature marks.",
     )
+
+
+def test_infinity_decides_nothing(tmp_path):
+    sizes = column(lambda i: math.inf if i % 100 == 30 else -math.inf if i == 31 else i % 50 / 7, num_missing=6)
+
+    proposal = propose(tmp_path / "many", size=sizes)
+    few = propose(tmp_path / "few", size=[None, math.inf, *(40 + i % 2 / 2 for i in range(598))])
+
+    described = (
+        "Rows without a value: 6 of 600; they stand for -8192, which the feature marks. Values that are not finite "
+        "32-bit floats, which are refused: 7. Correct or empty them."
+    )
+    assert told(proposal, "size") == ("z_score", {"missing_value": -8192}, "-8192", described)
+    assert told(few, "size")[:3] == ("z_score", {}, "40.25")
 
 
 def test_a_few_rows_without_a_number_stand_for_the_mean(tmp_path):

@@ -58,6 +58,15 @@ def test_project_file_is_a_task_whose_plan_fits_the_schema(tmp_path):
     }
 
 
+def test_a_database_in_the_place_of_tables_is_named_without_its_password_and_with_the_remedy(tmp_path):
+    (tmp_path / "shop.db").write_bytes(b"SQLite format 3\0")
+
+    for text, shown in (("postgresql://ann:hush@h/shop", "postgresql://ann:[*]{3}@h/shop"), ("shop.db", "shop.db")):
+        place = text if "://" in text else str(tmp_path / text)
+        with pytest.raises(ValueError, match=rf"got the database '.*{shown}'. Copy its tables by `tfx-gnn snapshot"):
+            propose_project(place, label="users.plan")
+
+
 def test_edges_within_a_set_are_followed_both_ways(tmp_path):
     cites = {"citing": [1, 2, 3, 1], "cited": [2, 3, 1, 3]}
     folder = write(tmp_path, papers={"id": [1, 2, 3, 4], "topic": ["a", "b"] * 2}, cites=cites)

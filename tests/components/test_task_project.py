@@ -87,6 +87,14 @@ def test_a_task_that_is_true_of_all_is_refused(made, tmp_path):
     assert not (tmp_path / "it").exists()
 
 
+def test_a_table_that_is_given_without_times_is_not_aggregated_by_time(made, tmp_path):
+    done = _tfx_gnn("new", str(tmp_path / "it"), "--tables", str(made[0] / "raw"), "--time-column", "orders=", *WORDS)
+
+    assert done.exit_code != 0
+    assert "whose rows have times, because of its window; got orders without a column of times" in done.output
+    assert not (tmp_path / "it").exists()
+
+
 @pytest.fixture
 def project(made, tmp_path):
     """A copy of the project, for tests that change it."""

@@ -147,6 +147,21 @@ def test_a_given_time_is_that_of_the_rows_and_a_given_key_is_followed(tmp_path):
         propose_project(folder, label="visits.good", given=given)
 
 
+def test_times_of_which_some_have_a_zone_are_asked_about(tmp_path):
+    seen = [f"2026-05-{1 + i % 28:02d} {i // 28:02d}:00:00{'+02:00' * (i % 2)}" for i in range(60)]
+    (tmp_path / "raw").mkdir()
+    visits = {"id": list(range(60)), "seen": seen, "good": [i % 3 == 0 for i in range(60)]}
+    folder = write(tmp_path / "raw", visits=visits)
+
+    proposal = propose_project(folder, label="visits.good", prepared_dir=str(tmp_path / "out"))
+
+    (question,) = proposal.questions
+    assert question.startswith("visits.seen has times with a zone, such as '2026-05-")
+    assert question.endswith("Give all a zone, or none, and run this again; until then it is read as a text.")
+    with pytest.raises(ValueError, match=r"must name columns that can be read as times; visits.seen has times with a"):
+        propose_project(folder, label="visits.good", given=read_given_keys([], [], ["visits=seen"]))
+
+
 def test_edges_without_a_time_have_the_latest(tmp_path):
     number = range(60)
     at = [None if i == 7 else dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(days=i) for i in number]

@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 from tfx_gnn.io.plain_console import PlainConsole
 from tfx_gnn.io.progress import show_progress
+from tfx_gnn.io.urls_in_messages import hide_passwords_of_urls
 
 ERROR_EXIT_CODE = 2
 """Exit code after an error that the user can fix, and after a wrong command line."""
@@ -115,7 +116,7 @@ class OneLineErrors(TyperGroup):
             line = None if (ctx.obj or {}).get("debug") else error_line(error)
             if line is None:
                 raise
-            line = name_flags(line, *ctx.meta.get(_VERB, ({}, {})))
+            line = hide_passwords_of_urls(name_flags(line, *ctx.meta.get(_VERB, ({}, {}))))
             console.print(line, style="bold red", soft_wrap=True)
             raise typer.Exit(ERROR_EXIT_CODE) from error
 

@@ -25,6 +25,7 @@ _NO_HORIZON = (
     "Labels are taken to depend on nothing later than the times of their rows. If they do, say how much later by "
     "`anchors.horizon`."
 )
+_HAS_ZONE = r"\d:\d{2}.*(Z|[A-Za-z]|[+-]\d{2}(:?\d{2})?)$"
 _SPLIT_OF_FILE = "#split"
 
 
@@ -45,9 +46,7 @@ def candidates_in_rows(task: PredictionTask, tables: TaskTables, files: Mapping[
     for statement in statements:
         tables.connection.execute(statement)
     source = f"({task.sql.strip().rstrip(';')}\n)" if task.sql else f"({_scan(files)})"
-    types = {
-        name: dtype for name, dtype, *_ in tables.connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-    }
+    types = _types(tables, source, field)
     names = {name: task.columns.get(name, name) for name in ("entity", "time", "label")}
     if "split" in task.columns or (files and "" not in files):
         names["split"] = task.columns.get("split", _SPLIT_OF_FILE)
@@ -59,6 +58,8 @@ def candidates_in_rows(task: PredictionTask, tables: TaskTables, files: Mapping[
         )
     columns = {name: f"given.{quoted(column)}" for name, column in names.items()}
     places = {name: f"`{field}`, column {column!r}," for name, column in names.items()}
+    if types[names["time"]] == "TIMESTAMP WITH TIME ZONE":
+        _check_zones(tables, files, names["time"], places["time"])
     time, remarks = _time(columns["time"], types[names["time"]], places["time"])
     label, kind = _label(tables, source, columns["label"], types[names["label"]], places["label"])
     if "split" in columns:
@@ -87,6 +88,34 @@ def candidates_in_rows(task: PredictionTask, tables: TaskTables, files: Mapping[
         f"FROM every_row LEFT JOIN {entity.view} AS entity ON entity.{_ID} = every_row.id"
     )
     return Candidates(statements=statements, query=query, label_kind=kind, remarks=remarks)
+
+
+def _types(tables: TaskTables, source: str, field: str) -> dict[str, str]:
+    import duckdb
+
+    try:
+        described = tables.connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+    except duckdb.Error as error:
+        rule = "be one query that DuckDB can answer" if field == "sql" else "name files that DuckDB can read"
+        raise ValueError(f"`{field}` must {rule}; got {' '.join(str(error).split())} Correct it.") from error
+    return {name: dtype for name, dtype, *_ in described}
+
+
+def _check_zones(tables: TaskTables, files: Mapping[str, str], column: str, place: str) -> None:
+    """Refuses CSV files in which only some times have a zone: DuckDB takes the others for UTC without a word."""
+    for path in files.values():
+        if path.endswith(".parquet"):
+            continue
+        has_zone = f"regexp_matches({quoted(column)}, {literal(_HAS_ZONE)})"
+        number, example = tables.one(
+            f"SELECT count(*), any_value({quoted(column)}) FROM read_csv({literal(path)}, header = true, "
+            f"all_varchar = true) WHERE NOT {has_zone}"
+        )
+        if number:
+            raise ValueError(
+                f"{place} must have a zone in all rows or in none; got {number:,} without one in {path}, such as "
+                f"{example!r}. Add their zone, as in 2026-05-01T12:00:00Z."
+            )
 
 
 def _scan(files: Mapping[str, str]) -> str:

@@ -215,9 +215,10 @@ def _check_splits(task: PredictionTask, report: SeedTableReport) -> None:
         for split in report.splits:
             for reason, number in split.dropped.items():
                 dropped[reason] = dropped.get(reason, 0) + number
+        advice = "change `where`" if task.predict else f"correct the rows of `{task.source}`"
         raise ValueError(
             f"The task must leave every split a seed; got none in {empty}, seeds by split {counts}, dropped by reason "
-            f"{dropped}. Move the anchors, or change `where`."
+            f"{dropped}. Move the anchors, or {advice}."
         )
 
 

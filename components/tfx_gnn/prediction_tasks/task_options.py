@@ -88,7 +88,7 @@ class PredictionTask:
             current one.
         split_tables: such a file for each of the splits train, val and test.
         columns: other names that the given rows have for the columns entity, time, label and split.
-        times: by table, the column with the time of its rows, where several could be.
+        times: by table, the column with the time of its rows, where several could be; empty if they have none.
         unknown_entities: whether given rows of entities that are not there are an error, or dropped and counted.
     """
 

@@ -158,6 +158,8 @@ class TaskTables:
             if first:
                 self._remarks.append(describe_first_time(table.name, first, found))
             return (first,) if first else found
+        if not named:
+            return ()
         if named not in table.kinds:
             raise ValueError(
                 f"`times` must name a column of {table.name}; got {named!r}, not one of {sorted(table.kinds)}. "
@@ -272,7 +274,7 @@ def open_task_tables(
 
     Args:
         tables_dir: local folder of graph_schema.pbtxt and CSV or Parquet tables.
-        times: by table, the column with the time of its rows, where several could be.
+        times: by table, the column with the time of its rows, where several could be; empty if they have none.
         files: other files that queries read.
         access: the schema's file name, and which files may be read.
 

@@ -8,6 +8,8 @@ import re
 import urllib.parse
 from collections.abc import Iterable
 
+from tfx_gnn.io.urls_in_messages import HIDDEN, hide_passwords_of_urls
+
 FILES = ("sqlite", "duckdb")
 """Kinds of sources that are one file."""
 SERVERS = ("postgresql", "bigquery", "snowflake")
@@ -18,7 +20,6 @@ _SHOWN_PARAMETERS = ("host", "hostaddr", "port", "dbname", "user", "service", "d
 """Parameters that say where a source is; all others are left out where it is shown."""
 _SECRET_PARAMETER = re.compile(r"pass|pwd|secret|token|key|cred", re.IGNORECASE)
 _MAGIC = {"sqlite": (0, b"SQLite format 3\0"), "duckdb": (8, b"DUCK")}
-_HIDDEN = "***"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,8 +41,8 @@ class SourceAddress:
     def hide_secrets(self, message: str) -> str:
         """Replaces secrets in the message of a driver, which may repeat what it was given."""
         for secret in self.secrets:
-            message = message.replace(secret, _HIDDEN)
-        return " ".join(re.sub(r"(\w://[^/\s:@]*):[^/\s@]*@", rf"\1:{_HIDDEN}@", message).split())
+            message = message.replace(secret, HIDDEN)
+        return " ".join(hide_passwords_of_urls(message).split())
 
 
 def parse_address(text: str) -> SourceAddress:
@@ -75,10 +76,32 @@ def parse_address(text: str) -> SourceAddress:
         path = rest[1:]
     if not path or not os.path.exists(path):
         raise FileNotFoundError(
-            f"`source` must be a file or folder that exists, or the URL of a database; got {path!r}, which does not "
-            f"exist.{_slashes(path, kind)} Correct the path."
+            "`source` must be a file or folder that exists, or the URL of a database; got "
+            f"{hide_passwords(path)!r}, which does not exist.{_slashes(path, kind)} Correct the path."
         )
     return SourceAddress(kind=_kind_of_path(path, kind if separator else ""), text=path, shown=path, secrets=())
+
+
+def hide_passwords(text: str) -> str:
+    """Replaces what may be a password in a text that is not what it should be, such as a URL without its slashes.
+
+    Example:
+        >>> hide_passwords("ann:hush@host/shop"), hide_passwords("host=h password=hush")
+        ('ann:***@host/shop', 'host=h password=***')
+    """
+    login, at, place = text.rpartition("@")
+    before, slashes, user = login.rpartition("://")
+    user, colon, _ = user.partition(":")
+    shown = f"{before}{slashes}{user}{f':{HIDDEN}' if colon else ''}{at}{place}"
+    return re.sub(rf"({_SECRET_PARAMETER.pattern})(\w*\s*=\s*)[^\s&;]+", rf"\1\2{HIDDEN}", shown, flags=re.IGNORECASE)
+
+
+def is_database(text: str) -> bool:
+    """Whether a text is the URL of a database, or the path of a file that is one."""
+    scheme, separator, _ = text.partition("://")
+    if separator:
+        return _ALIASES.get(scheme, scheme) in (*SERVERS, *FILES)
+    return os.path.isfile(text) and bool(_kind_of_file(text))
 
 
 def _slashes(path: str, kind: str) -> str:
@@ -87,13 +110,24 @@ def _slashes(path: str, kind: str) -> str:
 
 
 def _server_address(kind: str, text: str) -> SourceAddress:
-    split = urllib.parse.urlsplit(text)
+    try:
+        split = urllib.parse.urlsplit(text)
+    except ValueError:
+        # Its message and its traceback may have the password.
+        split = None
+    if split is None:
+        raise ValueError(
+            f"`source` must be {kind}://USER@HOST/DATABASE; got a host that begins with [ and has no ]. Write an IPv6 "
+            "address as [::1]; in a password, escape brackets as %5B and %5D."
+        )
     parameters = urllib.parse.parse_qsl(split.query)
     secrets = [value for name, value in parameters if _SECRET_PARAMETER.search(name)]
-    if split.netloc and "@" not in split.netloc and "@" in text:
+    # The driver of PostgreSQL would take what follows the first @ for the host, and show it.
+    has_open_password = kind == "postgresql" and split.netloc.count("@") > 1
+    if has_open_password or (split.netloc and "@" not in split.netloc and "@" in text):
         raise ValueError(
-            f"`source` must be {kind}://USER@HOST/DATABASE, with special characters escaped, as in %23 for #; got an @ "
-            "after what cannot be a host. Escape them, or leave the password to the environment."
+            f"`source` must be {kind}://USER@HOST/DATABASE, with special characters escaped, as in %23 for # and %40 "
+            "for @; got an @ after what cannot be a host. Escape them, or leave the password to the environment."
         )
     # The password is what stands between the first colon and the last @: it may hold an @ that was not escaped.
     login, _, server = split.netloc.rpartition("@")
@@ -114,18 +148,19 @@ def _spellings(secrets: Iterable[str]) -> list[str]:
 
 
 def _kind_of_path(path: str, wanted: str) -> str:
-    if os.path.isdir(path):
-        kind = "folder"
-    else:
-        with open(path, "rb") as file:
-            start = file.read(16)
-        kind = next((kind for kind, (at, magic) in _MAGIC.items() if start[at:].startswith(magic)), "")
+    kind = "folder" if os.path.isdir(path) else _kind_of_file(path)
     if not kind or (wanted and kind != wanted):
         raise ValueError(
             f"`source` must be {_NAMES.get(wanted, 'a SQLite file, a DuckDB file or a folder')}; got {path!r}, which "
             f"is {_NAMES.get(kind, 'none')}. For single files of tables, name their folder; otherwise correct the path."
         )
     return kind
+
+
+def _kind_of_file(path: str) -> str:
+    with open(path, "rb") as file:
+        start = file.read(16)
+    return next((kind for kind, (at, magic) in _MAGIC.items() if start[at:].startswith(magic)), "")
 
 
 _NAMES = {"sqlite": "a SQLite file", "duckdb": "a DuckDB file", "folder": "a folder"}

@@ -77,9 +77,16 @@ class ColumnValues:
             return None
 
     def mean(self) -> float:
-        """Returns the mean over the rows with a value; 0 if there are none, or one is no number."""
+        """Returns the mean over the rows with a value, without infinity; 0 if there are none, or one is no number."""
         numbers = self.numbers()
-        return 0.0 if numbers is None else float(pc.sum(pc.multiply(numbers, self.counts)).as_py() / self.num_counted)
+        if numbers is None:
+            return 0.0
+        is_finite = pc.is_finite(numbers)
+        counts = self.counts.filter(is_finite)
+        return float(
+            (pc.sum(pc.multiply(numbers.filter(is_finite), counts)).as_py() or 0.0)
+            / max(pc.sum(counts).as_py() or 0, 1)
+        )
 
     def median(self) -> float:
         """Returns the median over the rows with a value; 0 if there are none, or one is no number."""

@@ -475,7 +475,8 @@ def _declare(feature: Feature, name: str, column: ColumnEvidence) -> None:
     if column.num_nan:
         notes.append(f"NaN in {column.num_nan} of them.")
     if column.num_infinite and column.dtype == pa.float32():
-        notes.append(f"Values that are not finite 32-bit floats, which are refused: {column.num_infinite}.")
+        number = column.num_infinite
+        notes.append(f"Values that are not finite 32-bit floats, which are refused: {number}. Correct or empty them.")
     if notes:
         feature.description = " ".join(notes)
 

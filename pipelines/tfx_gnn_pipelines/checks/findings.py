@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
+from tfx_gnn.io.urls_in_messages import hide_passwords_of_urls
 from tfx_gnn.io.user_errors import (
     UserPlace,
     explain,
@@ -133,7 +134,7 @@ class FindingsCollector:
             or place_of_argument(argument_of(message), self.files, message=message)
             or place_of_argument(argument, self.files)
         )
-        message = with_place(" ".join(message.split()), place)
+        message = hide_passwords_of_urls(with_place(" ".join(message.split()), place))
         finding = Finding(
             severity=severity,
             step=step,

@@ -161,7 +161,8 @@ def _far_number(values: ColumnValues, dtype: tf.DType) -> int | None:
     numbers = values.numbers()
     if numbers is None:
         return None
-    largest = float(pc.max(pc.abs(numbers)).as_py())
+    # Infinity is no number that can be read.
+    largest = float(pc.max(pc.abs(numbers.filter(pc.is_finite(numbers)))).as_py() or 0.0)
     # A float holds powers of two exactly.
     most = _MOST_BITS_OF_INTEGERS if dtype.is_integer else _MOST_BITS_OF_FLOATS
     bits = min(math.ceil(math.log2(_DISTANCE * max(largest, 1.0))), most)

@@ -131,7 +131,9 @@ def _number_preparation(values: ColumnValues, dtype: tf.DType) -> Preparation:
     if dtype == tf.bool or (dtype.is_integer and _UNSCALED.issuperset(values.values.to_pylist() or ["?"])):
         return Preparation(kind="number")
     numbers = values.numbers()
-    if numbers is not None:
+    # Infinity is refused where the table is read.
+    numbers = None if numbers is None else numbers.filter(pc.is_finite(numbers))
+    if numbers:
         least, greatest = pc.min(numbers).as_py(), pc.max(numbers).as_py()
         if max(-least, greatest) > _SKEW * (values.median_size() or 1.0):
             return Preparation(kind="log1p_z_score", reason=f"from {least:,.6g} to {greatest:,.6g}, most of them small")

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, GraphSchema, NodeSet
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.snapshot.snapshot_manifest import SNAPSHOT_FILE
+from tfx_gnn.snapshot.source_address import hide_passwords, is_database
 from tfx_gnn.tables.column_values import ColumnValues, read_column_values
 from tfx_gnn.tables.data_files import format_of_name
 from tfx_gnn.tables.graph_tables import read_tables_schema
@@ -19,6 +20,7 @@ from tfx_gnn.tables.keys.find_keys import find_keys
 from tfx_gnn.tables.keys.given_keys import GivenKeys
 from tfx_gnn.tables.keys.table_roles import FoundTable, find_tables
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN
+from tfx_gnn.tables.mixed_times import describe_mixed_times
 from tfx_gnn.tables.prepared_tables import PreparedTables, write_prepared_tables
 from tfx_gnn.tables.row_times import clock_columns, day_questions, may_be_times, row_time_columns, time_parts
 from tfx_gnn.tables.schema_layouts import layouts_of
@@ -92,6 +94,7 @@ class TablesSource:
 
 def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAccess, given: GivenKeys) -> TablesSource:
     """Takes tables as they are if they can be read so, have no times and leave nothing open; else writes them anew."""
+    _check_is_no_database(tables_dir)
     if tf.io.gfile.exists(access.schema_path(tables_dir)):
         return _declared_source(tables_dir, access, given)
     found = _find_tables(tables_dir, access, given)
@@ -125,12 +128,21 @@ def find_task_source(tables_dir: str, prepared_dir: str, access: TableAccess, gi
     Raises:
         ValueError: if the tables do not show what refers to what.
     """
+    _check_is_no_database(tables_dir)
     if tf.io.gfile.exists(access.schema_path(tables_dir)):
         return _declared_source(tables_dir, access, given)
     database = find_keys(_find_tables(tables_dir, access, given), tables_dir, access=access)
     if database.unclear:
         database.roles(tables_dir)
     return _written_anew(database, tables_dir, prepared_dir, ("", ""), access)
+
+
+def _check_is_no_database(tables_dir: str) -> None:
+    if is_database(tables_dir):
+        raise ValueError(
+            f"`tables_dir` must be a folder of CSV or Parquet files; got the database {hide_passwords(tables_dir)!r}. "
+            "Copy its tables by `tfx-gnn snapshot SOURCE --to FOLDER`, and give that folder."
+        )
 
 
 def _declared_source(tables_dir: str, access: TableAccess, given: GivenKeys) -> TablesSource:
@@ -148,11 +160,14 @@ def _find_tables(tables_dir: str, access: TableAccess, given: GivenKeys) -> dict
     """Reads the tables of a folder, with the keys and times that are given."""
     tables = given.declare(find_tables(tables_dir, access))
     for name, column in given.time_columns.items():
-        if column and not may_be_times(tables[name].columns[column]):
+        values = tables[name].columns.get(column)
+        mixed = describe_mixed_times(values) if values is not None else ""
+        if mixed:
+            raise ValueError(f"`time_columns` must name columns that can be read as times; {name}.{column} {mixed}.")
+        if values is not None and not may_be_times(values):
             raise ValueError(
                 f"`time_columns` must name columns of dates, time stamps, seconds since 1970 or years; got "
-                f"{name}.{column}, with values such as {tables[name].columns[column].values[:1].to_pylist()}. Name "
-                "another one."
+                f"{name}.{column}, with values such as {values.values[:1].to_pylist()}. Name another one."
             )
     return tables
 
@@ -250,6 +265,9 @@ def _questions(database: Database, label: tuple[str, str]) -> Iterator[str]:
         yield from day_questions(table)
         for one, values in table.columns.items():
             yield from ask_about_time(f"{table.name}.{one}", values)
+            mixed = "" if table.declared.is_timeless else describe_mixed_times(values)
+            if mixed:
+                yield f"{table.name}.{one} {mixed}, and run this again; until then it is read as a text."
 
 
 def _time_questions(prepared: PreparedTables) -> Iterator[str]:

@@ -117,7 +117,8 @@ def propose_task_project(
     if prepared is not None:
         several = {one for one in prepared.node_times if len(prepared.times[f"nodes/{one}"]) > 1}
         decided = {one: column for one, column in prepared.node_times.items() if one in several}
-        task = dataclasses.replace(task, times={**decided, **task.times})
+        timeless = {one: column for one, column in (given or GivenKeys()).time_columns.items() if not column}
+        task = dataclasses.replace(task, times={**decided, **timeless, **task.times})
     missing_values = {}
     if source.is_inferred:
         row_times = prepared.times_of_rows if prepared else {}

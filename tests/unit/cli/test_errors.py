@@ -116,6 +116,13 @@ def test_a_full_disk_is_one_line_with_the_file_name():
     assert all(line is not None and line.startswith(told) for line in lines), lines
 
 
+def test_errors_show_no_password_of_a_url():
+    result = CliRunner().invoke(app, ["task", "mysql://ann:hush@host/shop"])
+
+    assert result.exit_code == 2
+    assert "'mysql://ann:***@host/shop'" in result.stderr
+
+
 def test_defects_keep_their_traceback():
     assert error_line(RuntimeError("unexpected")) is None
     assert error_line(KeyError("x")) is None

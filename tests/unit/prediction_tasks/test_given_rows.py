@@ -162,10 +162,30 @@ def test_rows_that_break_a_rule_are_refused(shop, tmp_path, changes, message):
     [
         ({"table": "rows.txt"}, "`table` must name a file; got .*rows.txt', which is not there"),
         ({"table": "graph_schema.pbtxt"}, "must name a file of the format .parquet or .csv"),
-        ({"sql": "SELECT entity FROM nowhere"}, "`sql` a query that it can answer; got .*nowhere"),
-        ({"sql": "SELECT 1; DROP VIEW orders"}, "`sql` a query that it can answer"),
+        ({"sql": "SELECT entity FROM nowhere"}, "`sql` must be one query that DuckDB can answer; got .*nowhere"),
+        ({"sql": "SELECT 1; DROP VIEW orders"}, "`sql` must be one query that DuckDB can answer"),
     ],
 )
 def test_files_and_queries_that_cannot_be_read_are_refused(shop, fields, message):
     with pytest.raises(ValueError, match=message):
         _make(shop, **fields)
+
+
+def test_a_query_that_cannot_be_answered_is_the_query_and_not_the_tables(shop):
+    with pytest.raises(ValueError, match=r"^`sql` must be one query that DuckDB can answer; got .*\"nope\" not found"):
+        _make(shop, sql="SELECT nope FROM orders")
+    with pytest.raises(
+        ValueError, match=r"none in .* dropped by reason {}. Move the anchors, or correct the rows of `sql`"
+    ):
+        _make(shop, sql="SELECT 'ann' AS entity, TIMESTAMP '2026-01-01' AS time, 1 AS label WHERE FALSE")
+
+
+def test_times_of_a_file_of_which_some_have_no_zone_are_refused(shop, tmp_path):
+    times = [f"2026-01-{number:02d} 10:00:00" for number in (5, 20, 31)]
+    rows = [f"ann,{time}{zone},1" for time, zone in zip(times, ("Z", "+02", ""), strict=True)]
+    (tmp_path / "rows.csv").write_text("\n".join(["entity,time,label", *rows]))
+
+    with pytest.raises(
+        ValueError, match=r"column 'time', must have a zone in all rows or in none; got 1 without one in"
+    ):
+        _make(shop, table="rows.csv")

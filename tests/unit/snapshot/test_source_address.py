@@ -14,7 +14,7 @@ from tfx_gnn.snapshot.source_address import check_shows_no_secret, parse_address
     [
         ("postgresql://ann:secret@host:5432/shop", "postgresql://ann@host:5432/shop"),
         ("postgres://ann:s%40cret@host/shop", "postgres://ann@host/shop"),
-        ("postgresql://ann:se:cr@t@host/shop", "postgresql://ann@host/shop"),
+        ("postgresql://ann:se:cret@host/shop", "postgresql://ann@host/shop"),
         ("postgresql:///shop?host=/run/pg&user=ann&password=secret", "postgresql:///shop?host=/run/pg&user=ann"),
         ("postgresql://host/shop?sslpassword=secret&options=-c%20x", "postgresql://host/shop"),
         ("postgresql://host/shop", "postgresql://host/shop"),
@@ -39,12 +39,31 @@ def test_a_drivers_message_is_shown_without_secrets_in_any_spelling():
     )
 
 
-@pytest.mark.parametrize("password", ["sec/ret", "sec?ret", "sec#ret", "12/34"])
+@pytest.mark.parametrize("password", ["sec/ret", "sec?ret", "sec#ret", "12/34", "sec@ret"])
 def test_a_password_that_breaks_the_url_is_refused_and_not_shown(password):
-    with pytest.raises(ValueError, match="with special characters escaped, as in %23 for #") as caught:
+    with pytest.raises(ValueError, match="with special characters escaped, as in %23 for # and %40 for @") as caught:
         parse_address(f"postgresql://ann:{password}@host/shop")
 
     assert password not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ann:hush@host/shop",
+        "//ann:hush@host/shop",
+        "postgresql:/ann:hu@sh@host/shop",
+        "host=h user=ann password=hush",
+        "shop.db?token=hush&a=b",
+        "postgresql://ann:hush@[::1/shop",
+    ],
+)
+def test_what_is_no_address_is_shown_without_what_may_be_a_password(text):
+    with pytest.raises((ValueError, FileNotFoundError), match="`source` must be") as caught:
+        parse_address(text)
+
+    assert "sh@" not in str(caught.value)
+    assert "hush" not in f"{caught.value}{caught.value.__cause__}{caught.value.__context__}"
 
 
 def test_where_addresses_are_stored_a_password_is_refused():

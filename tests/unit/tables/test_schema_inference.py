@@ -80,7 +80,7 @@ node_sets { key: "user" value {
   features { key: "code" value { dtype: DT_STRING } }
   features { key: "ok" value { dtype: DT_BOOL } }
   features { key: "score" value {
-    description: "Values that are not finite 32-bit floats, which are refused: 1." dtype: DT_FLOAT } }
+    description: "Values that are not finite 32-bit floats, which are refused: 1. Correct or empty them." dtype: DT_FLOAT } }
   metadata { filename: "users.csv" cardinality: 3 } } }
 edge_sets { key: "buys" value {
   source: "user" target: "item"

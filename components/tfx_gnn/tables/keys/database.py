@@ -247,3 +247,18 @@ def key_texts(texts: pa.Array) -> pa.Array:
     """
     whole = pc.replace_substring_regex(texts, r"^(-?\d+)\.0+$", r"\1")
     return pc.if_else(pc.equal(whole, ""), pa.scalar(None, whole.type), whole)
+
+
+def as_keys(column: ColumnValues) -> ColumnValues:
+    """Spells the values of a column as keys, see `key_texts`."""
+    values = key_texts(column.values)
+    if values.equals(column.values):
+        return column
+    is_filled = values.is_valid()
+    num_empty = pc.sum(column.counts.filter(values.is_null())).as_py() or 0
+    return dataclasses.replace(
+        column,
+        values=values.filter(is_filled),
+        counts=column.counts.filter(is_filled),
+        num_filled=column.num_filled - num_empty,
+    )

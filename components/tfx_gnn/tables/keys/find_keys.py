@@ -8,18 +8,18 @@ that are not there.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfx_gnn.tables.column_values import ColumnValues, as_texts
-from tfx_gnn.tables.keys.database import Database, ForeignKey, holders_of, joined_key, key_texts
+from tfx_gnn.tables.keys.database import Database, ForeignKey, as_keys, holders_of, joined_key
 from tfx_gnn.tables.keys.declared_keys import DeclaredForeignKey
 from tfx_gnn.tables.keys.key_columns import LEAST_NAMED, KeyColumn, key_columns
-from tfx_gnn.tables.keys.primary_keys import choose_primary_key, find_composite_key
+from tfx_gnn.tables.keys.primary_keys import choose_primary_key, find_composite_key, find_rival_keys
 from tfx_gnn.tables.keys.references import Reference, find_alternate, find_reference
+from tfx_gnn.tables.keys.row_numbers import row_numbers
 from tfx_gnn.tables.keys.table_roles import EdgeRole, FoundTable, name_of_file
 from tfx_gnn.tables.null_spellings import drop_null_spellings
 from tfx_gnn.tables.schema_inference import read_all_columns, undeclared_layout
@@ -45,9 +45,6 @@ _FEW_ENTITIES = 20
 _MOST_OF_LINK = 2
 """A table whose key is one of two foreign keys joins their tables if it has at most so many other columns."""
 _PLAIN_KEYS = ("id", "#id")
-_PANDAS_INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
-_PLAIN_NAMES_OF_INDEX = ("index", "level_0")
-"""Names of pandas' index that others give to columns, too."""
 
 
 def find_keys(
@@ -79,7 +76,7 @@ class _Finder:
         self, tables: Mapping[str, FoundTable], tables_dir: str, label: tuple[str, str], access: TableAccess
     ) -> None:
         self._tables = {
-            name: dataclasses.replace(table, columns={one: _as_keys(of_one) for one, of_one in table.columns.items()})
+            name: dataclasses.replace(table, columns={one: as_keys(of_one) for one, of_one in table.columns.items()})
             for name, table in tables.items()
         }
         self._respelled = {
@@ -96,10 +93,11 @@ class _Finder:
         self._edges: dict[str, EdgeRole] = {}
         self._entities: dict[str, list[tuple[str, str]]] = {}
         self._questions: dict[tuple[str, str], str] = {}
+        self._rivals: dict[str, list[str]] = {}
         self._unclear: list[str] = []
         self._named_by_label = ""
         self._left_out = {
-            name: dict.fromkeys(_row_numbers(table), "it numbers the rows, as pandas writes it")
+            name: dict.fromkeys(row_numbers(table), "it numbers the rows, as pandas writes it")
             for name, table in tables.items()
         }
         self._words = words_of_tables(tables)
@@ -132,6 +130,7 @@ class _Finder:
         for name in [name for name, key in self._keys.items() if not key]:
             self._find_composite_key(name)
         self._ask_about_repeated_keys()
+        self._ask_about_rivals()
         return Database(
             tables=self._tables,
             keys=self._keys,
@@ -176,6 +175,11 @@ class _Finder:
     def _take_declared_foreign_keys(self) -> None:
         """Takes declared foreign keys; how many values are null or unknown is counted all the same."""
         for table, one, target in self._declared_foreign_keys():
+            if one.is_given and target == table.name and one.columns == self._keys.get(target):
+                raise ValueError(
+                    f"`foreign_keys` must name other rows than their own; got {table.name}.{','.join(one.columns)}, "
+                    f"the key of {target}, for {target!r}. Name another table, or leave it out."
+                )
             if one.is_given and target not in self._tables:
                 self._entities.setdefault(target, []).append((table.name, one.columns[0]))
                 self._take(key_columns(table.name, table.columns)[one.columns[0]], _as_declared(one, target))
@@ -272,7 +276,10 @@ class _Finder:
         others = [
             column for name, columns in self._columns.items() if name != table.name for column in columns.values()
         ]
-        return choose_primary_key(table.name, self._columns[table.name].values(), others, self._words)
+        columns = self._columns[table.name].values()
+        key = choose_primary_key(table.name, columns, others, self._words)
+        self._rivals[table.name] = find_rival_keys(key, table.name, columns, others, self._words)
+        return key
 
     def _names_ends(self, table: FoundTable) -> bool:
         ends = named_ends(list(table.columns))
@@ -383,6 +390,17 @@ class _Finder:
                         "Correct these rows if it should be the key."
                     )
 
+    def _ask_about_rivals(self) -> None:
+        """Says so if another column could be the key as well."""
+        referred = {(key.node_set, key.target_column) for key in self._foreign_keys.values()}
+        for table, rivals in self._rivals.items():
+            for name in rivals if len(self._keys.get(table, ())) == 1 else ():
+                if (table, (name,)) not in self._foreign_keys and (table, name) not in referred:
+                    self._questions[table, name] = (
+                        f"{table} has two columns that could be its key, {self._keys[table][0]} and {name}: the first "
+                        f"is taken. If {name} is what other tables name, give --primary-key {table}={name}."
+                    )
+
     def _is_named_as_key(self, column: KeyColumn) -> bool:
         return says_key(column.name) and without_key_word(column.key_words) == list(self._words[column.table])
 
@@ -471,32 +489,3 @@ def _as_declared(key: DeclaredForeignKey, target: str) -> Reference:
 
 def _may_hold_ids(column: ColumnValues) -> bool:
     return column.num_distinct > 0 or column.num_rows == 0
-
-
-def _as_keys(column: ColumnValues) -> ColumnValues:
-    values = key_texts(column.values)
-    if values.equals(column.values):
-        return column
-    is_filled = values.is_valid()
-    num_empty = pc.sum(column.counts.filter(values.is_null())).as_py() or 0
-    return dataclasses.replace(
-        column,
-        values=values.filter(is_filled),
-        counts=column.counts.filter(is_filled),
-        num_filled=column.num_filled - num_empty,
-    )
-
-
-def _row_numbers(table: FoundTable) -> list[str]:
-    """Lists the columns that pandas writes for the number of a row, which has gaps where rows were left out."""
-    found = []
-    for name, column in table.columns.items():
-        if not (_PANDAS_INDEX.fullmatch(name) or name in _PLAIN_NAMES_OF_INDEX) or not column.is_key:
-            continue
-        numbers = column.numbers()
-        if numbers is None or pc.min(numbers).as_py() < 0 or not pc.all(pc.equal(numbers, pc.floor(numbers))).as_py():
-            continue
-        is_whole = pc.min(numbers).as_py() == 0 and pc.max(numbers).as_py() == column.num_rows - 1
-        if is_whole or name not in _PLAIN_NAMES_OF_INDEX:
-            found.append(name)
-    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
@@ -10,6 +11,7 @@ from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.tables.keys.declared_keys import DeclaredForeignKey, DeclaredKeys
 from tfx_gnn.tables.keys.table_roles import FoundTable
 from tfx_gnn.tables.null_spellings import take_given
+from tfx_gnn.tables.table_names import words_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,6 +57,7 @@ class GivenKeys:
                 )
         for (name, columns), target in self.foreign_keys.items():
             _check_columns("foreign_keys", name, columns, tables)
+            _check_target(name, columns, target, tables)
             num_named = len(self.primary_keys.get(target, columns[:1]))
             if len(columns) > 1 and not target:
                 places = " and ".join(f"{name}.{column}=" for column in columns)
@@ -160,6 +163,25 @@ def _refuse(field: str, form: str, text: str) -> NoReturn:
     raise ValueError(f"`{field}` must have the form {form}; got {text!r}. Write it so.")
 
 
+def _check_target(name: str, columns: Sequence[str], target: str, tables: Mapping[str, FoundTable]) -> None:
+    """Refuses names for entities without a table that are meant to be those of tables."""
+    if not target or target in tables:
+        return
+    meant = next((table for table in tables if words_of(table) == words_of(target)), "")
+    meant = meant or (target.partition(".")[0] if target.partition(".")[0] in tables else "")
+    place = f"{name}.{','.join(columns)}"
+    if meant:
+        raise ValueError(
+            f"`foreign_keys` must name a table, or entities that have none; got {target!r} for {place}, where there is "
+            f"a table {meant}. Write {place}={meant}; or, if other entities are meant, another name."
+        )
+    if not re.fullmatch(r"\w+", target):
+        raise ValueError(
+            f"`foreign_keys` must name entities without a table by letters, digits and underscores; got {target!r} for "
+            f"{place}, and tables {', '.join(tables)}. {did_you_mean(target, tables, otherwise='Write another name.')}"
+        )
+
+
 def _check_columns(field: str, name: str, columns: Sequence[str], tables: Mapping[str, FoundTable]) -> None:
     if name not in tables:
         raise ValueError(
@@ -169,7 +191,14 @@ def _check_columns(field: str, name: str, columns: Sequence[str], tables: Mappin
     known = tables[name].columns
     for column in columns:
         if column not in known:
+            # Commas and equals signs part the columns that are given.
+            is_cut = any("," in one or "=" in one for one in known)
+            advice = "Rename the column first if its name has a comma or an equals sign." if is_cut else ""
             raise ValueError(
                 f"`{field}` must name a column of its table; got {column!r} of {name}, which has {', '.join(known)}. "
-                f"{did_you_mean(column, known)}"
+                f"{advice or did_you_mean(column, known)}"
             )
+    if len(set(columns)) < len(columns):
+        raise ValueError(
+            f"`{field}` must name each column once; got {', '.join(columns)} of {name}. Leave out what is repeated."
+        )

@@ -15,6 +15,8 @@ from tfx_gnn.tables.table_names import ends_with, says_id, says_key, says_refere
 
 _MOST_COLUMNS = 4
 _MOST_SHARED_NAMES = 8
+_LEAST_OF_RIVALS = 4
+"""Evidence for a key, see `_evidence`, below which another column with as much is not worth a word."""
 
 ReadTexts = Callable[[str, Sequence[str]], Mapping[str, pa.Array]]
 """Reads columns of a table, row by row, as texts."""
@@ -46,6 +48,28 @@ def choose_primary_key(
             if evidence > least:
                 best, least = column.name, evidence
     return best
+
+
+def find_rival_keys(
+    key: str, table: str, columns: Iterable[KeyColumn], others: Iterable[KeyColumn], tables: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Lists the columns for which as much speaks as for the key that was chosen, because they are named as keys, too.
+
+    Args:
+        key: the column that was chosen.
+        table: name of the table.
+        columns: its columns.
+        others: the columns of all other tables.
+        tables: the words of the names of all tables.
+    """
+    others = tuple(others)
+    evidence = {
+        column.name: _evidence(tables[table], column, others)
+        for column in columns
+        if column.has_key_values and column.values.is_key and not _is_named_after_other(column, table, tables)
+    }
+    most = evidence.get(key, (0, 0))
+    return [name for name, of_one in evidence.items() if name != key and of_one == most and most[0] >= _LEAST_OF_RIVALS]
 
 
 def find_composite_key(

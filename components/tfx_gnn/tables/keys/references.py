@@ -83,7 +83,7 @@ def find_reference(column: KeyColumn, keys: Mapping[str, KeyColumn], tables: Map
         return found_by_values
     # An accepted answer may be another row of the table itself.
     is_possible = column.values.num_distinct >= _LEAST_OF_REFERENCES and column.share_in(own) >= LEAST_BY_VALUES
-    return Reference(question=_which(column, [column.table, *fitting])) if is_possible else found_by_values
+    return Reference(question=_ask_of_own(column, fitting, tables)) if is_possible else found_by_values
 
 
 def _few_known(column: KeyColumn, table: str, share: float) -> str:
@@ -159,6 +159,20 @@ def _which(column: KeyColumn, tables: Sequence[str]) -> str:
     return (
         f"Does {column.table}.{column.name} name {' or '.join(named[:_MOST_SHOWN])}{others}? Its values would fit by "
         f"chance too, so it is no edge set. If it does, give --foreign-key {column.table}.{column.name}={named[0]}."
+    )
+
+
+def _ask_of_own(column: KeyColumn, fitting: Sequence[str], tables: Mapping[str, Sequence[str]]) -> str:
+    """Asks whether values that are ids of the column's own table are meant so, unless its name says another table."""
+    meant = next(
+        (name for name, words in tables.items() if name != column.table and ends_with(column.words, words)), ""
+    )
+    if not meant:
+        return _which(column, [column.table, *fitting])
+    return (
+        f"{column.table}.{column.name} is named after {meant}, but its values are no ids of {meant}: it is no edge "
+        f"set. If another column of {meant} has them, give --primary-key {meant}=COLUMN; if its rows are yet to come, "
+        "run this again with them."
     )
 
 

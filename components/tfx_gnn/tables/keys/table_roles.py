@@ -124,7 +124,8 @@ def find_tables(tables_dir: str, access: TableAccess) -> dict[str, FoundTable]:
     if not filenames:
         raise ValueError(
             f"`tables_dir` must hold tables as .csv, .tsv or .parquet files; got {entries[:10]} in {tables_dir!r}. "
-            "Name the folder that holds them, or export them there."
+            "Name the folder that holds them, or export them there; `tfx-gnn snapshot` makes such of .jsonl and "
+            ".ndjson files and of databases."
         )
     tables: dict[str, FoundTable] = {}
     for filename in filenames:

@@ -134,6 +134,14 @@ def test_given_times_are_those_of_the_rows(find):
             {"primary_keys": {"weather": ("town", "rain")}},
             "weather.town,rain, with 2 different values in 30 rows, such as 'A|0.5' in several",
         ),
+        ({"foreign_keys": {("orders", ("party",)): "Buyer"}}, "got 'Buyer' for orders.party, .* orders.party=buyers;"),
+        ({"foreign_keys": {("orders", ("party",)): "buyers.id"}}, "got 'buyers.id' for orders.party, .* table buyers"),
+        ({"foreign_keys": {("orders", ("party",)): "a/b"}}, "by letters, digits and underscores; got 'a/b' for orders"),
+        (
+            {"foreign_keys": {("buyers", ("id",)): "buyers"}},
+            "other rows than their own; got buyers.id, the key of buyers",
+        ),
+        ({"primary_keys": {"buyers": ("id", "id")}}, "name each column once; got id, id of buyers"),
     ],
 )
 def test_what_is_not_there_is_refused(find, given, message):

@@ -238,3 +238,26 @@ def test_a_label_that_is_the_key_of_its_table_is_refused(keys_of):
 
     with pytest.raises(ValueError, match=r"`label` must be a column with values .*; got 'users.user_id', whose"):
         keys_of("users.user_id", users=users)
+
+
+def test_of_two_columns_that_could_be_the_key_the_other_one_is_asked_about(keys_of):
+    users = {"user_id": [100 + i for i in NUMBERS], "user_key": [500 + i for i in NUMBERS], "size": TEXTS}
+    database = keys_of(users=users)
+    (question,) = database.questions
+    decided = keys_of(
+        users=users, orders={"order_id": [f"o{i}" for i in range(120)], "user_key": [*range(500, 560)] * 2}
+    )
+
+    assert database.keys == {"users": ("user_id",)}
+    assert question.startswith("users has two columns that could be its key, user_id and user_key: the first is taken.")
+    assert question.endswith("give --primary-key users=user_key.")
+    assert (decided.keys["users"], decided.questions) == (("user_key",), ())
+
+
+def test_a_column_that_is_named_after_a_table_without_its_ids_is_not_taken_for_ids_of_its_own_table(keys_of):
+    orders = {"id": list(range(120)), "product_id": [i % 40 for i in range(120)]}
+    database = keys_of(orders=orders, products={"id": pa.array([], pa.int64()), "price": pa.array([], pa.float64())})
+
+    (question,) = database.questions
+    assert question.startswith("orders.product_id is named after products, but its values are no ids of products")
+    assert "give --primary-key products=COLUMN" in question
