@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfx_gnn.tables.list_values import count_incomplete, is_list, lengths_of
 from tfx_gnn.tables.schema_inference import read_all_columns
 from tfx_gnn.tables.table_format import table_format
 from tfx_gnn.tables.table_layout import TableLayout
@@ -35,6 +36,8 @@ class ColumnValues:
         is_time: whether the file declares dates or time stamps, which are in seconds since 1970 here.
         is_sample: whether these are the values of a part of the rows, because there are too many different ones.
         null_spellings: texts that stand for no value here, with the number of their rows.
+        num_incomplete: rows whose list has an item that is null or NaN.
+        has_one_length: whether the values are lists, all of one length.
     """
 
     values: pa.Array
@@ -44,6 +47,8 @@ class ColumnValues:
     is_time: bool = False
     is_sample: bool = False
     null_spellings: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    num_incomplete: int = 0
+    has_one_length: bool = False
 
     @property
     def num_distinct(self) -> int:
@@ -183,10 +188,15 @@ class _ValueCounter:
         self._num_blocks = 0
         self._step = 1
         self._is_time = False
+        self._num_incomplete = 0
+        self._lengths: set[int] = set()
 
     def add(self, array: pa.Array, place: str) -> None:
         """Adds a block of values."""
         self._is_time |= pa.types.is_timestamp(array.type) or pa.types.is_date(array.type)
+        if is_list(array.type):
+            self._num_incomplete += count_incomplete(array)
+            self._lengths |= lengths_of(array)
         texts = as_texts(array, place)
         if texts is None:
             return
@@ -212,6 +222,8 @@ class _ValueCounter:
             num_filled=self._num_filled,
             is_time=self._is_time,
             is_sample=self._step > 1,
+            num_incomplete=self._num_incomplete,
+            has_one_length=len(self._lengths) == 1,
         )
 
     def _shrink(self) -> None:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from tfx_gnn.tables.column_values import ColumnValues, as_texts, parse_times
 from tfx_gnn.tables.keys.database import Database, ForeignKey, joined_key, key_texts
 from tfx_gnn.tables.keys.table_roles import FoundTable
+from tfx_gnn.tables.list_values import without_missing
 from tfx_gnn.tables.null_spellings import drop_null_spellings
 from tfx_gnn.tables.schema_inference import read_all_columns, undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
@@ -223,10 +224,14 @@ def whole_blocks(table: FoundTable, tables_dir: str, access: TableAccess) -> Ite
                 f"{len(block.problems)} others. Correct them: `tfx-gnn tables infer-schema` counts them by table."
             )
         if block.columns.num_rows:
-            yield {
-                name: drop_null_spellings(block.columns.column(name), column.null_spellings)
-                for name, column in table.columns.items()
-            }
+            yield {name: _present(block.columns.column(name), column) for name, column in table.columns.items()}
+
+
+def _present(array: pa.Array, column: ColumnValues) -> pa.Array:
+    """Makes null what stands for no value."""
+    if column.num_incomplete:
+        return without_missing(array, has_one_length=column.has_one_length)
+    return drop_null_spellings(array, column.null_spellings)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -103,7 +103,7 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
     node = (of_label, column) if prepared_dir else ("", "")
     database = find_keys(found, tables_dir, label=node, access=access)
     predicted = found.get(of_label)
-    is_plain = database.is_tidy and not database.has_null_spellings
+    is_plain = database.is_tidy and not database.has_missing_values
     # What is asked about can be answered as long as no schema stands beside the tables.
     is_plain = is_plain and not any(_questions(database, node))
     is_plain = is_plain and not _has_times(of_label, column, found, database) and not _lacks_labels(predicted, column)

@@ -114,9 +114,10 @@ class Database:
         )
 
     @property
-    def has_null_spellings(self) -> bool:
-        """Whether texts stand for no value in a table, which must be written anew without them."""
-        return any(column.null_spellings for table in self.tables.values() for column in table.columns.values())
+    def has_missing_values(self) -> bool:
+        """Whether texts, or items of lists, stand for no value in a table, which must be written anew without them."""
+        columns = [column for table in self.tables.values() for column in table.columns.values()]
+        return any(column.null_spellings or column.num_incomplete for column in columns)
 
     def roles(self, tables_dir: str) -> TableRoles:
         """Tells which tables hold nodes and which hold edges, if they can be read where they are.
@@ -185,6 +186,10 @@ class Database:
                 spelled = " and ".join(repr(text) for text in sorted(set().union(*nulls.values())))
                 places = ", ".join(f"{one} ({sum(found.values()):,} rows)" for one, found in nulls.items())
                 yield f"{name}: {spelled} stand{'' if ' and ' in spelled else 's'} for no value in {places}."
+            for one, column in table.columns.items():
+                if column.num_incomplete:
+                    what = "count as no value" if column.has_one_length else "are kept without these items"
+                    yield f"{name}.{one}: {column.num_incomplete:,} lists with items that are null or NaN {what}."
             samples = [one for one, column in table.columns.items() if column.is_sample]
             if samples:
                 yield f"{name}: of {', '.join(samples)}, a part of the rows was looked at, evenly over the table."
