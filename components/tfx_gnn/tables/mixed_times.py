@@ -10,6 +10,11 @@ from tfx_gnn.tables.column_values import ColumnValues, parse_times
 _LEAST_BY_LOOKS = 0.9
 """Share of the rows with a value whose value begins as a date does, from which on a column is meant to hold times."""
 _BEGINS_AS_DATE = r"^\d{4}-\d{2}-\d{2}($|[T ]\d{2})"
+_OTHER_DATE = (
+    r"^(\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})|\d{4}[./]\d{1,2}[./]\d{1,2}|"
+    r"(\d{1,2}[ -])?(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.?[ -](\d{1,2}, ?)?\d{4})($|[T ,])"
+)
+"""Dates of other countries, such as 31.12.2026, 12/31/2026, 2026/12/31 and Dec 31, 2026."""
 _PLAIN = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}(:\d{2}(:\d{2}(\.\d+)?)?)?)?$"
 _ZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}(:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}(:?\d{2})?)$"
 _LEAST_OF_TIMES = 2
@@ -27,9 +32,12 @@ def describe_mixed_times(column: ColumnValues) -> str:
     """
     if column.num_distinct < _LEAST_OF_TIMES or column.holds_times:
         return ""
-    if _num_rows(column, pc.match_substring_regex(column.values, _BEGINS_AS_DATE)) < (
-        _LEAST_BY_LOOKS * column.num_counted
-    ):
+    if _share(column, _OTHER_DATE) >= _LEAST_BY_LOOKS:
+        return (
+            f"has dates that are not in ISO 8601, such as {column.values[0].as_py()!r}. Spell them as 2026-05-01 or "
+            "2026-05-01T12:00:00Z"
+        )
+    if _share(column, _BEGINS_AS_DATE) < _LEAST_BY_LOOKS:
         return ""
     is_plain = pc.match_substring_regex(column.values, _PLAIN)
     is_zoned = pc.match_substring_regex(column.values, _ZONED)
@@ -47,6 +55,10 @@ def describe_mixed_times(column: ColumnValues) -> str:
         f"has times with a zone, such as {zoned[0].as_py()!r}, and {_num_rows(column, is_plain):,} without one, such "
         f"as {plain[0].as_py()!r}. Give all a zone, or none"
     )
+
+
+def _share(column: ColumnValues, pattern: str) -> float:
+    return _num_rows(column, pc.match_substring_regex(column.values, pattern)) / max(column.num_counted, 1)
 
 
 def _num_rows(column: ColumnValues, mask: pa.Array) -> int:

@@ -25,10 +25,10 @@ from tfx_gnn.tables.schema_inference import read_all_columns, undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_names import names_other_time, names_time, names_year, words_of
 
-SECONDS = pa.timestamp("s")
+SECONDS, _MICROS = pa.timestamp("s"), pa.timestamp("us")
 FIRST_SECOND, LAST_SECOND = 315_532_800, 4_102_444_800
 """The years 1980 and 2100, between which whole numbers that are named as times are seconds since 1970."""
-_EPOCHS = {"s": LAST_SECOND, "ms": LAST_SECOND * 1_000, "us": LAST_SECOND * 1_000_000}
+_EPOCHS = {unit: LAST_SECOND * 1_000**power for power, unit in enumerate(("s", "ms", "us", "ns"))}
 """The year 2100 in units of time."""
 _DAY = r"^((?:19|20)[0-9]{2})([0-9]{2})([0-9]{2})$"
 _DAY_WORDS = frozenset({"date", "day", "dt", "ymd", "yyyymmdd"})
@@ -164,11 +164,14 @@ class _Finder:
                 self._by_row[table.name] = _joined_parts(self._read(table.name, parts, texts_of))
                 self._remarks.append(f"{', '.join(parts)} of {table.name} are the time of its rows, in parts.")
             return
-        times = self._read(table.name, names, as_seconds)
+        is_of_label = table.name == self._label[0]
+        exact = self._read(table.name, names, _as_times)
+        times = {name: _full_seconds(one) if is_of_label else _next_seconds(one) for name, one in exact.items()}
+        self._remarks += _fraction_remarks(table.name, exact, is_of_label=is_of_label)
         first = first_time(names, lambda name, other: _compare(times[name], times[other]))
         if not first:
             self._undecided[table.name] = tuple(names)
-            if table.name != self._label[0]:
+            if not is_of_label:
                 # Nothing of a row is seen too early.
                 self._by_row[table.name] = _latest(list(times.values()))
             return
@@ -303,12 +306,35 @@ def texts_of(array: pa.Array) -> pa.Array:
 
 def as_seconds(times: pa.Array) -> pa.Array:
     """Leaves out fractions of seconds and the zone; a time without a zone is taken for UTC."""
+    return _full_seconds(_as_times(times))
+
+
+def _full_seconds(times: pa.Array) -> pa.Array:
+    return times.cast(SECONDS, safe=False)
+
+
+def _next_seconds(times: pa.Array) -> pa.Array:
+    """Takes the next full second instead of a fraction, so that nothing is seen too early."""
+    seconds = _full_seconds(times)
+    is_after = pc.greater(times, seconds.cast(times.type))
+    return pc.add(seconds.cast(pa.int64()), is_after.cast(pa.int64())).cast(SECONDS)
+
+
+def _fraction_remarks(table: str, exact: Mapping[str, pa.Array], *, is_of_label: bool) -> Iterator[str]:
+    """Says what becomes of fractions of seconds, which graphs do not have."""
+    for name, times in exact.items():
+        if num_rows := pc.sum(pc.not_equal(_full_seconds(times), _next_seconds(times))).as_py():
+            becomes = f"left out: rows of {table} in one second see each other" if is_of_label else "rounded up"
+            yield f"{table}.{name} has fractions of seconds in {num_rows:,} rows, which are {becomes}."
+
+
+def _as_times(times: pa.Array) -> pa.Array:
     if not pa.types.is_temporal(times.type):
         texts = key_texts(texts_of(times))
         parsed = parse_times(texts)
         parsed = _parse_days(texts) if parsed is None else parsed
         times = _since_1970(texts) if parsed is None else parsed
-    return times.cast(pa.timestamp("us"), safe=False).cast(SECONDS, safe=False)
+    return times.cast(_MICROS, safe=False)
 
 
 def _parse_days(texts: pa.Array) -> pa.Array | None:
@@ -353,14 +379,19 @@ def _evidence_of_days(table: FoundTable) -> Iterator[tuple[str, str]]:
 
 def _since_1970(texts: pa.Array) -> pa.Array:
     """Reads whole numbers as seconds, as milliseconds or microseconds, which are larger, or as years, which are not."""
-    numbers = texts.cast(pa.float64()).cast(pa.int64())
+    exact = texts.cast(pa.float64())
+    numbers = pc.floor(exact).cast(pa.int64())
     bounds = pc.min_max(numbers).as_py()
     if bounds["max"] is not None and bounds["min"] >= _FIRST_YEAR and bounds["max"] <= _LAST_YEAR:
         days = pc.binary_join_element_wise(numbers.cast(pa.string()), "01-01", "-")
         return pc.strptime(days, format="%Y-%m-%d", unit="s")
     largest = bounds["max"] or 0
     unit = next(unit for unit, end in _EPOCHS.items() if largest < end)
-    return numbers.cast(pa.timestamp(unit))
+    return (
+        pc.floor(pc.multiply(exact, 1e6)).cast(pa.int64()).cast(_MICROS)
+        if unit == "s"
+        else numbers.cast(pa.timestamp(unit))
+    )
 
 
 def time_columns(table: FoundTable, *, label: str = "") -> tuple[str, ...]:
@@ -459,9 +490,8 @@ def may_be_times(column: ColumnValues) -> bool:
 
 def _are_epochs(column: ColumnValues) -> bool:
     """Whether all values are times since 1970, none before 1980, in one unit."""
-    try:
-        numbers = key_texts(column.values).drop_null().cast(pa.int64())
-    except pa.ArrowInvalid:
+    numbers = column.numbers()
+    if numbers is None:
         return False
     bounds = pc.min_max(numbers).as_py()
     return any(end * FIRST_SECOND // LAST_SECOND <= bounds["min"] and bounds["max"] < end for end in _EPOCHS.values())

@@ -27,6 +27,9 @@ def column_of(texts):
         ([*PLAIN, "2026-05-30 10:30+02"], "with a zone, such as '2026-05-30 10:30[+]02'"),
         ([*PLAIN, "soon"], "are no times in ISO 8601, such as 'soon'. Spell"),
         ([*PLAIN, "2026-02-30 10:30:00"], "are no times in ISO 8601, such as '2026-02-30 10:30:00'"),
+        ([f"{day}.12.2026 10:30" for day in range(1, 30)], "not in ISO 8601, such as '1.12.2026 10:30'. Spell"),
+        ([f"12/{day}/26" for day in range(1, 30)], "not in ISO 8601, such as '12/1/26'"),
+        ([f"May {day}, 2026" for day in range(1, 30)], "not in ISO 8601, such as 'May 1, 2026'"),
         ([f"{one} UTC" for one in PLAIN], "are no times in ISO 8601, such as '2026-05-01 10:30:00 UTC'"),
     ],
 )
@@ -44,6 +47,8 @@ def test_what_keeps_a_column_from_being_times_is_named(texts, message):
         [f"{one}+02:00" for one in PLAIN],
         [str(number) for number in range(40)],
         ["red", "green", "2026-05-01"],
+        [f"10.0.{one}.1" for one in range(30)],
+        [f"{one}-12-17-AB" for one in range(10, 30)],
         [f"2026-05-0{day}-a{day}" for day in range(1, 9)],
         [],
     ],

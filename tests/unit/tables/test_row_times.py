@@ -96,6 +96,41 @@ def test_the_first_of_several_times_is_that_of_the_row(times_of):
     )
 
 
+def test_a_row_is_not_seen_before_the_second_that_its_fraction_ends(prepared_of, tmp_path):
+    tenth, ninth = dt.timedelta(milliseconds=100), dt.timedelta(milliseconds=900)
+    alerts = {
+        "alert_id": [f"a{i}" for i in range(60)],
+        "order_id": ORDERS["order_id"],
+        "raised": [day + ninth for day in DAYS],
+    }
+
+    prepared = prepared_of(
+        "orders.good",
+        orders={**ORDERS, "ordered": [day + tenth for day in DAYS], "user_id": ["u"] * 60},
+        alerts=alerts,
+        users={"user_id": ["u", "v"]},
+    )
+
+    def times_in(name):
+        return pq.read_table(tmp_path / "new" / f"{name}.parquet")["row_time"].to_pylist()
+
+    assert times_in("alerts_order_id") == [day + dt.timedelta(seconds=1) for day in DAYS]
+    # The own edges of a seed have its time.
+    assert times_in("orders_user_id") == DAYS
+    of_alerts, of_orders = sorted(prepared.row_times.remarks)
+    assert of_alerts == "alerts.raised has fractions of seconds in 60 rows, which are rounded up."
+    assert of_orders.endswith("in 60 rows, which are left out: rows of orders in one second see each other.")
+
+
+@pytest.mark.parametrize("unit", [1e0, 1e3, 1e6, 1e9])
+def test_numbers_since_1970_are_times_in_any_unit_and_with_fractions(times_of, unit):
+    stamps = [day.replace(tzinfo=dt.timezone.utc).timestamp() * unit for day in DAYS]
+
+    times = times_of(orders={"order_id": ORDERS["order_id"], "ordered_at": stamps})
+
+    assert days(times.by_row["orders"]) == list(range(60))
+
+
 @pytest.mark.parametrize("other", [[*DAYS[30:], *DAYS[:30]], [None if i % 2 else day for i, day in enumerate(DAYS)]])
 def test_of_times_of_which_none_comes_first_the_latest_of_each_row_is_taken(times_of, other):
     ordered = [None if i % 2 == 0 and other[1] is None else day for i, day in enumerate(DAYS)]
