@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import random
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -27,7 +28,9 @@ def column(value, *, num_missing):
 def propose(folder, *, as_csv=False, prepared_dir="", **columns):
     """Proposes a project for one table of users, and checks that its schema declares defaults that their types hold."""
     folder.mkdir(exist_ok=True)
-    table = pa.table({"id": [f"u{i}" for i in range(NUM_ROWS)], "plan": ["free", "pro"] * (NUM_ROWS // 2), **columns})
+    draw = random.Random(1)
+    plans = [draw.choice(["free", "pro"]) for _ in range(NUM_ROWS)]
+    table = pa.table({"id": [f"u{i}" for i in range(NUM_ROWS)], "plan": plans, **columns})
     if as_csv:
         pacsv.write_csv(table, folder / "users.csv")
     else:

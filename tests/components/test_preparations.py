@@ -8,6 +8,7 @@ from tensorflow.core.framework import types_pb2
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import Feature
 from tfx_gnn.tables.column_values import ColumnValues
+from tfx_gnn_pipelines.proposals.graph_proposal import ask_about_features
 from tfx_gnn_pipelines.proposals.preparations import choose_preparation
 
 
@@ -75,3 +76,24 @@ def test_names_and_codes_are_left_out(texts, reason):
     chosen = choose_preparation("note", Feature(dtype=types_pb2.DT_STRING), values_of(texts))
 
     assert (chosen.kind, chosen.reason) == ("drop", reason)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_asked"),
+    [
+        ([100_000 + i % 40 for i in range(120)], True),
+        ([1990 + i % 30 for i in range(90)], False),
+        ([i % 40 for i in range(120)], False),
+        ([100 + 97 * (i % 40) for i in range(120)], False),
+        (list(range(200, 290)), False),
+    ],
+    ids=["codes", "years", "counts", "amounts", "one each"],
+)
+def test_integers_that_may_be_codes_are_asked_about(numbers, is_asked):
+    chosen = choose_preparation("agent", Feature(dtype=types_pb2.DT_INT64), values_of(numbers))
+
+    questions = list(ask_about_features({"nodes/tickets": {"agent": chosen}}))
+
+    assert chosen.kind == "z_score"
+    assert len(questions) == is_asked
+    assert all("40 different integers from 100000 to 100039, as codes are" in question for question in questions)

@@ -97,6 +97,17 @@ def propose_features(
     return features
 
 
+def ask_about_features(features: Mapping[str, Mapping[str, Preparation]]) -> Iterator[str]:
+    """Asks about columns that may be something else than the feature that they become."""
+    for prefix, of_set in features.items():
+        for name, preparation in of_set.items():
+            if preparation.doubt:
+                yield (
+                    f"{prefix}.{name} holds {preparation.doubt}: it is read as a quantity. If they are codes, write "
+                    f"`{name}: vocabulary` in project.yaml; if they name rows of a table, give --foreign-key."
+                )
+
+
 def prepare_times(
     times: Collection[tuple[str, str]], prepared: PreparedTables | None, seed_time: str
 ) -> dict[tuple[str, str], Preparation]:

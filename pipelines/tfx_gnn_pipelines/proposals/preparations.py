@@ -21,6 +21,10 @@ _LEAST_WORDS = 2
 _LEAST_SHARE_OF_WORDS = 0.5
 """Share of words that must occur in several texts for a model to learn from them."""
 _UNSCALED = frozenset({"-1", "0", "1", "false", "true"})
+_LEAST_CODE = 100
+_YEARS = 1800, 2100
+_LEAST_SHARE_OF_RANGE = 0.5
+"""Share of the integers of a range that must occur for them to look like codes."""
 _SKEW = 100
 """Amounts are skewed if the largest is more than so many times the median, without their signs."""
 
@@ -33,11 +37,13 @@ class Preparation:
         kind: a kind of `features`, such as "z_score".
         options: other fields of it.
         reason: what in the data speaks for it; "" if only the type does.
+        doubt: what in the data speaks against it; "" if nothing does.
     """
 
     kind: str
     options: Mapping[str, int | str] = dataclasses.field(default_factory=dict)
     reason: str = ""
+    doubt: str = ""
 
 
 def choose_preparation(
@@ -137,4 +143,18 @@ def _number_preparation(values: ColumnValues, dtype: tf.DType) -> Preparation:
         least, greatest = pc.min(numbers).as_py(), pc.max(numbers).as_py()
         if max(-least, greatest) > _SKEW * (values.median_size() or 1.0):
             return Preparation(kind="log1p_z_score", reason=f"from {least:,.6g} to {greatest:,.6g}, most of them small")
+        if dtype.is_integer and _may_be_codes(values, int(least), int(greatest)):
+            doubt = f"{values.num_distinct:,} different integers from {int(least)} to {int(greatest)}, as codes are"
+            return Preparation(kind="z_score", doubt=doubt)
     return Preparation(kind="z_score")
+
+
+def _may_be_codes(values: ColumnValues, least: int, greatest: int) -> bool:
+    """Whether integers look as if things had been numbered: from 100 or so on, nearly all of a range, and repeated."""
+    return (
+        least >= _LEAST_CODE
+        and not _YEARS[0] <= least <= greatest <= _YEARS[1]
+        and len(str(least)) == len(str(greatest))
+        and _FEW_TEXTS < values.num_distinct <= values.num_counted / 2
+        and values.num_distinct > _LEAST_SHARE_OF_RANGE * (greatest - least + 1)
+    )

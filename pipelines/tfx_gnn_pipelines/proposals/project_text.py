@@ -238,9 +238,11 @@ def _network_lines(*, has_times: bool) -> Iterator[str]:
     if not has_times:
         return
     yield "# Rows tell much by themselves, so the output reads their own states beside those with their neighbors; and"
-    yield "# neighbors of one day are alike, which models of few days learn by heart without more dropout."
+    yield "# neighbors of one day are alike, which models of few days learn by heart without more dropout. Large steps"
+    yield "# that become small find what single columns tell."
     yield "graph_trainer:"
     yield "  hyperparameters: {reduce_type: mean, residual: true, jumping_knowledge: concat, dropout_rate: 0.3}"
+    yield "  optimization: {learning_rate: 0.003, schedule: cosine}"
 
 
 def _metric_lines(rare_share: float | None) -> Iterator[str]:

@@ -20,6 +20,7 @@ from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn_pipelines.proposals.drifting_columns import drop_drifting_columns
 from tfx_gnn_pipelines.proposals.graph_proposal import (
     GraphProposal,
+    ask_about_features,
     count_dangling,
     describe_rare_class,
     prepare_times,
@@ -176,11 +177,23 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "", give
     )
     left_out = {(f"nodes/{predicted.node_set}", name) for name in (predicted.feature, splits.column)}
     left_out |= {(leak.place, leak.feature) for leak in leaks}
+    features = propose_features(
+        schema,
+        tables,
+        predicted.node_set,
+        hops,
+        left_out=left_out,
+        known=prepare_times(
+            {(prefix, name) for prefix, names in source.times.items() for name in names}, prepared, seed_time
+        )
+        | dict(drop_drifting_columns(schema, tables, prepared, _end_of_training(prepared, splits))),
+        missing_values=missing_values,
+    )
     temporal = _propose_temporal(prepared, hops, seed_time)
     return Proposal(
         tables_dir=source.tables_dir,
         keys=source.remarks,
-        questions=source.questions,
+        questions=(*source.questions, *ask_about_features(features)),
         seed_time=seed_time,
         temporal=temporal,
         schema=schema,
@@ -192,18 +205,7 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "", give
         splits=splits,
         is_split_by_chance=_is_split_by_chance(prepared, splits),
         leaks=leaks,
-        features=propose_features(
-            schema,
-            tables,
-            predicted.node_set,
-            hops,
-            left_out=left_out,
-            known=prepare_times(
-                {(prefix, name) for prefix, names in source.times.items() for name in names}, prepared, seed_time
-            )
-            | dict(drop_drifting_columns(schema, tables, prepared, _end_of_training(prepared, splits))),
-            missing_values=missing_values,
-        ),
+        features=features,
         num_dangling=count_dangling(schema, tables, hops),
     )
 

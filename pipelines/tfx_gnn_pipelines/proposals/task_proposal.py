@@ -16,6 +16,7 @@ from tfx_gnn_pipelines.prediction_plan import plan_of_seeds, seed_table_path
 from tfx_gnn_pipelines.proposals.drifting_columns import drop_drifting_columns
 from tfx_gnn_pipelines.proposals.graph_proposal import (
     GraphProposal,
+    ask_about_features,
     count_dangling,
     describe_rare_class,
     prepare_times,
@@ -160,7 +161,7 @@ def propose_task_project(
         schema=schema,
         is_inferred=source.is_inferred,
         keys=source.remarks,
-        questions=source.questions,
+        questions=(*source.questions, *ask_about_features(features)),
         seeds=seeds,
         hops=hops,
         features=features,

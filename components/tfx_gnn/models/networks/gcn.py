@@ -27,7 +27,6 @@ def gcn(
     normalization: str = "none",
     residual: bool = False,
     jumping_knowledge: str = "none",
-    own_layers: int = 0,
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
     read_nodes_only: bool = False,
@@ -51,8 +50,6 @@ def gcn(
             the first if `graph_spec` has states of width `units`.
         jumping_knowledge: as for `layered_network`: "none" returns the last state; "concat", "max" and "sum" combine
             the states before and after every layer.
-        own_layers: as for `JumpingKnowledge`: dense layers that a node's first state passes by itself, whose result is
-            combined with the other states.
         receiver_tags: ends of the edges that receive messages: `SOURCE`, `TARGET` or both, each with its own weights.
         readout_node_sets: names of the node sets whose last state matters; None for all. Other node sets are
             updated only as far as these depend on them.
@@ -118,8 +115,6 @@ def gcn(
         units=units,
         num_layers=num_layers,
         jumping_knowledge=jumping_knowledge,
-        own_layers=own_layers,
-        dropout_rate=dropout_rate,
         receiver_tags=receiver_tags,
         readout_node_sets=readout_node_sets,
         read_nodes_only=read_nodes_only,

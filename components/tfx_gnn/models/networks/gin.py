@@ -29,7 +29,6 @@ def gin(
     normalization: str = "graph",
     residual: bool = False,
     jumping_knowledge: str = "none",
-    own_layers: int = 0,
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
     read_nodes_only: bool = False,
@@ -54,7 +53,6 @@ def gin(
         normalization: as for `GINConv`.
         residual: as for `gcn`.
         jumping_knowledge: as for `gcn`; the GIN paper uses "concat", and sums the result over each graph.
-        own_layers: as for `gcn`.
         receiver_tags: as for `gcn`.
         readout_node_sets: as for `gcn`.
         read_nodes_only: as for `gcn`.
@@ -111,8 +109,6 @@ def gin(
         units=units,
         num_layers=num_layers,
         jumping_knowledge=jumping_knowledge,
-        own_layers=own_layers,
-        dropout_rate=dropout_rate,
         receiver_tags=receiver_tags,
         readout_node_sets=readout_node_sets,
         read_nodes_only=read_nodes_only,

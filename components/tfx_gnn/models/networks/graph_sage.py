@@ -27,7 +27,6 @@ def graph_sage(
     normalization: str = "l2",
     residual: bool = False,
     jumping_knowledge: str = "none",
-    own_layers: int = 0,
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
     read_nodes_only: bool = False,
@@ -45,7 +44,6 @@ def graph_sage(
         normalization: as for `NextStateFromConvolutions`; the paper uses "l2".
         residual: as for `gcn`.
         jumping_knowledge: as for `gcn`.
-        own_layers: as for `gcn`.
         receiver_tags: as for `gcn`.
         readout_node_sets: as for `gcn`.
         read_nodes_only: as for `gcn`.
@@ -89,8 +87,6 @@ def graph_sage(
         units=units,
         num_layers=num_layers,
         jumping_knowledge=jumping_knowledge,
-        own_layers=own_layers,
-        dropout_rate=dropout_rate,
         receiver_tags=receiver_tags,
         readout_node_sets=readout_node_sets,
         read_nodes_only=read_nodes_only,

@@ -24,7 +24,6 @@ def hgt(
     normalization: str = "layer",
     skip: str = "weighted",
     jumping_knowledge: str = "none",
-    own_layers: int = 0,
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
     read_nodes_only: bool = False,
@@ -42,7 +41,6 @@ def hgt(
         skip: as for `HGTGraphUpdate`; used in all layers but the first, and in the first if `graph_spec` has states of
             width `units`.
         jumping_knowledge: as for `gcn`.
-        own_layers: as for `gcn`.
         receiver_tags: as for `gcn`.
         readout_node_sets: as for `gcn`.
         read_nodes_only: as for `gcn`.
@@ -87,8 +85,6 @@ def hgt(
         units=units,
         num_layers=num_layers,
         jumping_knowledge=jumping_knowledge,
-        own_layers=own_layers,
-        dropout_rate=dropout_rate,
         receiver_tags=receiver_tags,
         readout_node_sets=readout_node_sets,
         read_nodes_only=read_nodes_only,

@@ -31,8 +31,6 @@ def layered_network(
     units: int,
     num_layers: int,
     jumping_knowledge: str = "none",
-    own_layers: int = 0,
-    dropout_rate: float = 0.0,
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
     read_nodes_only: bool = False,
@@ -47,8 +45,6 @@ def layered_network(
         num_layers: as for `rounds_of`.
         jumping_knowledge: "none" returns the states of the last layer; "concat", "max" and "sum" combine all states,
             as for `JumpingKnowledge`.
-        own_layers: as for `JumpingKnowledge`; needs a combination.
-        dropout_rate: fraction of the values that training drops behind each of `own_layers`, in [0, 1).
         receiver_tags: as for `rounds_of`.
         readout_node_sets: as for `rounds_of`.
         read_nodes_only: as for `rounds_of`.
@@ -84,22 +80,8 @@ def layered_network(
         read_nodes_only=read_nodes_only,
     )
     layers = [layer(plan) for plan in plans]
-    if own_layers and jumping_knowledge == "none":
-        raise ValueError(
-            f"`own_layers` must be 0 unless all states are combined; got {own_layers!r} for jumping_knowledge='none'. "
-            "Choose 'concat' there."
-        )
     if jumping_knowledge != "none":
-        layers = [
-            JumpingKnowledge(
-                layers,
-                plans[-1].node_sets,
-                jumping_knowledge,
-                own_layers=own_layers,
-                units=units,
-                dropout_rate=dropout_rate,
-            )
-        ]
+        layers = [JumpingKnowledge(layers, plans[-1].node_sets, jumping_knowledge)]
     return tf_keras.Sequential(layers, name=name)
 
 
@@ -118,11 +100,6 @@ class JumpingKnowledge(tf_keras.layers.Layer):
         node_sets: names of the node sets whose states are combined; other node sets keep their last state.
         combination: "concat" joins the states side by side, the first state first; "max" and "sum" are elementwise,
             and need states of the same width.
-        own_layers: how many dense layers of a node's own, without its neighbors, make one more state of its first one,
-            which is combined with the others: what the columns of a row tell, a model learns as well as a network
-            without a graph then.
-        units: width of these layers.
-        dropout_rate: fraction of the values that training drops behind each of them, in [0, 1).
 
     Call args:
         graph: a scalar graph.
@@ -146,25 +123,12 @@ class JumpingKnowledge(tf_keras.layers.Layer):
         layers: Sequence[tf_keras.layers.Layer],
         node_sets: Collection[const.NodeSetName],
         combination: str,
-        *,
-        own_layers: int = 0,
-        units: int = 0,
-        dropout_rate: float = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self._layers_in_order = list(layers)
         self._node_sets = sorted(node_sets)
         self._combination = combination
-        self._own = {"own_layers": own_layers, "units": units, "dropout_rate": dropout_rate}
-        self._own_layers = {
-            name: [
-                layer
-                for _ in range(own_layers)
-                for layer in (tf_keras.layers.Dense(units, "relu"), tf_keras.layers.Dropout(dropout_rate))
-            ]
-            for name in self._node_sets
-        }
 
     def call(self, graph: GraphTensor) -> GraphTensor:
         """Updates the graph; see the class.
@@ -197,10 +161,6 @@ class JumpingKnowledge(tf_keras.layers.Layer):
         Raises:
             ValueError: if "max" or "sum" is to combine states of different widths.
         """
-        own = states[0]
-        for layer in self._own_layers[name]:
-            own = layer(own)
-        states = [*states, own] if self._own_layers[name] else states
         widths = [state.shape[-1] for state in states]
         if self._combination != "concat" and len(set(widths)) > 1:
             raise ValueError(
@@ -217,7 +177,6 @@ class JumpingKnowledge(tf_keras.layers.Layer):
             "layers": list(self._layers_in_order),
             "node_sets": list(self._node_sets),
             "combination": self._combination,
-            **self._own,
         }
 
     @classmethod

@@ -24,7 +24,7 @@ from tfx_gnn.transform.transform_layer import without_reserved_features
 #: Layers, and hyperparameters. The second layer of a network is like its first, unless all of them are read.
 NETWORKS: dict[str, tuple[int, dict[str, Any]]] = {
     "gcn": (1, {"degree_normalization": "in"}),
-    "graph_sage": (2, {"aggregator": "pool", "jumping_knowledge": "concat", "own_layers": 2}),
+    "graph_sage": (2, {"aggregator": "pool", "jumping_knowledge": "concat"}),
     "gat_v2": (1, {"num_heads": 2}),
     "mpnn": (1, {"features": {"encode_edges": True}}),
     "gin": (2, {"normalization": "layer", "jumping_knowledge": "max"}),

@@ -107,42 +107,15 @@ def test_whole_graphs_are_read_by_the_states_of_all_layers():
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_network_keeps_the_first_state_and_those_of_all_layers(name):
     graph = _graph()
-    combined = {"jumping_knowledge": "concat", "own_layers": 1}
-    network = NETWORKS[name](graph.spec, units=4, num_layers=2, **combined, readout_node_sets=["paper"])
+    network = NETWORKS[name](graph.spec, units=4, num_layers=2, jumping_knowledge="concat", readout_node_sets=["paper"])
     updated = network(graph)
 
     states = updated.node_sets["paper"]["hidden_state"]
 
-    assert states.shape == (3, 2 + 4 + 4 + 4)
+    assert states.shape == (3, 2 + 4 + 4)
     np.testing.assert_array_equal(states[:, :2], graph.node_sets["paper"]["hidden_state"])
     # Authors are not read out: they have the state that the last layer heard.
     assert updated.node_sets["author"]["hidden_state"].shape == (1, 4)
-
-
-def test_a_state_of_its_own_layers_reads_nothing_of_a_nodes_neighbors():
-    graph = _citations()
-    options = {"jumping_knowledge": "concat", "own_layers": 2, "dropout_rate": 0.5}
-    network = graph_sage(graph.spec, units=4, num_layers=1, **options)
-    without_edges = GraphTensor.from_pieces(
-        node_sets=graph.node_sets,
-        edge_sets={
-            "cites": EdgeSet.from_fields(
-                sizes=[0], adjacency=Adjacency.from_indices(*[("paper", tf.zeros([0], tf.int32))] * 2)
-            )
-        },
-    )
-
-    states, alone = (network(one).node_sets["paper"]["hidden_state"].numpy() for one in (graph, without_edges))
-
-    assert states.shape == (3, 2 + 4 + 4)
-    assert np.abs(states[:, 2:6] - alone[:, 2:6]).max() > 0
-    np.testing.assert_array_equal(states[:, 6:], alone[:, 6:])
-    assert np.abs(states[:, 6:]).max() > 0
-
-
-def test_own_layers_need_states_to_be_combined_with():
-    with pytest.raises(ValueError, match=r"`own_layers` must be 0 unless .*; got 2 for jumping_knowledge='none'"):
-        gcn(_graph().spec, units=4, num_layers=1, own_layers=2)
 
 
 def test_states_of_several_widths_cannot_be_added_up():
@@ -173,7 +146,7 @@ def test_combined_states_of_half_precision_are_in_half_precision():
 def test_model_is_made_again_from_its_config():
     graph = _graph()
     inputs = tf_keras.layers.Input(type_spec=graph.spec)
-    network = graph_sage(graph.spec, units=4, num_layers=2, jumping_knowledge="concat", own_layers=1)
+    network = graph_sage(graph.spec, units=4, num_layers=2, jumping_knowledge="concat")
     model = tf_keras.Model(inputs, network(inputs).node_sets["paper"]["hidden_state"])
 
     again = tf_keras.Model.from_config(model.get_config())
