@@ -33,9 +33,9 @@ class LabelJudge:
     """Judges how well values alone tell the labels of rows.
 
     A random half of the rows gives the label of each value (its most frequent class, or its mean), of numbers by
-    quantiles; the other half tells how much of the error of a constant prediction that removes. Values of which each row has its
-    own tell nothing. What removes 95 % of the errors of a class, or 98 % of the squared ones of a number, is a leak. So
-    is a number that orders the rows of two classes with an area under the ROC curve of .98.
+    quantiles; the other half tells how much of the error of a constant prediction that removes. Values of which each
+    row has its own tell nothing. What removes 95 % of the errors of a class, or 98 % of the squared ones of a number,
+    is a leak. So is a number that orders the rows of two classes with an area under the ROC curve of .98.
     """
 
     def __init__(self, labels: pa.ChunkedArray, *, is_class: bool) -> None:
