@@ -11,6 +11,7 @@ import pytest
 
 from tfx_gnn.sampling.plan.plan_checks import plan_problems
 from tfx_gnn_pipelines.project import read_project
+from tfx_gnn_pipelines.proposals import leaks
 from tfx_gnn_pipelines.proposals.project_text import project_text
 from tfx_gnn_pipelines.proposals.proposal import propose_project
 
@@ -174,3 +175,15 @@ def test_a_copy_of_a_number_that_some_rows_lack_is_one(proposal_of):
     assert places(proposal_of({"products": products, "lines": lines}, label="products.price")) == {
         ("nodes/products", "old_price")
     }
+
+
+def test_what_many_seeds_share_is_not_followed_further(proposal_of, tables, monkeypatch):
+    kept = tables["orders"]["kept"]
+    tables["parcels"] = {
+        "parcel_id": [f"x{i}" for i in range(NUM_ORDERS)],
+        "line_id": [f"l{2 * i}" for i in range(NUM_ORDERS)],
+        "state": [int(one) for one in kept],
+    }
+    monkeypatch.setattr(leaks, "_MOST_PAIRS", NUM_ORDERS - 1)
+
+    assert places(proposal_of(tables)) == set()

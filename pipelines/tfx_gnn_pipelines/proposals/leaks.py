@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.tables.column_values import as_texts
+from tfx_gnn.tables.column_values import ColumnValues, as_texts
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN
 from tfx_gnn.tables.prepared_tables import PreparedTables
 from tfx_gnn.tables.schema_inference import read_all_columns
@@ -23,7 +23,7 @@ from tfx_gnn_pipelines.proposals.tables import SetTable, declared_set
 
 _MOST_ROWS = 200_000
 """Rows that are looked at, the first ones of the table."""
-_MOST_PAIRS = 4_000_000
+_MOST_PAIRS = 1_000_000
 """Pairs of seeds and rows two hops away that are looked at."""
 _TIME = "#time"
 
@@ -70,6 +70,7 @@ class _Neighbors:
         edges: table of the edges.
         is_forward: whether the seeds are the sources.
         nodes: table of the nodes that the edges lead to.
+        near_ids: the ids of the nearer ends, with how many edges each has.
         time: feature of the edges with their times; "" if there is none.
         features: by table's label, such as "nodes/orders", the features to look at.
     """
@@ -77,6 +78,7 @@ class _Neighbors:
     edges: TableLayout
     is_forward: bool
     nodes: TableLayout
+    near_ids: ColumnValues
     time: str
     features: Mapping[str, Sequence[str]]
 
@@ -134,6 +136,7 @@ def _ways(
                     edges=tables[f"edges/{name}"].layout,
                     is_forward=is_forward,
                     nodes=tables[f"nodes/{far}"].layout,
+                    near_ids=tables[f"edges/{name}"].values_of(SOURCE_KEY if is_forward else TARGET_KEY),
                     time=prepared.edge_times.get(name, "") if prepared is not None else "",
                     features=features,
                 )
@@ -170,7 +173,8 @@ def _neighbor_leaks(seeds: _Seeds, ways: Mapping[str, Sequence[_Neighbors]]) -> 
             continue
         found += _leaks_of_features(way, judge, edges, len(ids))
         for behind in ways[way.nodes.name]:
-            if behind.edges is not way.edges or behind.is_forward == way.is_forward:
+            is_back = behind.edges is way.edges and behind.is_forward != way.is_forward
+            if not is_back and _count_behind(edges, behind) <= _MOST_PAIRS:
                 pairs = _edges_behind(edges, behind, times)
                 found += _leaks_of_features(behind, judge, pairs, len(ids), where=f"two hops away, by {way.edges.name}")
     return found
@@ -206,20 +210,24 @@ def _leaks_of_features(
                     break
 
 
-def _edges_behind(edges: pa.Table, behind: _Neighbors, times: pa.Array | None) -> pa.Table:
-    """Follows edges from the neighbors on: positions of seeds, ids two hops away, features of the second edges.
+def _count_behind(edges: pa.Table, behind: _Neighbors) -> int:
+    """Counts the pairs of a seed and an edge of a neighbor.
 
-    Nothing is followed where that gives too many pairs, as from a seed to its country and on to all that are in it:
-    what many seeds share tells the label of none of them.
+    There are very many from a seed to its country and on to all that are in it: what many seeds share tells the label
+    of none of them.
     """
+    places = pc.index_in(edges.column("far"), value_set=behind.near_ids.values).drop_null()
+    return int(pc.sum(behind.near_ids.counts.take(places)).as_py() or 0)
+
+
+def _edges_behind(edges: pa.Table, behind: _Neighbors, times: pa.Array | None) -> pa.Table:
+    """Follows edges from the neighbors on: positions of seeds, ids two hops away, features of the second edges."""
     ids = pc.unique(edges.column("far"))
     second = _visible_edges(behind, ids, None)
     near = second.column("seed").to_numpy()
     counts = np.bincount(near, minlength=len(ids))
     of_first = pc.index_in(edges.column("far"), value_set=ids).to_numpy()
     num_behind = counts[of_first]
-    if num_behind.sum() > _MOST_PAIRS:
-        return second.slice(0, 0)
     starts = (np.cumsum(counts) - counts)[of_first]
     total = np.cumsum(num_behind)
     places = np.arange(num_behind.sum()) - np.repeat(total - num_behind - starts, num_behind)
