@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import random
+import re
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from tfx_gnn.graph.schema.schema_io import write_schema
 from tfx_gnn.models import MultiTask, NodeClassification, NodeRegression
 from tfx_gnn.sampling.engine.seeds import Seeds
+from tfx_gnn_pipelines.checks.example_checks import check_examples
+from tfx_gnn_pipelines.checks.findings import FindingsCollector
 from tfx_gnn_pipelines.checks.seed_checks import label_copies, later_training_seeds, untrained_classes
+from tfx_gnn_pipelines.config import quickstart
+from tfx_gnn_pipelines.project import read_project
+from tfx_gnn_pipelines.proposals.project_text import project_text
+from tfx_gnn_pipelines.proposals.proposal import propose_project
 
 KIND, SIZE = NodeClassification(label_feature="kind"), NodeRegression(label_feature="size")
 LABELS = {
@@ -92,3 +103,27 @@ def test_features_that_tell_the_label_are_named_and_exact_ones_told_from_others(
 
     assert found == {"copy": True, "nearly": False}
     assert of_numbers == ["x2"]
+
+
+@pytest.mark.parametrize(
+    ("features", "severities"),
+    [("{copy: drop}", []), ("{copy: z_score}", ["error"])],
+)
+def test_a_copy_of_the_label_stops_a_project_unless_it_is_dropped(tmp_path, features, severities):
+    draw = random.Random(1)
+    plans = [draw.choice(["free", "pro"]) for _ in range(400)]
+    users = {"id": list(range(400)), "plan": plans, "copy": [len(plan) for plan in plans]}
+    pq.write_table(pa.table(users), tmp_path / "users.parquet")
+    proposal = propose_project(str(tmp_path), label="users.plan")
+    write_schema(proposal.schema, str(tmp_path / "graph_schema.pbtxt"))
+    text = project_text(proposal, name="it", tables_dir=".").replace("  excluded_features: {users: [copy]}\n", "")
+    text = re.sub(r"features:\n(  .*\n)*|features: {}\n", f"features:\n  nodes/users: {features}\n", text, count=1)
+    (tmp_path / "project.yaml").write_text(text, encoding="utf-8")
+    found = FindingsCollector()
+
+    check_examples(
+        quickstart(read_project(str(tmp_path)).task, root=str(tmp_path / "root")), str(tmp_path / "e"), found
+    )
+
+    assert [finding.severity for finding in found.findings] == severities
+    assert all("got nodes/users.copy among the features" in finding.message for finding in found.findings)

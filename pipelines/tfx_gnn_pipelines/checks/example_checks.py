@@ -32,6 +32,7 @@ from tfx_gnn.tables.row_rules import DANGLING_RULES, RowProblem, RowRules
 from tfx_gnn.tables.schema_layouts import layouts_of, try_layouts
 from tfx_gnn.tables.table_files import Table, list_units, read_table, read_unit
 from tfx_gnn.tables.table_layout import TableLayout
+from tfx_gnn.transform.feature_preparations import kind_of
 from tfx_gnn_pipelines.checks.findings import FindingsCollector
 from tfx_gnn_pipelines.checks.seed_checks import (
     label_copies,
@@ -335,6 +336,9 @@ def _check_copies(
     name, columns = plan.seed_node_set, tables.node_tables[plan.seed_node_set].features
     left_out = {*plan.label_features, *plan.excluded_features.get(name, ())}
     left_out |= {plan.temporal.seed_time} if plan.temporal else set()
+    # What is dropped reaches no model, and of times after the seed's an age shows nothing but that.
+    declared = config.graph_transform.features.get(f"nodes/{name}", {})
+    left_out |= {one for one, preparation in declared.items() if kind_of(preparation) in ("age", "drop")}
     accepted = config.graph_example_validator.accepted_features
     features = {
         one: values for one, values in columns.items() if one not in left_out and f"nodes/{name}.{one}" not in accepted
