@@ -6,6 +6,8 @@ import dataclasses
 import datetime as dt
 from collections.abc import Mapping
 
+import numpy as np
+
 from tfx_gnn.prediction_tasks.anchor_times import AnchorTimes, find_anchor_times
 from tfx_gnn.prediction_tasks.query_parser import parse_query
 from tfx_gnn.prediction_tasks.query_sql import Expression, QueryTranslator, check_truth
@@ -13,6 +15,7 @@ from tfx_gnn.prediction_tasks.query_syntax import Aggregate, aggregates_of, colu
 from tfx_gnn.prediction_tasks.table_views import quoted
 from tfx_gnn.prediction_tasks.task_options import Anchors, PredictionTask, parse_time
 from tfx_gnn.prediction_tasks.task_tables import Kind, TaskTable, TaskTables
+from tfx_gnn.tables.label_splits import time_bounds
 from tfx_gnn.tables.table_layout import ID_FEATURE
 
 _ID = quoted(ID_FEATURE)
@@ -85,6 +88,7 @@ def candidates_in_words(task: PredictionTask, tables: TaskTables) -> Candidates:
     time = tables.time_of(entity, "entity")
     statements: tuple[str, ...] = ()
     incomplete: tuple[dt.datetime, ...] = ()
+    remarks: tuple[str, ...] = ()
     if targets:
         assert task.anchors is not None
         times = _anchor_times(task.anchors, targets, tables)
@@ -93,7 +97,7 @@ def candidates_in_words(task: PredictionTask, tables: TaskTables) -> Candidates:
         is_there = f"coalesce({time} <= anchors.time, FALSE)" if time else "TRUE"
     else:
         source, at = f"{entity.view} AS entity", time or "CAST(NULL AS TIMESTAMP)"
-        split = _split_of_entity(task.anchors, entity, time)
+        split, remarks = _split_of_entity(task.anchors, tables, entity, time)
         is_there = f"{time} IS NOT NULL" if time else "TRUE"
     expressions = "".join(f"{name} AS (\n  {value}\n),\n" for name, value in translator.values.items())
     joins = "".join(f"\n  {join}" for join in translator.joins)
@@ -113,6 +117,7 @@ def candidates_in_words(task: PredictionTask, tables: TaskTables) -> Candidates:
         has_times=bool(targets or time),
         has_anchors=bool(targets),
         incomplete=incomplete,
+        remarks=remarks,
     )
 
 
@@ -147,11 +152,19 @@ def _anchor_table(times: AnchorTimes) -> str:
     return f"CREATE TABLE anchors AS SELECT * FROM (VALUES\n  {rows}\n) AS rows(time, split)"
 
 
-def _split_of_entity(anchors: Anchors | None, entity: TaskTable, time: str) -> str:
+def _split_of_entity(
+    anchors: Anchors | None, tables: TaskTables, entity: TaskTable, time: str
+) -> tuple[str, tuple[str, ...]]:
+    """Writes the split of an entity: by its time if there is one, else by a hash; and says what was decided."""
     if anchors is None:
+        bounds = _bounds_of_entities(tables, entity, time) if time else None
+        if bounds is not None:
+            validation, test = bounds
+            said = f"Entities are split by their times: validation from {validation}, test from {test}."
+            return _split_at(time, validation, test), (said,)
         # MD5 is the same in all releases; a split keeps its entities when others come or go.
         number = f"CAST('0x' || substr(md5(CAST(entity.{_ID} AS VARCHAR)), 1, 8) AS BIGINT) % {_SHARES}"
-        return f"CASE {number} WHEN 8 THEN 'val' WHEN 9 THEN 'test' ELSE 'train' END"
+        return f"CASE {number} WHEN 8 THEN 'val' WHEN 9 THEN 'test' ELSE 'train' END", ()
     if not time:
         raise ValueError(
             f"`anchors` must go with entities that have times, where `predict` has no window; got {entity.name} "
@@ -162,13 +175,33 @@ def _split_of_entity(anchors: Anchors | None, entity: TaskTable, time: str) -> s
             "`anchors` must have `validation_from` and `test_from` alone where `predict` has no window, because each "
             f"entity has its own time; got {anchors.given}. Leave the others out."
         )
-    return split_by_time(anchors, time)
+    return split_by_time(anchors, time), ()
+
+
+def _bounds_of_entities(tables: TaskTables, entity: TaskTable, time: str) -> tuple[dt.datetime, dt.datetime] | None:
+    """Finds the times at which validation and test begin, as for rows with a label."""
+    rows = tables.connection.execute(
+        f"SELECT CAST(floor(epoch({time})) AS BIGINT) AS second, count(*) FROM {entity.view} AS entity "
+        f"WHERE {time} IS NOT NULL GROUP BY second ORDER BY second"
+    ).fetchall()
+    if not rows:
+        return None
+    times, counts = np.array(rows, np.int64).T
+    bounds = time_bounds(times, counts)
+    if bounds is None:
+        return None
+    validation, test = (dt.datetime.fromtimestamp(bound, dt.timezone.utc).replace(tzinfo=None) for bound in bounds)
+    return validation, test
 
 
 def split_by_time(anchors: Anchors, time: str) -> str:
     """Writes the split of a row by its time."""
     validation = parse_time(anchors.validation_from, "anchors.validation_from")
     test = parse_time(anchors.test_from, "anchors.test_from")
+    return _split_at(time, validation, test)
+
+
+def _split_at(time: str, validation: dt.datetime, test: dt.datetime) -> str:
     return (
         f"CASE WHEN {time} < TIMESTAMP '{validation}' THEN 'train' WHEN {time} < TIMESTAMP '{test}' THEN 'val' "
         "ELSE 'test' END"

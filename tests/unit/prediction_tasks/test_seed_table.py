@@ -139,12 +139,19 @@ def test_a_column_of_the_entity_is_a_label_as_of_its_own_time(tmp_path):
     folder = write_tables(tmp_path, {**SHOP, "users": users})
 
     report, rows = _make(folder, "country", anchors=Anchors(validation_from=str(day(40)), test_from=str(day(50))))
-    hashed, by_hash = _make(folder, "country", anchors=None)
+    found, by_time = _make(folder, "country", anchors=None)
+    hashed, by_hash = _make(folder, "country", anchors=None, times={"users": ""})
 
     assert [split.num_seeds for split in report.splits] == [27, 6, 7]
     assert [split.dropped for split in report.splits] == [{"no_label": 13}, {"no_label": 4}, {"no_label": 3}]
     assert rows[0] == {"id": "u0", "label": "DE", "split": "train", "time": day(0)}
     assert report.description.label_columns == ("country",)
+    assert [(row["split"], row["time"]) for row in by_time] == [
+        ("train" if number < 48 else "val" if number < 54 else "test", day(number))
+        for number in range(60)
+        if number % 3 != 1
+    ]
+    assert found.remarks[0].startswith(f"Entities are split by their times: validation from {day(48)}, test from")
     assert {row["split"] for row in by_hash} == {"train", "val", "test"}
     assert len(by_hash) == 40
     assert hashed.description.until == {}
