@@ -162,8 +162,8 @@ def test_failure_of_the_run_is_explained_by_the_error_that_was_found(run_beside,
     program, ask = answering_when_asked(tmp_path, PipelineCheck(findings=(ERROR,)))
 
     def run():
-        ask()
         try:
+            ask()
             run_until_interrupted()
         except KeyboardInterrupt:
             raise RuntimeError("the step could not clean up") from None
@@ -179,8 +179,8 @@ def test_run_is_interrupted_once(run_beside, tmp_path):
     cleaned = []
 
     def run():
-        ask()
         try:
+            ask()
             run_until_interrupted()
         finally:
             os.kill(os.getpid(), signal.SIGUSR1)
@@ -196,8 +196,9 @@ def test_run_that_swallows_its_interruption_ends_with_the_error_shown(run_beside
     program, ask = answering_when_asked(tmp_path, PipelineCheck(findings=(ERROR,)))
 
     def run():
-        ask()
+        # The answer may come before `ask` returns.
         with contextlib.suppress(KeyboardInterrupt):
+            ask()
             run_until_interrupted()
         return "pushed"
 
