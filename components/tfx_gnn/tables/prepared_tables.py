@@ -149,7 +149,8 @@ class _Writer:
     def _write_nodes(self, name: str) -> None:
         table, key = self._database.tables[name], self._database.keys[name]
         foreign_keys = [one for one in self._database.foreign_keys if one.table == name]
-        times = time_columns(table, label=self._label[1] if name == self._label[0] else "")
+        is_of_label = name == self._label[0]
+        times = time_columns(table, label=self._label[1] if is_of_label else "")
         types = self._types(table, times)
         single = key[0] if len(key) == 1 else ""
         # A time stays, also where a table of days tells more of it.
@@ -159,7 +160,7 @@ class _Writer:
         edges = {one: self._edge_set(one) for one in foreign_keys}
         edge_times = {one: found for one in foreign_keys if (found := self._times.of_edges(one)) is not None}
         added = self._name_node_times(name, times, features)
-        if name == self._label[0]:
+        if is_of_label:
             self._label_splits = self._split_rows(table)
             if self._label_splits is not None:
                 added[SPLIT_COLUMN] = self._label_splits.values
@@ -183,7 +184,7 @@ class _Writer:
                     ids = joined_key([texts_of(columns[column]) for column in key])
                 else:
                     ids = pa.array(range(num_rows, num_rows + length), pa.int64()).cast(_TEXT)
-                typed = {column: _typed(columns[column], types[column]) for column in features}
+                typed = {column: _typed(columns[column], types[column], is_of_label=is_of_label) for column in features}
                 typed |= {one: of_table.slice(num_rows, length) for one, of_table in added.items()}
                 nodes.write_table(pa.table({id_column: ids, **typed}))
                 for one, file in files.items():
@@ -271,7 +272,8 @@ class _Writer:
 
     def _write_edges(self, name: str, role: EdgeRole) -> None:
         table = self._database.tables[name]
-        times = time_columns(table, label=self._label[1] if name == self._label[0] else "")
+        is_of_label = name == self._label[0]
+        times = time_columns(table, label=self._label[1] if is_of_label else "")
         types = self._types(table, times)
         ends = {"source": role.source_column, "target": role.target_column}
         renamed = {
@@ -291,7 +293,9 @@ class _Writer:
                 written = {end: key_texts(texts_of(columns[column])) for end, column in ends.items()}
                 has_edge = pc.and_(written["source"].is_valid(), written["target"].is_valid())
                 self._num_without_edge[name] += len(has_edge) - int(pc.sum(has_edge).as_py() or 0)
-                written |= {new: _typed(columns[one], types[one]) for one, new in renamed.items()}
+                written |= {
+                    new: _typed(columns[one], types[one], is_of_label=is_of_label) for one, new in renamed.items()
+                }
                 if row_times is not None:
                     written[ROW_TIME] = row_times.slice(num_rows, len(has_edge))
                 num_rows += len(has_edge)
@@ -333,13 +337,13 @@ class _Writer:
         return pq.ParquetWriter(os.path.join(self._folder, filename), pa.schema(list(types.items())))
 
 
-def _typed(array: pa.Array, dtype: pa.DataType) -> pa.Array:
+def _typed(array: pa.Array, dtype: pa.DataType, *, is_of_label: bool) -> pa.Array:
     if array.type == dtype:
         return array
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pa.types.is_timestamp(dtype):
-        return as_seconds(array)
+        return as_seconds(array, is_of_label=is_of_label)
     if not pa.types.is_large_binary(array.type):
         return array.cast(dtype)
     texts = array.cast(_TEXT)

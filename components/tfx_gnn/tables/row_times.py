@@ -166,7 +166,7 @@ class _Finder:
             return
         is_of_label = table.name == self._label[0]
         exact = self._read(table.name, names, _as_times)
-        times = {name: _full_seconds(one) if is_of_label else _next_seconds(one) for name, one in exact.items()}
+        times = {name: as_seconds(one, is_of_label=is_of_label) for name, one in exact.items()}
         self._remarks += _fraction_remarks(table.name, exact, is_of_label=is_of_label)
         first = first_time(names, lambda name, other: _compare(times[name], times[other]))
         if not first:
@@ -304,9 +304,10 @@ def texts_of(array: pa.Array) -> pa.Array:
     return texts
 
 
-def as_seconds(times: pa.Array) -> pa.Array:
-    """Leaves out fractions of seconds and the zone; a time without a zone is taken for UTC."""
-    return _full_seconds(_as_times(times))
+def as_seconds(times: pa.Array, *, is_of_label: bool) -> pa.Array:
+    """Leaves out zones (none is UTC) and fractions; only the label's table is not rounded up: nothing is early."""
+    exact = _as_times(times)
+    return _full_seconds(exact) if is_of_label else _next_seconds(exact)
 
 
 def _full_seconds(times: pa.Array) -> pa.Array:

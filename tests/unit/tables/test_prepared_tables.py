@@ -101,7 +101,7 @@ def test_entities_and_edge_tables_without_some_ends(tmp_path):
     assert {ends.source, ends.target} == {"user", "movies"}
 
 
-def test_fractions_of_seconds_are_left_out_and_empty_times_stay_empty(tmp_path):
+def test_fractions_of_seconds_of_the_label_are_left_out_and_empty_times_stay_empty(tmp_path):
     raw, folder = tmp_path / "raw", tmp_path / "tables"
     raw.mkdir()
     folder.mkdir()
@@ -111,7 +111,7 @@ def test_fractions_of_seconds_are_left_out_and_empty_times_stay_empty(tmp_path):
     access = TableAccess()
     database = find_keys(find_tables(str(raw), access), str(raw), label=("posts", "good"), access=access)
 
-    found = write_prepared_tables(database, str(raw), str(folder), access=access)
+    found = write_prepared_tables(database, str(raw), str(folder), label=("posts", "good"), access=access)
 
     written = pq.read_table(folder / "posts.parquet").to_pydict()["at"]
     expected = [dt.datetime.fromisoformat(time.partition(".")[0]) for time in times]

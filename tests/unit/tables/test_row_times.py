@@ -111,12 +111,18 @@ def test_a_row_is_not_seen_before_the_second_that_its_fraction_ends(prepared_of,
         users={"user_id": ["u", "v"]},
     )
 
-    def times_in(name):
-        return pq.read_table(tmp_path / "new" / f"{name}.parquet")["row_time"].to_pylist()
+    def column(name, feature):
+        return pq.read_table(tmp_path / "new" / f"{name}.parquet")[feature].to_pylist()
 
-    assert times_in("alerts_order_id") == [day + dt.timedelta(seconds=1) for day in DAYS]
-    # The own edges of a seed have its time.
+    def times_in(name):
+        return column(name, "row_time")
+
+    seconds = [day + dt.timedelta(seconds=1) for day in DAYS]
+    assert times_in("alerts_order_id") == seconds
+    # The own edges of a seed have its time, and a row has the time of its edges.
     assert times_in("orders_user_id") == DAYS
+    assert column("orders", "ordered") == DAYS
+    assert column("alerts", "raised") == seconds
     of_alerts, of_orders = sorted(prepared.row_times.remarks)
     assert of_alerts == "alerts.raised has fractions of seconds in 60 rows, which are rounded up."
     assert of_orders.endswith("in 60 rows, which are left out: rows of orders in one second see each other.")
