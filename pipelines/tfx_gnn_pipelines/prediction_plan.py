@@ -12,9 +12,12 @@ from tfx_gnn_pipelines.option_changes import merged
 
 if TYPE_CHECKING:
     from tfx_gnn.prediction_tasks import SeedTableDescription
+    from tfx_gnn.prediction_tasks.recommended import Recommended
 
 _OF_THE_TASK = ("label_features", "seed_edge_set", "seed_node_set", "seed_table", "splits")
 _SEED_DTYPES = {"truth": "int64", "number": "float32", "text": "string"}
+_NUM_NEGATIVES = 20
+_HITS_AT = (1, 3)
 
 
 def seed_table_path(name: str, tables_dir: str) -> str:
@@ -74,15 +77,20 @@ def plan_of_seeds(found: SeedTableDescription, filename: str, edge_sets: set[str
             "edges; got several columns of times. Name one in `times`."
         )
     edge_times = {name: column for name, column in found.times.items() if name in edge_sets and found.time}
-    seed_table: dict[str, Any] = {"filename": filename, "features": {found.label: _SEED_DTYPES[found.label_kind]}}
+    recommended = found.recommended
+    seed_table: dict[str, Any] = {"filename": filename, "features": {}}
+    if recommended is None:
+        seed_table["features"][found.label] = _SEED_DTYPES[found.label_kind]
+    else:
+        # The pairs are no edges of the graph: these are of the past, and every seed sees those before its time.
+        seed_table |= {"splits_edges": False, "is_forecast": bool(edge_times)}
     if found.time:
         seed_table["features"][found.time] = "int64"
         # Ages are relative to it, and GraphExampleValidator tells seeds of one entity apart by it.
         seed_table |= {"input_features": [found.time], "now_feature": found.time}
     plan: dict[str, Any] = {
-        "seed_node_set": found.task.for_each,
+        **(_seeds_of_labels(found) if recommended is None else _seeds_of_pairs(found, recommended)),
         "seed_table": seed_table,
-        "label_features": [found.label],
         "splits": {"time_feature": found.time, "until": dict(found.until)} if found.until else {"column": found.split},
     }
     if edge_times:
@@ -93,8 +101,34 @@ def plan_of_seeds(found: SeedTableDescription, filename: str, edge_sets: set[str
     return plan
 
 
+def _seeds_of_labels(found: SeedTableDescription) -> dict[str, Any]:
+    return {"seed_node_set": found.task.for_each, "label_features": [found.label]}
+
+
+def _seeds_of_pairs(found: SeedTableDescription, recommended: Recommended) -> dict[str, Any]:
+    negatives: dict[str, Any] = {
+        "num_per_positive": _NUM_NEGATIVES,
+        "side": recommended.end,
+        # Who names what everybody takes should not be right by that.
+        "distribution": "in_degree",
+        # What an entity had before may be wrong now; else having had it would tell what is right.
+        "excludes_neighbors": False,
+    }
+    if found.time and recommended.node_set in found.times:
+        # What comes later cannot be wrong yet; and that it is new would tell.
+        negatives["time_feature"] = found.times[recommended.node_set]
+    return {"seed_edge_set": recommended.edge_set, "negatives": negatives}
+
+
 def prediction_of_seeds(found: SeedTableDescription) -> dict[str, Any]:
-    """Writes what the model predicts, as in a project file: numbers are a regression, other labels classes."""
+    """Writes what the model predicts, as in a project file: pairs are links, numbers a regression, others classes."""
+    if found.recommended is not None:
+        return {
+            "kind": "link_prediction",
+            "scoring": "dot",
+            "loss": "softmax",
+            "hits_at": sorted({*_HITS_AT, found.recommended.top}),
+        }
     if found.label_kind == "number":
         return {"kind": "node_regression", "label_feature": found.label, "standardize": True}
     return {"kind": "node_classification", "label_feature": found.label, "class_vocabulary": found.label}

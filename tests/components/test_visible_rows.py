@@ -28,7 +28,7 @@ from tfx_gnn.sampling.index.build import write_graph_index
 from tfx_gnn.sampling.index.graph_index import open_graph_index
 from tfx_gnn.sampling.overlay.graph_snapshot import snapshot_of_index
 from tfx_gnn.sampling.plan.inference_plan import plan_for_inference
-from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.sampling.plan.plan import SamplingPlan, reached_node_sets
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
 from tfx_gnn.sampling.plan.seed_splits import tables_with_splits
 from tfx_gnn.tables.graph_tables import GraphTables, read_tables, read_tables_schema
@@ -114,13 +114,20 @@ class Shop:
         return {split: encoder.encode(sampler.sample(seeds)) for split, seeds in self.seeds.items()}
 
 
-def _propose(folder, *, number, of_table):
+ROWS, LABELS, PAIRS = "rows of the seed set", "labels of a seed table", "pairs of a seed table"
+
+
+def _propose(folder, *, number, seeds):
     (folder / "raw").mkdir()
     _write_shop(folder / "raw", random.Random(number))
     raw, prepared = str(folder / "raw"), folder / "tables"
-    if of_table:
+    if seeds != ROWS:
         anchors = Anchors(validation_from="2026-01-25", test_from="2026-01-31", every="4 days")
-        task = PredictionTask(for_each="orders", predict="count(reviews, 0 to 6 days) > 0", anchors=anchors)
+        words = {"for_each": "orders", "predict": "count(reviews, 0 to 6 days) > 0"}
+        if seeds == PAIRS:
+            # Lines have the time of their order, and lead to users by it.
+            words = {"for_each": "users", "predict": "distinct(order_lines.product_id, 0 to 6 days) top 5"}
+        task = PredictionTask(**words, anchors=anchors)
         proposal = propose_task_project(raw, task, name="it", prepared_dir=str(prepared))
         text = task_project_text(proposal, name="it", tables_dir="tables")
     else:
@@ -133,8 +140,8 @@ def _propose(folder, *, number, of_table):
     seed_table = None
     if plan.seed_table:
         seed_table = read_table(seed_table_layout(str(prepared), plan, tables.schema), RULES)
-    seeds, _ = make_seeds(tables, plan, 0, seed_table=seed_table)
-    return Shop(folder=str(prepared), tables=tables, plan=plan, seed_table=seed_table, seeds=seeds)
+    found, _ = make_seeds(tables, plan, 0, seed_table=seed_table)
+    return Shop(folder=str(prepared), tables=tables, plan=plan, seed_table=seed_table, seeds=found)
 
 
 def _seed_time(example):
@@ -144,13 +151,13 @@ def _seed_time(example):
     return example["nodes/orders.ordered_at"].int64_list.value[place]
 
 
-@pytest.mark.parametrize(("number", "of_table"), [(0, False), (1, False), (2, False), (0, True), (1, True)])
-def test_rows_and_edges_are_not_newer_than_their_seed(tmp_path, number, of_table):
-    shop = _propose(tmp_path, number=number, of_table=of_table)
+@pytest.mark.parametrize(("number", "seeds"), [(0, ROWS), (1, ROWS), (2, ROWS), (0, LABELS), (1, LABELS), (0, PAIRS)])
+def test_rows_and_edges_are_not_newer_than_their_seed(tmp_path, number, seeds):
+    shop = _propose(tmp_path, number=number, seeds=seeds)
     users = pq.read_table(tmp_path / "raw" / "users.parquet").to_pydict()
     # Who ordered something was there, whenever that began.
     timeless = {one.encode() for one, at in zip(users["user_id"], users["created_at"], strict=True) if at is None}
-    num_seen = dict.fromkeys(shop.tables.schema.node_sets, 0)
+    num_seen = dict.fromkeys(reached_node_sets(shop.plan, shop.tables.schema), 0)
     for records in shop.records(shop.tables).values():
         for record in records:
             example = tf.train.Example.FromString(record).features.feature
@@ -165,7 +172,9 @@ def test_rows_and_edges_are_not_newer_than_their_seed(tmp_path, number, of_table
                 assert max(values, default=now) <= now, key
     # Every table is reached, and nothing is hidden but by times: half of all rows are too new for the average seed.
     assert min(num_seen.values()) > 0, num_seen
-    assert num_seen["orders"] > 1.5 * sum(seeds.num_subgraphs for seeds in shop.seeds.values())
+    assert num_seen["order_lines" if seeds == PAIRS else "orders"] > 1.5 * sum(
+        one.num_subgraphs for one in shop.seeds.values()
+    )
 
 
 def _index(tables_dir, folder):
@@ -191,11 +200,14 @@ def _with_rows_on_top(shop, tmp_path):
 def _cut(before, table, shop, name):
     """Takes the edges after the last one that leads nowhere from the file of an edge set, at most half of them."""
     rows = pq.read_table(before / f"{name}.parquet")
+    # An edge table keeps the names of its columns.
+    standard = {"user_id": "source", "product_id": "target"}
+    rows = rows.rename_columns([standard.get(column, column) for column in rows.column_names])
     known = [set(shop.tables.node_tables[one].ids.to_pylist()) for one in (table.source_set, table.target_set)]
     ends = zip(rows.column("source").to_pylist(), rows.column("target").to_pylist(), strict=True)
     leads = np.array([source in known[0] and target in known[1] for source, target in ends])
     first = max(int(np.flatnonzero(~leads).max(initial=-1)) + 1, rows.num_rows // 2)
-    pq.write_table(rows.slice(0, first), before / f"{name}.parquet")
+    pq.write_table(pq.read_table(before / f"{name}.parquet").slice(0, first), before / f"{name}.parquet")
     added = rows.slice(first)
     assert added.num_rows
     return _plain(added.rename_columns(["#source", "#target", *added.column_names[2:]]))
@@ -225,9 +237,9 @@ def _files(shop, folder, plan, **options):
     return {split: list(read_split(str(folder), split).as_numpy_iterator()) for split in plan.splits.names}
 
 
-@pytest.mark.parametrize("of_table", [False, True], ids=["rows of the seed set", "rows of a seed table"])
-def test_all_paths_sample_the_same_bytes(tmp_path, of_table):
-    shop = _propose(tmp_path, number=0, of_table=of_table)
+@pytest.mark.parametrize("kind", [ROWS, LABELS, PAIRS])
+def test_all_paths_sample_the_same_bytes(tmp_path, kind):
+    shop = _propose(tmp_path, number=0, seeds=kind)
     expected = shop.records(shop.tables)
     index, with_rows = _index(shop.folder, tmp_path / "index"), _with_rows_on_top(shop, tmp_path)
 
@@ -236,6 +248,9 @@ def test_all_paths_sample_the_same_bytes(tmp_path, of_table):
     assert _files(shop, tmp_path / "memory", shop.plan) == expected
     assert _files(shop, tmp_path / "beam", shop.plan, execution="beam", num_partitions=2) == expected
 
+    if kind == PAIRS:
+        # A request is one pair, where an example has negatives, too.
+        return
     node_set, recorded = shop.plan.seed_node_set, RecordedPlan(plan=shop.plan, sampling_seed=0)
     seed_time = shop.plan.temporal.seed_time
     asked = {"id": [], seed_time: []}
@@ -246,7 +261,7 @@ def test_all_paths_sample_the_same_bytes(tmp_path, of_table):
         of_split = [_without_label(record, shop.plan) for record in expected[split]]
         for graph in (index, with_rows):
             sampler = RecordSampler(graph, recorded)
-            inputs = {seed_time: times} if of_table else None
+            inputs = {seed_time: times} if kind == LABELS else None
             assert list(sampler.input_types) == list(inputs or ())
             assert sampler.sample(sampler.find({"seed": ids}), inputs) == of_split
         asked["id"] += ids

@@ -48,7 +48,7 @@ def with_prediction_task(verb: _Verb) -> _Verb:
 
 def _read_task(given: dict[str, str]) -> PredictionTask | None:
     from tfx_gnn.prediction_tasks import Anchors, PredictionTask
-    from tfx_gnn.prediction_tasks.query_parser import parse_query
+    from tfx_gnn.prediction_tasks.query_parser import parse_predicted, parse_query
     from tfx_gnn.prediction_tasks.query_syntax import aggregates_of
 
     times = {name: given[name] for name in ("every", "validation_from", "test_from")}
@@ -62,11 +62,10 @@ def _read_task(given: dict[str, str]) -> PredictionTask | None:
             "must be given together, and --every with both", param_hint="--validation-from, --test-from"
         )
     anchors = Anchors(**times) if times["test_from"] else None
-    if (
-        anchors is None
-        and given["for_each"]
-        and any(list(aggregates_of(parse_query(given[name], name))) for name in ("predict", "where") if given[name])
-    ):
+    asks_of_windows = (given["predict"] and any(aggregates_of(parse_predicted(given["predict"])))) or (
+        given["where"] and any(aggregates_of(parse_query(given["where"], "where")))
+    )
+    if anchors is None and given["for_each"] and asks_of_windows:
         raise typer.BadParameter(
             "must be given for what happens within a time, such as --validation-from 2026-05-01 --test-from 2026-06-01",
             param_hint="--validation-from, --test-from",

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from tfx_gnn.prediction_tasks.anchor_times import AnchorTimes, find_anchor_times
-from tfx_gnn.prediction_tasks.query_parser import parse_query
+from tfx_gnn.prediction_tasks.query_parser import parse_predicted, parse_query
 from tfx_gnn.prediction_tasks.query_sql import Expression, QueryTranslator, check_truth
-from tfx_gnn.prediction_tasks.query_syntax import Aggregate, aggregates_of, columns_of
+from tfx_gnn.prediction_tasks.query_syntax import Aggregate, Distinct, aggregates_of, columns_of
+from tfx_gnn.prediction_tasks.recommended import Recommended
 from tfx_gnn.prediction_tasks.table_views import quoted
 from tfx_gnn.prediction_tasks.task_options import Anchors, PredictionTask, parse_time
 from tfx_gnn.prediction_tasks.task_tables import Kind, TaskTable, TaskTables
@@ -31,6 +32,10 @@ UNKNOWN_ENTITY = "unknown_entity"
 """Dropped: no row of the entities' table has this id."""
 BETWEEN_SPLITS = "between_splits"
 """Dropped: the label would depend on the period of the next split."""
+UNKNOWN_TARGET = "unknown_target"
+"""Dropped: what would be recommended is in no table."""
+TARGET_NOT_THERE_YET = "target_not_there_yet"
+"""Dropped: what would be recommended came about later than the anchor."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,7 +45,8 @@ class Candidates:
     Attributes:
         statements: what must run before, such as the table of anchors.
         query: the query.
-        label_kind: what a label is: "truth" for 0 and 1, "number", or "text".
+        label_kind: what a label is: "truth" for 0 and 1, "number", or "text", or the id of what is recommended.
+        recommended: what is recommended; None if a value is predicted.
         has_times: whether candidates have times.
         has_anchors: whether many candidates share a time.
         incomplete: anchors that were left out because their windows end after the data.
@@ -50,6 +56,7 @@ class Candidates:
     statements: tuple[str, ...]
     query: str
     label_kind: Kind
+    recommended: Recommended | None = None
     has_times: bool = True
     has_anchors: bool = True
     incomplete: tuple[dt.datetime, ...] = ()
@@ -68,8 +75,12 @@ def candidates_in_words(task: PredictionTask, tables: TaskTables) -> Candidates:
     """
     entity = entity_table(task, tables)
     translator = QueryTranslator(tables, entity)
-    predicted = parse_query(task.predict, "predict")
-    label = translator.translate(predicted, "predict")
+    predicted = parse_predicted(task.predict)
+    recommended = None
+    if isinstance(predicted, Distinct):
+        label, recommended = translator.translate_distinct(predicted, "predict")
+    else:
+        label = translator.translate(predicted, "predict")
     wanted = "TRUE"
     if task.where:
         wanted = check_truth(translator.translate(parse_query(task.where, "where"), "where"), "where")
@@ -99,6 +110,7 @@ def candidates_in_words(task: PredictionTask, tables: TaskTables) -> Candidates:
         source, at = f"{entity.view} AS entity", time or "CAST(NULL AS TIMESTAMP)"
         split, remarks = _split_of_entity(task.anchors, tables, entity, time)
         is_there = f"{time} IS NOT NULL" if time else "TRUE"
+    unfit, targets_join = _targets(tables, recommended)
     expressions = "".join(f"{name} AS (\n  {value}\n),\n" for name, value in translator.values.items())
     joins = "".join(f"\n  {join}" for join in translator.joins)
     query = (
@@ -108,17 +120,31 @@ def candidates_in_words(task: PredictionTask, tables: TaskTables) -> Candidates:
         f"  FROM {source}{joins}\n"
         f")\n"
         f"SELECT id, time, split, label, CASE WHEN NOT is_there THEN '{NOT_THERE_YET}' WHEN NOT is_wanted THEN "
-        f"'{WHERE}' WHEN label IS NULL THEN '{NO_LABEL}' ELSE '' END AS dropped\nFROM every_pair"
+        f"'{WHERE}' WHEN label IS NULL THEN '{NO_LABEL}'{unfit} ELSE '' END AS dropped\nFROM every_pair{targets_join}"
     )
     return Candidates(
         statements=statements,
         query=query,
         label_kind=label.kind,
+        recommended=recommended,
         has_times=bool(targets or time),
         has_anchors=bool(targets),
         incomplete=incomplete,
         remarks=remarks,
     )
+
+
+def _targets(tables: TaskTables, recommended: Recommended | None) -> tuple[str, str]:
+    """Writes why something is not recommended, and the join that tells."""
+    if recommended is None:
+        return "", ""
+    targets = tables.tables[recommended.node_set]
+    time = tables.time_of(targets, "targets")
+    unfit = f"\n  WHEN target IS NULL THEN '{UNKNOWN_TARGET}'"
+    if time:
+        unfit += f" WHEN NOT coalesce(there_since <= time, FALSE) THEN '{TARGET_NOT_THERE_YET}'"
+    columns = f"CAST(targets.{_ID} AS VARCHAR) AS target, {time or 'NULL'} AS there_since"
+    return unfit, f" LEFT JOIN (\n  SELECT {columns} FROM {targets.view} AS targets\n) AS known ON target = label"
 
 
 def entity_table(task: PredictionTask, tables: TaskTables) -> TaskTable:

@@ -1,12 +1,14 @@
 """Reads what a task predicts, and its conditions, as a syntax tree.
 
+predicted   = condition | "distinct" of_rows ["top" number]
 condition   = conjunction {"or" conjunction}
 conjunction = negation {"and" negation}
 negation    = "not" negation | test
 test        = "(" condition ")" | value [operator value | "is" ["not"] "null" | ["not"] "in" constants]
 constants   = "(" constant {"," constant} ")"
 value       = constant | aggregate | column
-aggregate   = function "(" name ["." name] ["by" name {"." name}] ["where" condition] "," window ")"
+aggregate   = function of_rows
+of_rows     = "(" name ["." name] ["by" name {"." name}] ["where" condition] "," window ")"
 window      = number [unit] "to" number unit
 column      = name ["." name]
 """
@@ -20,12 +22,14 @@ from typing import NoReturn
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.prediction_tasks.durations import seconds_of_unit
 from tfx_gnn.prediction_tasks.query_syntax import (
+    DISTINCT,
     FUNCTIONS,
     Aggregate,
     Column,
     Comparison,
     Condition,
     Constant,
+    Distinct,
     Junction,
     Membership,
     Negation,
@@ -47,8 +51,11 @@ _TOKEN = re.compile(
 _OPERATORS = {"<": "<", "<=": "<=", ">": ">", ">=": ">=", "=": "=", "==": "=", "!=": "<>", "<>": "<>"}
 _WORDS = frozenset({"and", "by", "in", "is", "not", "null", "or", "to", "where"})
 """Words of the language, which are names in double quotes only."""
+_DISTINCT = frozenset({DISTINCT, "list_distinct"})
 _END = "end"
 _MOST_DEEP = 50
+_RECOMMENDED = 10
+"""How many nodes are recommended where a text does not say."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,6 +68,21 @@ class _Token:
     def word(self) -> str:
         """A word of the language in lower case; empty where it is something else, such as a name in quotes."""
         return self.text.casefold() if self.kind == "name" else ""
+
+
+def parse_predicted(text: str) -> Condition | Distinct:
+    """Reads what the field `predict` of a task says: a value, a condition, or what is recommended.
+
+    Args:
+        text: the text, such as "count(orders, 0 to 30 days) > 0" or "distinct(orders.product_id, 0 to 7 days) top 5".
+
+    Returns:
+        The syntax tree. Names are not looked up, and types not checked.
+
+    Raises:
+        ValueError: as for `parse_query`.
+    """
+    return _Parser(text, "predict").parse_predicted()
 
 
 def parse_query(text: str, field: str) -> Condition:
@@ -97,6 +119,32 @@ class _Parser:
         if self._token.kind != _END:
             self._refuse("end, or go on with and, or, or an operator", "Remove the rest, or join it.")
         return found
+
+    def parse_predicted(self) -> Condition | Distinct:
+        start = self._token
+        if start.word not in _DISTINCT or self._tokens[self._next + 1].text != "(":
+            return self.parse()
+        self._take()
+        self._expect("(", start.text)
+        aggregate = self._rows(DISTINCT)
+        if not aggregate.column:
+            raise ValueError(
+                f"{place_in(self._field, aggregate.position)} must have a foreign key in distinct, as in distinct("
+                f"{aggregate.table}.product_id, 0 to 30 days); got {aggregate.table} alone. Add a dot and its name."
+            )
+        top = self._top() if self._takes("top") else _RECOMMENDED
+        if self._token.kind != _END:
+            self._refuse(
+                "end after distinct, or go on with top and a number, because several nodes are no value to compare",
+                "Compare count_distinct instead, or remove the rest.",
+            )
+        return Distinct(aggregate=aggregate, top=top)
+
+    def _top(self) -> int:
+        token = self._token
+        if token.kind != "number" or not re.fullmatch(r"[1-9]\d{0,3}", token.text):
+            self._refuse("have a number from 1 to 9999 after top", "Write, for example, top 10.")
+        return int(self._take().text)
 
     def _split(self) -> list[_Token]:
         tokens, position, end = [], 0, len(self._text.rstrip())
@@ -227,23 +275,27 @@ class _Parser:
 
     def _aggregate(self, start: _Token) -> Aggregate:
         function = start.word
-        if function in ("distinct", "list_distinct"):
+        if function in _DISTINCT:
             raise ValueError(
-                f"{place_in(self._field, start.position)} must aggregate to one value; got {start.text!r}, which "
-                "recommends several entities. Predict a link by a plan with `seed_edge_set` and `negatives` instead."
+                f"{place_in(self._field, start.position)} must aggregate to one value; got {start.text!r}, which gives "
+                "several nodes to recommend and stands alone, in `predict`. Write count_distinct for how many they are."
             )
         if function not in FUNCTIONS:
             raise ValueError(
                 f"{place_in(self._field, start.position)} must have one of the functions {list(FUNCTIONS)}; got "
                 f"{start.text!r}. {did_you_mean(function, FUNCTIONS)}"
             )
+        return self._rows(function)
+
+    def _rows(self, function: str) -> Aggregate:
+        """Reads what is between the parentheses of a function, and the closing one."""
         position = self._token.position
         table, column = self._name("("), ""
         column_position = position
         if self._takes("."):
             column_position = self._token.position
             column = "" if self._takes("*") else self._name("a table and a dot")
-        if not column and function != "count":
+        if not column and function not in ("count", DISTINCT):
             self._refuse(
                 f"have a column in {function}, as in {function}({table}.amount, 0 to 30 days)",
                 "Add a dot and its name.",

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.prediction_tasks.query_parser import place_in
 from tfx_gnn.prediction_tasks.query_syntax import (
+    DISTINCT,
     Aggregate,
     Column,
     Comparison,
     Condition,
     Constant,
+    Distinct,
     Junction,
     Negation,
     NullTest,
@@ -20,7 +22,8 @@ from tfx_gnn.prediction_tasks.query_syntax import (
     Value,
     aggregates_of,
 )
-from tfx_gnn.prediction_tasks.reference_paths import find_path
+from tfx_gnn.prediction_tasks.recommended import Recommended, find_recommended
+from tfx_gnn.prediction_tasks.reference_paths import find_path, join_along
 from tfx_gnn.prediction_tasks.table_views import literal, quoted
 from tfx_gnn.prediction_tasks.task_options import parse_time
 from tfx_gnn.prediction_tasks.task_tables import Kind, TaskTable, TaskTables
@@ -101,6 +104,15 @@ class QueryTranslator:
         self.joins += scope.joins
         return found
 
+    def translate_distinct(self, distinct: Distinct, field: str) -> tuple[Expression, Recommended]:
+        """Translates what is recommended: one row for each entity, anchor, and node that is referred to.
+
+        Raises:
+            ValueError: if a name is unknown, or no edge set joins the entities with these nodes.
+        """
+        found = find_recommended(self._tables, distinct, self._entity, field)
+        return self._aggregate(distinct.aggregate, field), found
+
     def _aggregate(self, aggregate: Aggregate, field: str) -> Expression:
         place = place_in(field, aggregate.position)
         path = find_path(self._tables, aggregate, self._entity, field)
@@ -126,25 +138,20 @@ class QueryTranslator:
             if next(aggregates_of(aggregate.where), None) is not None:
                 raise ValueError(f"{place} must have no aggregation within another one; got one. Take it out.")
             condition = f" WHERE {_truth(_translate(aggregate.where, scope, {}), place)}"
-        joins, key = [], f"rows_of_table.{_ID}"
-        for number, step in enumerate(path, 1):
-            if step.key:
-                key = f"rows_of_table.{quoted(step.key)}"
-                continue
-            edges = self._tables.tables[step.edge_set].view
-            joins.append(f" JOIN {edges} AS step_{number} ON step_{number}.{quoted(step.row_end)} = {key}")
-            key = f"step_{number}.{quoted(step.node_end)}"
-        joins += [f" {join}" for join in scope.joins]
+        joins, key = join_along(path, self._tables, "step")
+        joins += "".join(f" {join}" for join in scope.joins)
         name = f"value_{len(self.values) + 1}"
         window = aggregate.window
+        is_distinct = aggregate.function == DISTINCT
         self.values[name] = (
             f"SELECT found.id, anchors.time, {_CALLS[aggregate.function]} AS value\n"
             f"  FROM anchors JOIN (\n"
             f"    SELECT {key} AS id, {time} AS time, {value.sql} AS value\n"
-            f"    FROM {table.view} AS rows_of_table{''.join(joins)}{condition}\n"
+            f"    FROM {table.view} AS rows_of_table{joins}{condition}\n"
             f"  ) AS found ON found.time > anchors.time + to_seconds({window.start})"
-            f" AND found.time <= anchors.time + to_seconds({window.end})\n"
-            f"  GROUP BY found.id, anchors.time"
+            f" AND found.time <= anchors.time + to_seconds({window.end})"
+            f"{' AND found.value IS NOT NULL' if is_distinct else ''}\n"
+            f"  GROUP BY found.id, anchors.time{', found.value' if is_distinct else ''}"
         )
         self.joins.append(f"LEFT JOIN {name} ON {name}.id = entity.{_ID} AND {name}.time = anchors.time")
         if aggregate.function in _EMPTY_IS_ZERO:
@@ -153,6 +160,7 @@ class QueryTranslator:
 
 
 _CALLS = {
+    DISTINCT: "found.value",
     "count": "count(found.value)",
     "count_distinct": "count(DISTINCT found.value)",
     # In one order, so that sums of floats do not depend on the number of threads.

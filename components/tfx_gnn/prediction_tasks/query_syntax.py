@@ -101,16 +101,31 @@ class Junction:
     operands: tuple[Condition, ...]
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Distinct:
+    """The different nodes that an entity's rows refer to within a window: what is recommended to the entity.
+
+    Attributes:
+        aggregate: the rows; its function is `DISTINCT`, and its column a foreign key.
+        top: how many are recommended.
+    """
+
+    aggregate: Aggregate
+    top: int
+
+
 Value = Union[Column, Constant, Aggregate]
 Test = Union[Comparison, NullTest, Membership, Negation, Junction]
 Condition = Union[Test, Value]
 """A value is a condition where it is a truth value."""
 
+DISTINCT = "distinct"
+"""Function of `Distinct`; its other name is list_distinct."""
 FUNCTIONS = ("avg", "count", "count_distinct", "first", "last", "max", "min", "sum")
 """The aggregations, in alphabetical order."""
 
 
-def columns_of(condition: Condition) -> Iterator[Column]:
+def columns_of(condition: Condition | Distinct) -> Iterator[Column]:
     """Lists the columns of a condition that are outside of aggregates, in the order of the text."""
     if isinstance(condition, Column):
         yield condition
@@ -126,10 +141,12 @@ def columns_of(condition: Condition) -> Iterator[Column]:
         yield from columns_of(condition.value)
 
 
-def aggregates_of(condition: Condition | None) -> Iterator[Aggregate]:
+def aggregates_of(condition: Condition | Distinct | None) -> Iterator[Aggregate]:
     """Lists the aggregates of a condition in the order of the text."""
     if isinstance(condition, Aggregate):
         yield condition
+    elif isinstance(condition, Distinct):
+        yield condition.aggregate
     elif isinstance(condition, Junction):
         for operand in condition.operands:
             yield from aggregates_of(operand)

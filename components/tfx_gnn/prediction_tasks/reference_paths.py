@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.prediction_tasks.query_parser import place_in
 from tfx_gnn.prediction_tasks.query_syntax import Aggregate
+from tfx_gnn.prediction_tasks.table_views import quoted
 from tfx_gnn.prediction_tasks.task_tables import Reference, TaskTable, TaskTables
-from tfx_gnn.tables.table_layout import TARGET_KEY
+from tfx_gnn.tables.table_layout import ID_FEATURE, TARGET_KEY
 
 Path = tuple[Reference, ...]
 
@@ -56,6 +57,25 @@ def find_path(tables: TaskTables, aggregate: Aggregate, entity: TaskTable, field
             f"{_names(shortest[0])}, ...)."
         )
     return shortest[0]
+
+
+def join_along(path: Path, tables: TaskTables, prefix: str) -> tuple[str, str]:
+    """Writes the joins that lead from the view `rows_of_table` along a path, and the id at its end.
+
+    Args:
+        path: the path.
+        tables: its tables.
+        prefix: begins the names of the joined tables.
+    """
+    joins, key = [], f"rows_of_table.{quoted(ID_FEATURE)}"
+    for number, step in enumerate(path, 1):
+        if step.key:
+            key = f"rows_of_table.{quoted(step.key)}"
+            continue
+        edges, alias = tables.tables[step.edge_set].view, f"{prefix}_{number}"
+        joins.append(f" JOIN {edges} AS {alias} ON {alias}.{quoted(step.row_end)} = {key}")
+        key = f"{alias}.{quoted(step.node_end)}"
+    return "".join(joins), key
 
 
 def _chosen(paths: Sequence[Path], aggregate: Aggregate, entity: TaskTable, field: str) -> Path:

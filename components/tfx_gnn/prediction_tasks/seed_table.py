@@ -15,9 +15,11 @@ import pyarrow.parquet as pq
 from tfx_gnn.prediction_tasks.candidates import UNKNOWN_ENTITY, Candidates, candidates_in_words
 from tfx_gnn.prediction_tasks.given_rows import candidates_in_rows
 from tfx_gnn.prediction_tasks.seed_table_description import SeedTableDescription, describe_seed_table
+from tfx_gnn.prediction_tasks.table_views import quoted
 from tfx_gnn.prediction_tasks.task_options import SPLITS, PredictionTask
 from tfx_gnn.prediction_tasks.task_tables import TaskTables, open_task_tables
 from tfx_gnn.tables.table_access import TableAccess
+from tfx_gnn.tables.table_layout import ID_FEATURE
 
 _MOST_ANCHORS_SHOWN = 1_000
 _BATCH_ROWS = 65_536
@@ -140,8 +142,9 @@ def _check_seeds(task: PredictionTask, tables: TaskTables, found: Candidates) ->
                 f"`{field}` must have seeds whose times are whole seconds, as those of tables are; got "
                 f"{num_timeless:,} without a time and {num_fractions:,} with fractions. Round them down."
             )
+    group = "id, time" if found.recommended is None else "id, time, label"
     repeated = tables.connection.execute(
-        f"SELECT CAST(id AS VARCHAR), time, count(*) {kept} GROUP BY id, time HAVING count(*) > 1 ORDER BY time, id "
+        f"SELECT CAST(id AS VARCHAR), time, count(*) {kept} GROUP BY {group} HAVING count(*) > 1 ORDER BY {group} "
         "LIMIT 1"
     ).fetchall()
     for entity, time, number in repeated:
@@ -168,7 +171,7 @@ def _report(tables: TaskTables, found: Candidates, description: SeedTableDescrip
         anchors=tuple(_statistics(tables, found, "time")) if few else (),
         num_training_labels=num_labels,
         incomplete_anchors=tuple(map(str, found.incomplete)),
-        remarks=(*tables.remarks, *found.remarks, *_remarks(found, num_labels)),
+        remarks=(*tables.remarks, *found.remarks, *_remarks(found, num_labels), *_remarks_of_targets(tables, found)),
         statements=(*tables.statements, *found.statements, found.query),
     )
 
@@ -206,6 +209,19 @@ def _remarks(found: Candidates, num_labels: int) -> Iterator[str]:
         yield "All labels of the training split are equal: nothing can be learned from them."
 
 
+def _remarks_of_targets(tables: TaskTables, found: Candidates) -> Iterator[str]:
+    """Says how many true answers there are among how many: where they are many, negatives are often true ones."""
+    if found.recommended is None:
+        return
+    node_set = found.recommended.node_set
+    num_true, num_asked = tables.one("SELECT count(*), count(DISTINCT (id, time)) FROM candidates WHERE dropped = ''")
+    (num_targets,) = tables.one(f"SELECT count(*) FROM {tables.tables[node_set].view}")
+    yield (
+        f"Recommended are {node_set}: where any is right, {num_true / max(num_asked, 1):.2f} of {num_targets:,} are on "
+        "average. Those that an entity had before may be right again."
+    )
+
+
 def _check_splits(task: PredictionTask, report: SeedTableReport) -> None:
     counts = {split.split: split.num_seeds for split in report.splits}
     needed = SPLITS if task.predict or task.anchors else tuple(counts)
@@ -224,19 +240,21 @@ def _check_splits(task: PredictionTask, report: SeedTableReport) -> None:
 
 def _write(tables: TaskTables, report: SeedTableReport, path: str) -> None:
     columns = report.description
-    selected = [f"id, label AS {columns.label}, split AS {columns.split}"]
+    of_entity = _id_type(tables, columns.task.for_each)
+    if columns.recommended is None:
+        selected = {"id": ("id", of_entity), columns.label: ("label", _LABEL_TYPES[columns.label_kind])}
+    else:
+        target = ("label", _id_type(tables, columns.recommended.node_set))
+        is_target = columns.recommended.end == "target"
+        selected = dict(zip(("source", "target"), [("id", of_entity), target][:: 1 if is_target else -1], strict=True))
+    selected[columns.split] = ("split", pa.string())
     if columns.time:
-        selected.append(f"time AS {columns.time}")
+        selected[columns.time] = ("time", pa.timestamp("s"))
     reader = tables.connection.sql(
-        f"SELECT {', '.join(selected)} FROM candidates WHERE dropped = '' ORDER BY time, id"
+        f"SELECT {', '.join(f'{column} AS {name}' for name, (column, _) in selected.items())} FROM candidates "
+        "WHERE dropped = '' ORDER BY candidates.time, candidates.id, candidates.label"
     ).to_arrow_reader(_BATCH_ROWS)
-    fields = [
-        pa.field("id", pa.int64() if pa.types.is_integer(reader.schema.field("id").type) else pa.string()),
-        pa.field(columns.label, _LABEL_TYPES[columns.label_kind]),
-        pa.field(columns.split, pa.string()),
-    ]
-    if columns.time:
-        fields.append(pa.field(columns.time, pa.timestamp("s")))
+    fields = [pa.field(name, dtype) for name, (_, dtype) in selected.items()]
     schema = pa.schema(fields, metadata=columns.metadata())
     folder, name = os.path.split(path)
     writing = os.path.join(folder, f".{name}.writing")
@@ -248,6 +266,11 @@ def _write(tables: TaskTables, report: SeedTableReport, path: str) -> None:
     with open(statistics, "w", encoding="utf-8") as file:
         json.dump(_as_json(report), file, indent=2)
     _replace(statistics, f"{path.removesuffix('.parquet')}.json")
+
+
+def _id_type(tables: TaskTables, node_set: str) -> pa.DataType:
+    ids = tables.connection.sql(f"SELECT {quoted(ID_FEATURE)} FROM {tables.tables[node_set].view} LIMIT 0")
+    return pa.int64() if pa.types.is_integer(ids.to_arrow_table().schema.field(0).type) else pa.string()
 
 
 def _replace(writing: str, path: str) -> None:

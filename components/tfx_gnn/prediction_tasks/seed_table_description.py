@@ -14,8 +14,9 @@ import tensorflow as tf
 
 from tfx_gnn.io import options_json
 from tfx_gnn.prediction_tasks.candidates import Candidates, entity_table
-from tfx_gnn.prediction_tasks.query_parser import parse_query
+from tfx_gnn.prediction_tasks.query_parser import parse_predicted
 from tfx_gnn.prediction_tasks.query_syntax import columns_of
+from tfx_gnn.prediction_tasks.recommended import Recommended
 from tfx_gnn.prediction_tasks.task_options import SPLITS, PredictionTask
 from tfx_gnn.prediction_tasks.task_tables import TaskTable, TaskTables
 from tfx_gnn.tables.data_files import TableBytes
@@ -25,12 +26,14 @@ _KEY = b"tfx_gnn.seed_table"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SeedTableDescription:
-    """A seed table; its ids are in the column `id`.
+    """A seed table; its ids are in the column `id`, those of pairs in `source` and `target`.
 
     Attributes:
         task: the task that it was made for.
-        label: column of the labels: integers 0 and 1 of a condition, floats of a number, or texts.
-        label_kind: which of these.
+        label: column of the labels: integers 0 and 1 of a condition, floats of a number, or texts; empty for pairs.
+        label_kind: which of these; ids of recommended nodes are texts.
+        recommended: what is recommended; then each seed is a pair of an entity and what it was to get. None: each is
+            an entity with a label.
         split: column of the splits train, val and test.
         time: column of the times; empty if seeds have none.
         until: by split, the time before which its seeds are, in seconds since 1970; None for no bound. Empty where
@@ -43,12 +46,20 @@ class SeedTableDescription:
     task: PredictionTask
     label: str
     label_kind: Literal["truth", "number", "text"]
+    recommended: Recommended | None = None
     split: str
     time: str
     until: Mapping[str, int | None]
     label_columns: tuple[str, ...]
     times: Mapping[str, str]
     undecided_times: tuple[str, ...]
+
+    @property
+    def entity_end(self) -> str:
+        """Column of the entities' ids."""
+        if self.recommended is None:
+            return "id"
+        return "source" if self.recommended.end == "target" else "target"
 
     def metadata(self) -> dict[bytes, bytes]:
         """Returns itself as the metadata of a Parquet file."""
@@ -59,15 +70,16 @@ def describe_seed_table(task: PredictionTask, tables: TaskTables, found: Candida
     """Describes the seed table that a task's candidates make."""
     entity = entity_table(task, tables)
     assert found.label_kind in ("truth", "number", "text")
-    label_columns = columns_of(parse_query(task.predict, "predict")) if task.predict else ()
+    label_columns = columns_of(parse_predicted(task.predict)) if task.predict else ()
     times = {
         name: [column for column in tables.time_columns(table) if column in table.features]
         for name, table in tables.tables.items()
     }
     return SeedTableDescription(
         task=task,
-        label=_free_name("label", entity),
+        label=_free_name("label", entity) if found.recommended is None else "",
         label_kind=found.label_kind,
+        recommended=found.recommended,
         split=_free_name("split", entity),
         time=_free_name("time", entity) if found.has_times else "",
         until=_bounds(tables) if found.has_times else {},

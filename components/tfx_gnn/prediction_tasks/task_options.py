@@ -9,7 +9,7 @@ from typing import Literal
 
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.prediction_tasks.durations import parse_duration
-from tfx_gnn.prediction_tasks.query_parser import parse_query
+from tfx_gnn.prediction_tasks.query_parser import parse_predicted, parse_query
 from tfx_gnn.prediction_tasks.query_syntax import aggregates_of
 
 SPLITS = ("train", "val", "test")
@@ -79,7 +79,7 @@ class PredictionTask:
         for_each: node set of the entities.
         predict: the label, in words: an aggregation over a window after the anchor, such as
             "count(orders, 0 to 30 days)", a condition such as "count(orders, 0 to 30 days) > 0", or a column of the
-            entity.
+            entity; or what is recommended to it, such as "distinct(orders.product_id, 0 to 30 days) top 10".
         where: with `predict`, a condition for the entities of an anchor, such as "count(orders, -90 to 0 days) > 0".
         anchors: times and splits. With `predict`, it may be left out for a column of the entity: then splits follow a
             hash of the id. Left out, too, if given rows have splits.
@@ -129,7 +129,7 @@ class PredictionTask:
                 f"`anchors.horizon` must go with `sql` or `table`; got {self.anchors.horizon!r} beside `predict`, "
                 "whose windows tell it. Leave it out."
             )
-        aggregates = list(aggregates_of(parse_query(self.predict, "predict")))
+        aggregates = list(aggregates_of(parse_predicted(self.predict)))
         for aggregate in aggregates:
             if aggregate.window.start < 0:
                 raise ValueError(

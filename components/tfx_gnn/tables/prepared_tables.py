@@ -275,11 +275,13 @@ class _Writer:
         is_of_label = name == self._label[0]
         times = time_columns(table, label=self._label[1] if is_of_label else "")
         types = self._types(table, times)
-        ends = {"source": role.source_column, "target": role.target_column}
+        # Users name the columns of their tables, as in a prediction task.
+        ends = (role.source_column, role.target_column)
+        source, target = written_ends = ends if ROW_TIME not in ends else ("source", "target")
         renamed = {
             column: column if column not in ("source", "target", ROW_TIME) else f"{column}_of_{name}"
             for column in types
-            if column not in ends.values()
+            if column not in ends
         }
         row_times = self._times.of_edge_table(name)
         self._all_times["edges", name] = tuple(renamed[one] for one in times if one in renamed)
@@ -288,10 +290,13 @@ class _Writer:
             self._all_times["edges", name] += (ROW_TIME,)
         self._num_without_edge[name] = num_rows = 0
         time_types = {ROW_TIME: SECONDS} if row_times is not None else {}
-        with self._open(name, {**_ENDS, **{new: types[one] for one, new in renamed.items()}, **time_types}) as file:
+        columns_of_file = {**dict.fromkeys(written_ends, _TEXT), **{new: types[one] for one, new in renamed.items()}}
+        with self._open(name, {**columns_of_file, **time_types}) as file:
             for columns in self._blocks(table):
-                written = {end: key_texts(texts_of(columns[column])) for end, column in ends.items()}
-                has_edge = pc.and_(written["source"].is_valid(), written["target"].is_valid())
+                written = {
+                    end: key_texts(texts_of(columns[column])) for end, column in zip(written_ends, ends, strict=True)
+                }
+                has_edge = pc.and_(written[source].is_valid(), written[target].is_valid())
                 self._num_without_edge[name] += len(has_edge) - int(pc.sum(has_edge).as_py() or 0)
                 written |= {
                     new: _typed(columns[one], types[one], is_of_label=is_of_label) for one, new in renamed.items()
@@ -300,7 +305,7 @@ class _Writer:
                     written[ROW_TIME] = row_times.slice(num_rows, len(has_edge))
                 num_rows += len(has_edge)
                 file.write_table(pa.table(written).filter(has_edge))
-        self._edges[name] = dataclasses.replace(role, source_column="source", target_column="target")
+        self._edges[name] = dataclasses.replace(role, source_column=source, target_column=target)
 
     def _write_entities(self, name: str, places: Sequence[tuple[str, str]]) -> None:
         values = [self._database.tables[table].columns[column].values for table, column in places]

@@ -27,15 +27,19 @@ def check_age(preparation: Age, layout: GraphLayout, key: str) -> None:
         key: the feature that it is declared for.
 
     Raises:
-        ValueError: if graphs are not of one seed node, or neither its node set nor the context has the time.
+        ValueError: if neither the node set of the graphs' only seed node nor the context has the time.
     """
     in_context = _times_among(layout.set_by_prefix[const.CONTEXT]) if const.CONTEXT in layout.set_by_prefix else []
     seeds = layout.set_by_prefix.get(f"{const.EDGES}/{_READOUT_OF_SEED}")
     of_seeds = layout.set_by_prefix.get(f"{const.NODES}/{seeds.source}") if seeds is not None else None
     if of_seeds is None:
+        if preparation.seed_time in in_context:
+            return
         raise ValueError(
-            f"`age` must be of subgraphs around one seed node each; got it for {key!r} where no edge set is named "
-            f"{_READOUT_OF_SEED!r}. Choose another preparation, or a plan that samples around nodes."
+            "`age` must be of subgraphs around one seed node each, or with the seed's time in their context, which has "
+            f"{in_context}; got {preparation.seed_time!r} for {key!r} where no edge set is named "
+            f"{_READOUT_OF_SEED!r}. Choose another preparation; a plan that samples around nodes; or a table of seeds "
+            "with the time among its `input_features`."
         )
     of_nodes = _times_among(of_seeds)
     num_places = (preparation.seed_time in of_nodes) + (preparation.seed_time in in_context)

@@ -3,6 +3,7 @@
     features:
       nodes/user: {age: z_score, country: vocabulary, tags: {kind: vocabulary, top_k: 1000}}
       edges/purchase: {amount: log1p_z_score, comment: drop}
+      nodes/product: {own: {kind: vocabulary, column: "#id"}}
 
 Imports no TensorFlow, so that options load fast.
 """
@@ -21,7 +22,12 @@ CATEGORIES = ("int64", "string")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FeaturePreparation:
-    """How one column becomes a feature; in YAML the name of a kind is enough where it needs no fields."""
+    """How one column becomes a feature; in YAML the name of a kind is enough where it needs no fields.
+
+    Attributes:
+        column: the column, if the feature has another name: `#id`, to learn something of each node by itself, or one
+            that becomes several features. Empty: the column has the feature's name.
+    """
 
     dtypes: ClassVar[tuple[str, ...]] = ("int64", "float32", "string")
     """Types of the columns that it takes."""
@@ -31,6 +37,8 @@ class FeaturePreparation:
 
     takes_vectors: ClassVar[bool] = True
     """Whether items may have several values."""
+
+    column: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -109,7 +117,7 @@ class Age(FeaturePreparation):
     A time after the seed's is not known yet when the model is asked, so that nothing but this is told of it. The
     feature is a vector of 7 floats: 1 for such a time, otherwise 0; log(1 + days) / 4 and log(1 + minutes) / 8 before
     the seed's time; sine and cosine of the time of day and of the week, in UTC. Only for plans that sample around nodes
-    with times.
+    with times, or whose table of seeds has times.
 
     Attributes:
         seed_time: integer feature of the seed node set with the times of the seeds, in the unit of the column; or of

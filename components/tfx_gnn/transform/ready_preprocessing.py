@@ -81,9 +81,11 @@ def ready_preprocessing_fn(features: Features, layout: GraphLayout) -> GraphPrep
         made = {
             prefix: {
                 name: (
-                    encode_age(graph, views[prefix], views[prefix][name], preparation)
+                    encode_age(graph, views[prefix], views[prefix][preparation.column or name], preparation)
                     if isinstance(preparation, Age)
-                    else _prepared(views[prefix][name], preparation, f"{prefix.replace('/', '.')}.{name}")
+                    else _prepared(
+                        views[prefix][preparation.column or name], preparation, f"{prefix.replace('/', '.')}.{name}"
+                    )
                 )
                 for name, preparation in of_set.items()
                 if not isinstance(preparation, Drop)
@@ -127,20 +129,27 @@ def plan_features(features: Features, layout: GraphLayout) -> Features:
                 f"{did_you_mean(prefix, columns)}"
             )
         for name, preparation in of_set.items():
-            if name not in columns[prefix]:
-                known = [one for one in columns[prefix] if not one.startswith("#")]
+            source = preparation.column or name
+            if source not in columns[prefix]:
+                known = [one for one in columns[prefix] if preparation.column or not one.startswith("#")]
                 raise ValueError(
-                    f"`features` must name columns of {prefix!r} among {known}; got {name!r}. "
-                    f"{did_you_mean(name, known)}"
+                    f"`features` must name columns of {prefix!r} among {known}; got {source!r}. "
+                    f"{did_you_mean(source, known)}"
                 )
-            _check_fits(preparation, columns[prefix][name])
+            if preparation.column and (name in columns[prefix] or name.startswith("#")):
+                raise ValueError(
+                    f"`column` must go with a feature that has another name than all columns, and not a reserved one; "
+                    f"got {name!r} in {prefix!r}. Rename the feature."
+                )
+            _check_fits(preparation, columns[prefix][source])
             if isinstance(preparation, Age):
-                check_age(preparation, layout, columns[prefix][name].key)
+                check_age(preparation, layout, columns[prefix][source].key)
     return {
         one_set.prefix: {
             name: features.get(one_set.prefix, {}).get(name) or _default(one_set, column)
             for name, column in columns[one_set.prefix].items()
         }
+        | {name: one for name, one in features.get(one_set.prefix, {}).items() if one.column}
         for one_set in layout.sets
     }
 

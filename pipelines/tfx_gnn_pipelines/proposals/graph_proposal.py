@@ -67,15 +67,15 @@ def describe_rare_class(share: float | None) -> Iterator[str]:
 def propose_features(
     schema: GraphSchema,
     tables: Mapping[str, SetTable],
-    seed_node_set: str,
+    roots: Collection[str],
     hops: tuple[Hop, ...],
     *,
     left_out: set[tuple[str, str]],
     known: Mapping[tuple[str, str], Preparation],
     missing_values: Mapping[tuple[str, str], int],
 ) -> dict[str, dict[str, Preparation]]:
-    """Chooses a preparation of each column that the hops reach, but for those that are known already."""
-    reached = {seed_node_set}
+    """Chooses a preparation of each column of the roots' sets and those that the hops reach, unless it is known."""
+    reached = {*roots}
     for hop in hops:
         reached |= {schema.edge_sets[hop.edge_set].source, schema.edge_sets[hop.edge_set].target}
     names = [f"nodes/{name}" for name in sorted(reached)] + [

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.sampling.plan.hop import Hop
+from tfx_gnn.sampling.plan.hop import SEED, Hop
 
 _MOST_NEIGHBORS = (32, 16)
 """Nodes that the hops from the seed may find on average, and those from each of these nodes."""
@@ -21,45 +21,41 @@ def propose_hops(
     num_rows: Mapping[str, int],
     seed_node_set: str,
     *,
+    root: str = SEED,
+    depth: Literal[1, 2] = 2,
     left_out: Collection[str] = (),
     edge_times: Mapping[str, str] | None = None,
 ) -> tuple[Hop, ...]:
     """Goes outward twice, along all edge sets and both ways, with so small fan-outs that subgraphs stay small.
 
-    `num_rows` has the rows of each table, as in "nodes/user" and "edges/buys". The edge sets of `left_out` are not
-    followed. With `edge_times`, the features of edges with their times, the newest edges are taken of those that lead
-    to a node, because what is long ago tells less.
+    `num_rows` has the rows of each table, as in "nodes/user" and "edges/buys". The hops begin at the root `root`, of
+    `seed_node_set`; with a `depth` of 1 they go outward once. The edge sets of `left_out` are not followed. With
+    `edge_times`, the features of edges with their times, the newest edges are taken where a node has many, because what
+    is long ago tells less.
     """
-    largest = _LARGEST_FAN_OUTS_OF_TIMES if edge_times else _LARGEST_FAN_OUTS
+    times = edge_times or {}
+    largest = _LARGEST_FAN_OUTS_OF_TIMES if times else _LARGEST_FAN_OUTS
+    suffix = "" if root == SEED else f"_of_{root}"
     ways = [way for way in _ways_from(schema, num_rows, seed_node_set) if way.edge_set not in left_out]
     fan_out = _fan_out(0, ways, largest) or 1
-    hops = [Hop(edge_set=way.edge_set, direction=way.direction, name=_hop_name(way), fan_out=fan_out) for way in ways]
+    hops = [_hop(way, (root,), suffix, fan_out, times) for way in ways]
     reached: dict[str, list[str]] = {}
     for way, hop in zip(ways, hops, strict=True):
         reached.setdefault(way.end, []).append(hop.name)
-    for node_set, inputs in reached.items():
+    for node_set, inputs in reached.items() if depth > 1 else ():
         ways = [way for way in _ways_from(schema, num_rows, node_set) if way.edge_set not in left_out]
-        fan_out = _fan_out(1, ways, largest)
-        hops += [
-            Hop(
-                edge_set=way.edge_set,
-                direction=way.direction,
-                inputs=tuple(inputs),
-                name=f"{_hop_name(way)}_of_{node_set}",
-                fan_out=fan_out,
-            )
-            for way in (ways if fan_out else ())
-        ]
-    return tuple(_newest_first(hops, edge_times or {}))
+        if fan_out := _fan_out(1, ways, largest):
+            hops += [_hop(way, tuple(inputs), f"_of_{node_set}{suffix}", fan_out, times) for way in ways]
+    return tuple(hops)
 
 
-def _newest_first(hops: Sequence[Hop], edge_times: Mapping[str, str]) -> Iterator[Hop]:
-    yield from (
-        dataclasses.replace(hop, strategy="top_k", weight_feature=edge_times[hop.edge_set])
-        if hop.edge_set in edge_times and hop.direction == "backward"
-        else hop
-        for hop in hops
-    )
+def _hop(way: _Way, inputs: tuple[str, ...], suffix: str, fan_out: int, edge_times: Mapping[str, str]) -> Hop:
+    name = way.edge_set if way.direction == "forward" else f"{way.edge_set}_backward"
+    hop = Hop(edge_set=way.edge_set, direction=way.direction, inputs=inputs, name=f"{name}{suffix}", fan_out=fan_out)
+    # Of a foreign key, a row has one edge.
+    if way.edge_set in edge_times and (way.direction == "backward" or way.degree > 1.0):
+        return dataclasses.replace(hop, strategy="top_k", weight_feature=edge_times[way.edge_set])
+    return hop
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -88,7 +84,3 @@ def _fan_out(ring: int, ways: Sequence[_Way], largest: Sequence[int]) -> int:
         if sum(min(fan_out, way.degree) for way in ways) <= _MOST_NEIGHBORS[ring]:
             return fan_out
     return 0
-
-
-def _hop_name(way: _Way) -> str:
-    return way.edge_set if way.direction == "forward" else f"{way.edge_set}_backward"

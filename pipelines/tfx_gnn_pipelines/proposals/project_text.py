@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import yaml
 
-from tfx_gnn.sampling.plan.hop import SEED, Hop
+from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED, Hop
 from tfx_gnn_pipelines.proposals.labels import Label, is_rare
 from tfx_gnn_pipelines.proposals.preparations import Preparation
 from tfx_gnn_pipelines.proposals.proposal import Proposal
@@ -171,7 +171,9 @@ def _hop_lines(hops: Sequence[Hop]) -> Iterator[str]:
     previous: tuple[str, ...] = ()
     for hop in hops:
         if hop.inputs != previous:
-            yield f"    # From {'the seed' if hop.inputs == (SEED,) else f'what {_listed(hop.inputs)} found'}:"
+            is_root = len(hop.inputs) == 1 and hop.inputs[0] in (SEED, ROOT_SOURCE, ROOT_TARGET)
+            start = f"the {hop.inputs[0]}" if is_root else f"what {_listed(hop.inputs)} found"
+            yield f"    # From {start}:"
         previous = hop.inputs
         yield f"    - {_hop_text(hop)}"
 

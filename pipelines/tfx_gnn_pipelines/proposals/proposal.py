@@ -180,7 +180,7 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "", give
     features = propose_features(
         schema,
         tables,
-        predicted.node_set,
+        (predicted.node_set,),
         hops,
         left_out=left_out,
         known=prepare_times(

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema.schema_io import write_schema
 from tfx_gnn.io import options_json
-from tfx_gnn.prediction_tasks import PredictionTask, SeedTableReport, make_seed_table
+from tfx_gnn.prediction_tasks import (
+    PredictionTask,
+    SeedTableDescription,
+    SeedTableReport,
+    make_seed_table,
+    write_shortcut,
+)
+from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.tables.keys.given_keys import GivenKeys
 from tfx_gnn.tables.table_access import TableAccess
+from tfx_gnn.tables.table_layout import ID_FEATURE
 from tfx_gnn_pipelines.prediction_plan import plan_of_seeds, seed_table_path
 from tfx_gnn_pipelines.proposals.drifting_columns import drop_drifting_columns
 from tfx_gnn_pipelines.proposals.graph_proposal import (
@@ -24,6 +33,7 @@ from tfx_gnn_pipelines.proposals.graph_proposal import (
 )
 from tfx_gnn_pipelines.proposals.hops import propose_hops
 from tfx_gnn_pipelines.proposals.missing_values import fill_in
+from tfx_gnn_pipelines.proposals.preparations import Preparation
 from tfx_gnn_pipelines.proposals.tables import find_task_source
 
 
@@ -121,10 +131,16 @@ def propose_task_project(
         timeless = {one: column for one, column in (given or GivenKeys()).time_columns.items() if not column}
         task = dataclasses.replace(task, times={**decided, **timeless, **task.times})
     missing_values = {}
+    shortcut = None
     if source.is_inferred:
         row_times = prepared.times_of_rows if prepared else {}
         missing_values = fill_in(schema, tables, label=("", ""), times=source.times, row_times=row_times)
         write_schema(schema, access.schema_path(source.tables_dir))
+        shortcut = write_shortcut(task, source.tables_dir, access)
+    if shortcut is not None:
+        schema.edge_sets[shortcut.name].CopyFrom(shortcut.declared)
+        write_schema(schema, access.schema_path(source.tables_dir))
+        tables = source.read_sets(access)
     seeds = make_seed_table(task, source.tables_dir, seed_table_path(name, source.tables_dir))
     if seeds.num_training_labels == 1:
         counts = {one.split: one.num_seeds for one in seeds.splits}
@@ -136,34 +152,56 @@ def propose_task_project(
     known = {(prefix, name) for prefix, names in source.times.items() for name in names}
     for name_of_set, column in seeds.description.times.items():
         known.add((f"{'nodes' if name_of_set in schema.node_sets else 'edges'}/{name_of_set}", column))
-    edge_times = {one: column for one, column in seeds.description.times.items() if one in schema.edge_sets}
-    hops = propose_hops(
-        schema,
-        {label: table.num_rows for label, table in tables.items()},
-        task.for_each,
-        edge_times=edge_times if seeds.description.time else None,
-    )
+    num_rows = {label: table.num_rows for label, table in tables.items()}
+    hops = _propose_hops(schema, num_rows, seeds.description)
     # An open question about times is asked before the project is written.
     plan_of_seeds(seeds.description, "", {hop.edge_set for hop in hops})
     features = propose_features(
         schema,
         tables,
-        task.for_each,
+        _roots(seeds.description),
         hops,
         left_out={(f"nodes/{task.for_each}", column) for column in seeds.description.label_columns},
         known=prepare_times(known, prepared, seeds.description.time)
         | dict(drop_drifting_columns(schema, tables, prepared, seeds.description.until.get("train"))),
         missing_values=missing_values,
     )
+    if seeds.description.recommended is not None:
+        _add_own_feature(features, seeds.description.recommended.node_set)
     return TaskProposal(
         task=task,
         tables_dir=source.tables_dir,
         schema=schema,
         is_inferred=source.is_inferred,
-        keys=source.remarks,
+        keys=(*source.remarks, *([shortcut.remark] if shortcut is not None else [])),
         questions=(*source.questions, *ask_about_features(features)),
         seeds=seeds,
         hops=hops,
         features=features,
         num_dangling=count_dangling(schema, tables, hops),
     )
+
+
+def _propose_hops(schema: GraphSchema, num_rows: Mapping[str, int], seeds: SeedTableDescription) -> tuple[Hop, ...]:
+    """Goes outward from the entities, and once from what is recommended, of which there are many in an example."""
+    edge_times = {one: column for one, column in seeds.times.items() if one in schema.edge_sets} if seeds.time else None
+    entity, recommended = seeds.task.for_each, seeds.recommended
+    if recommended is None:
+        return propose_hops(schema, num_rows, entity, edge_times=edge_times)
+    return (
+        *propose_hops(schema, num_rows, entity, root=seeds.entity_end, edge_times=edge_times),
+        *propose_hops(schema, num_rows, recommended.node_set, root=recommended.end, depth=1, edge_times=edge_times),
+    )
+
+
+def _roots(seeds: SeedTableDescription) -> tuple[str, ...]:
+    entity, recommended = seeds.task.for_each, seeds.recommended
+    return (entity,) if recommended is None else (entity, recommended.node_set)
+
+
+def _add_own_feature(features: dict[str, dict[str, Preparation]], node_set: str) -> None:
+    """Lets a network learn of each recommended node who takes it, beyond what its columns tell."""
+    of_set = features.setdefault(f"nodes/{node_set}", {})
+    name = "own" if "own" not in of_set else "own_id"
+    reason = f"what is learned of each of {node_set} by itself; new ones share a value"
+    of_set[name] = Preparation(kind="vocabulary", options={"column": ID_FEATURE}, reason=reason)

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from tfx_gnn.prediction_tasks.query_parser import parse_query
+from tfx_gnn.prediction_tasks.query_parser import parse_predicted, parse_query
 from tfx_gnn.prediction_tasks.query_syntax import (
     Aggregate,
     Column,
     Comparison,
     Constant,
+    Distinct,
     Junction,
     Membership,
     Negation,
@@ -93,7 +94,7 @@ def test_or_binds_weaker_than_and_and_not_binds_strongest():
         ),
         ("count(orders, 0 to 3 days", r"at character 26, must have '\)' after a window; got the end"),
         ("sum(orders, 0 to 3 days)", "at character 11, must have a column in sum"),
-        ("distinct(orders.product_id, 0 to 3 days)", "recommends several entities.*`seed_edge_set`"),
+        ("distinct(orders.item, 0 to 3 days)", "at character 1, must aggregate to one value; got 'distinct', .* alone"),
         ("count(orders where a, 0 to 3 days) 5", "at character 36, must end, or go on with and"),
         ("a is 3", "at character 6, must have null after is"),
         ("a not 3", "at character 7, must have in after not"),
@@ -107,3 +108,31 @@ def test_or_binds_weaker_than_and_and_not_binds_strongest():
 def test_an_error_has_the_place_and_a_remedy(text, message):
     with pytest.raises(ValueError, match=message):
         parse_query(text, "predict")
+
+
+def test_what_is_recommended_stands_alone():
+    found = parse_predicted("LIST_DISTINCT(items.product_id by order_id where paid, 0 to 3 days) top 5")
+
+    assert isinstance(found, Distinct)
+    assert (found.aggregate.table, found.aggregate.column, found.aggregate.by) == ("items", "product_id", ("order_id",))
+    assert (found.aggregate.function, found.top) == ("distinct", 5)
+    assert list(aggregates_of(found)) == [found.aggregate]
+    assert list(columns_of(found)) == []
+    assert parse_predicted("distinct(a.b, 0 to 3 days)").top == 10
+    # A column may have the name.
+    assert isinstance(parse_predicted("distinct = 3"), Comparison)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("distinct(orders, 0 to 3 days)", "at character 10, must have a foreign key in distinct"),
+        ("distinct(a.b, 0 to 3 days) top 0", "at character 32, must have a number from 1 to 9999 after top; got '0'"),
+        ("distinct(a.b, 0 to 3 days) top", "must have a number .*; got the end"),
+        ("distinct(a.b, 0 to 3 days) > 3", "at character 28, must end after distinct, .* Compare count_distinct"),
+        ("distinct(a.b)", "must have a comma and a window after what distinct takes"),
+    ],
+)
+def test_mistakes_in_what_is_recommended_are_named(text, message):
+    with pytest.raises(ValueError, match=message):
+        parse_predicted(text)

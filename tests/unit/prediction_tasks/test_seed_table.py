@@ -7,9 +7,9 @@ import os
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.unit.prediction_tasks.conftest import SHOP, day, write_tables
+from tests.unit.prediction_tasks.conftest import SCHEMA, SHOP, day, write_tables
 
-from tfx_gnn.prediction_tasks import Anchors, PredictionTask, make_seed_table, read_seed_table_description
+from tfx_gnn.prediction_tasks import Anchors, PredictionTask, Recommended, make_seed_table, read_seed_table_description
 
 ANCHORS = Anchors(
     every="10 days",
@@ -326,3 +326,53 @@ def test_tables_elsewhere_and_in_other_formats_are_refused(shop, tmp_path):
     (tmp_path / "orders.parquet").write_bytes(b"PAR1 no, not at all")
     with pytest.raises(ValueError, match=r"orders\.parquet"):
         make_seed_table(task, shop, "")
+
+
+def test_what_is_recommended_gives_a_seed_for_each_different_node(tmp_path):
+    # Ann rates q twice within a window and r, which is not there; p came about later than the first anchor.
+    ratings = {
+        "user": ["ann", "ann", "ann", "ann", "ann", "bob", "ann"],
+        "product": ["p", "q", "q", "r", "q", "p", None],
+        "stars": [5, 3, 4, 1, 1, 1, 2],
+        "rated_at": [day(2), day(11), day(12), day(13), day(25), day(31), day(14)],
+    }
+    products = {"id": ["p", "q"], "listed_on": [day(1), day(0)]}
+    key = 'key: "products" value {'
+    schema = SCHEMA.replace(key, key + ' features { key: "listed_on" value { dtype: DT_INT64 } }')
+    folder = write_tables(tmp_path, {**SHOP, "ratings": ratings, "products": products}, schema)
+
+    report, rows = _make(folder, "distinct(ratings.product, 0 to 10 days) top 3")
+
+    assert rows == [
+        {"source": "ann", "target": "q", "split": "train", "time": day(10)},
+        {"source": "ann", "target": "q", "split": "val", "time": day(20)},
+        {"source": "bob", "target": "p", "split": "test", "time": day(30)},
+    ]
+    train = report.splits[0]
+    assert dict(train.dropped) == {"no_label": 1, "not_there_yet": 3, "target_not_there_yet": 1, "unknown_target": 1}
+    description = read_seed_table_description(f"{folder}/seeds.parquet")
+    assert description == report.description
+    assert description.recommended == Recommended(node_set="products", edge_set="ratings", end="target", top=3)
+    assert (description.label, description.entity_end) == ("", "source")
+    assert any("where any is right, 1.00 of 2 are on average" in remark for remark in report.remarks)
+
+
+def test_recommended_sources_of_edges(shop):
+    _, rows = _make(shop, "distinct(ratings.user, 0 to 10 days)", for_each="products")
+
+    assert [(row["source"], row["target"], row["split"]) for row in rows] == [
+        ("ann", "p", "train"), ("ann", "q", "val"), ("bob", "p", "test")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("predict", "message"),
+    [
+        ("distinct(ratings.stars, 0 to 9 days)", "at character 18, must be a foreign key of ratings, .*got 'stars'"),
+        ("distinct(ratings.user, 0 to 9 days)", "must be another foreign key than the one that leads to users"),
+        ("distinct(items.product_id, 0 to 9 days)", "must have one, 'users_items_product_id', with .* got none"),
+    ],
+)
+def test_mistakes_in_what_is_recommended_are_named(shop, predict, message):
+    with pytest.raises(ValueError, match=message):
+        _make(shop, predict)

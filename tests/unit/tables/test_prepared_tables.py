@@ -95,7 +95,7 @@ def test_entities_and_edge_tables_without_some_ends(tmp_path):
     assert pq.read_table(folder / "user.parquet").to_pydict() == {"id": ["0", "1", "2", "3", "4"]}
     edges = pq.read_table(folder / "ratings.parquet")
     assert edges.num_rows == 59
-    assert sorted(edges.column_names) == ["rating", "source", "target"]
+    assert sorted(edges.column_names) == ["movieId", "rating", "userId"]
     assert found.num_without_edge == {"ratings": 1}
     ends = found.schema.edge_sets["ratings"]
     assert {ends.source, ends.target} == {"user", "movies"}

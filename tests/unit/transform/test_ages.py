@@ -141,6 +141,13 @@ def test_ages_are_refused_where_subgraphs_have_no_seed_node():
     with pytest.raises(ValueError, match="`age` must be of subgraphs around one seed node each"):
         plan_features({"nodes/order": {"at": AGE}}, layout)
 
+    in_context = 'context { features { key: "now" value { dtype: DT_INT64 } } }'
+    with_time = graph_layout(
+        text_format.Parse(SCHEMA.replace("_readout/seed", "_readout/source") + in_context, GraphSchema())
+    )
+    # The seed is a pair: its time is that of the graph.
+    plan_features({"nodes/order": {"at": Age(seed_time="now")}}, with_time)
+
 
 def test_a_day_has_units():
     with pytest.raises(ValueError, match="`units_per_day` must be at least 1; got 0"):

@@ -124,6 +124,14 @@ def test_what_is_not_declared_gets_a_default_by_type():
             '{"nodes/user": {"city": "z_score"}}',
             r"types of columns; got 'z_score' for 'nodes/user.city', which is string",
         ),
+        (
+            '{"nodes/user": {"own": {"kind": "vocabulary", "column": "#idd"}}}',
+            r"columns of 'nodes/user' among \['#id', .*; got '#idd'. Did you mean '#id'",
+        ),
+        (
+            '{"nodes/user": {"age": {"kind": "z_score", "column": "visits"}}}',
+            "`column` must go with a feature that has another name than all columns, .*; got 'age' in 'nodes/user'",
+        ),
         ('{"nodes/user": {"tags": "text"}}', "got 'text' for 'nodes/user.tags', whose items have the shape"),
         ('{"edges/knows": {"years": "vocabulary"}}', "got 'vocabulary' for 'edges/knows.years', which is float32"),
         (
@@ -226,6 +234,7 @@ def transformed(tmp_path_factory):
             "code": Vocabulary(num_oov_buckets=0),
             "level": Keep(num_categories=3),
             "note": Hash(num_buckets=10),
+            "own": Vocabulary(column="#id", num_oov_buckets=0),
             "spent": Log1pZScore(),
             "visits": Bucketize(num_buckets=2),
         },
@@ -280,7 +289,9 @@ def test_every_kind_gives_the_values_of_its_description(transformed):
     assert values("nodes/user.visits") == [0, 0, 1, 1]
     assert values("nodes/_readout.color") == [0]
     assert values("edges/knows.years") == [-1.0, 1.0]
+    # The id stays what it is, and is a feature beside it.
     assert values("nodes/user.#id") == [b"a", b"b", b"c", b"d"]
+    assert sorted(values("nodes/user.own")) == [0, 1, 2, 3]
 
 
 def test_what_stands_for_no_value_is_marked_and_no_part_of_statistics(transformed):
@@ -325,6 +336,7 @@ def test_networks_know_the_number_of_categories(transformed):
         "nodes/user.code": 2,
         "nodes/user.level": 3,
         "nodes/user.note": 10,
+        "nodes/user.own": 4,
         "nodes/user.tags": 3,
         "nodes/user.visits": 2,
         "nodes/_readout.color": 1,

@@ -87,11 +87,13 @@ def hides_read_out_pairs(plan: SamplingPlan, edge_set: str) -> bool:
     """Returns whether edges between the pairs that a subgraph reads out are hidden from it.
 
     This holds for the seed edge set and its reverse edge sets, unless the plan keeps the seed edge, or time hides the
-    seed edge already: it is not older than itself.
+    seed edge already: it is not older than itself, and what is a forecast is later than its seed.
     """
     if not plan.is_link_plan or plan.keeps_seed_edge or edge_set not in {plan.seed_edge_set, *plan.reverse_edge_sets}:
         return False
-    return plan.temporal is None or plan.temporal.inclusive or edge_set not in plan.temporal.edge_times
+    is_forecast = plan.seed_table is not None and plan.seed_table.is_forecast
+    shows_equal_times = plan.temporal is not None and plan.temporal.inclusive and not is_forecast
+    return plan.temporal is None or shows_equal_times or edge_set not in plan.temporal.edge_times
 
 
 def hidden_pairs(plan: SamplingPlan, hop: Hop, seeds: Seeds) -> tuple[_Integers, _Integers, _Integers] | None:

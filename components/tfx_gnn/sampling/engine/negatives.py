@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tfx_gnn.sampling.engine.block_result import is_among
 from tfx_gnn.sampling.plan.drawing_weights import check_node_weights
@@ -96,6 +97,12 @@ def whole_weights(values: pa.Array, name: str, place_of: Callable[[int], str]) -
     return np.rint(weights * _WEIGHT_STEPS).astype(np.int64)
 
 
+def times_of_nodes(values: pa.Array) -> _Nodes:
+    """Returns the times since which nodes are there; those without one are there never."""
+    times: _Nodes = pc.fill_null(values.cast(pa.int64()), np.iinfo(np.int64).max).to_numpy()
+    return times
+
+
 def draw_numbers(keys: _Codes, *, sampling_seed: int, negatives: Negatives) -> _Codes:
     """Draws random numbers; their remainders modulo the sum of weights are the draws.
 
@@ -112,26 +119,27 @@ def accept_candidates(
     can_draw: npt.NDArray[np.bool_],
     replaced: _Nodes,
     kept: _Nodes | None,
-    is_neighbor: Callable[[npt.NDArray[np.int64], int, int], npt.NDArray[np.bool_]] | None,
+    is_refused: Callable[[npt.NDArray[np.int64], int, int], npt.NDArray[np.bool_]] | None,
     unique: bool = True,
 ) -> npt.NDArray[np.int16]:
     """Accepts the first good candidate for each negative; returns the number of its draw, or -1 if all were refused.
 
     A candidate is refused if it is the true node that it replaces, an earlier accepted negative of
-    the same pair if they are `unique`, the node that is kept, or a true neighbor of that node.
+    the same pair if they are `unique`, the node that is kept, or `is_refused`, as true neighbors of that node are, and
+    nodes that are not there yet.
 
     Candidates have the shape [n, num_per_positive, num_draws]; they are valid where `can_draw`, of shape
     [n, num_per_positive], is true. `kept` is None if kept nodes and candidates are from different node sets.
-    `is_neighbor` gets rows of `candidates`, the number of a negative and the number of a draw; None: neighbors are
-    accepted.
+    `is_refused` gets rows of `candidates`, the number of a negative and the number of a draw; None: no more are
+    refused.
     """
 
     def candidate(rows: _Nodes, number: int, draw: int) -> _Nodes:
         return candidates[rows, number, draw]
 
-    def is_neighbor_at(rows: _Nodes, number: int, draw: int, _: _Nodes) -> npt.NDArray[np.bool_]:
-        assert is_neighbor is not None
-        return is_neighbor(rows, number, draw)
+    def is_refused_at(rows: _Nodes, number: int, draw: int, _: _Nodes) -> npt.NDArray[np.bool_]:
+        assert is_refused is not None
+        return is_refused(rows, number, draw)
 
     accepted, _ = _accept(
         candidates.shape,
@@ -139,7 +147,7 @@ def accept_candidates(
         can_draw=can_draw,
         replaced=replaced,
         kept=kept,
-        is_neighbor=is_neighbor_at if is_neighbor else None,
+        is_refused=is_refused_at if is_refused else None,
         unique=unique,
     )
     return accepted
@@ -152,7 +160,7 @@ def _accept(
     can_draw: npt.NDArray[np.bool_],
     replaced: _Nodes,
     kept: _Nodes | None,
-    is_neighbor: Callable[[_Nodes, int, int, _Nodes], npt.NDArray[np.bool_]] | None,
+    is_refused: Callable[[_Nodes, int, int, _Nodes], npt.NDArray[np.bool_]] | None,
     unique: bool,
 ) -> tuple[npt.NDArray[np.int16], _Nodes]:
     """Gets candidates only for negatives that still need one; returns draws and nodes."""
@@ -170,8 +178,8 @@ def _accept(
                 is_good &= nodes != kept[waiting]
             for earlier in range(number if unique else 0):
                 is_good &= (nodes != taken[waiting, earlier]) | (accepted[waiting, earlier] == _MISSING)
-            if is_neighbor is not None:
-                is_good[is_good] = ~is_neighbor(waiting[is_good], number, draw, nodes[is_good])
+            if is_refused is not None:
+                is_good[is_good] = ~is_refused(waiting[is_good], number, draw, nodes[is_good])
             accepted[waiting[is_good], number] = draw
             taken[waiting[is_good], number] = nodes[is_good]
             waiting = waiting[~is_good]
@@ -202,6 +210,8 @@ def choose_negatives(
     groups: npt.NDArray[np.int64] | None,
     edges: PairLookup,
     has_one_node_set: bool,
+    since: _Nodes | None = None,
+    time_limits: _Nodes | None = None,
 ) -> tuple[_Nodes, npt.NDArray[np.bool_]]:
     """Draws the negatives of pairs whose graph is in memory.
 
@@ -209,7 +219,8 @@ def choose_negatives(
     missing and its node is undefined. `groups`, of shape [len(negatives.parts), num_nodes], has the group that
     each part of the negatives draws from for each true node; None if there is one group. `edges` has pairs of nodes of
     the end that is kept and of the other. `has_one_node_set` means that both are from the same set; no node is then a
-    negative of itself.
+    negative of itself. `since`, of shape [num_nodes], is the time since which each node is there, and `time_limits`, of
+    shape [n], the time of each seed; None if all nodes are always there.
     """
     nodes = np.zeros((len(keys), negatives.num_per_positive), np.int64)
     is_there = np.zeros(nodes.shape, np.bool_)
@@ -224,7 +235,12 @@ def choose_negatives(
             can_draw=draws.can_draw,
             replaced=replaced[part],
             kept=kept_here if has_one_node_set else None,
-            is_neighbor=_neighbor_test(edges, kept_here) if negatives.excludes_neighbors else None,
+            is_refused=_refusal(
+                edges if negatives.excludes_neighbors else None,
+                kept_here,
+                since,
+                time_limits[part] if time_limits is not None else None,
+            ),
             unique=negatives.unique,
         )
         is_there[part] = accepted != _MISSING
@@ -260,11 +276,23 @@ class _Draws:
         return self._drawable.nodes_at(self._groups[part, rows], numbers % self._totals[part, rows])
 
 
-def _neighbor_test(edges: PairLookup, kept: _Nodes) -> Callable[[_Nodes, int, int, _Nodes], npt.NDArray[np.bool_]]:
-    def is_neighbor(rows: _Nodes, _number: int, _draw: int, nodes: _Nodes) -> npt.NDArray[np.bool_]:
-        return edges.contains(kept[rows], nodes)
+def _refusal(
+    edges: PairLookup | None, kept: _Nodes, since: _Nodes | None, time_limits: _Nodes | None
+) -> Callable[[_Nodes, int, int, _Nodes], npt.NDArray[np.bool_]] | None:
+    """Returns what tells which nodes are neighbors, or not there yet; None if no node is refused."""
+    if edges is None and since is None:
+        return None
 
-    return is_neighbor
+    def is_refused(rows: _Nodes, _number: int, _draw: int, nodes: _Nodes) -> npt.NDArray[np.bool_]:
+        refused = np.zeros(len(nodes), np.bool_)
+        if edges is not None:
+            refused |= edges.contains(kept[rows], nodes)
+        if since is not None:
+            assert time_limits is not None
+            refused |= since[nodes] > time_limits[rows]
+        return refused
+
+    return is_refused
 
 
 def _starts(keys: _Codes, sampling_seed: int) -> _Codes:

@@ -11,7 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tfx_gnn.sampling.engine.negatives import PairLookup, choose_negatives, order_drawable_nodes, whole_weights
+from tfx_gnn.sampling.engine.negatives import (
+    PairLookup,
+    choose_negatives,
+    order_drawable_nodes,
+    times_of_nodes,
+    whole_weights,
+)
 from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.plan.edge_ranks import rank_limit
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED
@@ -363,7 +369,8 @@ def _make_split(
     readout_splits = np.arange(len(chosen) + 1, dtype=np.int64)
     labels = None
     if drawer is not None:
-        nodes, readout_splits, labels = drawer.draw(keys[chosen], nodes)
+        times = None if candidates.times is None else candidates.times[chosen]
+        nodes, readout_splits, labels = drawer.draw(keys[chosen], nodes, times)
     has_ranks = plan.is_link_plan or plan.splits.visibility == "inductive"
     seeds = Seeds(
         keys=keys[chosen],
@@ -402,9 +409,12 @@ class _NegativeDrawer:
         self._drawable = order_drawable_nodes(hash_ids(nodes.ids), weights=weights, groups=self._groups)
         self._edges = PairLookup(ends[kept], ends[replaced], num_targets=nodes.num_nodes)
         self._has_one_node_set = sets[kept] == sets[replaced]
+        self._since = None
+        if plan.negatives.time_feature:
+            self._since = times_of_nodes(nodes.features[plan.negatives.time_feature])
 
     def draw(
-        self, keys: _Codes, nodes: Mapping[str, _Rows]
+        self, keys: _Codes, nodes: Mapping[str, _Rows], time_limits: _Rows | None
     ) -> tuple[dict[str, _Rows], npt.NDArray[np.int64], npt.NDArray[np.int8]]:
         """Returns nodes by root, the start of each pair's readouts, and labels."""
         kept, replaced = nodes[self._negatives.kept_side], nodes[self._negatives.side]
@@ -418,6 +428,8 @@ class _NegativeDrawer:
             groups=self._groups,
             edges=self._edges,
             has_one_node_set=self._has_one_node_set,
+            since=self._since,
+            time_limits=time_limits,
         )
         is_readout = np.insert(is_there, 0, values=True, axis=1)
         counts = is_readout.sum(axis=1)

@@ -74,6 +74,7 @@ def plan_for_inference(plan: SamplingPlan, *, ids: str = "", schema: GraphSchema
             features=kept,
             identity_features=tuple(name for name in identity if name in kept),
             splits_edges=plan.seed_table is None or plan.seed_table.splits_edges,
+            is_forecast=plan.seed_table is not None and plan.seed_table.is_forecast,
             input_features=plan.seed_inputs,
             now_feature=plan.seed_table.now_feature if plan.seed_table else "",
         )
@@ -99,10 +100,10 @@ def plan_of_ids(plan: SamplingPlan, schema: GraphSchema | None = None) -> Sampli
     """
     ids = _IDS_OF_REQUEST if plan.is_link_plan or plan.seed_table else ""
     found = plan_for_inference(plan, ids=ids, schema=schema)
-    if plan.is_link_plan and inputs_of_request(found):
+    if plan.is_link_plan and plan.seed_table is None and inputs_of_request(found):
         raise ValueError(
             "`plan` must have pairs as seeds of which the graph tells all but their ids, to be asked by these; got "
-            f"{list(inputs_of_request(found))} of the table of seeds, or of the seed edges. Send examples or graphs."
+            f"{list(inputs_of_request(found))} of the seed edges. Send examples or graphs."
         )
     return found
 

@@ -35,6 +35,8 @@ class Negatives:
             last.
         unique: whether the negatives of a pair differ from each other.
         excludes_neighbors: whether true neighbors of the end that is kept are never drawn.
+        time_feature: integer feature with the time since which a node is there, in the unit of the plan's `temporal`:
+            nodes that come about after the seed's time are not drawn. Empty: all are always there.
         num_draws: draws for each negative, at least 1; if all are refused, the negative
             is missing and is counted as such. No condition is given up for it.
         own_subgraphs: whether each negative has an example of its own, with label 0, rather than being
@@ -50,6 +52,7 @@ class Negatives:
     conditions: Mapping[str, float] = dataclasses.field(default_factory=dict)
     unique: bool = True
     excludes_neighbors: bool = True
+    time_feature: str = ""
     num_draws: int = 8
     own_subgraphs: bool = False
 

@@ -68,6 +68,8 @@ class SeedTable:
             reverse edge sets, so that edges of later splits are hidden from earlier ones. Their tables must
             then have the columns that the rule reads. False: edges belong to no split and every split sees
             them; for tables that hold training edges only. The pairs that are read out are hidden either way.
+        is_forecast: whether the pairs of a link plan are what comes about later than the seed's time. Edges that
+            `temporal` shows are earlier, and so none of them is hidden, also between the pairs that are read out.
         input_features: the `features` that models may read, such as the time of the seed: each example and each
             request has them as features of its context. Labels are none.
         now_feature: the one of `input_features` that is the time of the seed in seconds since 1970, UTC, so that a
@@ -79,6 +81,7 @@ class SeedTable:
     features: Mapping[str, str] = dataclasses.field(default_factory=dict)
     identity_features: tuple[str, ...] = ()
     splits_edges: bool = True
+    is_forecast: bool = False
     input_features: tuple[str, ...] = ()
     now_feature: str = ""
 
@@ -167,8 +170,9 @@ class SamplingPlan:
 
     A link plan without `keeps_seed_edge` hides the pairs that a subgraph reads out: no
     hop follows an edge of `seed_edge_set` or `reverse_edge_sets` between them. In edge
-    sets that `temporal` filters without `inclusive`, time does this: the seed edge is
-    not older than itself, and edges between the pair that are older stay visible.
+    sets that `temporal` filters without `inclusive`, or for pairs that are a forecast, time does
+    this: the seed edge is not older than itself, and edges between the pair that are older stay
+    visible.
 
     Attributes:
         seed_node_set: every node of this set, or every row of `seed_table`, becomes the
@@ -372,6 +376,16 @@ class SamplingPlan:
             raise ValueError(
                 "`splits_edges` must be left out of the `seed_table` of a node plan; got False. Its edges belong to "
                 "no split anyway."
+            )
+        if self.seed_table and self.seed_table.is_forecast and not (self.is_link_plan and self.temporal):
+            raise ValueError(
+                "`is_forecast` must be left out of the `seed_table` of a plan without `seed_edge_set` and `temporal`; "
+                "got True. Without times, an edge between a pair may be the one that is to be predicted."
+            )
+        if self.negatives and self.negatives.time_feature and not self.temporal:
+            raise ValueError(
+                "`time_feature` must be left out of the `negatives` of a plan without `temporal`, whose seeds have no "
+                f"time; got {self.negatives.time_feature!r}. Say there what the times of seeds and edges are."
             )
         if self.keeps_seed_edge and (self.seed_table or self.negatives):
             raise ValueError(

@@ -133,6 +133,14 @@ def _check_negatives(plan: SamplingPlan, schema: GraphSchema) -> None:
             )
     if negatives.weight_feature:
         _check_weight(negatives.weight_feature, schema.node_sets[node_set], "`negatives`")
+    if negatives.time_feature:
+        name = negatives.time_feature
+        check_known("time_feature", name, set(features) - {ID_NAME}, f" for {node_set!r}, in `negatives`")
+        if not tf.dtypes.as_dtype(features[name].dtype).is_integer or not _is_scalar(features[name]):
+            raise ValueError(
+                f"`time_feature` must be one integer for each node; got {name!r} of shape {_shape(features[name])} for "
+                f"{node_set!r}, in `negatives`. Name a column of times, in the unit of `temporal`."
+            )
 
 
 def _check_temporal(plan: SamplingPlan, schema: GraphSchema) -> None:

@@ -7,7 +7,8 @@ is answered by
     {"source": "u1", "best": [{"target": "i8", "score": 2.25}, {"target": "i3", "score": -0.5}]}
 
 Each candidate is asked as the pair of `source` and itself is, so the scores are the same. Without candidates, those
-with the nearest stored embeddings are ranked: see `tfx_gnn.serving.server.retrieval`.
+with the nearest stored embeddings are ranked: see `tfx_gnn.serving.server.retrieval`. Where a model is asked as of a
+time, "context" says which: see `tfx_gnn.serving.server.seed_context`.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from tfx_gnn.serving.server.ids_input import Item, SeedInput
 from tfx_gnn.serving.server.inference import check_num_examples
 from tfx_gnn.serving.server.json_values import plain_rows, read_object, write_json
 from tfx_gnn.serving.server.refusals import malformed, shown
+from tfx_gnn.serving.server.seed_context import CONTEXT_PART
 from tfx_gnn.serving.server.served_version import Outputs, ServedVersion
 
-_FIELDS = ("source", "candidates", "retrieve", "k", "task")
+_FIELDS = ("source", CONTEXT_PART, "candidates", "retrieve", "k", "task")
 _NUM_RETRIEVED, _NUM_BEST = 100, 10
 
 
@@ -40,6 +42,7 @@ class RankRequest:
         task: name of the task in a model of several; else empty.
         num_retrieved: how many candidates are to be retrieved.
         retrieved: what the answer says of candidates that were retrieved; None if the request lists them.
+        context: what else the examples hold of each pair, such as as of when is asked; not checked yet.
     """
 
     source: Any
@@ -48,6 +51,7 @@ class RankRequest:
     task: str
     num_retrieved: int = 0
     retrieved: Mapping[str, Any] | None = None
+    context: Any = dataclasses.field(default_factory=dict)
     signature_name: str = ""
 
     def items(self, version: ServedVersion, max_examples: int) -> list[Item]:
@@ -55,7 +59,7 @@ class RankRequest:
         assert self.candidates is not None
         check_num_examples(len(self.candidates), max_examples)
         seeds, are_known = check_ranks(version, self.task), self.retrieved is not None
-        return list(seeds.read_candidates(self.source, self.candidates, are_known=are_known))
+        return list(seeds.read_candidates(self.source, self.candidates, self.context, are_known=are_known))
 
     def response(self, outputs: Outputs, model_name: str, version: int) -> tuple[bytes, dict[str, str]]:
         """Writes the best candidates, and among equal ones the earlier."""
@@ -105,7 +109,7 @@ def read_rank_request(body: bytes, max_examples: int) -> RankRequest:
     content = read_object(body)
     if "source" not in content or not set(content) <= set(_FIELDS) or {"candidates", "retrieve"} <= set(content):
         raise malformed(
-            "The body must have 'source', and may have 'candidates' or 'retrieve', 'k' and 'task'; got "
+            "The body must have 'source', and may have 'candidates' or 'retrieve', 'context', 'k' and 'task'; got "
             f'{sorted(content)[:10]}. Write {{"source": ..., "candidates": [...]}}.'
         )
     candidates, task = content.get("candidates"), content.get("task", "")
@@ -123,5 +127,10 @@ def read_rank_request(body: bytes, max_examples: int) -> RankRequest:
     if not isinstance(task, str):
         raise malformed(f"`task` must be a text; got {shown(task)}. Name a task, in a model of several.")
     return RankRequest(
-        source=content["source"], candidates=candidates, num_best=num_best, task=task, num_retrieved=num_retrieved
+        source=content["source"],
+        candidates=candidates,
+        num_best=num_best,
+        task=task,
+        num_retrieved=num_retrieved,
+        context=content.get(CONTEXT_PART, {}),
     )

@@ -217,10 +217,16 @@ class SeedInput:
             except ValueError as error:
                 raise malformed(str(error)) from error
 
-    def read_candidates(self, source: Any, candidates: Sequence[Any], *, are_known: bool = False) -> list[AskedSeed]:
-        """Reads the pairs of one source and several targets, which may be known to be ids of the graph."""
+    def read_candidates(
+        self, source: Any, candidates: Sequence[Any], context: Any, *, are_known: bool = False
+    ) -> list[AskedSeed]:
+        """Reads the pairs of one source and several targets, which may be known to be ids of the graph.
+
+        `context` is that of all pairs.
+        """
         of_source, of_target = (self._types[root] for root in (ROOT_SOURCE, ROOT_TARGET))
         source_id = self._read_id(source, of_source, "source", self._sets[ROOT_SOURCE])
+        values = self._context.read(context, CONTEXT_PART)
         seeds = []
         for number, candidate in enumerate(candidates):
             place = f"candidates[{number}]"
@@ -231,16 +237,17 @@ class SeedInput:
                     places={ROOT_SOURCE: "source", ROOT_TARGET: place},
                     place=place,
                     may_have_rows=False,
+                    context=values,
                 )
             )
         return seeds
 
-    def read_source(self, source: Any) -> AskedSeed:
+    def read_source(self, source: Any, context: Any) -> AskedSeed:
         """Reads a source as the pair of it and the first target of the graph, for an embedding of it."""
         targets = self._graph.snapshot.node_tables[self._sets[ROOT_TARGET]]
         if not targets.num_nodes:
             raise Refusal(404, "unknown_id", "The graph must have targets; got none. Add some.")
-        (seed,) = self.read_candidates(source, targets.ids.slice(0, 1).to_pylist(), are_known=True)
+        (seed,) = self.read_candidates(source, targets.ids.slice(0, 1).to_pylist(), context, are_known=True)
         return seed
 
     @property

@@ -69,7 +69,7 @@ async def retrieve(
     of_model = check_ranks(of_version, asked.task)
     output = f"{task}/{model_interface.SOURCE_EMBEDDING_OUTPUT}" if task else model_interface.SOURCE_EMBEDDING_OUTPUT
     signature = of_version.signature(model_interface.EMBEDDINGS_SIGNATURE)
-    seed = of_model.read_source(asked.source)
+    seed = of_model.read_source(asked.source, asked.context)
     outputs = await ask(signature, [seed])
     vector = outputs[output][0, 0]
     if len(vector) != stored.manifest.dimension:

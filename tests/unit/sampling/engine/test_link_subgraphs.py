@@ -188,6 +188,17 @@ def test_time_hides_the_seed_edge_unless_it_is_inclusive(tables, inclusive, expe
     assert [row for row, _, _ in edges["buys"]] == expected
 
 
+def test_a_forecast_hides_no_earlier_edge_of_its_pair(tables):
+    temporal = Temporal(seed_time="when", edge_times={"buys": "count"}, inclusive=True)
+    table = SeedTable(filename="pairs.csv", features={"when": "int64"}, splits_edges=False, is_forecast=True)
+    plan = SamplingPlan(seed_edge_set="buys", hops=(BUYS, BOUGHT_BY), temporal=temporal, seed_table=table)
+
+    # Bob bought 7 at 2 and 12 at 4, cid 12 before.
+    of_limits = [_sample(tables, plan, _pairs([(1, 1)], rows=[3], time_limits=[limit]))[1] for limit in (3, 4)]
+
+    assert [[row for row, _, _ in edges["buys"]] for edges in of_limits] == [[1, 2], [1, 3, 2]]
+
+
 @pytest.mark.parametrize(("limit", "expected"), [(0, [0]), (1, [0]), (2, [0, 2])])
 def test_edges_above_the_rank_limit_are_hidden(tables, limit, expected):
     plan = SamplingPlan(seed_edge_set="buys", hops=(BOUGHT_BY,))

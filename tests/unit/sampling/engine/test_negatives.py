@@ -70,7 +70,7 @@ def test_the_first_good_candidate_is_accepted():
         can_draw=np.array([[True, True], [True, True], [False, True]]),
         replaced=np.array([5, 4, 7]),
         kept=np.array([8, 6, 0]),
-        is_neighbor=lambda rows, number, draw: np.array(
+        is_refused=lambda rows, number, draw: np.array(
             [(row, candidates[row, number, draw]) in neighbors for row in rows.tolist()], np.bool_
         ),
     )
@@ -82,7 +82,7 @@ def test_the_first_good_candidate_is_accepted():
 
 def test_a_source_is_no_negative_of_itself():
     candidates = np.array([[[3, 4]]])
-    fields = {"can_draw": np.array([[True]]), "replaced": np.array([5]), "is_neighbor": None}
+    fields = {"can_draw": np.array([[True]]), "replaced": np.array([5]), "is_refused": None}
 
     assert accept_candidates(candidates, **fields, kept=np.array([3])).tolist() == [[1]]
     assert accept_candidates(candidates, **fields, kept=None).tolist() == [[0]]

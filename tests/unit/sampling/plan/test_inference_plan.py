@@ -116,6 +116,25 @@ def test_inputs_stay_and_a_request_names_them_beside_its_id():
     assert inputs_of_request(plan_of_ids(NODES)) == ()
 
 
+def test_pairs_of_a_table_are_asked_as_of_a_time():
+    table = SeedTable(
+        filename="train.csv",
+        features={"day": "int64"},
+        splits_edges=False,
+        is_forecast=True,
+        input_features=("day",),
+        now_feature="day",
+    )
+    temporal = Temporal(seed_time="day", edge_times={"buys": "at"})
+
+    found = plan_of_ids(dataclasses.replace(LINKS, seed_table=table, temporal=temporal))
+
+    assert inputs_of_request(found) == ("day",)
+    assert (found.seed_table.is_forecast, found.negatives) == (True, None)
+    with pytest.raises(ValueError, match=r"got \['day'\] of the seed edges. Send examples"):
+        plan_of_ids(dataclasses.replace(LINKS, temporal=temporal))
+
+
 @pytest.mark.parametrize(
     ("plan", "message"),
     [

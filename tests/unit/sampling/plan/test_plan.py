@@ -418,6 +418,15 @@ def test_edges_of_a_node_plan_are_of_no_split():
         SamplingPlan(seed_node_set="n", seed_table=SeedTable(filename="s.csv", splits_edges=False))
 
 
+def test_a_forecast_needs_pairs_and_times():
+    table = SeedTable(filename="s.csv", features={"when": "int64"}, is_forecast=True)
+
+    with pytest.raises(ValueError, match=r"`is_forecast` must be left out .* an edge between a pair may be the one"):
+        SamplingPlan(seed_edge_set="buys", seed_table=table)
+    with pytest.raises(ValueError, match="`is_forecast` must be left out"):
+        SamplingPlan(seed_node_set="n", seed_table=table)
+
+
 def test_edges_are_divided_unless_a_seed_table_says_no():
     table = SeedTable(filename="s.csv", splits_edges=False)
     hops = (Hop(edge_set="r", fan_out=1, inputs=("source",)),)

@@ -10,9 +10,13 @@ import tensorflow as tf
 
 from tfx_gnn.graph.schema.schema_io import write_schema
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler
+from tfx_gnn.sampling.index.build import write_graph_index
+from tfx_gnn.sampling.index.graph_index import open_graph_index
 from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable, Temporal
 from tfx_gnn.sampling.plan.recorded_plan import RecordedPlan
+from tfx_gnn.tables.graph_tables import read_tables_schema
+from tfx_gnn.tables.schema_layouts import layouts_of
 
 NOW = dt.datetime.now(dt.timezone.utc)
 RANK, PREDICT = "/v1/models/toy:rank", "/v1/models/toy:predict"
@@ -43,16 +47,20 @@ class _SumOfX(tf.Module):
         return {"source_embedding": ends, "target_embedding": ends}
 
 
-@pytest.fixture(scope="module")
-def links_server(serve, items_index, tmp_path_factory):
-    """A server of a model that scores pairs of items."""
-    folder = str(tmp_path_factory.mktemp("links"))
+def _save_version(folder, index, plan):
     module = _SumOfX()
     tf.saved_model.save(module, f"{folder}/1", signatures={"serving_default": module.serve, "embeddings": module.embed})
     extra = f"{folder}/1/assets.extra"
     os.makedirs(extra)
-    PLAN.write(f"{extra}/sampling_plan.json")
-    write_schema(RecordSampler(items_index, PLAN).schema, f"{extra}/graph_schema.pbtxt")
+    plan.write(f"{extra}/sampling_plan.json")
+    write_schema(RecordSampler(index, plan).schema, f"{extra}/graph_schema.pbtxt")
+
+
+@pytest.fixture(scope="module")
+def links_server(serve, items_index, tmp_path_factory):
+    """A server of a model that scores pairs of items."""
+    folder = str(tmp_path_factory.mktemp("links"))
+    _save_version(folder, items_index, PLAN)
     with serve(
         folder, index=items_index, embeddings_dir=f"{folder}/embeddings", max_delay_ms=0.0, max_examples=4
     ) as client:
@@ -198,3 +206,44 @@ def test_models_that_do_not_score_pairs_do_not_rank(items_server, toy_server):
 
         assert reply.status == 400
         assert "The model must predict links, with the output 'scores'" in reply.json["error"]
+
+
+def test_forecasts_are_ranked_as_of_a_time_and_of_now(serve, items_tables, tmp_path):
+    tables = shutil.copytree(items_tables, tmp_path / "tables")
+    (tables / "near.csv").write_text("source,target,day\nx,w,5\nx,y,7\n")
+    schema = read_tables_schema(str(tables))
+    schema.edge_sets["near"].features["day"].dtype = tf.int64.as_datatype_enum
+    write_schema(schema, str(tables / "graph_schema.pbtxt"))
+    (tmp_path / "index").mkdir()
+    write_graph_index(str(tmp_path / "index"), schema, layouts_of(schema, str(tables)))
+    index = open_graph_index(str(tmp_path / "index"))
+    table = SeedTable(
+        filename="pairs.csv",
+        features={"day": "int64"},
+        splits_edges=False,
+        is_forecast=True,
+        input_features=("day",),
+        now_feature="day",
+    )
+    temporal = Temporal(seed_time="day", edge_times={"near": "day"}, inclusive=True)
+    plan = SamplingPlan(
+        seed_edge_set="near",
+        seed_table=table,
+        temporal=temporal,
+        hops=(Hop(edge_set="near", fan_out=2, inputs=("source",)),),
+    )
+    _save_version(str(tmp_path / "model"), index, RecordedPlan(plan=plan, sampling_seed=0))
+
+    with serve(str(tmp_path / "model"), index=index, max_delay_ms=0.0) as client:
+
+        def best(**context):
+            reply = client.ask("POST", RANK, {"source": "x", "candidates": ["w", "z"], **context})
+            assert reply.status == 200, reply.body
+            return {one["target"]: one["score"] for one in reply.json["best"]}
+
+        # x = -2, w = 1.5, y = 0.5, z = -0.5. The edge from x to w stays visible to the pair of the two.
+        assert best(context={"day": 4}) == {"w": -0.5, "z": -2.5}
+        assert best(context={"day": 5}) == {"w": -0.5, "z": -1.0}
+        assert best() == best(context={"day": "1970-01-01T00:00:07"}) == {"w": 0.0, "z": -0.5}
+        wrong = client.ask("POST", RANK, {"source": "x", "candidates": ["w"], "context": {"dya": 4}})
+        assert (wrong.status, "Did you mean 'day'" in wrong.json["error"]) == (400, True)

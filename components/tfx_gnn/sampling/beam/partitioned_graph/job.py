@@ -146,7 +146,8 @@ def requirements_of_plan(plan: SamplingPlan, schema: GraphSchema) -> PartitionRe
     of_nodes = {name: _features(plan, schema.node_sets[name].features, name) for name in sorted(node_sets)}
     if plan.negatives:
         drawn_set = root_node_sets(plan, schema)[plan.negatives.side]
-        of_nodes[drawn_set] |= {*plan.negatives.condition_features, plan.negatives.weight_feature} - {""}
+        single = {plan.negatives.weight_feature, plan.negatives.time_feature} - {""}
+        of_nodes[drawn_set] |= {*plan.negatives.condition_features, *single}
     return PartitionRequirements(
         node_sets={name: tuple(sorted(features)) for name, features in of_nodes.items()},
         edge_sets=edge_sets,

@@ -17,7 +17,7 @@ from tfx_gnn.sampling.beam.partitioned_graph.partitions import (
 )
 from tfx_gnn.sampling.beam.partitioned_graph.reader import EdgePartition, NodePartition, PartitionedGraph
 from tfx_gnn.sampling.engine.edge_choice import expand_ranges
-from tfx_gnn.sampling.engine.negatives import DrawableNodes, order_drawable_nodes, whole_weights
+from tfx_gnn.sampling.engine.negatives import DrawableNodes, order_drawable_nodes, times_of_nodes, whole_weights
 from tfx_gnn.sampling.plan.negatives import Negatives
 from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets
 from tfx_gnn.sampling.random_choice import hash_ids, hash_integers, mix
@@ -110,10 +110,12 @@ class DrawAnswer:
     Attributes:
         positions: int64 array, shape [n]: positions of the draws in the block.
         nodes: uint64 array, shape [n]: codes of the nodes.
+        since: int64 array, shape [n]: times since which they are there; None if they always are.
     """
 
     positions: _Integers
     nodes: _Codes
+    since: _Integers | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -168,6 +170,9 @@ class DrawablePartition:
                 lambda position: f"the node with code {nodes.codes[position]:#x}",
             )
         self._nodes = nodes
+        self._since = None
+        if plan.negatives.time_feature:
+            self._since = times_of_nodes(nodes.features[plan.negatives.time_feature])
         self._groups_of_nodes: _Codes | None = None
         self.groups: _Codes = np.zeros(1, np.uint64)
         numbers = None
@@ -198,7 +203,8 @@ class DrawablePartition:
         if asked.groups is not None:
             groups = np.searchsorted(self.groups, asked.groups).astype(np.int64)
         nodes = self._drawable.nodes_at(groups, asked.offsets.astype(np.uint64))
-        return DrawAnswer(positions=asked.positions, nodes=self._nodes.codes[nodes])
+        since = None if self._since is None else self._since[nodes]
+        return DrawAnswer(positions=asked.positions, nodes=self._nodes.codes[nodes], since=since)
 
 
 def hash_groups(nodes: NodePartition, negatives: Negatives) -> _Codes:

@@ -62,8 +62,8 @@ class NegativeState:
             None if all nodes are in one group.
         can_draw: bool array, shape [num_pairs, num_per_positive]: whether the group has drawable nodes.
         nodes: uint64 array, shape [num_pairs * draws]: codes of the nodes that draws fell on.
-        is_edge: bool array, shape [num_pairs * draws]: whether the source and the node are
-            joined by an edge.
+        is_refused: bool array, shape [num_pairs * draws]: whether the source and the node are joined by an edge, or the
+            node is not there yet.
     """
 
     seeds: BlockSeeds
@@ -72,7 +72,7 @@ class NegativeState:
     groups: _Codes | None = None
     can_draw: npt.NDArray[np.bool_] | None = None
     nodes: _Codes | None = None
-    is_edge: npt.NDArray[np.bool_] | None = None
+    is_refused: npt.NDArray[np.bool_] | None = None
 
     @property
     def number(self) -> int:
@@ -116,7 +116,7 @@ class NegativeState:
         first, total = first[:, part_of_draw], total[:, part_of_draw]
         size = self.negatives.num_per_positive * self.negatives.num_draws
         self.nodes = np.zeros(len(keys) * size, np.uint64)
-        self.is_edge = np.zeros(len(keys) * size, np.bool_)
+        self.is_refused = np.zeros(len(keys) * size, np.bool_)
         offsets = (numbers.reshape(len(keys), size) % np.maximum(total, 1).astype(np.uint64)).astype(np.int64)
         positions = np.flatnonzero(total > 0)
         places = (first + offsets).ravel()[positions]
@@ -136,8 +136,14 @@ class NegativeState:
     def accept_draws(self, answers: Sequence[DrawAnswer]) -> None:
         """Stores the nodes that the draws fell on."""
         assert self.nodes is not None
+        assert self.is_refused is not None
+        size = self.negatives.num_per_positive * self.negatives.num_draws
         for answer in answers:
             self.nodes[answer.positions] = answer.nodes
+            if answer.since is not None:
+                limits = self.seeds.seeds.time_limits
+                assert limits is not None
+                self.is_refused[answer.positions] = answer.since > limits[answer.positions // size]
 
     def ask_pairs(self, num_partitions: int) -> dict[int, PairRequests]:
         """Returns requests for which candidates are true neighbors, by partition of the sources."""
@@ -159,9 +165,9 @@ class NegativeState:
 
     def accept_pairs(self, answers: Sequence[PairAnswer]) -> None:
         """Stores which candidates are true neighbors."""
-        assert self.is_edge is not None
+        assert self.is_refused is not None
         for answer in answers:
-            self.is_edge[answer.positions] = True
+            self.is_refused[answer.positions] = True
 
     def finish(self, *, has_one_node_set: bool) -> BlockSeeds:
         """Accepts the first good candidates; returns seeds with a readout for each true pair and each negative.
@@ -170,10 +176,10 @@ class NegativeState:
         """
         assert self.nodes is not None
         assert self.can_draw is not None
-        assert self.is_edge is not None
+        assert self.is_refused is not None
         seeds = self.seeds.seeds
         shape = seeds.num_subgraphs, self.negatives.num_per_positive, self.negatives.num_draws
-        candidates, is_edge = self.nodes.view(np.int64).reshape(shape), self.is_edge.reshape(shape)
+        candidates, is_refused = self.nodes.view(np.int64).reshape(shape), self.is_refused.reshape(shape)
         side, kept_side = self.negatives.side, self.negatives.kept_side
         replaced, kept = seeds.readout_nodes[side], seeds.readout_nodes[kept_side]
         accepted = accept_candidates(
@@ -181,9 +187,7 @@ class NegativeState:
             can_draw=self.can_draw,
             replaced=replaced,
             kept=kept if has_one_node_set else None,
-            is_neighbor=(lambda rows, number, draw: is_edge[rows, number, draw])
-            if self.negatives.excludes_neighbors
-            else None,
+            is_refused=lambda rows, number, draw: is_refused[rows, number, draw],
             unique=self.negatives.unique,
         )
         chosen = np.take_along_axis(candidates, np.maximum(accepted, 0).astype(np.int64)[:, :, np.newaxis], axis=2)
