@@ -249,6 +249,10 @@ def test_all_paths_sample_the_same_bytes(tmp_path, kind):
     assert _files(shop, tmp_path / "beam", shop.plan, execution="beam", num_partitions=2) == expected
 
     if kind == PAIRS:
+        negatives, table = shop.plan.negatives, shop.plan.seed_table
+        assert shop.plan.seed_edge_set == "users_order_lines_product_id"
+        assert (negatives.time_feature, negatives.excludes_neighbors) == ("listed", False)
+        assert (table.is_forecast, table.splits_edges, table.now_feature) == (True, False, "time")
         # A request is one pair, where an example has negatives, too.
         return
     node_set, recorded = shop.plan.seed_node_set, RecordedPlan(plan=shop.plan, sampling_seed=0)

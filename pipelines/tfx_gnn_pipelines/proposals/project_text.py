@@ -27,14 +27,9 @@ _HEAD_LINES = (
     "# relative to this file.",
     "",
 )
-_TRAINING_LINES = (
-    "# A ready network; others are in tfx_gnn.models.model_fns.",
-    "model_fn: tfx_gnn.models.model_fns:mpnn",
-    "num_epochs: 20",
-    "batch_size: 32",
-    "# Training stops after this many epochs without a lower validation loss; the best epoch is exported.",
-    "early_stopping_patience: 5",
-)
+_NUM_EPOCHS = 20
+_NUM_EPOCHS_OF_PAIRS = 40
+"""What is learned of each recommended node by itself takes longer."""
 
 
 def project_text(proposal: Proposal, *, name: str, tables_dir: str) -> str:
@@ -64,7 +59,7 @@ def project_text(proposal: Proposal, *, name: str, tables_dir: str) -> str:
             "",
             *_prediction_lines(proposal.label),
             "",
-            *_TRAINING_LINES,
+            *_training_lines(_NUM_EPOCHS),
             *_network_lines(has_times=proposal.temporal is not None),
             *_metric_lines(proposal.label.rare_share),
             *_rule_lines(proposal.num_dangling),
@@ -102,7 +97,7 @@ def task_project_text(proposal: TaskProposal, *, name: str, tables_dir: str) -> 
             "",
             *_feature_lines(proposal.features),
             "",
-            *_TRAINING_LINES,
+            *_training_lines(_NUM_EPOCHS if proposal.seeds.description.recommended is None else _NUM_EPOCHS_OF_PAIRS),
             *_network_lines(has_times=bool(proposal.seeds.description.time)),
             *_metric_lines(proposal.rare_share),
             *_rule_lines(proposal.num_dangling),
@@ -234,6 +229,15 @@ def _prediction_lines(label: Label) -> Iterator[str]:
         if label.num_outputs > 1:
             yield f"  num_outputs: {label.num_outputs}"
         yield "  standardize: true"
+
+
+def _training_lines(num_epochs: int) -> Iterator[str]:
+    yield "# A ready network; others are in tfx_gnn.models.model_fns."
+    yield "model_fn: tfx_gnn.models.model_fns:mpnn"
+    yield f"num_epochs: {num_epochs}"
+    yield "batch_size: 32"
+    yield "# Training stops after this many epochs without a lower validation loss; the best epoch is exported."
+    yield "early_stopping_patience: 5"
 
 
 def _network_lines(*, has_times: bool) -> Iterator[str]:
