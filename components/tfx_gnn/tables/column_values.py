@@ -25,6 +25,23 @@ _LONGEST_KEY = 64
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class AmountFormat:
+    """How numbers are written in texts.
+
+    Attributes:
+        decimal: "." or ",", the decimal mark; empty if all are whole, without groups.
+        unit: the currency, or the percent sign, of all of them; empty if there is none.
+        example: one of them.
+        number: the same as a plain number.
+    """
+
+    decimal: str
+    unit: str
+    example: str
+    number: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ColumnValues:
     """The values of one column; a column of lists has none.
 
@@ -38,6 +55,7 @@ class ColumnValues:
         null_spellings: texts that stand for no value here, with the number of their rows.
         num_incomplete: rows whose list has an item that is null or NaN.
         has_one_length: whether the values are lists, all of one length.
+        amounts: how the texts of the file spell these numbers; None if they are not spelled otherwise.
     """
 
     values: pa.Array
@@ -49,6 +67,7 @@ class ColumnValues:
     null_spellings: Mapping[str, int] = dataclasses.field(default_factory=dict)
     num_incomplete: int = 0
     has_one_length: bool = False
+    amounts: AmountFormat | None = None
 
     @property
     def num_distinct(self) -> int:

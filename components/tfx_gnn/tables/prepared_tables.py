@@ -317,17 +317,16 @@ class _Writer:
     def _types(self, table: FoundTable, times: Sequence[str]) -> dict[str, pa.DataType]:
         """Finds the types of the columns; columns that no feature can hold are left out, as from any table."""
         layout = undeclared_layout("node", table.name, self._tables_dir, table.filename, self._access)
-        is_csv = layout.format == "csv"
+        are_texts = {name: layout.format == "csv" or bool(column.amounts) for name, column in table.columns.items()}
         evidence = {name: ColumnEvidence() for name in table.columns}
         types: dict[str, pa.DataType] = {}
         for columns in self._blocks(table):
             for name, array in columns.items():
-                evidence[name].add(array, are_cells=is_csv)
+                evidence[name].add(array, are_cells=are_texts[name])
                 types.setdefault(name, array.type)
                 if pa.types.is_null(types[name]):
                     types[name] = array.type
-        if is_csv:
-            types = {name: evidence[name].dtype or _TEXT for name in types}
+        types |= {name: evidence[name].dtype or _TEXT for name in types if are_texts[name]}
         types |= dict.fromkeys(times, SECONDS)
         return types
 

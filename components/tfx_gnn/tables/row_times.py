@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfx_gnn.tables.amounts import read_amounts
 from tfx_gnn.tables.column_values import ColumnValues, as_texts, parse_times
 from tfx_gnn.tables.keys.database import Database, ForeignKey, joined_key, key_texts
 from tfx_gnn.tables.keys.table_roles import FoundTable
@@ -227,14 +228,18 @@ def whole_blocks(table: FoundTable, tables_dir: str, access: TableAccess) -> Ite
                 f"{len(block.problems)} others. Correct them: `tfx-gnn tables infer-schema` counts them by table."
             )
         if block.columns.num_rows:
-            yield {name: _present(block.columns.column(name), column) for name, column in table.columns.items()}
+            yield {
+                name: _present(block.columns.column(name), column, f"{table.filename}, column {name!r}")
+                for name, column in table.columns.items()
+            }
 
 
-def _present(array: pa.Array, column: ColumnValues) -> pa.Array:
-    """Makes null what stands for no value."""
+def _present(array: pa.Array, column: ColumnValues, place: str) -> pa.Array:
+    """Makes null what stands for no value, and plain numbers of amounts."""
     if column.num_incomplete:
         return without_missing(array, has_one_length=column.has_one_length)
-    return drop_null_spellings(array, column.null_spellings)
+    array = drop_null_spellings(array, column.null_spellings)
+    return array if column.amounts is None else read_amounts(array, column.amounts, place)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
