@@ -36,7 +36,7 @@ _DAY_WORDS = frozenset({"date", "day", "dt", "ymd", "yyyymmdd"})
 _LEAST_TO_ASK = 5
 """Different numbers that are days, below which they may be so by chance."""
 _LEAST_OF_TIMES = 2
-"""A column of one time in all rows tells nothing."""
+"""A column of one time in all rows tells nothing; one of a time in some rows, as when they were deleted, does."""
 _LEAST_KNOWN = 0.5
 """Share of the rows that have a value in a column of their times."""
 _FIRST_YEAR, _LAST_YEAR = 1800, 2100
@@ -401,7 +401,7 @@ def _since_1970(texts: pa.Array) -> pa.Array:
 
 
 def time_columns(table: FoundTable, *, label: str = "") -> tuple[str, ...]:
-    """Lists the columns of a table that hold several times: dates, time stamps, and numbers that are named so.
+    """Lists the columns of a table that hold times: dates, time stamps, and numbers that are named so.
 
     Numbers are times since 1970, or days spelled as 20240131. A year is one if nothing else tells when the rows came to
     be, and it is not the label.
@@ -411,11 +411,12 @@ def time_columns(table: FoundTable, *, label: str = "") -> tuple[str, ...]:
 
 
 def clock_columns(table: FoundTable) -> tuple[str, ...]:
-    """Lists the columns that hold several dates or time stamps, without years."""
+    """Lists the columns that hold dates or time stamps, without years; all rows with the same tell nothing."""
     return tuple(
         name
         for name, column in table.columns.items()
-        if column.num_distinct >= _LEAST_OF_TIMES
+        if column.num_distinct > 0
+        and (column.num_distinct >= _LEAST_OF_TIMES or column.num_filled < column.num_rows)
         and (
             column.holds_times or (names_time(name) and _are_epochs(column)) or (_names_day(name) and _are_days(column))
         )
@@ -470,7 +471,8 @@ def _are_whole(column: ColumnValues, first: int, last: int) -> bool:
 
 def _is_of_rows(table: FoundTable, name: str) -> bool:
     column = table.columns[name]
-    return not names_other_time(name) and column.num_filled >= _LEAST_KNOWN * column.num_rows
+    is_known = column.num_filled >= _LEAST_KNOWN * column.num_rows
+    return is_known and column.num_distinct >= _LEAST_OF_TIMES and not names_other_time(name)
 
 
 def _years(table: FoundTable) -> tuple[str, ...]:
