@@ -169,3 +169,14 @@ def test_a_missing_text_that_is_read_by_its_words_has_none(tmp_path):
         "nodes/users.note is read by its words and their pairs: most rows have a text of their own, of 5.0 words on"
         in ("\n".join(proposal.remarks()))
     )
+
+
+def test_a_label_without_a_value_stands_for_nothing(tmp_path):
+    (tmp_path / "raw").mkdir()
+    table = pa.table({"id": [f"u{i}" for i in range(NUM_ROWS)], "size": column(lambda i: i % 30, num_missing=9)})
+    pq.write_table(table, tmp_path / "raw" / "users.parquet")
+
+    proposal = propose_project(str(tmp_path / "raw"), label="users.size", prepared_dir=str(tmp_path / "tables"))
+
+    described = proposal.schema.node_sets["users"].features["size"].description
+    assert described == "Rows without a value: 9 of 600; they are not predicted."
