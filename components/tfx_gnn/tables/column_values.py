@@ -20,6 +20,8 @@ NULL_SPELLINGS = pa.array(["", "-", "--", ".", "?", "\\N", *_NULL_WORDS], pa.lar
 """Texts that may stand for no value; `null_spellings` decides where they do."""
 _MOST_VALUES = 1 << 18
 """Different values of a column that can be no key, beyond which a part of its rows is looked at."""
+_EXACT = 2.0**53
+"""Floats up to here tell all integers apart."""
 _LONGEST_KEY = 64
 """Characters on average; longer texts are no keys."""
 
@@ -88,6 +90,16 @@ class ColumnValues:
     def is_key(self) -> bool:
         """Whether every row has a value, and no two rows have the same."""
         return 0 < self.num_rows == self.num_filled == self.num_distinct
+
+    @functools.cached_property
+    def are_integers_with_gaps(self) -> bool:
+        """Whether all numbers are whole, but some rows have none, for which pandas writes integers as 7.0."""
+        if self.is_time or self.is_sample or not 0 < self.num_filled < self.num_rows:
+            return False
+        numbers = self.numbers()
+        if numbers is None or not pc.all(pc.less(pc.abs(numbers), _EXACT)).as_py():
+            return False
+        return bool(pc.all(pc.equal(numbers, pc.floor(numbers))).as_py())
 
     def count_in(self, others: ColumnValues) -> int:
         """Counts the rows whose value another column has too."""

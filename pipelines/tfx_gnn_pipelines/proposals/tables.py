@@ -255,6 +255,11 @@ def _unread_files(tables_dir: str) -> Iterator[str]:
 
 def _key_remarks(database: Database, prepared: PreparedTables) -> Iterator[str]:
     yield from database.describe()
+    if prepared.integers:
+        yield (
+            f"{', '.join(prepared.integers)}: all numbers are whole, and some rows have none, where programs write "
+            "integers as 7.0: they are read as integers."
+        )
     yield from prepared.row_times.remarks
     if prepared.label_splits is not None:
         how = "at random" if prepared.label_splits.bounds is None else "by time"

@@ -116,8 +116,13 @@ class Database:
 
     @property
     def has_other_spellings(self) -> bool:
-        """Whether texts stand for numbers or for no value, or items of lists do: a table must be written anew."""
+        """Whether texts stand for numbers or for no value, or items of lists do: a table must be written anew.
+
+        So must one whose integers are written as 7.0.
+        """
         columns = [column for table in self.tables.values() for column in table.columns.values()]
+        if any(self.tables[name].columns[one].are_integers_with_gaps for name, one in self.respelled):
+            return True
         return any(column.null_spellings or column.num_incomplete or column.amounts for column in columns)
 
     def roles(self, tables_dir: str) -> TableRoles:
