@@ -209,8 +209,10 @@ def _which_or_none(column: KeyColumn, tables: Sequence[str], known: Collection[s
     if not says_id(column.name) or column.is_generic or entity in known:
         return _which(column, tables)
     place = f"{column.table}.{column.name}"
-    question = _which(column, tables).removesuffix(".")
-    return f"{question}; if it holds ids of {entity}, which no table is named after, --foreign-key {place}={entity}."
+    question = _which(column, tables)
+    return (
+        f"{question} If it holds ids of {entity}, which no table is named after, give --foreign-key {place}={entity}."
+    )
 
 
 def _spelled_otherwise(column: KeyColumn, keys: Mapping[str, KeyColumn], shares: Mapping[str, float]) -> str:

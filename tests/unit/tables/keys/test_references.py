@@ -50,8 +50,8 @@ def test_ids_after_which_no_table_is_named_may_be_those_of_what_has_no_table(key
     (question,) = database.questions
     assert question.startswith("Does plays.track_id name listeners")
     assert question.endswith(
-        "so it is no edge set. If it does, give --foreign-key plays.track_id=listeners; if it holds ids of track, "
-        "which no table is named after, --foreign-key plays.track_id=track."
+        "so it is no edge set. If it does, give --foreign-key plays.track_id=listeners. If it holds ids of track, "
+        "which no table is named after, give --foreign-key plays.track_id=track."
     )
 
 
