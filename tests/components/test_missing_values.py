@@ -169,3 +169,39 @@ def test_a_missing_text_that_is_read_by_its_words_has_none(tmp_path):
         "nodes/users.note is read by its words and their pairs: most rows have a text of their own, of 5.0 words on"
         in ("\n".join(proposal.remarks()))
     )
+
+
+def test_a_label_without_a_value_stands_for_nothing(tmp_path):
+    (tmp_path / "raw").mkdir()
+    table = pa.table({"id": [f"u{i}" for i in range(NUM_ROWS)], "size": column(lambda i: i % 30, num_missing=9)})
+    pq.write_table(table, tmp_path / "raw" / "users.parquet")
+
+    proposal = propose_project(str(tmp_path / "raw"), label="users.size", prepared_dir=str(tmp_path / "tables"))
+
+    described = proposal.schema.node_sets["users"].features["size"].description
+    assert described == "Rows without a value: 9 of 600; they are not predicted."
+
+
+@pytest.mark.parametrize("as_csv", [True, False])
+def test_integers_that_are_floats_for_their_gaps_are_integers(tmp_path, as_csv):
+    (tmp_path / "raw").mkdir()
+    columns = {
+        "id": [f"u{i}" for i in range(NUM_ROWS)],
+        "noshow": column(lambda i: float(i % 3 == 0), num_missing=9),
+        "zip_code": column(lambda i: 10_000.0 + i % 7, num_missing=7),
+        "size": column(lambda i: i % 7 + 0.5, num_missing=7),
+        "weight": column(lambda i: float(i % 11), num_missing=0),
+    }
+    if as_csv:
+        rows = zip(*columns.values(), strict=True)
+        lines = [",".join(columns), *(",".join("" if one is None else str(one) for one in row) for row in rows)]
+        (tmp_path / "raw" / "users.csv").write_text("\n".join([*lines, ""]))
+    else:
+        pq.write_table(pa.table(columns), tmp_path / "raw" / "users.parquet")
+
+    proposal = propose_project(str(tmp_path / "raw"), label="users.noshow", prepared_dir=str(tmp_path / "tables"))
+
+    kinds = {name: one.kind for name, one in proposal.features["nodes/users"].items()}
+    assert proposal.label.kind == "node_classification"
+    assert kinds == {"zip_code": "vocabulary", "size": "z_score", "weight": "z_score"}
+    assert any(one.startswith("users.noshow, users.zip_code: all numbers are whole") for one in proposal.keys)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import decimal
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,6 +15,8 @@ from tfx_gnn.tables import row_rules
 from tfx_gnn.tables.row_rules import show_value
 from tfx_gnn.tables.table_layout import CellProblem, TableColumn
 
+DIGITS_OF_DOUBLE = 15
+"""Decimal digits that a double always keeps."""
 _DECIMAL_INTEGER = r"^-?[0-9]+$"
 """Spelling of an integer: an optional minus sign, then decimal digits only."""
 
@@ -68,6 +71,24 @@ def nan_as_null(array: pa.Array) -> pa.Array:
         return array
     is_nan = pc.fill_null(pc.is_nan(array), fill_value=False)
     return pc.if_else(is_nan, pa.scalar(None, array.type), array) if pc.any(is_nan).as_py() else array
+
+
+def casts(array: pa.Array, dtype: pa.DataType) -> bool:
+    """Returns whether all values can be cast without loss."""
+    try:
+        array.cast(dtype)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def count_rounded(decimals: pa.Array) -> int:
+    """Counts decimals that neither int64 nor a double holds."""
+    scale = decimals.type.scale
+    if decimals.type.precision <= DIGITS_OF_DOUBLE or (scale == 0 and casts(decimals, pa.int64())):
+        return 0
+    largest = decimal.Decimal(10) ** (DIGITS_OF_DOUBLE - scale)
+    return sum(one is not None and abs(one) >= largest for one in decimals.to_pylist())
 
 
 def check_default(column: TableColumn, place: str) -> None:

@@ -20,8 +20,27 @@ NULL_SPELLINGS = pa.array(["", "-", "--", ".", "?", "\\N", *_NULL_WORDS], pa.lar
 """Texts that may stand for no value; `null_spellings` decides where they do."""
 _MOST_VALUES = 1 << 18
 """Different values of a column that can be no key, beyond which a part of its rows is looked at."""
+_EXACT = 2.0**53
+"""Floats up to here tell all integers apart."""
 _LONGEST_KEY = 64
 """Characters on average; longer texts are no keys."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AmountFormat:
+    """How numbers are written in texts.
+
+    Attributes:
+        decimal: "." or ",", the decimal mark; empty if all are whole, without groups.
+        unit: the currency, or the percent sign, of all of them; empty if there is none.
+        example: one of them.
+        number: the same as a plain number.
+    """
+
+    decimal: str
+    unit: str
+    example: str
+    number: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,6 +57,7 @@ class ColumnValues:
         null_spellings: texts that stand for no value here, with the number of their rows.
         num_incomplete: rows whose list has an item that is null or NaN.
         has_one_length: whether the values are lists, all of one length.
+        amounts: how the texts of the file spell these numbers; None if they are not spelled otherwise.
     """
 
     values: pa.Array
@@ -49,6 +69,7 @@ class ColumnValues:
     null_spellings: Mapping[str, int] = dataclasses.field(default_factory=dict)
     num_incomplete: int = 0
     has_one_length: bool = False
+    amounts: AmountFormat | None = None
 
     @property
     def num_distinct(self) -> int:
@@ -69,6 +90,16 @@ class ColumnValues:
     def is_key(self) -> bool:
         """Whether every row has a value, and no two rows have the same."""
         return 0 < self.num_rows == self.num_filled == self.num_distinct
+
+    @functools.cached_property
+    def are_integers_with_gaps(self) -> bool:
+        """Whether all numbers are whole, but some rows have none, for which pandas writes integers as 7.0."""
+        if self.is_time or self.is_sample or not 0 < self.num_filled < self.num_rows:
+            return False
+        numbers = self.numbers()
+        if numbers is None or not pc.all(pc.less(pc.abs(numbers), _EXACT)).as_py():
+            return False
+        return bool(pc.all(pc.equal(numbers, pc.floor(numbers))).as_py())
 
     def count_in(self, others: ColumnValues) -> int:
         """Counts the rows whose value another column has too."""

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfx_gnn.tables.amounts import are_amounts
 from tfx_gnn.tables.column_values import NULL_SPELLINGS, ColumnValues, parse_times
 from tfx_gnn.tables.table_names import says_key
 
@@ -110,9 +111,9 @@ def _without(column: ColumnValues, spellings: Collection[str]) -> ColumnValues:
 
 
 def _are_data(column: ColumnValues) -> bool:
-    """Whether values are numbers, times or truth values, and there are some."""
+    """Whether values are numbers, amounts, times or truth values, and there are some."""
     if not column.num_distinct:
         return False
     if column.numbers() is not None or bool(pc.all(pc.is_in(column.values, value_set=_TRUTH_VALUES)).as_py()):
         return True
-    return parse_times(column.values) is not None
+    return parse_times(column.values) is not None or are_amounts(column)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.tables.column_types import nan_as_null
 from tfx_gnn.tables.keys.database import Database, ForeignKey, joined_key, key_texts
 from tfx_gnn.tables.keys.table_roles import EdgeRole, FoundTable, TableRoles
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN, LabelSplits, split_labeled_rows
@@ -45,6 +46,7 @@ class PreparedTables:
         num_without_edge: by edge set, rows whose foreign key is empty.
         row_times: when each row came to be.
         label_splits: the splits of the rows of the label's table, if some have no label; column "split" has them.
+        integers: columns, as in "orders.size", of floats that are read as integers.
     """
 
     schema: GraphSchema
@@ -55,6 +57,7 @@ class PreparedTables:
     num_without_edge: Mapping[str, int]
     row_times: RowTimes
     label_splits: LabelSplits | None
+    integers: tuple[str, ...]
 
     @property
     def times_of_rows(self) -> dict[str, str]:
@@ -110,6 +113,7 @@ class _Writer:
         self._edge_times: dict[str, str] = {}
         self._all_times: dict[tuple[str, str], tuple[str, ...]] = {}
         self._num_without_edge: dict[str, int] = {}
+        self._integers: list[str] = []
         self._alternates_read: dict[tuple[str, str], tuple[pa.Array, pa.Array]] = {}
 
     def write(self) -> PreparedTables:
@@ -144,6 +148,7 @@ class _Writer:
             num_without_edge={name: number for name, number in self._num_without_edge.items() if number},
             row_times=self._times,
             label_splits=self._label_splits,
+            integers=tuple(self._integers),
         )
 
     def _write_nodes(self, name: str) -> None:
@@ -322,17 +327,21 @@ class _Writer:
     def _types(self, table: FoundTable, times: Sequence[str]) -> dict[str, pa.DataType]:
         """Finds the types of the columns; columns that no feature can hold are left out, as from any table."""
         layout = undeclared_layout("node", table.name, self._tables_dir, table.filename, self._access)
-        is_csv = layout.format == "csv"
+        are_texts = {name: layout.format == "csv" or bool(column.amounts) for name, column in table.columns.items()}
         evidence = {name: ColumnEvidence() for name in table.columns}
         types: dict[str, pa.DataType] = {}
         for columns in self._blocks(table):
             for name, array in columns.items():
-                evidence[name].add(array, are_cells=is_csv)
+                evidence[name].add(array, are_cells=are_texts[name])
                 types.setdefault(name, array.type)
                 if pa.types.is_null(types[name]):
                     types[name] = array.type
-        if is_csv:
-            types = {name: evidence[name].dtype or _TEXT for name in types}
+        types |= {name: evidence[name].dtype or _TEXT for name in types if are_texts[name]}
+        floats = [name for name, dtype in types.items() if dtype in (pa.float32(), pa.float64()) and name not in times]
+        for name in floats:
+            if table.columns[name].are_integers_with_gaps:
+                types[name] = pa.int64()
+                self._integers.append(f"{table.name}.{name}")
         types |= dict.fromkeys(times, SECONDS)
         return types
 
@@ -349,7 +358,10 @@ def _typed(array: pa.Array, dtype: pa.DataType, *, is_of_label: bool) -> pa.Arra
         array = array.dictionary_decode()
     if pa.types.is_timestamp(dtype):
         return as_seconds(array, is_of_label=is_of_label)
-    if not pa.types.is_large_binary(array.type):
+    if pa.types.is_floating(array.type):
+        return nan_as_null(array).cast(dtype)
+    is_text = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
+    if not is_text:
         return array.cast(dtype)
-    texts = array.cast(_TEXT)
+    texts = key_texts(array.cast(_TEXT)) if pa.types.is_integer(dtype) else array.cast(_TEXT)
     return pc.equal(pc.utf8_lower(texts), "true") if pa.types.is_boolean(dtype) else texts.cast(dtype)

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfx_gnn.tables.amounts import read_amounts
 from tfx_gnn.tables.column_values import ColumnValues, as_texts, parse_times
 from tfx_gnn.tables.keys.database import Database, ForeignKey, joined_key, key_texts
 from tfx_gnn.tables.keys.table_roles import FoundTable
@@ -35,7 +36,7 @@ _DAY_WORDS = frozenset({"date", "day", "dt", "ymd", "yyyymmdd"})
 _LEAST_TO_ASK = 5
 """Different numbers that are days, below which they may be so by chance."""
 _LEAST_OF_TIMES = 2
-"""A column of one time in all rows tells nothing."""
+"""A column of one time in all rows tells nothing; one of a time in some rows, as when they were deleted, does."""
 _LEAST_KNOWN = 0.5
 """Share of the rows that have a value in a column of their times."""
 _FIRST_YEAR, _LAST_YEAR = 1800, 2100
@@ -227,14 +228,18 @@ def whole_blocks(table: FoundTable, tables_dir: str, access: TableAccess) -> Ite
                 f"{len(block.problems)} others. Correct them: `tfx-gnn tables infer-schema` counts them by table."
             )
         if block.columns.num_rows:
-            yield {name: _present(block.columns.column(name), column) for name, column in table.columns.items()}
+            yield {
+                name: _present(block.columns.column(name), column, f"{table.filename}, column {name!r}")
+                for name, column in table.columns.items()
+            }
 
 
-def _present(array: pa.Array, column: ColumnValues) -> pa.Array:
-    """Makes null what stands for no value."""
+def _present(array: pa.Array, column: ColumnValues, place: str) -> pa.Array:
+    """Makes null what stands for no value, and plain numbers of amounts."""
     if column.num_incomplete:
         return without_missing(array, has_one_length=column.has_one_length)
-    return drop_null_spellings(array, column.null_spellings)
+    array = drop_null_spellings(array, column.null_spellings)
+    return array if column.amounts is None else read_amounts(array, column.amounts, place)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -396,7 +401,7 @@ def _since_1970(texts: pa.Array) -> pa.Array:
 
 
 def time_columns(table: FoundTable, *, label: str = "") -> tuple[str, ...]:
-    """Lists the columns of a table that hold several times: dates, time stamps, and numbers that are named so.
+    """Lists the columns of a table that hold times: dates, time stamps, and numbers that are named so.
 
     Numbers are times since 1970, or days spelled as 20240131. A year is one if nothing else tells when the rows came to
     be, and it is not the label.
@@ -406,11 +411,12 @@ def time_columns(table: FoundTable, *, label: str = "") -> tuple[str, ...]:
 
 
 def clock_columns(table: FoundTable) -> tuple[str, ...]:
-    """Lists the columns that hold several dates or time stamps, without years."""
+    """Lists the columns that hold dates or time stamps, without years; all rows with the same tell nothing."""
     return tuple(
         name
         for name, column in table.columns.items()
-        if column.num_distinct >= _LEAST_OF_TIMES
+        if column.num_distinct > 0
+        and (column.num_distinct >= _LEAST_OF_TIMES or column.num_filled < column.num_rows)
         and (
             column.holds_times or (names_time(name) and _are_epochs(column)) or (_names_day(name) and _are_days(column))
         )
@@ -465,7 +471,8 @@ def _are_whole(column: ColumnValues, first: int, last: int) -> bool:
 
 def _is_of_rows(table: FoundTable, name: str) -> bool:
     column = table.columns[name]
-    return not names_other_time(name) and column.num_filled >= _LEAST_KNOWN * column.num_rows
+    is_known = column.num_filled >= _LEAST_KNOWN * column.num_rows
+    return is_known and column.num_distinct >= _LEAST_OF_TIMES and not names_other_time(name)
 
 
 def _years(table: FoundTable) -> tuple[str, ...]:

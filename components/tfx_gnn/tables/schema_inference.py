@@ -15,7 +15,7 @@ from tensorflow.core.framework import types_pb2
 from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, Feature, GraphSchema, Metadata, NodeSet
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
-from tfx_gnn.tables.column_types import is_list, list_lengths, nan_as_null
+from tfx_gnn.tables.column_types import DIGITS_OF_DOUBLE, casts, count_rounded, is_list, list_lengths, nan_as_null
 from tfx_gnn.tables.data_files import format_of_name, resolve_table_files
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_format import RawBlock, show_columns, table_format
@@ -43,6 +43,7 @@ class ColumnEvidence:
         num_missing: rows without a value.
         num_nan: those of them that hold NaN, which columns of floats may have.
         num_infinite: values that are not finite as float32, in a column of numbers.
+        num_rounded: decimals of more digits than a double holds, which are rounded to floats.
         dtypes: Arrow types of the values, from blocks that have a type.
         lengths: by level of nested lists, the smallest and the greatest length.
     """
@@ -51,6 +52,7 @@ class ColumnEvidence:
     num_missing: int = 0
     num_nan: int = 0
     num_infinite: int = 0
+    num_rounded: int = 0
     dtypes: set[pa.DataType] = dataclasses.field(default_factory=set)
     lengths: list[tuple[int, int]] = dataclasses.field(default_factory=list)
     _has_cells: bool = False
@@ -77,7 +79,9 @@ class ColumnEvidence:
             array, level = array.flatten(), level + 1
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
-        if pa.types.is_decimal(array.type) and array.type.scale == 0 and not _casts(array, pa.int64()):
+        if pa.types.is_decimal(array.type):
+            self.num_rounded += count_rounded(array)
+        if pa.types.is_decimal(array.type) and array.type.scale == 0 and not casts(array, pa.int64()):
             self.dtypes.add(pa.float32())  # More digits than int64 holds.
         elif not pa.types.is_null(array.type):
             self.dtypes.add(array.type if _is_text(array) else _BYTES)
@@ -124,10 +128,10 @@ class ColumnEvidence:
             return
         if "bool" in self._cell_kinds and not _all_match(texts, _TRUTH):
             self._cell_kinds.discard("bool")
-        if "int" in self._cell_kinds and not (_all_match(texts, _INTEGER) and _casts(texts, pa.int64())):
+        if "int" in self._cell_kinds and not (_all_match(texts, _INTEGER) and casts(texts, pa.int64())):
             self._cell_kinds.discard("int")
         if "float" in self._cell_kinds:
-            if pc.any(pc.match_substring_regex(texts, _NAME_OF_DIGITS)).as_py() or not _casts(texts, pa.float32()):
+            if pc.any(pc.match_substring_regex(texts, _NAME_OF_DIGITS)).as_py() or not casts(texts, pa.float32()):
                 self._cell_kinds.discard("float")
             else:
                 self._count_infinite(texts.cast(pa.float32()))
@@ -163,14 +167,6 @@ def _declarable(dtype: pa.DataType) -> pa.DataType | None:
 
 def _all_match(texts: pa.Array, pattern: str) -> bool:
     return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
-
-
-def _casts(array: pa.Array, dtype: pa.DataType) -> bool:
-    try:
-        array.cast(dtype)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 _DTYPES = {
@@ -477,6 +473,11 @@ def _declare(feature: Feature, name: str, column: ColumnEvidence) -> None:
     if column.num_infinite and column.dtype == pa.float32():
         number = column.num_infinite
         notes.append(f"Values that are not finite 32-bit floats, which are refused: {number}. Correct or empty them.")
+    if column.num_rounded and column.dtype == pa.float32():
+        notes.append(
+            f"Decimals of more than {DIGITS_OF_DOUBLE} digits, which are rounded to floats: {column.num_rounded}. If "
+            "they are names, store them as texts."
+        )
     if notes:
         feature.description = " ".join(notes)
 

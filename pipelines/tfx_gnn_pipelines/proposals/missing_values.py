@@ -103,9 +103,9 @@ def fill_in(
                 feature.dtype = stand_in.dtype.as_datatype_enum
             if stand_in.missing_value is not None:
                 missing_values[prefix, name] = stand_in.missing_value
+            becomes = "they are not predicted" if (prefix, name) == label else f"they stand for {stand_in.meaning}"
             feature.description = (
-                f"Rows without a value: {num_missing} of {num_rows}; they stand for {stand_in.meaning}."
-                f"{feature.description[found.end() :]}"
+                f"Rows without a value: {num_missing} of {num_rows}; {becomes}.{feature.description[found.end() :]}"
             )
     return missing_values
 

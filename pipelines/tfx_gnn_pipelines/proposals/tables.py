@@ -12,6 +12,7 @@ from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, GraphSchema, NodeSet
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.snapshot.snapshot_manifest import SNAPSHOT_FILE
 from tfx_gnn.snapshot.source_address import hide_passwords, is_database
+from tfx_gnn.tables.amounts import ask_about_amounts, take_amounts
 from tfx_gnn.tables.column_values import ColumnValues, read_column_values
 from tfx_gnn.tables.data_files import format_of_name
 from tfx_gnn.tables.graph_tables import read_tables_schema
@@ -98,12 +99,14 @@ def find_source(tables_dir: str, label: str, prepared_dir: str, access: TableAcc
     if tf.io.gfile.exists(access.schema_path(tables_dir)):
         return _declared_source(tables_dir, access, given)
     found = _find_tables(tables_dir, access, given)
+    if prepared_dir:
+        found = _with_amounts(found)
     of_label, _, column = label.partition(".")
     # Rows of an edge table can be predicted as nodes only where it is written anew.
     node = (of_label, column) if prepared_dir else ("", "")
     database = find_keys(found, tables_dir, label=node, access=access)
     predicted = found.get(of_label)
-    is_plain = database.is_tidy and not database.has_missing_values
+    is_plain = database.is_tidy and not database.has_other_spellings
     # What is asked about can be answered as long as no schema stands beside the tables.
     is_plain = is_plain and not any(_questions(database, node))
     is_plain = is_plain and not _has_times(of_label, column, found, database) and not _lacks_labels(predicted, column)
@@ -131,7 +134,7 @@ def find_task_source(tables_dir: str, prepared_dir: str, access: TableAccess, gi
     _check_is_no_database(tables_dir)
     if tf.io.gfile.exists(access.schema_path(tables_dir)):
         return _declared_source(tables_dir, access, given)
-    database = find_keys(_find_tables(tables_dir, access, given), tables_dir, access=access)
+    database = find_keys(_with_amounts(_find_tables(tables_dir, access, given)), tables_dir, access=access)
     if database.unclear:
         database.roles(tables_dir)
     return _written_anew(database, tables_dir, prepared_dir, ("", ""), access)
@@ -170,6 +173,11 @@ def _find_tables(tables_dir: str, access: TableAccess, given: GivenKeys) -> dict
                 f"{name}.{column}, with values such as {values.values[:1].to_pylist()}. Name another one."
             )
     return tables
+
+
+def _with_amounts(tables: Mapping[str, FoundTable]) -> dict[str, FoundTable]:
+    """Reads amounts as numbers, which tables hold that are written anew."""
+    return {name: dataclasses.replace(table, columns=take_amounts(table.columns)) for name, table in tables.items()}
 
 
 def _written_anew(
@@ -247,6 +255,11 @@ def _unread_files(tables_dir: str) -> Iterator[str]:
 
 def _key_remarks(database: Database, prepared: PreparedTables) -> Iterator[str]:
     yield from database.describe()
+    if prepared.integers:
+        yield (
+            f"{', '.join(prepared.integers)}: all numbers are whole, and some rows have none, where programs write "
+            "integers as 7.0: they are read as integers."
+        )
     yield from prepared.row_times.remarks
     if prepared.label_splits is not None:
         how = "at random" if prepared.label_splits.bounds is None else "by time"
@@ -263,6 +276,7 @@ def _questions(database: Database, label: tuple[str, str]) -> Iterator[str]:
         yield from ask_about_label(f"{name}.{column}", database.tables[name].columns[column])
     for table in database.tables.values():
         yield from day_questions(table)
+        yield from ask_about_amounts(table.name, table.columns)
         for one, values in table.columns.items():
             yield from ask_about_time(f"{table.name}.{one}", values)
             mixed = "" if table.declared.is_timeless else describe_mixed_times(values)

@@ -11,7 +11,7 @@ import pytest
 from tfx_gnn.tables.keys.find_keys import find_keys
 from tfx_gnn.tables.keys.table_roles import find_tables
 from tfx_gnn.tables.prepared_tables import PreparedTables, write_prepared_tables
-from tfx_gnn.tables.row_times import day_questions, find_row_times
+from tfx_gnn.tables.row_times import day_questions, find_row_times, time_columns
 from tfx_gnn.tables.table_access import TableAccess
 
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001 - as a database without zones has it
@@ -289,3 +289,17 @@ def test_integers_of_which_one_is_no_day_are_no_dates(times_of, wrong):
 
     assert times.columns == {"orders": "ordered"}
     assert not any("due_date" in one or "ship_dt" in one for one in times.remarks)
+
+
+def test_one_time_in_some_rows_is_a_time_but_not_that_of_the_rows(database_of, tmp_path):
+    stamps = [DAYS[9]] * 40 + [None] * 20
+    users = {
+        "id": ORDERS["order_id"],
+        "deleted_at": [stamps[-1 - i] for i in range(60)],
+        "seen": stamps,
+        "made": [DAYS[0]] * 60,
+    }
+    database = database_of(users=users)
+
+    assert time_columns(database.tables["users"]) == ("deleted_at", "seen")
+    assert dict(find_row_times(database, str(tmp_path)).columns) == {}

@@ -349,3 +349,15 @@ def test_what_is_read_as_no_number_without_loss_is_inferred_as_text(text):
     evidence.add(pa.array([b"1", text.encode()], pa.large_binary()), are_cells=True)
 
     assert evidence.dtype == pa.large_string()
+
+
+@pytest.mark.parametrize(("digits", "scale", "is_said"), [(20, 2, True), (25, 0, True), (12, 2, False), (18, 0, False)])
+def test_decimals_that_become_floats_with_fewer_digits_are_counted(tmp_path, digits, scale, is_said):
+    values = [decimal.Decimal("9" * digits).scaleb(-scale), decimal.Decimal(5), None]
+    table = pa.table({"id": ["a", "b", "c"], "balance": pa.array(values, pa.decimal128(38, scale))})
+    pq.write_table(table, tmp_path / "accounts.parquet")
+
+    schema = infer_schema(node_tables={"accounts": "accounts.parquet"}, tables_dir=str(tmp_path))
+
+    note = schema.node_sets["accounts"].features["balance"].description
+    assert ("Decimals of more than 15 digits, which are rounded to floats: 1. If they are names" in note) == is_said

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfx_gnn.tables.amounts import describe_amounts
 from tfx_gnn.tables.column_values import ColumnValues
 from tfx_gnn.tables.keys.key_columns import LEAST_BY_VALUES
 from tfx_gnn.tables.keys.table_roles import EdgeRole, FoundTable, TableRoles
@@ -114,10 +115,15 @@ class Database:
         )
 
     @property
-    def has_missing_values(self) -> bool:
-        """Whether texts, or items of lists, stand for no value in a table, which must be written anew without them."""
+    def has_other_spellings(self) -> bool:
+        """Whether texts stand for numbers or for no value, or items of lists do: a table must be written anew.
+
+        So must one whose integers are written as 7.0.
+        """
         columns = [column for table in self.tables.values() for column in table.columns.values()]
-        return any(column.null_spellings or column.num_incomplete for column in columns)
+        if any(self.tables[name].columns[one].are_integers_with_gaps for name, one in self.respelled):
+            return True
+        return any(column.null_spellings or column.num_incomplete or column.amounts for column in columns)
 
     def roles(self, tables_dir: str) -> TableRoles:
         """Tells which tables hold nodes and which hold edges, if they can be read where they are.
@@ -186,6 +192,7 @@ class Database:
                 spelled = " and ".join(repr(text) for text in sorted(set().union(*nulls.values())))
                 places = ", ".join(f"{one} ({sum(found.values()):,} rows)" for one, found in nulls.items())
                 yield f"{name}: {spelled} stand{'' if ' and ' in spelled else 's'} for no value in {places}."
+            yield from describe_amounts(name, table.columns)
             for one, column in table.columns.items():
                 if column.num_incomplete:
                     what = "count as no value" if column.has_one_length else "are kept without these items"

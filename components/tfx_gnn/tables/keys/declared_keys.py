@@ -54,6 +54,8 @@ class DeclaredKeys:
         time_column: the column with the time of each row, or "".
         no_keys: columns that are no keys, whatever their values; files do not keep them.
         is_timeless: whether rows have no times, whatever the columns hold; files do not keep it.
+        source_key: the columns of the primary key that the source declares, where a user gives others; files do not
+            keep it.
     """
 
     primary_key: tuple[str, ...] = ()
@@ -61,6 +63,7 @@ class DeclaredKeys:
     time_column: str = ""
     no_keys: tuple[str, ...] = ()
     is_timeless: bool = False
+    source_key: tuple[str, ...] = ()
 
     def to_metadata(self) -> dict[str, str]:
         """Returns the metadata of the Parquet file's schema."""

@@ -16,9 +16,14 @@ import pyarrow.compute as pc
 from tfx_gnn.tables.column_values import ColumnValues, as_texts
 from tfx_gnn.tables.keys.database import Database, ForeignKey, as_keys, holders_of, joined_key
 from tfx_gnn.tables.keys.declared_keys import DeclaredForeignKey
-from tfx_gnn.tables.keys.key_columns import LEAST_NAMED, KeyColumn, key_columns
-from tfx_gnn.tables.keys.primary_keys import choose_primary_key, find_composite_key, find_rival_keys
-from tfx_gnn.tables.keys.references import Reference, find_alternate, find_reference
+from tfx_gnn.tables.keys.key_columns import LEAST_BY_VALUES, LEAST_NAMED, KeyColumn, key_columns
+from tfx_gnn.tables.keys.primary_keys import (
+    ask_about_repeated_key,
+    choose_primary_key,
+    find_composite_key,
+    find_rival_keys,
+)
+from tfx_gnn.tables.keys.references import Reference, ask_about_kinds, find_alternate, find_reference
 from tfx_gnn.tables.keys.row_numbers import row_numbers
 from tfx_gnn.tables.keys.table_roles import EdgeRole, FoundTable, name_of_file
 from tfx_gnn.tables.null_spellings import drop_null_spellings
@@ -38,8 +43,6 @@ from tfx_gnn.tables.table_names import (
 
 _MOST_DISTINCT = 0.9
 """Ids of entities without a table repeat: there are at most so many different ones by row."""
-_LEAST_OF_KEY = 0.95
-"""A column that is named as the key of its table, and has so many different values by row, was meant to be it."""
 _FEW_ENTITIES = 20
 """Fewer different values are a category, such as a status, unless the name says what has ids."""
 _MOST_OF_LINK = 2
@@ -116,7 +119,9 @@ class _Finder:
         nodes = [table for table in tables if table.name not in self._edges and table.name not in self._unclear]
         for column in [column for table in nodes for column in self._columns[table.name].values()]:
             if column.has_key_values and (column.table, (column.name,)) not in self._foreign_keys:
-                self._take(column, find_reference(column, self._ids(), self._words))
+                kinds = ask_about_kinds(column, self._columns[column.table], self._words)
+                found = Reference(question=kinds) if kinds else find_reference(column, self._ids(), self._words)
+                self._take(column, found)
         self._find_alternates()
         self._ask_about_label()
         for table in nodes:
@@ -182,7 +187,8 @@ class _Finder:
                 )
             if one.is_given and target not in self._tables:
                 self._entities.setdefault(target, []).append((table.name, one.columns[0]))
-                self._take(key_columns(table.name, table.columns)[one.columns[0]], _as_declared(one, target))
+                column = key_columns(table.name, table.columns)[one.columns[0]]
+                self._take(column, Reference(node_set=target, reason=one.reason))
             elif len(self._keys.get(target, ())) != len(one.columns):
                 if one.is_given:
                     raise ValueError(
@@ -200,11 +206,22 @@ class _Finder:
                 )
             elif len(one.columns) == 1:
                 column = key_columns(table.name, table.columns)[one.columns[0]]
-                self._take(column, _as_declared(one, target))
+                by = self._column_named_by(column, one, target)
+                self._take(column, Reference(node_set=target, target_column=by, reason=one.reason))
             else:
                 self._add_composite(table, one, target)
             if one.is_given:
                 self._compare_given(table, one, target)
+
+    def _column_named_by(self, column: KeyColumn, declared: DeclaredForeignKey, target: str) -> str:
+        """Finds what a foreign key names, where a user gives another key of its table; "" if it names that key."""
+        (key,), of_target = self._keys[target], self._columns[target]
+        of_source = self._tables[target].declared.source_key
+        if declared.is_given:
+            is_known = key in of_target and column.share_in(of_target[key]) > 0
+            own = [one for one in of_target.values() if one.is_own_key and column.share_in(one) >= LEAST_BY_VALUES]
+            return own[0].name if own and not is_known else ""
+        return of_source[0] if len(of_source) == 1 and of_source[0] != key and of_source[0] in of_target else ""
 
     def _compare_given(self, table: FoundTable, given: DeclaredForeignKey, target: str) -> None:
         """Refuses a given foreign key if no value is a key of its table, and says so if few are."""
@@ -318,6 +335,8 @@ class _Finder:
             self._questions[column.table, column.name] = reference.question
         if not reference.node_set:
             return
+        if not reference.question:
+            self._questions.pop((column.table, column.name), None)
         values, of_target = column.values, self._columns.get(reference.node_set, {})
         target = reference.target_column or next(iter(self._keys.get(reference.node_set, ())), "")
         self._foreign_keys[column.table, (column.name,)] = ForeignKey(
@@ -378,17 +397,9 @@ class _Finder:
         """Says so if few rows keep a column from being the key that its name makes it."""
         for table in [name for name, columns in self._keys.items() if not columns]:
             for name, column in self._columns[table].items():
-                values = column.values
-                num_wrong = values.num_rows - values.num_distinct
-                is_meant = column.may_be_key and self._is_named_as_key(column) and num_wrong
-                if is_meant and not values.is_sample and values.num_distinct >= _LEAST_OF_KEY * values.num_rows:
-                    repeated = values.values.filter(pc.greater(values.counts, 1))
-                    example = f", such as {repeated[0].as_py()!r} in several" if len(repeated) else ""
-                    self._questions[table, name] = (
-                        f"{table}.{name} is named as the key of {table}, but has only {values.num_distinct:,} "
-                        f"different values in {values.num_rows:,} rows{example}: nothing refers to {table} by it. "
-                        "Correct these rows if it should be the key."
-                    )
+                question = ask_about_repeated_key(column) if self._is_named_as_key(column) else ""
+                if question:
+                    self._questions[table, name] = question
 
     def _ask_about_rivals(self) -> None:
         """Says so if another column could be the key as well."""
@@ -481,10 +492,6 @@ class _Finder:
                 column = drop_null_spellings(block.columns.column(name), spellings)
                 parts[name].append(as_texts(column, f"{filename}, column {name!r}"))
         return {name: pa.concat_arrays(found) for name, found in parts.items()}
-
-
-def _as_declared(key: DeclaredForeignKey, target: str) -> Reference:
-    return Reference(node_set=target, reason=key.reason)
 
 
 def _may_hold_ids(column: ColumnValues) -> bool:

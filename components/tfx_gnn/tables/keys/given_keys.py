@@ -104,6 +104,7 @@ class GivenKeys:
             time_column=time,
             no_keys=tuple(columns[0] for columns, target in given.items() if not target),
             is_timeless=table.name in self.time_columns and not time,
+            source_key=declared.primary_key if table.name in self.primary_keys else (),
         )
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfx_gnn.tables.column_values import ColumnValues
-from tfx_gnn.tables.table_names import ends_with, says_count, says_key, short_prefix, words_of
+from tfx_gnn.tables.table_names import ends_with, says_count, says_key, short_prefix, without_key_word, words_of
 
 LEAST_NAMED = 0.5
 """Share of the values that are keys, from which on a column refers to the table that it is named after."""
@@ -78,6 +78,17 @@ class KeyColumn:
         numbers = self.values.numbers()
         return numbers is not None and pc.min(numbers).as_py() < self.values.num_distinct
 
+    @functools.cached_property
+    def plain_values(self) -> pa.Array:
+        """The values without blanks, case and leading zeros."""
+        return _plain(self.values.values)
+
+    @property
+    def is_own_key(self) -> bool:
+        """Whether it is named as the key of its own table, or of any, and is one; it names no other rows."""
+        is_named = says_key(self.name) and (self.is_generic or without_key_word(self.key_words) == words_of(self.table))
+        return is_named and self.values.is_key
+
     @property
     def is_vague(self) -> bool:
         """Whether these are integers whose name does not say that they are keys."""
@@ -124,7 +135,7 @@ def spelled_alike(column: KeyColumn, key: KeyColumn) -> tuple[float, str, str]:
         The share of the rows with a value that then are keys; and a value that is none as it is spelled, with the
         spelling of its key.
     """
-    mine, theirs = _plain(column.values.values), _plain(key.values.values)
+    mine, theirs = column.plain_values, key.plain_values
     is_known = pc.is_in(mine, value_set=theirs)
     share = (pc.sum(column.values.counts.filter(is_known)).as_py() or 0) / max(column.values.num_filled, 1)
     differs = pc.and_(is_known, pc.invert(pc.is_in(column.values.values, value_set=key.values.values)))

@@ -18,6 +18,9 @@ _MOST_SHARED_NAMES = 8
 _LEAST_OF_RIVALS = 4
 """Evidence for a key, see `_evidence`, below which another column with as much is not worth a word."""
 
+_LEAST_OF_KEY = 0.95
+"""A column that is named as the key of its table, and has so many different values by row, was meant to be it."""
+
 ReadTexts = Callable[[str, Sequence[str]], Mapping[str, pa.Array]]
 """Reads columns of a table, row by row, as texts."""
 
@@ -70,6 +73,21 @@ def find_rival_keys(
     }
     most = evidence.get(key, (0, 0))
     return [name for name, of_one in evidence.items() if name != key and of_one == most and most[0] >= _LEAST_OF_RIVALS]
+
+
+def ask_about_repeated_key(column: KeyColumn) -> str:
+    """Says so if few rows keep a column, which is named as the key of its table, from being it; "" otherwise."""
+    values, place = column.values, f"{column.table}.{column.name}"
+    is_meant = column.may_be_key and not values.is_sample and values.num_distinct < values.num_rows
+    if not is_meant or values.num_distinct < _LEAST_OF_KEY * values.num_rows:
+        return ""
+    repeated = values.values.filter(pc.greater(values.counts, 1))
+    example = f", such as {repeated[0].as_py()!r} in several" if len(repeated) else ""
+    return (
+        f"{place} is named as the key of {column.table}, but has only {values.num_distinct:,} different values in "
+        f"{values.num_rows:,} rows{example}: nothing refers to {column.table} by it. Correct these rows if it should "
+        "be the key."
+    )
 
 
 def find_composite_key(

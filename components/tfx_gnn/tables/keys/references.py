@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+
+import pyarrow.compute as pc
 
 from tfx_gnn.tables.keys.key_columns import LEAST_BY_VALUES, LEAST_NAMED, KeyColumn, spelled_alike
 from tfx_gnn.tables.table_names import (
     ends_with,
+    entity_name,
     names_entity,
     names_role_within,
     says_category,
+    says_id,
     says_reference,
+    words_of,
 )
 
 _LEAST_OF_REFERENCES = 2
 _MOST_SHOWN = 4
 _LEAST_TO_ASK = 0.1
 """Share of the values that are keys, from which on it is asked about what a column is named after."""
+_KIND_WORDS = frozenset({"clas", "class", "kind", "model", "table", "type"})
+_MOST_KINDS = 1_000
+"""Values that are looked at to see whether they name tables, or may be keys."""
 _LEAST_GAIN = 0.05
 """Share of the rows, from which on it is worth a word that other spellings would be keys."""
 
@@ -37,6 +45,35 @@ class Reference:
     target_column: str = ""
     reason: str = ""
     question: str = ""
+
+
+def ask_about_kinds(column: KeyColumn, others: Mapping[str, KeyColumn], tables: Mapping[str, Sequence[str]]) -> str:
+    """Asks about ids of several tables, of which another column says the table in each row, as `owner_type` does.
+
+    Args:
+        column: the column that may hold such ids, as `owner_id`.
+        others: the columns of its table.
+        tables: the words of the names of all tables.
+
+    Returns:
+        The question; empty if there is no such column.
+    """
+    if not says_id(column.name):
+        return ""
+    for other in others.values():
+        is_beside = len(other.words) > 1 and other.words[-1] in _KIND_WORDS and other.words[:-1] == column.words
+        if not is_beside or other.is_number:
+            continue
+        kinds = other.values.values[:_MOST_KINDS].to_pylist()
+        named = {name: kind for kind in kinds for name, words in tables.items() if words_of(kind)[-1:] == words[-1:]}
+        if named:
+            shown = ", ".join(f"{name} where it is {kind!r}" for name, kind in [*named.items()][:_MOST_SHOWN])
+            return (
+                f"{column.table}.{column.name} names rows of the table that {column.table}.{other.name} says, such as "
+                f"{shown}: it is no edge set. To have edges, give each of these tables a column of its own, empty "
+                "where another one is meant, and run this again."
+            )
+    return ""
 
 
 def find_reference(column: KeyColumn, keys: Mapping[str, KeyColumn], tables: Mapping[str, Sequence[str]]) -> Reference:
@@ -62,9 +99,9 @@ def find_reference(column: KeyColumn, keys: Mapping[str, KeyColumn], tables: Map
     shares = {name: column.share_in(key) for name, key in keys.items()}
     named = _named(column, keys, tables)
     found = _best([name for name in named if shares[name] >= LEAST_NAMED], column, keys, tables)
-    if is_key:
+    if is_key or (own is not None and column.is_own_key):
         # A key refers to the table to which it rather belongs, as `user_id` of profiles does to users.
-        is_other = len(found) == 1 and found != [column.table]
+        is_other = is_key and len(found) == 1 and found != [column.table]
         return Reference(node_set=found[0], reason="its key, named after it") if is_other else Reference()
     if len(found) == 1 and not column.may_be_other_than(keys[found[0]]):
         (node_set,) = found
@@ -79,6 +116,8 @@ def find_reference(column: KeyColumn, keys: Mapping[str, KeyColumn], tables: Map
     if question:
         return Reference(question=question)
     found_by_values = _by_values(column, fitting, tables)
+    if not found_by_values.node_set and not found_by_values.question:
+        found_by_values = Reference(question=_spelled_otherwise(column, keys, shares))
     if own is None or is_inner or found_by_values.node_set or not says_reference(column.name):
         return found_by_values
     # An accepted answer may be another row of the table itself.
@@ -149,6 +188,8 @@ def _by_values(column: KeyColumn, fitting: Sequence[str], tables: Mapping[str, S
     # `user_id` may be of a table `auth_user`.
     alike = [name for name in fitting if ends_with(tables[name], column.words)]
     is_other = column.is_number and (names_entity(column.name) or says_category(column.name))
+    if column.is_number and not alike and not is_other:
+        return Reference(question=_which_or_none(column, fitting, tables))
     return Reference(question=_which(column, alike or fitting) if alike or not is_other else "")
 
 
@@ -162,13 +203,39 @@ def _which(column: KeyColumn, tables: Sequence[str]) -> str:
     )
 
 
+def _which_or_none(column: KeyColumn, tables: Sequence[str], known: Collection[str]) -> str:
+    """Asks about ids of what no table is named after: a role of rows of one, or what has no table."""
+    entity = entity_name(column.name)
+    if not says_id(column.name) or column.is_generic or entity in known:
+        return _which(column, tables)
+    place = f"{column.table}.{column.name}"
+    question = _which(column, tables)
+    return (
+        f"{question} If it holds ids of {entity}, which no table is named after, give --foreign-key {place}={entity}."
+    )
+
+
+def _spelled_otherwise(column: KeyColumn, keys: Mapping[str, KeyColumn], shares: Mapping[str, float]) -> str:
+    """Asks about texts that are keys of a table without their blanks, case and leading zeros; "" if there are none."""
+    if not column.is_telling or column.values.num_distinct < _LEAST_OF_REFERENCES or column.values.holds_times:
+        return ""
+    first = column.plain_values[:_MOST_KINDS]
+    for name, key in keys.items():
+        if name != column.table and key.is_telling and pc.mean(pc.is_in(first, value_set=key.plain_values)).as_py():
+            alike = spelled_alike(column, key)[0]
+            question = _other_spellings(column, key, shares[name]) if alike >= LEAST_BY_VALUES else ""
+            if question:
+                return question
+    return ""
+
+
 def _ask_of_own(column: KeyColumn, fitting: Sequence[str], tables: Mapping[str, Sequence[str]]) -> str:
     """Asks whether values that are ids of the column's own table are meant so, unless its name says another table."""
     meant = next(
         (name for name, words in tables.items() if name != column.table and ends_with(column.words, words)), ""
     )
     if not meant:
-        return _which(column, [column.table, *fitting])
+        return _which_or_none(column, [column.table, *fitting], tables)
     return (
         f"{column.table}.{column.name} is named after {meant}, but its values are no ids of {meant}: it is no edge "
         f"set. If another column of {meant} has them, give --primary-key {meant}=COLUMN; if its rows are yet to come, "
