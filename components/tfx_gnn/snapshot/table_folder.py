@@ -121,7 +121,9 @@ class TableFolder(DuckdbSource):
             return f"read_json({listed}, format = 'newline_delimited', sample_size = -1)"
         filename = ",".join(map(os.path.basename, files))
         layout = undeclared_layout("node", name, self._address.text, filename, TableAccess(allow_outside_files=True))
-        columns = ", ".join(f"{text_in_sql(one)}: 'VARCHAR'" for one in table_format(layout).column_names(files[0]))
+        # SQL has no column without a name: pandas, which writes such, reads it by this one.
+        names = [one or f"Unnamed: {at}" for at, one in enumerate(table_format(layout).column_names(files[0]))]
+        columns = ", ".join(f"{text_in_sql(one)}: 'VARCHAR'" for one in names)
         # Nothing is guessed: a file that does not begin as others do would lose lines.
         return (
             f"read_csv({listed}, auto_detect = false, header = true, delim = '{_DELIMITERS[kind]}', quote = '\"', "

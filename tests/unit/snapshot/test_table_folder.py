@@ -38,6 +38,14 @@ def test_cells_of_csv_files_get_types_that_lose_nothing(folder, taken):
     assert tables["t"].schema.field("i").type == pa.int64()
 
 
+def test_a_column_without_a_name_gets_that_of_pandas(folder, taken):
+    (folder / "t.csv").write_text(",a\n0,x\n1,y\n")
+
+    _, tables = taken(folder)
+
+    assert tables["t"].to_pydict() == {"Unnamed: 0": [0, 1], "a": ["x", "y"]}
+
+
 def test_other_formats_and_shards_are_tables_of_their_names(folder, taken):
     (folder / "tabs.tsv").write_text("a\tb\n1\tx\n")
     with gzip.open(folder / "lines.jsonl.gz", "wt") as file:
