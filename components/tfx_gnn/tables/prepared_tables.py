@@ -20,9 +20,10 @@ from tfx_gnn.tables.column_types import nan_as_null
 from tfx_gnn.tables.keys.database import Database, ForeignKey, joined_key, key_texts
 from tfx_gnn.tables.keys.table_roles import EdgeRole, FoundTable, TableRoles
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN, LabelSplits, split_labeled_rows
-from tfx_gnn.tables.row_times import SECONDS, RowTimes, as_seconds, find_row_times, texts_of, time_columns, whole_blocks
+from tfx_gnn.tables.row_times import SECONDS, RowTimes, as_seconds, find_row_times, texts_of, time_columns
 from tfx_gnn.tables.schema_inference import ColumnEvidence, undeclared_layout
 from tfx_gnn.tables.table_access import TableAccess
+from tfx_gnn.tables.whole_blocks import whole_blocks
 
 _TEXT = pa.large_string()
 _ENDS = {"source": _TEXT, "target": _TEXT}

@@ -132,7 +132,8 @@ class _Finder:
             has_data = len(table.columns) > len(self._left_out[table.name])
             if table.name not in self._keys and has_data:
                 self._find_role(table)
-        for name in [name for name, key in self._keys.items() if not key]:
+        named = {key.node_set for key in self._foreign_keys.values()}
+        for name in [name for name, key in self._keys.items() if not key or (len(key) > 1 and name not in named)]:
             self._find_composite_key(name)
         self._ask_about_repeated_keys()
         self._ask_about_rivals()
@@ -478,7 +479,7 @@ class _Finder:
 
     def _find_composite_key(self, table: str) -> None:
         others = {name: self._columns[name] for name in self._keys if name != table}
-        for key in find_composite_key(table, self._columns[table], others, self._texts):
+        for key in find_composite_key(table, self._columns[table], others, self._texts, self._keys[table]):
             self._keys[table] = key.columns
             self._foreign_keys[key.table, key.columns] = key
 

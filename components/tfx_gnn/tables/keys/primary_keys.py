@@ -91,7 +91,11 @@ def ask_about_repeated_key(column: KeyColumn) -> str:
 
 
 def find_composite_key(
-    table: str, columns: Mapping[str, KeyColumn], others: Mapping[str, Mapping[str, KeyColumn]], read_texts: ReadTexts
+    table: str,
+    columns: Mapping[str, KeyColumn],
+    others: Mapping[str, Mapping[str, KeyColumn]],
+    read_texts: ReadTexts,
+    known: tuple[str, ...] = (),
 ) -> tuple[ForeignKey, ...]:
     """Finds two to four columns that tell the rows of a table apart, and to which other tables refer by name.
 
@@ -100,6 +104,7 @@ def find_composite_key(
         columns: its columns by name.
         others: the columns of the other tables that hold nodes.
         read_texts: reads columns of a table.
+        known: the key's columns, if they are known: no others are tried.
 
     Returns:
         What refers to the key, whose columns are those of each; none if there is no such key.
@@ -111,14 +116,15 @@ def find_composite_key(
             for name, column in columns.items()
             if column.has_key_values and name in theirs and theirs[name].has_key_values
         ][:_MOST_SHARED_NAMES]
-        if found:
-            shared = [name for name in found[0].columns if name in shared]
+        if known:
+            shared = [name for name in known if name in shared]
         best = max(
             _told_by_fewest(table, columns, other, shared, read_texts),
             key=lambda key: (key.num_known, -len(key.columns)),
             default=None,
         )
-        if best is not None and (not found or best.columns == found[0].columns):
+        if best is not None and (not known or best.columns == known):
+            known = best.columns
             found.append(best)
     return tuple(found)
 

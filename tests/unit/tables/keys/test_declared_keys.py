@@ -116,6 +116,19 @@ def test_a_declared_composite_key_is_referred_to_by_several_columns(write, found
     assert (key.num_rows, key.num_null, key.num_known) == (4, 1, 2)
 
 
+def test_a_declared_composite_key_is_found_by_the_names_of_its_columns(write, found):
+    pairs = {"left": [i // 6 for i in NUMBERS], "right": [i % 6 for i in NUMBERS], "weight": [0.5] * 30}
+    write("pairs", pairs, DeclaredKeys(primary_key=("right", "left")))
+    uses = {"left": [i % 5 for i in NUMBERS], "right": [i % 6 if i else 9 for i in NUMBERS], "note": ["a"] * 30}
+    write("uses", uses, DeclaredKeys())
+
+    database = found()
+
+    key = told(database)["uses.right+left", "pairs"]
+    assert (database.keys["pairs"], key.num_rows, key.num_known) == (("right", "left"), 30, 29)
+    assert "columns of the same names" in key.describe()
+
+
 def test_two_foreign_keys_that_make_up_a_key_are_edges_unless_something_refers_to_them(write, found):
     write("tracks", {"id": NUMBERS}, DeclaredKeys(primary_key=("id",)))
     write("lists", {"id": NUMBERS}, DeclaredKeys(primary_key=("id",)))
