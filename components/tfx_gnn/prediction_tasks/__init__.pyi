@@ -1,6 +1,4 @@
 from tfx_gnn.prediction_tasks.recommended import Recommended as Recommended
-from tfx_gnn.prediction_tasks.recommended import Shortcut as Shortcut
-from tfx_gnn.prediction_tasks.recommended import write_shortcut as write_shortcut
 from tfx_gnn.prediction_tasks.seed_table import AnchorStatistics as AnchorStatistics
 from tfx_gnn.prediction_tasks.seed_table import SeedTableReport as SeedTableReport
 from tfx_gnn.prediction_tasks.seed_table import make_seed_table as make_seed_table

@@ -15,8 +15,8 @@ from tfx_gnn.prediction_tasks import (
     SeedTableDescription,
     SeedTableReport,
     make_seed_table,
-    write_shortcut,
 )
+from tfx_gnn.prediction_tasks.recommended import write_shortcut
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.tables.keys.given_keys import GivenKeys
 from tfx_gnn.tables.table_access import TableAccess
