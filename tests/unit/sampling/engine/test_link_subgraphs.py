@@ -196,7 +196,7 @@ def test_a_forecast_hides_no_earlier_edge_of_its_pair(tables):
     # Bob bought 7 at 2 and 12 at 4, cid 12 before.
     of_limits = [_sample(tables, plan, _pairs([(1, 1)], rows=[3], time_limits=[limit]))[1] for limit in (3, 4)]
 
-    assert [[row for row, _, _ in edges["buys"]] for edges in of_limits] == [[1, 2], [1, 3, 2]]
+    assert [[row for row, _, _ in edges["buys"]] for edges in of_limits] == [[1, 2], [1, 2, 3]]
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(0, [0]), (1, [0]), (2, [0, 2])])
