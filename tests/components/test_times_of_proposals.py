@@ -261,3 +261,27 @@ def test_integers_that_may_be_days_are_asked_about(tmp_path):
     said = "\n".join(propose_project(write(tmp_path, users=users), label="users.plan").questions)
 
     assert "users.batch holds numbers, but all 28 different numbers are days of the calendar" in said
+
+
+@pytest.mark.parametrize(("num_before", "is_asked"), [(10, True), (30, False)])
+def test_edges_that_hardly_any_seed_sees_are_asked_about(tmp_path, num_before, is_asked):
+    start = dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc)
+    days = [start + dt.timedelta(days=i) for i in range(40)]
+    ids = [f"u{i}" for i in range(40)]
+    users = {"user_id": ids, "plan": ["free", "pro"] * 20, "asked_at": days}
+    # A call of each user, of some before the user is asked, and of one at that moment.
+    calls = {
+        "call_id": [f"c{i}" for i in range(40)],
+        "user_id": ids,
+        "called_at": [at + dt.timedelta(hours=min(i + 1 - num_before, 1)) for i, at in enumerate(days)],
+    }
+
+    proposal = propose_project(
+        write(tmp_path, users=users, calls=calls), label="users.plan", prepared_dir=str(tmp_path / "new")
+    )
+
+    asked = [one for one in proposal.questions if "see one" in one]
+    assert len(asked) == is_asked
+    if is_asked:
+        assert f"Of 40 rows of users with edges of calls_user_id, {num_before} see one: those of the other" in asked[0]
+        assert "give --time-column users= to see edges of all times" in asked[0]

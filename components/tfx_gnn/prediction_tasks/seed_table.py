@@ -57,6 +57,7 @@ class SeedTableReport:
         anchors: statistics of each anchor, ascending; none if there are more than a thousand, or each entity has its
             own.
         num_training_labels: how many different labels the seeds of training have.
+        has_own_times: whether the time of each seed is that of its entity.
         incomplete_anchors: anchors that were left out because their windows end after the data.
         remarks: what a user should know, a sentence each.
         statements: the SQL that made it, in order; the last one selects all candidates.
@@ -66,6 +67,7 @@ class SeedTableReport:
     splits: tuple[AnchorStatistics, ...]
     anchors: tuple[AnchorStatistics, ...]
     num_training_labels: int
+    has_own_times: bool
     incomplete_anchors: tuple[str, ...]
     remarks: tuple[str, ...]
     statements: tuple[str, ...]
@@ -170,6 +172,7 @@ def _report(tables: TaskTables, found: Candidates, description: SeedTableDescrip
         splits=tuple(_statistics(tables, found, "NULL")),
         anchors=tuple(_statistics(tables, found, "time")) if few else (),
         num_training_labels=num_labels,
+        has_own_times=bool(description.task.predict) and found.has_times and not found.has_anchors,
         incomplete_anchors=tuple(map(str, found.incomplete)),
         remarks=(*tables.remarks, *found.remarks, *_remarks(found, num_labels), *_remarks_of_targets(tables, found)),
         statements=(*tables.statements, *found.statements, found.query),

@@ -31,6 +31,7 @@ from tfx_gnn_pipelines.proposals.labels import Label, check_labels, find_label
 from tfx_gnn_pipelines.proposals.leaks import LabelLeak, find_leaks
 from tfx_gnn_pipelines.proposals.missing_values import fill_in
 from tfx_gnn_pipelines.proposals.tables import SetTable, find_source
+from tfx_gnn_pipelines.proposals.unseen_edges import ask_about_unseen_edges, read_own_times
 
 _FEW_LABELS = 200
 """Labels, of fewer of which a test has less than 20: one more or less right answer is five percent."""
@@ -190,10 +191,14 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "", give
         missing_values=missing_values,
     )
     temporal = _propose_temporal(prepared, hops, seed_time)
+    unseen: tuple[str, ...] = ()
+    if prepared is not None and temporal is not None:
+        rows = read_own_times(seeds, seed_time)
+        unseen = tuple(ask_about_unseen_edges(predicted.node_set, rows, hops, temporal.edge_times, tables))
     return Proposal(
         tables_dir=source.tables_dir,
         keys=source.remarks,
-        questions=(*source.questions, *ask_about_features(features)),
+        questions=(*source.questions, *unseen, *ask_about_features(features)),
         seed_time=seed_time,
         temporal=temporal,
         schema=schema,

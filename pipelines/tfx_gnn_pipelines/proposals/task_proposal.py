@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema.schema_io import write_schema
 from tfx_gnn.io import options_json
@@ -35,6 +37,7 @@ from tfx_gnn_pipelines.proposals.hops import propose_hops
 from tfx_gnn_pipelines.proposals.missing_values import fill_in
 from tfx_gnn_pipelines.proposals.preparations import Preparation
 from tfx_gnn_pipelines.proposals.tables import find_task_source
+from tfx_gnn_pipelines.proposals.unseen_edges import ask_about_unseen_edges
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -166,6 +169,11 @@ def propose_task_project(
         | dict(drop_drifting_columns(schema, tables, prepared, seeds.description.until.get("train"))),
         missing_values=missing_values,
     )
+    unseen: tuple[str, ...] = ()
+    if prepared is not None and seeds.description.time and seeds.has_own_times:
+        rows = pq.read_table(seed_table_path(name, source.tables_dir), columns=["id", seeds.description.time])
+        times = {one: column for one, column in seeds.description.times.items() if one in schema.edge_sets}
+        unseen = tuple(ask_about_unseen_edges(task.for_each, rows.rename_columns(["id", "time"]), hops, times, tables))
     if seeds.description.recommended is not None:
         _add_own_feature(features, seeds.description.recommended.node_set)
     return TaskProposal(
@@ -174,7 +182,7 @@ def propose_task_project(
         schema=schema,
         is_inferred=source.is_inferred,
         keys=(*source.remarks, *([shortcut.remark] if shortcut is not None else [])),
-        questions=(*source.questions, *ask_about_features(features)),
+        questions=(*source.questions, *unseen, *ask_about_features(features)),
         seeds=seeds,
         hops=hops,
         features=features,
