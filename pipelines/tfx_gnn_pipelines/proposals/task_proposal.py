@@ -18,6 +18,8 @@ from tfx_gnn.prediction_tasks import (
     SeedTableReport,
     make_seed_table,
 )
+from tfx_gnn.prediction_tasks.query_parser import parse_predicted
+from tfx_gnn.prediction_tasks.query_syntax import Column
 from tfx_gnn.prediction_tasks.recommended import write_shortcut
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.tables.keys.given_keys import GivenKeys
@@ -137,7 +139,7 @@ def propose_task_project(
     shortcut = None
     if source.is_inferred:
         row_times = prepared.times_of_rows if prepared else {}
-        missing_values = fill_in(schema, tables, label=("", ""), times=source.times, row_times=row_times)
+        missing_values = fill_in(schema, tables, label=_label_of(task), times=source.times, row_times=row_times)
         write_schema(schema, access.schema_path(source.tables_dir))
         shortcut = write_shortcut(task, source.tables_dir, access)
     if shortcut is not None:
@@ -188,6 +190,12 @@ def propose_task_project(
         features=features,
         num_dangling=count_dangling(schema, tables, hops),
     )
+
+
+def _label_of(task: PredictionTask) -> tuple[str, str]:
+    """Names the set and the column that a task predicts; empty if it computes the label."""
+    predicted = parse_predicted(task.predict) if task.predict else None
+    return (f"nodes/{task.for_each}", predicted.name) if isinstance(predicted, Column) else ("", "")
 
 
 def _propose_hops(schema: GraphSchema, num_rows: Mapping[str, int], seeds: SeedTableDescription) -> tuple[Hop, ...]:
