@@ -244,12 +244,11 @@ def _check_splits(task: PredictionTask, report: SeedTableReport) -> None:
 def _write(tables: TaskTables, report: SeedTableReport, path: str) -> None:
     columns = report.description
     of_entity = _id_type(tables, columns.task.for_each)
+    selected: dict[str, tuple[str, pa.DataType]] = {columns.entity_end: ("id", of_entity)}
     if columns.recommended is None:
-        selected = {"id": ("id", of_entity), columns.label: ("label", _LABEL_TYPES[columns.label_kind])}
+        selected[columns.label] = "label", _LABEL_TYPES[columns.label_kind]
     else:
-        target = ("label", _id_type(tables, columns.recommended.node_set))
-        is_target = columns.recommended.end == "target"
-        selected = dict(zip(("source", "target"), [("id", of_entity), target][:: 1 if is_target else -1], strict=True))
+        selected[columns.recommended.end] = "label", _id_type(tables, columns.recommended.node_set)
     selected[columns.split] = ("split", pa.string())
     if columns.time:
         selected[columns.time] = ("time", pa.timestamp("s"))
