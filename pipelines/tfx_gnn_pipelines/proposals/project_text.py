@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import yaml
 
+from tfx_gnn.prediction_tasks import SeedTableDescription
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED, Hop
 from tfx_gnn_pipelines.proposals.labels import Label, is_rare
 from tfx_gnn_pipelines.proposals.preparations import Preparation
@@ -27,9 +28,6 @@ _HEAD_LINES = (
     "# relative to this file.",
     "",
 )
-_NUM_EPOCHS = 20
-_NUM_EPOCHS_OF_PAIRS = 40
-"""What is learned of each recommended node by itself takes longer."""
 
 
 def project_text(proposal: Proposal, *, name: str, tables_dir: str) -> str:
@@ -59,7 +57,7 @@ def project_text(proposal: Proposal, *, name: str, tables_dir: str) -> str:
             "",
             *_prediction_lines(proposal.label),
             "",
-            *_training_lines(_NUM_EPOCHS),
+            *_training_lines(num_epochs=20, patience=5),
             *_network_lines(has_times=proposal.temporal is not None),
             *_metric_lines(proposal.label.rare_share),
             *_rule_lines(proposal.num_dangling),
@@ -97,8 +95,7 @@ def task_project_text(proposal: TaskProposal, *, name: str, tables_dir: str) -> 
             "",
             *_feature_lines(proposal.features),
             "",
-            *_training_lines(_NUM_EPOCHS if proposal.seeds.description.recommended is None else _NUM_EPOCHS_OF_PAIRS),
-            *_network_lines(has_times=bool(proposal.seeds.description.time)),
+            *_lines_of_learning(proposal.seeds.description),
             *_metric_lines(proposal.rare_share),
             *_rule_lines(proposal.num_dangling),
             "",
@@ -231,13 +228,24 @@ def _prediction_lines(label: Label) -> Iterator[str]:
         yield "  standardize: true"
 
 
-def _training_lines(num_epochs: int) -> Iterator[str]:
+def _lines_of_learning(seeds: SeedTableDescription) -> Iterator[str]:
+    if seeds.recommended is None:
+        yield from _training_lines(num_epochs=20, patience=5)
+        yield from _network_lines(has_times=bool(seeds.time))
+        return
+    yield from _training_lines(num_epochs=40, patience=15)
+    yield "# What is learned of each node by itself comes slowly, and the order of pairs improves before the loss does."
+    yield "# Residual and joined states made the first scores too large to learn from."
+    yield "graph_trainer: {hyperparameters: {reduce_type: mean, dropout_rate: 0.1}}"
+
+
+def _training_lines(*, num_epochs: int, patience: int) -> Iterator[str]:
     yield "# A ready network; others are in tfx_gnn.models.model_fns."
     yield "model_fn: tfx_gnn.models.model_fns:mpnn"
     yield f"num_epochs: {num_epochs}"
     yield "batch_size: 32"
     yield "# Training stops after this many epochs without a lower validation loss; the best epoch is exported."
-    yield "early_stopping_patience: 5"
+    yield f"early_stopping_patience: {patience}"
 
 
 def _network_lines(*, has_times: bool) -> Iterator[str]:
