@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import functools
-import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,17 +16,14 @@ from rich.console import Console
 
 from tfx_gnn.io.plain_console import PlainConsole
 from tfx_gnn.io.user_errors import is_house_message
-from tfx_gnn_pipelines.checks.check_summary import print_finding, print_verdict
 from tfx_gnn_pipelines.checks.findings import PipelineNotReadyError
 from tfx_gnn_pipelines.emulator.container_engine import EngineKind
 from tfx_gnn_pipelines.services import Service
 from tfx_gnn_pipelines.task_seeds import read_run_config
 
 if TYPE_CHECKING:
-    from tfx_gnn_pipelines.checks.findings import PipelineCheck
     from tfx_gnn_pipelines.config import PipelineConfig
     from tfx_gnn_pipelines.emulator.launcher import ContainerEngine
-    from tfx_gnn_pipelines.run_outcome import RunOutcome
 
 EXIT_NOT_PUSHED = 1
 EXIT_FAILED = 2
@@ -173,61 +167,72 @@ def run(
         [name for name, value in spec_options.items() if value],
         [name for name, value in task_options.items() if value],
     )
-    try:
-        if runner is Runner.SPEC:
-            sys.exit(
-                _run_spec(
-                    project,
-                    semantics,
-                    container,
-                    image=image,
-                    root=root,
-                    store=store,
-                    parameters=parameter or [],
-                    console=console,
+    with contextlib.ExitStack() as at_end:
+        try:
+            if runner is Runner.SPEC:
+                sys.exit(
+                    _run_spec(
+                        project,
+                        semantics,
+                        container,
+                        image=image,
+                        root=root,
+                        store=store,
+                        parameters=parameter or [],
+                        console=console,
+                    )
                 )
-            )
-        if project == "list":
-            _list_tasks(console)
-            return
-        from tfx_gnn_pipelines.project import user_files
+            if project == "list":
+                _list_tasks(console)
+                return
+            from tfx_gnn_pipelines.project import user_files
+            from tfx_gnn_pipelines.run_here import run_here
 
-        shortcuts = {
-            "tables_dir": tables or None,
-            "num_epochs": epochs,
-            "batch_size": batch_size,
-            "graph_trainer.training_seed": seed,
-            "subgraph_example_gen.sampling_seed": sampling_seed,
-            "root": root or None,
-            "push_destination": push_to or None,
-            "span": span or None,
-            "tables_fingerprint": tables_version or None,
-            "enable_cache": False if no_cache else None,
-            "beam_args": beam_arg or None,
-            "runtime_parameters": open_parameter or None,
-        }
-        given = {name: value for name, value in shortcuts.items() if value is not None}
-        changes = {"options_file": options, "assignments": set_ or [], "shortcuts": given}
-        config = read_run_config(project, changes, console, is_remote=runner in _SERVICES)
-        if compile_only:
-            output = output or os.path.join("runs", f"{config.pipeline_name}_{runner.value}.json")
-            _compile(config, runner, output, image=image, resources=resources, report_to=report_to, console=console)
-            return
-        files = None if check is False else user_files(project)
-        pushed = _run_here(
-            config, runner, console, started_at=started_at, check_files=files, as_json=as_json, debug=debug
-        )
-    except KeyboardInterrupt as interruption:
-        _print_how_to_go_on()
-        raise typer.Exit(EXIT_INTERRUPTED) from interruption
-    except PipelineNotReadyError as error:
-        _print_not_ready(error.found, console, as_json=as_json)
-        raise typer.Exit(EXIT_FAILED) from error
-    except Exception as error:
-        if debug:
-            raise
-        _print_error(error)
-        raise typer.Exit(EXIT_FAILED) from error
+            shortcuts = {
+                "tables_dir": tables or None,
+                "num_epochs": epochs,
+                "batch_size": batch_size,
+                "graph_trainer.training_seed": seed,
+                "subgraph_example_gen.sampling_seed": sampling_seed,
+                "root": root or None,
+                "push_destination": push_to or None,
+                "span": span or None,
+                "tables_fingerprint": tables_version or None,
+                "enable_cache": False if no_cache else None,
+                "beam_args": beam_arg or None,
+                "runtime_parameters": open_parameter or None,
+            }
+            given = {name: value for name, value in shortcuts.items() if value is not None}
+            changes = {"options_file": options, "assignments": set_ or [], "shortcuts": given}
+            config = read_run_config(project, changes, console, is_remote=runner in _SERVICES)
+            if compile_only:
+                output = output or os.path.join("runs", f"{config.pipeline_name}_{runner.value}.json")
+                _compile(config, runner, output, image=image, resources=resources, report_to=report_to, console=console)
+                return
+            files = None if check is False else user_files(project)
+            pushed = run_here(
+                config,
+                "beam" if runner is Runner.BEAM else "local",
+                console,
+                started_at=started_at,
+                check_files=files,
+                as_json=as_json,
+                debug=debug,
+                at_end=at_end,
+            )
+        except KeyboardInterrupt as interruption:
+            _print_how_to_go_on()
+            raise typer.Exit(EXIT_INTERRUPTED) from interruption
+        except PipelineNotReadyError as error:
+            from tfx_gnn_pipelines.run_here import print_not_ready
+
+            print_not_ready(error.found, console, as_json=as_json)
+            raise typer.Exit(EXIT_FAILED) from error
+        except Exception as error:
+            if debug:
+                raise
+            _print_error(error)
+            raise typer.Exit(EXIT_FAILED) from error
     if not pushed:
         raise typer.Exit(EXIT_NOT_PUSHED)
 
@@ -357,61 +362,6 @@ def _name_and_value(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _run_here(
-    config: PipelineConfig,
-    runner: Runner,
-    console: Console,
-    *,
-    started_at: float,
-    check_files: Sequence[str] | None,
-    as_json: bool,
-    debug: bool,
-) -> bool:
-    """Runs the pipeline in this process, with a check of it and of the user's files beside it unless they are None.
-
-    Returns:
-        Whether the model was pushed.
-    """
-    console.print(
-        f"Pipeline {config.pipeline_name}, runner {runner.value}", style="bold", highlight=False, soft_wrap=True
-    )
-    from tfx_gnn_pipelines.checks.background_check import run_checked
-    from tfx_gnn_pipelines.finished_run import find_finished_run
-    from tfx_gnn_pipelines.summary import print_summary, summarize
-
-    outcome = find_finished_run(config)
-    if outcome is None:
-        run = functools.partial(_run_steps, config, runner, console, as_json=as_json, debug=debug)
-        outcome = run() if check_files is None else run_checked(run, config, console, files=check_files)
-    else:
-        console.print(f"= {len(outcome.steps)} steps cached: nothing has changed since they ran", style="cyan")
-    seconds = time.monotonic() - started_at
-    print_summary(console, outcome, seconds)
-    if as_json:
-        typer.echo(json.dumps(summarize(outcome, seconds)))
-    return outcome.is_pushed
-
-
-def _run_steps(config: PipelineConfig, runner: Runner, console: Console, *, as_json: bool, debug: bool) -> RunOutcome:
-    """Runs the steps of which TFX finds no cached outputs."""
-    from tfx_gnn.io.quiet_libraries import quiet_first_compilation
-    from tfx_gnn_pipelines.assembly import component_ids
-    from tfx_gnn_pipelines.local_runs import run_locally, run_on_beam
-    from tfx_gnn_pipelines.progress import component_progress
-
-    run_pipeline = run_on_beam if runner is Runner.BEAM else run_locally
-    if not debug:
-        quiet_first_compilation()
-    # Steps, and functions of the user, print as they like.
-    prints = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
-    with prints, component_progress(component_ids(config), console, show_warnings=debug) as progress:
-        try:
-            return run_pipeline(config)
-        except BaseException:
-            progress.fail()
-            raise
-
-
 def _compile(
     config: PipelineConfig,
     runner: Runner,
@@ -462,21 +412,6 @@ def _print_how_to_go_on() -> None:
         style="bold yellow",
         soft_wrap=True,
     )
-
-
-def _print_not_ready(found: PipelineCheck, console: Console, *, as_json: bool) -> None:
-    for finding in found.findings:
-        print_finding(console, finding)
-    print_verdict(console, found)
-    console.print(
-        "Correct this, and run the same command again: finished steps come from the cache. `tfx-gnn check` looks for "
-        "all that is wrong; --no-check runs without it.",
-        style="dim",
-        highlight=False,
-        soft_wrap=True,
-    )
-    if as_json:
-        typer.echo(json.dumps({"pushed": False, "check": found.to_json()}))
 
 
 def _print_error(error: Exception) -> None:

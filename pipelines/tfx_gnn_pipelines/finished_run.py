@@ -27,7 +27,7 @@ from tfx_gnn_pipelines.run_outcome import RunOutcome
 FINISHED_FILE = "finished_run.json"
 """File in a local root with the outcome of the last run there, and what it depended on."""
 
-_FORMAT = 2
+_FORMAT = 3
 _LIBRARY = (tfx_gnn.__name__, __name__.partition(".")[0])
 _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+:[^\W\d]\w*")
 _SAVED_MODEL = "saved_model.pb"
@@ -222,11 +222,10 @@ def _left_by(config: PipelineConfig, outcome: RunOutcome) -> dict[str, str]:
     compared = {}
     if not outcome.pushed_model and config.latest_blessed_model_resolver is not None:
         compared = {config.push_destination: str(max(_versions(config.push_destination), default=0))}
-    metadata = outcome.places["lineage"]
     return {
         **{folder: _folder_version(folder) for folder in folders},
         **compared,
-        metadata: describe_file_version(metadata),
+        outcome.metadata: describe_file_version(outcome.metadata),
     }
 
 

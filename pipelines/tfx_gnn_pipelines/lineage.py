@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ml_metadata import metadata_store
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from tfx_gnn.components.graph_pusher.stage import forget_push
 from tfx_gnn.io.leftovers import remove_output
-from tfx_gnn_pipelines.recorded_run import ERROR_PROPERTY, PEAKS_PROPERTY, RUN_CONTEXT, component_id, plain_value
+from tfx_gnn_pipelines.recorded_run import (
+    ERROR_PROPERTY,
+    PEAKS_PROPERTY,
+    PIPELINE_CONTEXT,
+    RUN_CONTEXT,
+    STOP_PROPERTY,
+    component_id,
+    plain_value,
+)
 
 _MAX_ERROR = 4000
 """Characters of an error's message that are kept."""
@@ -61,8 +70,11 @@ def read_latest_run(metadata_path: str) -> list[ComponentRun]:
     return [_component_run(store, execution) for execution in sorted(executions, key=lambda execution: execution.id)]
 
 
-def close_abandoned_executions(metadata_path: str, artifacts_dir: str) -> list[str]:
+def close_abandoned_executions(metadata_path: str, artifacts_dir: str, *, reason: str = "") -> list[str]:
     """Marks executions of dead processes as failed and removes their incomplete outputs.
+
+    With a `reason`, they are those of this process, which was told to stop: they are canceled, and the reason is
+    written down.
 
     Returns the ids of their components. Only the holder of the root's lock may call this, because the executions of a
     live run look the same.
@@ -80,7 +92,9 @@ def close_abandoned_executions(metadata_path: str, artifacts_dir: str) -> list[s
         component = component_id(store, execution)
         _remove_begun_outputs(os.path.join(artifacts_dir, component), execution.id)
         components.append(component)
-        execution.last_known_state = mlmd.Execution.FAILED
+        execution.last_known_state = mlmd.Execution.CANCELED if reason else mlmd.Execution.FAILED
+        if reason:
+            execution.custom_properties[ERROR_PROPERTY].string_value = reason[:_MAX_ERROR]
     if abandoned:
         store.put_executions(abandoned)
     return components
@@ -109,6 +123,34 @@ def record_error(metadata_path: str, error: BaseException, *, since: float) -> N
         store.put_executions(failed)
 
 
+def record_stop(metadata_path: str, found: Sequence[str], *, pipeline: str, since: float) -> None:
+    """Writes down what a check found that stopped a run, or kept it from starting; then it is a run without steps.
+
+    Args:
+        metadata_path: the database, which is made if there is none.
+        found: sentences, the most severe first.
+        pipeline: name of the pipeline.
+        since: the time at which the run was to begin, in seconds since 1970: runs that began earlier are others.
+    """
+    store = _open(metadata_path, makes_it=True)
+    assert store is not None
+    types = {
+        name: store.put_context_type(mlmd.ContextType(name=name), can_add_fields=True, can_omit_fields=True)
+        for name in (PIPELINE_CONTEXT, RUN_CONTEXT)
+    }
+    runs = [run for run in store.get_contexts_by_type(RUN_CONTEXT) if run.create_time_since_epoch >= 1000 * since]
+    if runs:
+        run = max(runs, key=lambda context: context.id)
+    else:
+        # As TFX names them.
+        name = dt.datetime.fromtimestamp(since).isoformat()  # noqa: DTZ006
+        run = mlmd.Context(type_id=types[RUN_CONTEXT], name=name)
+        if not store.get_contexts_by_type(PIPELINE_CONTEXT):
+            store.put_contexts([mlmd.Context(type_id=types[PIPELINE_CONTEXT], name=pipeline)])
+    run.custom_properties[STOP_PROPERTY].string_value = json.dumps([text[:_MAX_ERROR] for text in found])
+    store.put_contexts([run])
+
+
 def record_peak_memory(metadata_path: str, peak_between: Callable[[float, float], int]) -> None:
     """Writes down how much memory each component of the latest run took, for those who plan the next one.
 
@@ -133,12 +175,13 @@ def record_peak_memory(metadata_path: str, peak_between: Callable[[float, float]
     store.put_contexts([run])
 
 
-def _open(metadata_path: str) -> metadata_store.MetadataStore | None:
-    if not os.path.exists(metadata_path):
+def _open(metadata_path: str, *, makes_it: bool = False) -> metadata_store.MetadataStore | None:
+    modes = mlmd.SqliteMetadataSourceConfig
+    if not makes_it and not os.path.exists(metadata_path):
         return None
     config = mlmd.ConnectionConfig()
     config.sqlite.filename_uri = metadata_path
-    config.sqlite.connection_mode = mlmd.SqliteMetadataSourceConfig.READWRITE
+    config.sqlite.connection_mode = modes.READWRITE_OPENCREATE if makes_it else modes.READWRITE
     return metadata_store.MetadataStore(config)
 
 

@@ -13,9 +13,16 @@ from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 from tfx_gnn.io.process_lock import process_lock
 from tfx_gnn.serving.server.temporary_server import check_server_is_installed
 from tfx_gnn_pipelines.assembly import build_pipeline
+from tfx_gnn_pipelines.checks.findings import PipelineCheck
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
 from tfx_gnn_pipelines.finished_run import fingerprint_run, forget_finished_run, remember_finished_run
-from tfx_gnn_pipelines.lineage import close_abandoned_executions, read_latest_run, record_error, record_peak_memory
+from tfx_gnn_pipelines.lineage import (
+    close_abandoned_executions,
+    read_latest_run,
+    record_error,
+    record_peak_memory,
+    record_stop,
+)
 from tfx_gnn_pipelines.process_memory import MemoryWatch
 from tfx_gnn_pipelines.run_outcome import RunOutcome, read_outcome
 
@@ -45,6 +52,27 @@ def _run(config: PipelineConfig, runner: LocalDagRunner | BeamDagRunner) -> RunO
     return outcome
 
 
+def record_refusal(config: PipelineConfig, found: PipelineCheck, *, since: float) -> None:
+    """Writes down in the metadata why a check stopped a run, or kept it from starting.
+
+    Args:
+        config: the pipeline.
+        found: what the check found.
+        since: the time at which the run was to begin, in seconds since 1970.
+
+    Raises:
+        BlockingIOError: if another run holds the root.
+    """
+    ordered = sorted(found.findings, key=lambda finding: finding.severity != "error")
+    with _lock(config):
+        record_stop(
+            config.metadata_path,
+            [f"{finding.step}: {finding.message}" for finding in ordered],
+            pipeline=config.pipeline_name,
+            since=since,
+        )
+
+
 @contextlib.contextmanager
 def locked_root(config: PipelineConfig) -> Iterator[None]:
     """Locks the root of a local run, and removes what killed runs left there.
@@ -62,8 +90,7 @@ def locked_root(config: PipelineConfig) -> Iterator[None]:
             f"`runtime_parameters` must be empty for a local run; got {config.runtime_parameters}. Give the values "
             "themselves, or compile for a remote runner."
         )
-    rule = f"`root` must be used by one run at a time; got {config.root!r}"
-    with process_lock(os.path.join(config.root, _LOCK_FILE), rule=rule):
+    with _lock(config):
         forget_finished_run(config.root)
         close_abandoned_executions(config.metadata_path, config.artifacts_dir)
         started_at = time.time()
@@ -72,3 +99,13 @@ def locked_root(config: PipelineConfig) -> Iterator[None]:
         except Exception as error:
             record_error(config.metadata_path, error, since=started_at)
             raise
+        # Ctrl-C, or a check beside the run.
+        except BaseException as stop:
+            reason = str(stop) or "Interrupted."
+            close_abandoned_executions(config.metadata_path, config.artifacts_dir, reason=reason)
+            raise
+
+
+def _lock(config: PipelineConfig) -> contextlib.AbstractContextManager[None]:
+    rule = f"`root` must be used by one run at a time; got {config.root!r}"
+    return process_lock(os.path.join(config.root, _LOCK_FILE), rule=rule)

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from absl import logging as absl_logging  # type: ignore[import-untyped]
 from rich.console import Console
@@ -30,7 +30,14 @@ class ComponentProgress(logging.Handler):
         current: id of the component that is running; "" between components.
     """
 
-    def __init__(self, components: Sequence[str], console: Console, *, show_warnings: bool = False) -> None:
+    def __init__(
+        self,
+        components: Sequence[str],
+        console: Console,
+        *,
+        show_warnings: bool = False,
+        tell: Callable[[str, str], None] | None = None,
+    ) -> None:
         super().__init__(level=logging.INFO)
         self._warnings = logging.StreamHandler() if show_warnings else logging.NullHandler()
         self.current = ""
@@ -38,6 +45,7 @@ class ComponentProgress(logging.Handler):
         self._console = console
         self._started_at = 0.0
         self._is_cached = False
+        self._tell = tell or (lambda _component, _state: None)
         self._running = contextlib.ExitStack()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -51,12 +59,14 @@ class ComponentProgress(logging.Handler):
             if not shown_live():
                 self._print(" ", "running ...", "dim")
             self._running.enter_context(progress(self._place))
+            self._tell(self.current, "running")
         elif _FINISHED.fullmatch(template):
             self._running.close()
             if self._is_cached:
                 self._print("=", "cached", "cyan")
             else:
                 self._print("+", f"done in {self._elapsed:.1f} s", "green")
+            self._tell(self.current, "cached" if self._is_cached else "complete")
             self.current = ""
         elif record.levelno >= logging.WARNING:
             self._warnings.handle(record)
@@ -84,14 +94,19 @@ class ComponentProgress(logging.Handler):
 
 @contextlib.contextmanager
 def component_progress(
-    components: Sequence[str], console: Console, *, show_warnings: bool = False
+    components: Sequence[str],
+    console: Console,
+    *,
+    show_warnings: bool = False,
+    tell: Callable[[str, str], None] | None = None,
 ) -> Iterator[ComponentProgress]:
     """Shows the progress of components and of their stages; other absl log records are hidden unless `show_warnings`.
 
+    `tell` is called with a component and "running" when it starts, and "cached" or "complete" when it ends.
     Call `fail()` on the handler when the block catches an error.
     """
     logger = absl_logging.get_absl_logger()
-    handler = ComponentProgress(components, console, show_warnings=show_warnings)
+    handler = ComponentProgress(components, console, show_warnings=show_warnings, tell=tell)
     before = absl_logging.get_verbosity(), logger.handlers[:], logger.propagate
     # Use absl's own function: TensorFlow reads this level, raises it temporarily, and restores it.
     absl_logging.set_verbosity(absl_logging.INFO)

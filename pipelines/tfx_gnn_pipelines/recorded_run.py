@@ -20,6 +20,8 @@ ERROR_PROPERTY = "tfx_gnn_error"
 """Custom property of a failed execution with the message of its error."""
 PEAKS_PROPERTY = "tfx_gnn_peak_memory"
 """Custom property of a run with the peak memory of its executions: JSON, bytes by number of the execution."""
+STOP_PROPERTY = "tfx_gnn_stop"
+"""Custom property of a run with what the check found that stopped it: JSON, sentences."""
 
 PIPELINE_CONTEXT = "pipeline"
 RUN_CONTEXT = "pipeline_run"
@@ -53,6 +55,29 @@ def newest_root(folder: str = RUNS_FOLDER) -> str:
     return max(roots)[1]
 
 
+def count_runs(root: str) -> int:
+    """Counts the runs in the database of a root; 0 without one, or if it cannot be read."""
+    try:
+        return _Database(root).num_runs if os.path.isfile(os.path.join(root, METADATA_FILE)) else 0
+    except ValueError:
+        # The run itself will complain.
+        return 0
+
+
+def read_runs(root: str) -> list[RecordedRun]:
+    """Reads all runs of a root, the oldest first; empty if none has started.
+
+    Raises:
+        ValueError: if its database or a file of a trial run cannot be read.
+    """
+    if os.path.isfile(os.path.join(root, METADATA_FILE)):
+        return _Database(root).read_all()
+    trials = trial_folders(root)
+    if trials:
+        return [read_trial(root, number) for number in range(1, len(trials) + 1)]
+    return [_read_folders(root)]
+
+
 def read_run(place: str) -> RecordedRun:
     """Reads one run.
 
@@ -69,7 +94,7 @@ def read_run(place: str) -> RecordedRun:
     if found and not os.path.exists(place):
         root, number = found["root"], int(found["number"])
     version = ""
-    if not _is_root(root) and _VERSION_FOLDER.fullmatch(os.path.basename(os.path.abspath(root))):
+    if not is_root(root) and _VERSION_FOLDER.fullmatch(os.path.basename(os.path.abspath(root))):
         version, root = os.path.abspath(root), _root_above(root)
     if not os.path.isdir(root):
         raise FileNotFoundError(f"`RUN` must be a folder; got {root!r}, which does not exist. Name a pipeline's root.")
@@ -80,7 +105,7 @@ def read_run(place: str) -> RecordedRun:
     if not os.path.isdir(os.path.join(root, ARTIFACTS_FOLDER)):
         if os.path.isdir(os.path.join(root, RUNS_FOLDER)):
             return read_run(newest_root(os.path.join(root, RUNS_FOLDER)))
-        inside = sorted(entry.path for entry in os.scandir(root) if _is_root(entry.path))
+        inside = sorted(entry.path for entry in os.scandir(root) if is_root(entry.path))
         remedy = f"it holds {', '.join(inside[:5])}" if inside else "as in runs/debian_sections"
         raise FileNotFoundError(
             f"`RUN` must hold {METADATA_FILE}, trial runs or a folder {ARTIFACTS_FOLDER}; got {root!r} without. Name "
@@ -135,6 +160,13 @@ class _Database:
             number = self._run_of_version(version)
         return self._run(number or len(self._runs))
 
+    @property
+    def num_runs(self) -> int:
+        return len(self._runs)
+
+    def read_all(self) -> list[RecordedRun]:
+        return [self._run(number) for number in range(1, len(self._runs) + 1)]
+
     def _run_of_version(self, version: str) -> int:
         for number in range(len(self._runs), 0, -1):
             for step in self._run(number).steps:
@@ -156,6 +188,7 @@ class _Database:
             number=number,
             num_runs=len(self._runs),
             steps=tuple(self._step(execution, peaks.get(str(execution.id), 0)) for execution in executions),
+            stop=tuple(json.loads(context.custom_properties[STOP_PROPERTY].string_value or "[]")),
         )
 
     def _step(self, execution: mlmd.Execution, peak_bytes: int) -> RecordedStep:
@@ -232,7 +265,8 @@ def _present_folder(root: str, uri: str) -> str:
     return uri
 
 
-def _is_root(folder: str) -> bool:
+def is_root(folder: str) -> bool:
+    """Whether a folder holds runs of a pipeline."""
     names = (METADATA_FILE, ARTIFACTS_FOLDER)
     return any(os.path.exists(os.path.join(folder, name)) for name in names) or bool(trial_folders(folder))
 
@@ -241,7 +275,7 @@ def _root_above(folder: str) -> str:
     path = os.path.abspath(folder)
     for _ in range(3):
         path = os.path.dirname(path)
-        if _is_root(path):
+        if is_root(path):
             return path
     return folder
 

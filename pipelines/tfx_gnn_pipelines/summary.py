@@ -1,4 +1,4 @@
-"""The summary of a finished run: metrics, locations of outputs, and a command to query the model."""
+"""The summary of a finished run: warnings, the result, where its page is, and a command to ask the model."""
 
 from __future__ import annotations
 
@@ -9,58 +9,62 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from tfx_gnn.components.graph_evaluator.metric_names import shown_metric
 from tfx_gnn.io.plain_console import escape_controls
-from tfx_gnn_pipelines.run_outcome import CACHED, RunOutcome, StepOutcome, tasks_of
+from tfx_gnn.records.metric_names import ROC_AUC, shown_metric
+from tfx_gnn.reports.run_warnings import tasks_of
+from tfx_gnn_pipelines.run_outcome import CACHED, RunOutcome, StepOutcome
 
 _BASELINES = {
     "majority_baseline": "majority class ({class})",
     "mean_baseline": "mean label",
     "random_baseline": "random order",
 }
-_LEFT_OUT = frozenset({"balanced_accuracy"})
+_ALWAYS_SHOWN = frozenset({ROC_AUC})
+_NUM_METRICS = 2
 
 
-def print_summary(console: Console, outcome: RunOutcome, seconds: float) -> None:
-    """Prints the summary of a run."""
+def print_summary(console: Console, outcome: RunOutcome, seconds: float, *, page: str) -> None:
+    """Prints all warnings of a run, and then in at most six lines what it reached, where its page is and what is next.
+
+    Args:
+        console: where to.
+        outcome: what the run found.
+        seconds: how long it took.
+        page: path of its page; empty if it has none.
+    """
+    _print_warnings(console, outcome.warnings)
     console.print()
-    for table in _metrics_tables(outcome.metrics):
-        console.print(table)
+    split = outcome.metrics["split"]
+    for name, task in tasks_of(outcome.metrics).items():
+        _print_line(console, "result", f"{f'task {name!r}: ' if name else ''}{_result(task)}; split {split}")
     for name, task in tasks_of(outcome.metrics).items():
         trees = task.get("trees_baseline", {})
         words = trees.get("meaning") or (f"not compared: {trees['reason']}" if trees else "")
         if words:
             _print_line(console, "trees", f"task {name!r}: {words}" if name else words)
-    compared = outcome.metrics.get("latest_blessed_model")
-    if compared is not None:
-        _print_line(console, "compared with", compared["description"])
-    console.print()
-    _print_places(console, outcome)
-    _print_line(console, "skew", f"{outcome.skew}, {shorten(outcome.skew_file)}")
-    _print_warnings(console, outcome.warnings)
-    console.print()
-    _print_line(console, "components", _components_line(outcome.steps, seconds))
+    steps = _steps_words(outcome.steps, seconds)
     if outcome.is_pushed:
-        model, examples = shorten(outcome.pushed_model), shorten(outcome.examples_dir)
-        _print_command(
-            console,
-            "Ask the pushed model:",
-            [_program("tfx-gnn"), "predict", "--model-dir", model, "--examples", examples],
-            ["--limit", "5"],
-        )
+        _print_line(console, "pushed", f"{shorten(outcome.pushed_model)}; {steps}")
     else:
-        _print_not_pushed(console, outcome)
+        _print_line(console, "not pushed", f"{_why_not_pushed(outcome)}; {steps}", style="bold yellow")
+    if page:
+        _print_line(console, "page", shorten(page))
+    if outcome.is_pushed:
+        given = ["--model-dir", shorten(outcome.pushed_model), "--examples", shorten(outcome.examples_dir)]
+        _print_line(console, "ask it", shlex.join([_program("tfx-gnn"), "predict", *given, "--limit", "5"]))
+    verbs = "serve, explain, compare, show" if outcome.is_pushed else "show, explain, compare"
+    _print_line(console, "next", f"{verbs}: their commands for this run are on its page")
 
 
-def summarize(outcome: RunOutcome, seconds: float) -> dict[str, Any]:
+def summarize(outcome: RunOutcome, seconds: float, *, page: str) -> dict[str, Any]:
     """Summarizes a run for programs.
 
     Args:
         outcome: what it found.
         seconds: how long it took.
+        page: path of its page; empty if it has none.
 
     Returns:
         Plain values: whether the model was pushed and where to, the evaluation, and by component its state and outputs.
@@ -69,6 +73,7 @@ def summarize(outcome: RunOutcome, seconds: float) -> dict[str, Any]:
     return {
         "pipeline": outcome.pipeline,
         "root": outcome.root,
+        "page": page,
         "pushed": is_pushed,
         "pushed_model": outcome.pushed_model if is_pushed else "",
         "seconds": round(seconds, 1),
@@ -84,69 +89,42 @@ def shorten(path: str) -> str:
     return path if relative.startswith("..") else relative
 
 
-def _metrics_tables(metrics: Mapping[str, Any]) -> list[Table]:
-    """One table per task."""
-    return [_metrics_table(task, name, metrics["split"]) for name, task in tasks_of(metrics).items()]
+def _result(task: Mapping[str, Any]) -> str:
+    """The first metrics of the model, of the baseline and of the latest blessed model."""
+    (kind,) = [kind for kind in _BASELINES if kind in task]
+    baseline = task[kind]
+    main = task.get("baseline_comparison", {}).get("metric")
+    known = sorted((name for name in task if name in baseline), key=lambda name: name != main)
+    names = known[:_NUM_METRICS] + [name for name in known[_NUM_METRICS:] if name in _ALWAYS_SHOWN]
+    intervals = task.get("intervals", {}).get("metrics", {})
+    parts = [", ".join(f"{shown_metric(name)} {task[name]:.3f}{_interval(intervals.get(name))}" for name in names)]
+    others = {_BASELINES[kind].format(**baseline): baseline}
+    if "change" in task:
+        others["latest blessed model"] = task["change"]["latest_blessed"]
+    for words, values in others.items():
+        figures = ", ".join(f"{values[name]:.3f}" for name in names if name in values)
+        parts.append(f"{words} {figures}")
+    return f"{'; '.join(parts)}; {task['num_examples']} examples"
 
 
-def _metrics_table(metrics: Mapping[str, Any], task: str, split: str) -> Table:
-    table = Table(title=f"{split} split, {metrics['num_examples']} examples", title_justify="left")
-    (kind,) = [kind for kind in _BASELINES if kind in metrics]
-    baseline = metrics[kind]
-    names = [name for name in metrics if name in baseline and name not in _LEFT_OUT]
-    table.add_column(task)
-    for name in names:
-        table.add_column(shown_metric(name), justify="right")
-    table.add_row("this model", *(f"{metrics[name]:.3f}" for name in names), style="bold")
-    if "change" in metrics:
-        blessed = metrics["change"]["latest_blessed"]
-        table.add_row("latest blessed", *(f"{blessed[name]:.3f}" if name in blessed else "" for name in names))
-    trees = metrics.get("trees_baseline", {}).get("trees", {})
-    if trees:
-        table.add_row("trees alone", *(f"{trees[name]:.3f}" if name in trees else "" for name in names))
-    shown = _BASELINES[kind].format(**baseline)
-    table.add_row(Text(escape_controls(shown)), *(f"{baseline[name]:.3f}" for name in names))
-    return table
+def _interval(ends: Mapping[str, float] | None) -> str:
+    return f" [{ends['lower']:.3f}, {ends['upper']:.3f}]" if ends else ""
 
 
-def _print_places(console: Console, outcome: RunOutcome) -> None:
-    if outcome.search:
-        _print_line(console, "search", f"{outcome.search}, {shorten(outcome.search_report)}")
-    places = dict(outcome.places)
-    lineage = places.pop("lineage")
-    if outcome.is_pushed:
-        places["pushed model"] = outcome.pushed_model
-    for name, path in {**places, "lineage": lineage}.items():
-        _print_line(console, name, shorten(path))
-    logs_dir = shlex.quote(shorten(outcome.logs_dir))
-    _print_line(console, "TensorBoard", f"{shlex.quote(_program('tensorboard'))} --logdir {logs_dir}")
-
-
-def _print_not_pushed(console: Console, outcome: RunOutcome) -> None:
+def _why_not_pushed(outcome: RunOutcome) -> str:
     if outcome.pushed_model:
         # Not pushed again by itself: somebody may have removed a version that should not serve.
         record = next(step.outputs["pushed_model"] for step in outcome.steps if step.component == "GraphPusher")
-        console.print(
-            f"An earlier run pushed the model, but {shorten(outcome.pushed_model)} is gone. To push it again, remove "
-            f"the record of that push, {shorten(record)}, and run again.",
-            style="bold yellow",
-            markup=False,
-            highlight=False,
+        return (
+            f"an earlier run pushed the model, but {shorten(outcome.pushed_model)} is gone. To push it again, remove "
+            f"the record of that push, {shorten(record)}, and run again"
         )
-        return
-    console.print("The model was not pushed, because it was not blessed:", style="bold yellow")
-    for reason in outcome.objections:
-        console.print(f"  {reason}", markup=False, highlight=False)
+    return "; ".join(outcome.objections)
 
 
-def _components_line(steps: Sequence[StepOutcome], seconds: float) -> str:
-    cached = [step.component for step in steps if step.state == CACHED]
-    ran = [step.component for step in steps if step.state != CACHED]
-    parts = [f"{len(steps)} in {seconds:.0f} s"]
-    for what, names in (("cached", cached), ("run", ran)):
-        if names:
-            parts.append(f"{what}: {'all' if len(names) == len(steps) else ', '.join(names)}")
-    return "; ".join(parts)
+def _steps_words(steps: Sequence[StepOutcome], seconds: float) -> str:
+    cached = sum(step.state == CACHED for step in steps)
+    return f"{len(steps)} steps in {seconds:.0f} s, {cached or 'none'} cached"
 
 
 def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
@@ -164,13 +142,7 @@ def _program(name: str) -> str:
     return shorten(path) if os.path.exists(path) else name
 
 
-def _print_line(console: Console, name: str, value: str) -> None:
+def _print_line(console: Console, name: str, value: str, *, style: str = "dim") -> None:
     console.print(
-        Text(f"{name:<13} ", style="dim"), Text(escape_controls(value)), sep="", soft_wrap=True, highlight=False
+        Text(f"{name:<10} ", style=style), Text(escape_controls(value)), sep="", soft_wrap=True, highlight=False
     )
-
-
-def _print_command(console: Console, title: str, command: Sequence[str], options: Sequence[str]) -> None:
-    console.print()
-    console.print(title, style="bold")
-    console.print("  " + shlex.join([*command, *options]), soft_wrap=True, markup=False, highlight=False)

@@ -165,7 +165,7 @@ def test_failure_of_the_run_is_explained_by_the_error_that_was_found(run_beside,
         try:
             ask()
             run_until_interrupted()
-        except KeyboardInterrupt:
+        except RunStopped:
             raise RuntimeError("the step could not clean up") from None
 
     with pytest.raises(PipelineNotReadyError, match="`x` must be y") as stopped:
@@ -197,7 +197,7 @@ def test_run_that_swallows_its_interruption_ends_with_the_error_shown(run_beside
 
     def run():
         # The answer may come before `ask` returns.
-        with contextlib.suppress(KeyboardInterrupt):
+        with contextlib.suppress(RunStopped):
             ask()
             run_until_interrupted()
         return "pushed"

@@ -90,13 +90,8 @@ def outcome(folder):
         pushed_model=str(folder / "root" / "serving" / "1"),
         objections=(),
         warnings=(),
-        places={"metrics": "metrics.json", "lineage": str(folder / "root" / "metadata.sqlite")},
-        logs_dir="logs",
+        metadata=str(folder / "root" / "metadata.sqlite"),
         examples_dir="examples",
-        skew="none",
-        skew_file="skew.json",
-        search="",
-        search_report="",
     )
 
 
@@ -373,7 +368,7 @@ def _as(changes):
         lambda _: "",
         lambda _: "[]",
         lambda _: "null",
-        _as({"format": 3}),
+        _as({"format": 2}),
         _as({"outcome": {}}),
         _as({"more": 1}),
         _as({"versions": {}}),

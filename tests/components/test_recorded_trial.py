@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from tfx_gnn.reports.run_contents import read_contents
-from tfx_gnn.reports.run_page import outcome_of
+from tfx_gnn.reports.outcome import outcome_of
 from tfx_gnn_pipelines.recorded_run import newest_root, read_run
 
 _SCHEMA = "title: tfx.Examples\ntype: object\n"
@@ -74,7 +73,7 @@ def test_the_latest_trial_and_why_it_failed(root):
     run = read_run(str(root))
 
     assert [step.state for step in run.steps] == ["cached", "failed", "did not start"]
-    outcome = outcome_of(run, read_contents({}))
+    outcome = outcome_of(run, {})
     assert (outcome.title, outcome.text) == ("Failed in GraphTrainer.", "loss is NaN; see logs/GraphTrainer.log")
     assert newest_root(str(root.parent)) == str(root)
 
@@ -87,12 +86,16 @@ def test_a_version_leads_to_the_trial_that_pushed_it(root):
 
 
 @pytest.mark.parametrize(
-    ("state", "title"), [("running", "GraphPusher has not ended."), ("skipped", "Nothing was pushed.")]
+    ("state", "title"),
+    [
+        ("running", "GraphPusher began at 2026-01-04 03:04:05 UTC and has not ended."),
+        ("skipped", "Nothing was pushed."),
+    ],
 )
 def test_a_trial_that_was_killed_or_met_a_condition(root, state, title):
     _write(root, "20260104T030405000000", [_task("GraphPusher", state, reason="blessed")])
 
-    assert outcome_of(read_run(str(root)), read_contents({})).title == title
+    assert outcome_of(read_run(str(root)), {}).title == title
 
 
 def test_what_cannot_be_shown_is_told_in_one_line(root):

@@ -6,9 +6,6 @@ import json
 import pytest
 from rich.console import Console
 
-from tfx_gnn.components import SkewReport
-from tfx_gnn.components.graph_skew_validator.comparison import FeatureSkew
-from tfx_gnn.components.graph_skew_validator.report import write_skew_report
 from tfx_gnn.records.blessing import write_blessing
 from tfx_gnn_pipelines.assembly import COMPONENTS
 from tfx_gnn_pipelines.lineage import ArtifactRecord, ComponentRun
@@ -35,30 +32,6 @@ METRICS = {
 }
 
 
-SKEW = SkewReport(
-    blessed=True,
-    reasons=(),
-    options={},
-    num_examples={"val": 64},
-    num_compared=63,
-    batch_size=32,
-    num_unanswered=0,
-    num_of_another_seed=1,
-    num_of_another_size=0,
-    first_problems=(),
-    ids_compared=True,
-    only_in_training=(),
-    only_served=(),
-    features=(),
-    largest_difference=0.0,
-    rounding=FeatureSkew(key="floats of other batches", kind="float"),
-    outputs=(FeatureSkew(key="logits", kind="float"),),
-    one_by_one=(FeatureSkew(key="logits", kind="float"),),
-    num_other_labels=0,
-    num_other_labels_one_by_one=0,
-)
-
-
 @pytest.fixture
 def summarize(tiny_config, tmp_path, monkeypatch):
     """Prints the summary of a made-up run; gives whether the model is there, and the lines."""
@@ -70,7 +43,6 @@ def summarize(tiny_config, tmp_path, monkeypatch):
         *,
         serving_blessed=True,
         metrics=METRICS,
-        more=(),
         anomalies=(),
         budget_warnings=(),
         training_warnings=(),
@@ -105,10 +77,9 @@ def summarize(tiny_config, tmp_path, monkeypatch):
         write_blessing(str(tmp_path / "GraphEvaluator" / "blessing"), blessed=False, reasons=reasons)
         infra_blessing = str(tmp_path / "GraphSkewValidator" / "infra_blessing")
         write_blessing(infra_blessing, blessed=serving_blessed, reasons=["nodes/paper.x: 2 differ"], prefix="INFRA_")
-        write_skew_report(SKEW, str(tmp_path / "GraphSkewValidator" / "skew"))
         console = Console(file=io.StringIO(), width=80)
-        outcome = read_outcome(tiny_config, [*runs, *more])
-        print_summary(console, outcome, 12.4)
+        outcome = read_outcome(tiny_config, runs)
+        print_summary(console, outcome, 12.4, page=str(tmp_path / "root" / "index.html"))
         return outcome.is_pushed, [line.rstrip() for line in console.file.getvalue().splitlines()]
 
     return run
@@ -121,44 +92,49 @@ def version_dir(tmp_path):
     return folder
 
 
-def test_last_line_is_a_command_relative_to_the_current_folder(summarize, version_dir):
-    is_there, lines = summarize({"pushed": 1, "pushed_destination": str(version_dir), "pushed_version": "3"})
+def test_a_run_ends_with_the_result_the_page_and_a_command_in_at_most_six_lines(summarize, version_dir):
+    metrics = {
+        **METRICS,
+        "roc_auc": 0.875,
+        "intervals": {"metrics": {"accuracy": {"lower": 0.6581, "upper": 0.7618}}},
+        "trees_baseline": {"meaning": "trees on 'paper' alone reach 0.7; the network 0.712"},
+    }
 
-    assert is_there
-    assert lines[-2] == "Ask the pushed model:"
-    assert lines[-1].endswith(
-        "tfx-gnn predict --model-dir serving/3 --examples SubgraphExampleGen/examples/Split-test --limit 5"
+    is_there, lines = summarize(
+        {"pushed": 1, "pushed_destination": str(version_dir), "pushed_version": "3"}, metrics=metrics
     )
 
-
-def test_metrics_stand_beside_those_of_the_majority_class(summarize, version_dir):
-    _, lines = summarize({"pushed_destination": str(version_dir)})
-
-    assert [line.split() for line in lines if "0.7" in line or "0.13" in line] == [
-        ["│", "this", "model", "│", "0.712", "│", "0.646", "│"],
-        ["│", "majority", "class", "(libdevel)", "│", "0.135", "│", "0.005", "│"],
+    words = "accuracy 0.712 [0.658, 0.762], macro-F1 0.646"
+    assert is_there
+    assert lines[:5] == [
+        "",
+        f"result     {words}; majority class (libdevel) 0.135, 0.005; 290 examples; split test",
+        "trees      trees on 'paper' alone reach 0.7; the network 0.712",
+        "pushed     serving/3; 9 steps in 12 s, none cached",
+        "page       root/index.html",
     ]
+    assert lines[5].startswith("ask it     ")
+    assert lines[5].endswith(
+        "tfx-gnn predict --model-dir serving/3 --examples SubgraphExampleGen/examples/Split-test --limit 5"
+    )
+    assert lines[6:] == ["next       serve, explain, compare, show: their commands for this run are on its page"]
 
 
-@pytest.mark.parametrize("blessed", [1, 0])
-def test_answers_of_a_blessed_model_have_a_place(summarize, version_dir, blessed):
-    inferrers = [
-        ComponentRun(
-            component=name,
-            state="complete",
-            seconds=1.0,
-            outputs={"inference": ArtifactRecord(uri=f"runs/{name}", properties={"blessed": blessed})},
-        )
-        for name in ("GraphBulkInferrer", "GraphLayerwiseInferrer")
-    ]
+def test_the_latest_blessed_model_and_the_area_under_the_curve_stand_in_the_result(summarize, version_dir):
+    metrics = {
+        **METRICS,
+        "roc_auc": 0.875,
+        "majority_baseline": {**METRICS["majority_baseline"], "roc_auc": 0.5},
+        "change": {"latest_blessed": {"accuracy": 0.7, "macro_f1": 0.6}},
+    }
 
-    _, lines = summarize({"pushed_destination": str(version_dir)}, more=inferrers)
+    _, lines = summarize({"pushed_destination": str(version_dir)}, metrics=metrics)
 
-    expected = ["answers       runs/GraphBulkInferrer", "layerwise     runs/GraphLayerwiseInferrer"]
-    assert [line for line in lines if "Inferrer" in line and "runs/" in line] == (expected if blessed else [])
+    assert "macro-F1 0.646, ROC AUC 0.875; majority class (libdevel) 0.135, 0.005, 0.500" in lines[1]
+    assert "; latest blessed model 0.700, 0.600; 290 examples" in lines[1]
 
 
-def test_each_task_has_a_table(summarize, version_dir):
+def test_each_task_has_a_result(summarize, version_dir):
     tasks = {
         "price": {"num_examples": 4, "rmse": 1.0, "mean_baseline": {"mean": [2.0], "rmse": 1.5}},
         "link": {"num_examples": 3, "mrr": 0.5, "num_ranked": 3, "random_baseline": {"mrr": 0.25}},
@@ -166,45 +142,24 @@ def test_each_task_has_a_table(summarize, version_dir):
 
     _, lines = summarize({"pushed_destination": str(version_dir)}, metrics={"split": "test", "tasks": tasks})
 
-    rows = [line.replace("│", " ").replace("┃", " ").split() for line in lines]
-    assert ["this", "model", "1.000"] in rows
-    assert ["mean", "label", "1.500"] in rows
-    assert ["random", "order", "0.250"] in rows
-    assert ["price", "RMSE"] in rows
-    assert ["link", "MRR"] in rows
-    assert "test split, 4 examples" in lines
+    assert lines[1:3] == [
+        "result     task 'price': RMSE 1.000; mean label 1.500; 4 examples; split test",
+        "result     task 'link': MRR 0.500; random order 0.250; 3 examples; split test",
+    ]
 
 
-def test_every_place_is_named(summarize, version_dir):
-    _, lines = summarize({"pushed_destination": str(version_dir)})
+def test_cached_steps_are_counted(summarize, version_dir):
+    _, lines = summarize({"pushed_destination": str(version_dir)}, ("cached",) * 5 + ("complete",) * 4)
 
-    assert "graph schema  GraphSchemaGen/graph_schema/graph_schema.pbtxt" in lines
-    assert "budgets       SizeConstraintLearner/size_constraints/size_constraints.json" in lines
-    assert "budget report SizeConstraintLearner/size_constraints/report.html" in lines
-    assert "model         GraphTrainer/model/Format-Serving" in lines
-    assert "pushed model  serving/3" in lines
-    assert "skew          largest difference 0 in 63 examples, GraphSkewValidator/skew/skew.json" in lines
-    (tensorboard,) = [line for line in lines if line.startswith("TensorBoard")]
-    assert tensorboard.endswith("tensorboard --logdir GraphTrainer/model_run/logs")
-
-
-def test_cached_components_are_told_from_those_that_ran(summarize, version_dir):
-    states = ("cached",) * 5 + ("complete",) * 4
-
-    _, lines = summarize({"pushed_destination": str(version_dir)}, states)
-
-    assert (
-        "components    9 in 12 s; cached: SubgraphExampleGen, GraphSchemaGen, GraphExampleValidator, GraphTransform, "
-        "SizeConstraintLearner; run: GraphTrainer, GraphEvaluator, GraphSkewValidator, GraphPusher"
-    ) in lines
+    assert "pushed     serving/3; 9 steps in 12 s, 5 cached" in lines
 
 
 def test_model_that_was_not_blessed_is_shown_with_the_reasons(summarize):
     is_there, lines = summarize({"pushed": 0})
 
     assert not is_there
-    assert lines[-2] == "The model was not pushed, because it was not blessed:"
-    assert lines[-1] == "  accuracy 0.1 does not exceed the majority class's 0.2"
+    assert ("not pushed accuracy 0.1 does not exceed the majority class's 0.2; 9 steps in 12 s, none cached") in lines
+    assert lines[-1].startswith("next       show, explain, compare:")
 
 
 def test_warnings_of_all_steps_are_shown_with_a_model_that_learned_nothing_first(summarize, version_dir):
@@ -229,7 +184,8 @@ def test_warnings_of_all_steps_are_shown_with_a_model_that_learned_nothing_first
         "  GraphEvaluator: Trees are better. Serve trees.",
         "  SizeConstraintLearner: There are few graphs.",
     ]
-    assert lines[-1].startswith("  ")
+    assert lines[first + 6] == ""
+    assert lines[first + 7].startswith("result ")
 
 
 @pytest.mark.parametrize(
@@ -275,8 +231,7 @@ def test_the_gain_over_trees_stands_beside_the_metrics(summarize, version_dir):
 
     _, lines = summarize({"pushed_destination": str(version_dir)}, metrics={**METRICS, "trees_baseline": trees})
 
-    assert ["│", "trees", "alone", "│", "0.700", "│", "0.625", "│"] in [line.split() for line in lines]
-    assert f"trees         {meaning}" in lines
+    assert f"trees      {meaning}" in lines
 
 
 def test_a_task_without_trees_says_why(summarize, version_dir):
@@ -284,7 +239,7 @@ def test_a_task_without_trees_says_why(summarize, version_dir):
 
     _, lines = summarize({"pushed_destination": str(version_dir)}, metrics=metrics)
 
-    assert "trees         not compared: the task is about graphs" in lines
+    assert "trees      not compared: the task is about graphs" in lines
 
 
 def test_run_without_warnings_says_nothing_of_them(summarize, version_dir):
@@ -296,13 +251,17 @@ def test_run_without_warnings_says_nothing_of_them(summarize, version_dir):
 def test_objections_to_serving_are_shown_too(summarize):
     _, lines = summarize({"pushed": 0}, serving_blessed=False)
 
-    assert lines[-2:] == ["  accuracy 0.1 does not exceed the majority class's 0.2", "  nodes/paper.x: 2 differ"]
+    assert "not pushed accuracy 0.1 does not exceed the majority class's 0.2; nodes/paper.x: 2 differ" in "\n".join(
+        lines
+    )
 
 
 def test_pushed_version_that_is_gone_is_told(summarize, tmp_path):
     is_there, lines = summarize({"pushed": 1, "pushed_destination": str(tmp_path / "serving" / "3")}, ("cached",) * 9)
 
     assert not is_there
-    assert " ".join(lines[-2:]).endswith(
-        "serving/3 is gone. To push it again, remove the record of that push, GraphPusher/pushed_model, and run again."
+    assert any(
+        "serving/3 is gone. To push it again, remove the record of that push, GraphPusher/pushed_model, and run again;"
+        in line
+        for line in lines
     )

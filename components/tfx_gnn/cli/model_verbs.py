@@ -89,7 +89,7 @@ def evaluate(
 
 def _table_of_metrics(task: TaskEvaluation, title: str) -> Table:
     """Tabulates the metrics of the model, the baseline and the slices, one per row."""
-    from tfx_gnn.components.graph_evaluator.metric_names import shown_metric
+    from tfx_gnn.records.metric_names import shown_metric
 
     metrics = task.quality.metrics
     table = Table(Column(min_width=_LEAST_WIDTH_OF_NAMES), "examples", *map(shown_metric, metrics), title=title)

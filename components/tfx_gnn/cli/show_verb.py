@@ -37,7 +37,8 @@ def show(
     """Show a run of a pipeline as one page: data, checks, training, evaluation, skew and push.
 
     The page is one file that needs no network: send it to whom you like. Runs that failed are shown, too.
-    By default it is written to run.html in the run's root.
+    By default it is written to index.html in the run's root, where a run leaves it at its end, or to run_N.html if
+    the run is not the latest.
     """
     from tfx_gnn.reports.report_page import write_page
     from tfx_gnn.reports.run_contents import read_contents
@@ -46,7 +47,7 @@ def show(
 
     record = read_run(run or newest_root())
     contents = read_contents(record.folders())
-    path = output or os.path.join(record.root, "run.html")
+    path = output or record.page
     write_page(render_run_page(record, contents), path)
     if as_json:
         typer.echo(json.dumps({"page": os.path.abspath(path), **_found(record, contents)}, indent=2))
@@ -57,15 +58,19 @@ def show(
 
 def _found(run: RecordedRun, contents: RunContents) -> dict[str, Any]:
     from tfx_gnn.reports.evaluation_figures import metric_rows
-    from tfx_gnn.reports.run_page import outcome_of, split_sizes
+    from tfx_gnn.reports.outcome import outcome_of
+    from tfx_gnn.reports.run_page import split_sizes
+    from tfx_gnn.reports.run_warnings import run_warnings
 
-    outcome = outcome_of(run, contents)
+    outcome = outcome_of(run, contents.files)
     return {
         "root": run.root,
         "run": run.number,
         "num_runs": run.num_runs,
         "name": run.name,
         "outcome": f"{outcome.title} {outcome.text}".strip(),
+        "stopped_by_check": list(run.stop),
+        "warnings": run_warnings(contents.files),
         "steps": [
             {"component": step.component, "state": step.state, "seconds": step.seconds, "error": step.error}
             for step in run.steps

@@ -12,9 +12,10 @@ from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.reports import number_texts
 from tfx_gnn.reports.data_figures import shown_dtype
 from tfx_gnn.reports.evaluation_figures import metric_rows
+from tfx_gnn.reports.outcome import Outcome, outcome_of
 from tfx_gnn.reports.report_page import NUM_SERIES_COLORS, draw_curves, render_page
 from tfx_gnn.reports.run_contents import RunContents
-from tfx_gnn.reports.run_page import STEPS, Outcome, number_or_nan, outcome_of, page_script, script_hash, split_sizes
+from tfx_gnn.reports.run_page import STEPS, number_or_nan, page_script, script_hash, split_sizes
 from tfx_gnn.reports.run_record import RecordedRun
 
 MAX_RUNS = NUM_SERIES_COLORS
@@ -109,7 +110,7 @@ def name_runs(runs: Sequence[tuple[RecordedRun, RunContents]]) -> list[ComparedR
     if len(set(titles)) < len(titles):
         titles = [run.root if run.num_runs == 1 else f"{run.root}@{run.number}" for run, _ in runs]
     return [
-        ComparedRun(title=title, run=run, contents=contents, outcome=outcome_of(run, contents))
+        ComparedRun(title=title, run=run, contents=contents, outcome=outcome_of(run, contents.files))
         for title, (run, contents) in zip(titles, runs, strict=True)
     ]
 

@@ -16,6 +16,7 @@ import jinja2
 import tensorflow as tf
 
 from tfx_gnn.io.whole_files import write_whole
+from tfx_gnn.records.metric_names import metric_meaning, shown_metric
 from tfx_gnn.reports import number_texts
 from tfx_gnn.reports.number_texts import as_percent
 
@@ -176,10 +177,12 @@ def render_page(template: str, **values: Any) -> str:
         "duration": number_texts.as_duration,
         "aligned": number_texts.as_aligned,
         "figure": number_texts.as_figure,
+        "metric_meaning": metric_meaning,
         "name_parts": number_texts.name_parts,
         "option": number_texts.as_option,
         "percent": number_texts.as_percent,
         "shorten": number_texts.shorten,
+        "shown_metric": shown_metric,
         "time": number_texts.as_time,
     }
     return environment.get_template(template).render(num_colors=NUM_SERIES_COLORS, **values)

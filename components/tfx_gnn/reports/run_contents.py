@@ -16,6 +16,7 @@ from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema import schema_io
 from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.io.json_shapes import Shape, read_shaped_json
+from tfx_gnn.reports.report_page import REPORT_FILE
 from tfx_gnn.reports.subgraph_view import read_viewed_examples
 
 _SPLIT = "Split-"
@@ -29,6 +30,11 @@ _FILES = {
     "verdict": ("GraphEvaluator", "blessing", "reasons.json"),
     "skew": ("GraphSkewValidator", "skew", "skew.json"),
     "push": ("GraphPusher", "pushed_model", "pushed_version.json"),
+}
+_REPORTS = {
+    "SizeConstraintLearner": "size_constraints",
+    "GraphTuner": "best_hyperparameters",
+    "GraphTrainer": "model_run",
 }
 
 _NUMBERS: Shape = {"*": float}
@@ -200,23 +206,14 @@ def read_contents(folders: Mapping[str, Mapping[str, str]]) -> RunContents:
         What was found. A damaged file is one of the problems, and never an error.
     """
     problems: list[str] = []
-    files: dict[str, Mapping[str, Any]] = {name: {} for name in _FILES}
-    for name, (component, output, file) in _FILES.items():
-        folder = folders.get(component, {}).get(output, "")
-        if not folder:
-            continue
-        path = os.path.join(folder, file)
-        if not tf.io.gfile.exists(path):
-            problems.append(f"{component} has no {file}: {path} is missing.")
-            continue
-        with _noting(problems, path):
-            files[name] = read_shaped_json(path, _SHAPES[name])
+    files = read_files(folders, problems)
     examples_dir = folders.get("SubgraphExampleGen", {}).get("examples", "")
     reports = {}
-    for component, output in (("SizeConstraintLearner", "size_constraints"), ("GraphTrainer", "model_run")):
-        path = os.path.join(folders.get(component, {}).get(output, ""), "report.html")
+    for component, output in _REPORTS.items():
+        path = os.path.join(folders.get(component, {}).get(output, ""), REPORT_FILE)
         if output in folders.get(component, {}) and tf.io.gfile.exists(path):
-            reports[component] = path
+            # Absolute, so that the page can link it wherever the page is.
+            reports[component] = path if "://" in path else os.path.abspath(path)
     schema = _schema(examples_dir, problems)
     examples: list[dict[str, Any]] = []
     notes: list[str] = []
@@ -232,6 +229,22 @@ def read_contents(folders: Mapping[str, Mapping[str, str]]) -> RunContents:
         reports=reports,
         problems=tuple(problems),
     )
+
+
+def read_files(folders: Mapping[str, Mapping[str, str]], problems: list[str]) -> dict[str, Mapping[str, Any]]:
+    """Reads the JSON files of a run, as `RunContents.files`, and adds sentences about those that cannot be read."""
+    files: dict[str, Mapping[str, Any]] = {name: {} for name in _FILES}
+    for name, (component, output, file) in _FILES.items():
+        folder = folders.get(component, {}).get(output, "")
+        if not folder:
+            continue
+        path = os.path.join(folder, file)
+        if not tf.io.gfile.exists(path):
+            problems.append(f"{component} has no {file}: {path} is missing.")
+            continue
+        with _noting(problems, path):
+            files[name] = read_shaped_json(path, _SHAPES[name])
+    return files
 
 
 def _schema(examples_dir: str, problems: list[str]) -> GraphSchema | None:

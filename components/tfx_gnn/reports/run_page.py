@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import datetime as dt
 import hashlib
 import math
-import os
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
@@ -33,9 +31,12 @@ from tfx_gnn.reports.evaluation_figures import (
     trees_rows,
     trees_words,
 )
+from tfx_gnn.reports.next_steps import next_steps
+from tfx_gnn.reports.outcome import DONE, as_clock, duration_of, outcome_of
 from tfx_gnn.reports.report_page import draw_curves, render_page
 from tfx_gnn.reports.run_contents import RunContents
 from tfx_gnn.reports.run_record import RecordedRun, RecordedStep
+from tfx_gnn.reports.run_warnings import run_warnings
 from tfx_gnn.reports.schema_diagram import draw_schema
 
 STEPS = (
@@ -55,28 +56,11 @@ STEPS = (
 
 _OPTIONAL_STEPS = frozenset({"LatestBlessedModelResolver", "GraphTuner"})
 
-_DONE = ("complete", "cached", "unknown")
-_NOT_RUN = ("skipped", "did not start")
 _VALIDATION = "val_"
 _NOT_METRICS = frozenset(
     {"feature", "value", "range", "num_examples", "baseline", "latest_blessed", "intervals", "too_few_examples"}
 )
 _MAX_TARGETS = 12
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """How a run ended.
-
-    Attributes:
-        mood: "good", "bad" or "plain".
-        title: the outcome in a few words.
-        text: why.
-    """
-
-    mood: str
-    title: str
-    text: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -148,7 +132,9 @@ def render_run_page(run: RecordedRun, contents: RunContents) -> str:
         files=contents.files,
         problems=contents.problems,
         reports=contents.reports,
-        outcome=outcome_of(run, contents),
+        outcome=outcome_of(run, contents.files),
+        warnings=run_warnings(contents.files),
+        next_steps=next_steps(run, contents.files),
         key_figures=_key_figures(run, contents),
         spans=_spans(run.steps),
         not_started=not_started(run),
@@ -183,41 +169,9 @@ def script_hash(script: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def outcome_of(run: RecordedRun, contents: RunContents) -> Outcome:
-    """Says how a run ended, and why."""
-    failed = [step for step in run.steps if step.state in ("failed", "canceled")]
-    if failed:
-        step = failed[0]
-        reason = step.error or "Nobody wrote down why; the log of the run has the error."
-        return Outcome(mood="bad", title=f"Failed in {step.component}.", text=reason)
-    going = [step for step in run.steps if step.state not in (*_DONE, *_NOT_RUN)]
-    if going:
-        return Outcome(
-            mood="plain",
-            title=f"{going[0].component} has not ended.",
-            text="The run is still going on, or it was killed there.",
-        )
-    push = contents.file("push")
-    if push.get("pushed"):
-        path = str(push["path"])
-        is_gone = "://" not in path and os.path.isabs(path) and not os.path.isdir(path)
-        if any(step.component == "GraphPusher" and step.state == "cached" for step in run.steps):
-            title = f"Nothing new: an earlier run pushed version {push['version']}."
-        else:
-            same = push.get("identical_to")
-            title = f"Pushed as version {push['version']}{'' if same is None else f', identical to version {same}'}."
-        return Outcome(
-            mood="plain" if is_gone else "good", title=title, text=f"{path} is gone since." if is_gone else path
-        )
-    if push:
-        reason = str(push["reason"])
-        return Outcome(mood="bad", title="Not pushed.", text=reason[:1].upper() + reason[1:])
-    return Outcome(mood="plain", title="Nothing was pushed.", text="GraphPusher did not run.")
-
-
 def not_started(run: RecordedRun) -> list[str]:
     """Lists the usual steps that an unfinished run did not reach."""
-    if all(step.state in _DONE for step in run.steps):
+    if all(step.state in DONE for step in run.steps):
         return []
     known = {step.component for step in run.steps}
     return [name for name in STEPS if name not in known | _OPTIONAL_STEPS]
@@ -259,16 +213,11 @@ def _key_figures(run: RecordedRun, contents: RunContents) -> list[_KeyFigure]:
         figures.append(
             _KeyFigure(
                 name="whole run",
-                value=number_texts.as_duration(_duration(run.steps)),
+                value=number_texts.as_duration(duration_of(run.steps)),
                 note=f"{cached} of {len(run.steps)} steps cached",
             )
         )
     return figures
-
-
-def _duration(steps: Sequence[RecordedStep]) -> float:
-    timed = [step for step in steps if step.started]
-    return max(step.started + step.seconds for step in timed) - min(step.started for step in timed)
 
 
 def _spans(steps: Sequence[RecordedStep]) -> list[tuple[float, float]]:
@@ -276,7 +225,7 @@ def _spans(steps: Sequence[RecordedStep]) -> list[tuple[float, float]]:
     timed = [step for step in steps if step.started]
     if not timed:
         return [(0.0, 0.0)] * len(steps)
-    start, whole = min(step.started for step in timed), max(_duration(steps), 1e-9)
+    start, whole = min(step.started for step in timed), max(duration_of(steps), 1e-9)
     return [
         (max(0.0, step.started - start) / whole, min(1.0, step.seconds / whole)) if step.started else (0.0, 0.0)
         for step in steps
@@ -422,6 +371,5 @@ def _skew_rows(contents: RunContents) -> list[Mapping[str, Any]]:
 def _pushed_at(run: RecordedRun) -> str:
     for step in run.steps:
         if step.component == "GraphPusher" and step.started and step.state == "complete":
-            end = dt.datetime.fromtimestamp(step.started + step.seconds, dt.timezone.utc)
-            return f"{end:%Y-%m-%d %H:%M:%S} UTC"
+            return as_clock(step.started + step.seconds)
     return ""

@@ -7,6 +7,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+RUN_PAGE = "index.html"
+"""Page of the latest run of a root; in the folder above, if that is called `runs`, the list of all runs."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordedArtifact:
@@ -36,8 +39,9 @@ class RecordedStep:
     Attributes:
         component: its id.
         execution: number of its execution.
-        state: "complete", "cached", "failed", "running" or another state of ML Metadata in lower case; of a trial run
-            also "skipped" or "did not start"; "unknown" if only folders are known.
+        state: "complete", "cached", "failed", "canceled" by a stop of the run, "running" or another state of ML
+            Metadata in lower case; of a trial run also "skipped" or "did not start"; "unknown" if only folders are
+            known.
         started: seconds since 1970; 0 if unknown.
         seconds: from its registration to the last change of its state.
         options: its parameters; those that were written as JSON are parsed.
@@ -70,6 +74,7 @@ class RecordedRun:
         number: position among the runs of the root, from 1.
         num_runs: number of runs of the root.
         steps: what the components did, in the order they started.
+        stop: what the check beside the run found, if that stopped it or kept it from starting; the first error first.
     """
 
     root: str
@@ -78,12 +83,23 @@ class RecordedRun:
     number: int
     num_runs: int
     steps: tuple[RecordedStep, ...]
+    stop: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
         """Short name of the run, which distinguishes it from others."""
         name = os.path.basename(os.path.abspath(self.root))
         return f"{name}@{self.number}" if self.num_runs > 1 else name
+
+    @property
+    def page(self) -> str:
+        """Path of its page: the latest run has that of the root, besides one of its own."""
+        return os.path.join(self.root, RUN_PAGE) if self.number == self.num_runs else self.own_page
+
+    @property
+    def own_page(self) -> str:
+        """Path of the page that no later run replaces."""
+        return os.path.join(self.root, f"run_{self.number}.html")
 
     def folders(self) -> dict[str, dict[str, str]]:
         """Returns the folders of outputs by component and output, without those of steps that did not succeed."""

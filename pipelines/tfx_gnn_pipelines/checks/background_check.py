@@ -46,8 +46,11 @@ def _check_names(config: PipelineConfig, *, files: Sequence[str]) -> PipelineChe
     return check_names(config, files=files)
 
 
-class RunStopped(KeyboardInterrupt):
-    """Raised wherever the main thread is when the check beside a run finds an error; ends the run as Ctrl-C does."""
+class RunStopped(BaseException):
+    """Raised wherever the main thread is when the check beside a run finds an error.
+
+    Like `KeyboardInterrupt` it is no `Exception`, which a step or a library may take for a failure of its own.
+    """
 
 
 def run_checked(
@@ -96,7 +99,7 @@ def run_checked(
         finally:
             check.must_not_interrupt()
         check.tell_if_unfinished()
-    except (Exception, KeyboardInterrupt) as error:
+    except (Exception, KeyboardInterrupt, RunStopped) as error:
         if check.found is not None and not check.found.passed:
             raise PipelineNotReadyError(check.found) from error
         raise
@@ -196,7 +199,7 @@ class _BackgroundCheck:
         if self._may_interrupt:
             # Once: what cleans up after the run is not interrupted again.
             self._may_interrupt = False
-            raise RunStopped
+            raise RunStopped("The check beside the run found an error, and stopped it here.")
 
     def _warn(self, code: int) -> None:
         self._errors.seek(0)

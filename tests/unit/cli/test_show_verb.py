@@ -31,8 +31,8 @@ def test_show_writes_a_page_into_the_root_and_tells_what_it_found(tmp_path: Path
     found = json.loads(_run("show", root, "--json"))
 
     assert found["metrics"] == {"": {"rmse": 0.25}}
-    assert found["page"] == str(tmp_path / "run.html")
-    assert "0.2500" in (tmp_path / "run.html").read_text()
+    assert found["page"] == str(tmp_path / "index.html")
+    assert "0.2500" in (tmp_path / "index.html").read_text()
 
 
 def test_show_takes_the_newest_run_below_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tfx_gnn.reports.outcome import outcome_of
 from tfx_gnn.reports.run_contents import read_contents
-from tfx_gnn.reports.run_page import not_started, outcome_of, render_run_page, script_hash
+from tfx_gnn.reports.run_page import not_started, render_run_page, script_hash
 
 
 class _Reader(html.parser.HTMLParser):
@@ -119,7 +120,7 @@ def test_a_failed_run_says_where_and_why_and_what_did_not_start(folders, make_ru
     run = make_run(made, failed="GraphTransform")
     contents = read_contents(run.folders())
 
-    outcome = outcome_of(run, contents)
+    outcome = outcome_of(run, contents.files)
     text = " ".join(_Reader(render_run_page(run, contents)).texts)
 
     assert (outcome.mood, outcome.title, outcome.text) == ("bad", "Failed in GraphTransform.", hostile)
@@ -135,7 +136,7 @@ def test_a_cached_push_is_not_told_as_a_new_one_and_a_lost_version_is_named(tmp_
     run = make_run(folders)
     run = dataclasses.replace(run, steps=tuple(dataclasses.replace(step, state="cached") for step in run.steps))
 
-    outcome = outcome_of(run, read_contents(folders))
+    outcome = outcome_of(run, read_contents(folders).files)
 
     assert outcome.title == "Nothing new: an earlier run pushed version 7."
     assert outcome.text == f"{tmp_path / 'serving' / '7'} is gone since."
@@ -146,7 +147,7 @@ def test_a_model_that_was_pushed_before_is_named(tmp_path, write_artifacts, make
     path = Path(folders["GraphPusher"]["pushed_model"], "pushed_version.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), "identical_to": 3}))
 
-    outcome = outcome_of(make_run(folders), read_contents(folders))
+    outcome = outcome_of(make_run(folders), read_contents(folders).files)
 
     assert outcome.title == "Pushed as version 7, identical to version 3."
 

@@ -7,9 +7,9 @@ import math
 from typing import Any
 
 from tfx_gnn.components.graph_evaluator.measures import Measure, Quality
-from tfx_gnn.components.graph_evaluator.metric_names import ERRORS, ROC_AUC, shown_metric
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import ReplicaSums, interval_of
 from tfx_gnn.components.graph_evaluator.ranking import RankingSums
+from tfx_gnn.records.metric_names import ERRORS, ROC_AUC, shown_metric
 
 _MOST_TIMES = 1000
 

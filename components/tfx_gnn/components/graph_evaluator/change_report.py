@@ -10,8 +10,8 @@ from typing import Any
 from tfx_gnn.components.graph_evaluator.classification import ClassCounts
 from tfx_gnn.components.graph_evaluator.intervals import Intervals
 from tfx_gnn.components.graph_evaluator.measures import Measure, Quality
-from tfx_gnn.components.graph_evaluator.metric_names import ERRORS
 from tfx_gnn.records.latest_blessed_model import find_latest_blessed_model
+from tfx_gnn.records.metric_names import ERRORS
 from tfx_gnn.serving.model_interface import read_served_task
 
 _COMPARED_FIELDS = ("kind", "label_feature", "num_outputs", "scoring")

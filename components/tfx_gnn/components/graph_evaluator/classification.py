@@ -26,9 +26,9 @@ from tfx_gnn.components.graph_evaluator.measures import (
     feature_values,
     model_output,
 )
-from tfx_gnn.components.graph_evaluator.metric_names import CALIBRATION_ERROR, ROC_AUC
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import PairedTerms
 from tfx_gnn.components.graph_evaluator.score_counts import ScoreCounts, score_levels, weighted_areas
+from tfx_gnn.records.metric_names import CALIBRATION_ERROR, ROC_AUC
 from tfx_gnn.serving import model_interface
 
 _METRICS = ("accuracy", "macro_f1", "balanced_accuracy")

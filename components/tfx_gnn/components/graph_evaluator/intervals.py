@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tfx_gnn.components.graph_evaluator.bootstrap_sample import BootstrapSample
-from tfx_gnn.components.graph_evaluator.metric_names import is_share
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import interval_of, poisson_weights
+from tfx_gnn.records.metric_names import is_share
 
 Array = npt.NDArray[Any]
 

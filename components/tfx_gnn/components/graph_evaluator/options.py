@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from tfx_gnn.components.graph_evaluator.metric_names import full_metric_name
 from tfx_gnn.io.option_groups import check_choices, choice_option
 from tfx_gnn.models.tasks import Task
+from tfx_gnn.records.metric_names import full_metric_name
 
 AUTO = "auto"
 

@@ -17,10 +17,10 @@ from tfx_gnn.components.graph_evaluator.baseline_comparison import BaselineCompa
 from tfx_gnn.components.graph_evaluator.evaluation_report import GraphEvaluation
 from tfx_gnn.components.graph_evaluator.intervals import Intervals
 from tfx_gnn.components.graph_evaluator.measures import Quality
-from tfx_gnn.components.graph_evaluator.metric_names import ERRORS, full_metric_name, metric_of_full_name
 from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 from tfx_gnn.components.graph_evaluator.thresholds import Thresholds, Verdict
 from tfx_gnn.io.protobuf_wire import Message, encode_message
+from tfx_gnn.records.metric_names import ERRORS, full_metric_name, metric_of_full_name
 
 _EVAL_CONFIG_FILE = "eval_config.json"
 _METRICS_FILE = "metrics.tfrecord"

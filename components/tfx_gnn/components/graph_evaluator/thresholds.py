@@ -12,7 +12,7 @@ from tfx_gnn.components.graph_evaluator.change_report import improvement
 from tfx_gnn.components.graph_evaluator.classification import ClassificationMeasure
 from tfx_gnn.components.graph_evaluator.evaluation_report import SliceEvaluation, TaskEvaluation
 from tfx_gnn.components.graph_evaluator.measures import SINGLE_TASK, Measure
-from tfx_gnn.components.graph_evaluator.metric_names import (
+from tfx_gnn.records.metric_names import (
     CALIBRATION_ERROR,
     ERRORS,
     R2,

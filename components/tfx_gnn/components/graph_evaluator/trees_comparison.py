@@ -15,13 +15,13 @@ from tfx_gnn.components.graph_evaluator.classification import UNLABELLED, Classi
 from tfx_gnn.components.graph_evaluator.column_sample import EVALUATED, TRAINING
 from tfx_gnn.components.graph_evaluator.intervals import MeasuredMetrics, bootstrap_intervals
 from tfx_gnn.components.graph_evaluator.measures import EvaluationSums, Measure
-from tfx_gnn.components.graph_evaluator.metric_names import ERRORS, ROC_AUC, shown_metric
 from tfx_gnn.components.graph_evaluator.options import AUTO, GraphEvaluatorOptions
 from tfx_gnn.components.graph_evaluator.regression import RegressionMeasure
 from tfx_gnn.components.graph_evaluator.seed_columns import SeedColumns, find_seed_columns
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
+from tfx_gnn.records.metric_names import ERRORS, ROC_AUC, shown_metric
 
 _ALL = ("", "")
 _MOST_RESAMPLED = 20_000

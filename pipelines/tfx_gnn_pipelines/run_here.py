@@ -1,0 +1,154 @@
+"""Runs a pipeline on this machine for the command line: the check beside it, its progress, its page and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import typer
+from rich.console import Console
+
+from tfx_gnn.reports.run_record import RUN_PAGE
+from tfx_gnn_pipelines.checks.background_check import run_checked
+from tfx_gnn_pipelines.checks.check_summary import print_finding, print_verdict
+from tfx_gnn_pipelines.checks.findings import PipelineCheck, PipelineNotReadyError
+from tfx_gnn_pipelines.config import PipelineConfig
+from tfx_gnn_pipelines.finished_run import find_finished_run
+from tfx_gnn_pipelines.summary import print_summary, shorten, summarize
+
+if TYPE_CHECKING:
+    from tfx_gnn_pipelines.run_outcome import RunOutcome
+
+LocalRunner = Literal["local", "beam"]
+
+
+def run_here(
+    config: PipelineConfig,
+    runner: LocalRunner,
+    console: Console,
+    *,
+    started_at: float,
+    check_files: Sequence[str] | None,
+    as_json: bool,
+    debug: bool,
+    at_end: contextlib.ExitStack,
+) -> bool:
+    """Runs the pipeline in this process, with a check of it and of the user's files beside it unless they are None.
+
+    What `at_end` is given is printed after the error, if there is one.
+
+    Returns:
+        Whether the model was pushed.
+    """
+    console.print(f"Pipeline {config.pipeline_name}, runner {runner}", style="bold", highlight=False, soft_wrap=True)
+    outcome = find_finished_run(config)
+    page = os.path.join(config.root, RUN_PAGE)
+    if outcome is not None:
+        console.print(f"= {len(outcome.steps)} steps cached: nothing has changed since they ran", style="cyan")
+        if not os.path.isfile(page):
+            page = _write_page(config, console)
+    else:
+        run = functools.partial(_run_steps, config, runner, console, as_json=as_json, debug=debug)
+        with _page_of_a_run_that_fails(config, console, at_end):
+            outcome = run() if check_files is None else run_checked(run, config, console, files=check_files)
+        page = _write_page(config, console)
+    seconds = time.monotonic() - started_at
+    print_summary(console, outcome, seconds, page=page)
+    if as_json:
+        typer.echo(json.dumps(summarize(outcome, seconds, page=page)))
+    return outcome.is_pushed
+
+
+@contextlib.contextmanager
+def _page_of_a_run_that_fails(config: PipelineConfig, console: Console, at_end: contextlib.ExitStack) -> Iterator[None]:
+    """Writes the page of a run that did not reach its end, and has its place printed after the error."""
+    from tfx_gnn_pipelines.recorded_run import count_runs
+
+    since, num_before = time.time(), count_runs(config.root)
+    try:
+        yield
+    # No other run's page: the root belongs to that run.
+    except BlockingIOError:
+        raise
+    except BaseException as error:
+        if isinstance(error, PipelineNotReadyError):
+            _record_refusal(config, error.found, console, since=since)
+        # Otherwise it failed before it was one.
+        if count_runs(config.root) > num_before:
+            page = _write_page(config, console)
+            if page:
+                at_end.callback(_print_plain, console, f"Page of the run: {shorten(page)}")
+        raise
+
+
+def _record_refusal(config: PipelineConfig, found: PipelineCheck, console: Console, *, since: float) -> None:
+    from tfx_gnn_pipelines.local_runs import record_refusal
+
+    try:
+        record_refusal(config, found, since=since)
+    except (OSError, ValueError) as error:
+        _print_plain(console, f"warning  The run was not written down: {error}", style="yellow")
+
+
+def _write_page(config: PipelineConfig, console: Console) -> str:
+    """Writes the page of the latest run, and returns its path; empty if that cannot be done, which is said."""
+    from tfx_gnn_pipelines.run_pages import write_run_page
+
+    try:
+        return write_run_page(config.root)
+    except (OSError, ValueError) as error:
+        _print_plain(console, f"warning  The page of the run was not written: {error}", style="yellow")
+        return ""
+
+
+def _print_plain(console: Console, line: str, *, style: str = "") -> None:
+    console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def _run_steps(
+    config: PipelineConfig, runner: LocalRunner, console: Console, *, as_json: bool, debug: bool
+) -> RunOutcome:
+    """Runs the steps of which TFX finds no cached outputs."""
+    from tfx_gnn.io.quiet_libraries import quiet_first_compilation
+    from tfx_gnn_pipelines.assembly import component_ids
+    from tfx_gnn_pipelines.local_runs import run_locally, run_on_beam
+    from tfx_gnn_pipelines.progress import component_progress
+    from tfx_gnn_pipelines.run_pages import LivePage
+
+    run_pipeline = run_on_beam if runner == "beam" else run_locally
+    if not debug:
+        quiet_first_compilation()
+    # Steps, and functions of the user, print as they like.
+    prints = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
+    page = LivePage(config.root, config.pipeline_name)
+    with (
+        prints,
+        component_progress(component_ids(config), console, show_warnings=debug, tell=page.tell) as progress,
+    ):
+        try:
+            return run_pipeline(config)
+        except BaseException:
+            progress.fail()
+            raise
+
+
+def print_not_ready(found: PipelineCheck, console: Console, *, as_json: bool) -> None:
+    """Prints what kept a pipeline from running, and how to go on."""
+    for finding in found.findings:
+        print_finding(console, finding)
+    print_verdict(console, found)
+    console.print(
+        "Correct this, and run the same command again: finished steps come from the cache. `tfx-gnn check` looks for "
+        "all that is wrong; --no-check runs without it.",
+        style="dim",
+        highlight=False,
+        soft_wrap=True,
+    )
+    if as_json:
+        typer.echo(json.dumps({"pushed": False, "check": found.to_json()}))
