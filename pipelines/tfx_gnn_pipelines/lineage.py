@@ -23,6 +23,7 @@ from tfx_gnn_pipelines.recorded_run import (
     plain_value,
 )
 
+_KILLED = "Its process ended without an error: it was killed, by a person or for its memory, or the machine stopped."
 _MAX_ERROR = 4000
 """Characters of an error's message that are kept."""
 
@@ -93,8 +94,7 @@ def close_abandoned_executions(metadata_path: str, artifacts_dir: str, *, reason
         _remove_begun_outputs(os.path.join(artifacts_dir, component), execution.id)
         components.append(component)
         execution.last_known_state = mlmd.Execution.CANCELED if reason else mlmd.Execution.FAILED
-        if reason:
-            execution.custom_properties[ERROR_PROPERTY].string_value = reason[:_MAX_ERROR]
+        execution.custom_properties[ERROR_PROPERTY].string_value = reason[:_MAX_ERROR] or _KILLED
     if abandoned:
         store.put_executions(abandoned)
     return components

@@ -101,7 +101,8 @@ def locked_root(config: PipelineConfig) -> Iterator[None]:
             raise
         # Ctrl-C, or a check beside the run.
         except BaseException as stop:
-            reason = str(stop) or "Interrupted."
+            # Beam appends in which of its transforms it was.
+            reason = str(stop).partition(" [while running")[0] or "Interrupted."
             close_abandoned_executions(config.metadata_path, config.artifacts_dir, reason=reason)
             raise
 

@@ -71,11 +71,11 @@ class ComponentProgress(logging.Handler):
         elif record.levelno >= logging.WARNING:
             self._warnings.handle(record)
 
-    def fail(self) -> None:
-        """Prints that the current component failed, if one is running."""
+    def fail(self, *, is_stopped: bool = False) -> None:
+        """Prints that the current component failed, or was stopped from outside, if one is running."""
         self._running.close()
         if self.current:
-            self._print("x", f"failed after {self._elapsed:.1f} s", "bold red")
+            self._print("x", f"{'stopped' if is_stopped else 'failed'} after {self._elapsed:.1f} s", "bold red")
 
     @property
     def _elapsed(self) -> float:

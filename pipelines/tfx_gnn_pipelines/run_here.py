@@ -133,8 +133,9 @@ def _run_steps(
     ):
         try:
             return run_pipeline(config)
-        except BaseException:
-            progress.fail()
+        except BaseException as error:
+            # Ctrl-C and the check beside the run are no failure of the step that they strike.
+            progress.fail(is_stopped=not isinstance(error, Exception))
             raise
 
 

@@ -74,7 +74,9 @@ class LivePage:
         self._run = dataclasses.replace(self._run, steps=tuple(steps))
         # What the disk refuses, the steps and the page of the end will meet, too.
         with contextlib.suppress(OSError):
-            write_page(render_run_page(self._run, read_contents({})), self._run.page)
+            page = render_run_page(self._run, read_contents({}))
+            write_page(page, self._run.own_page)
+            write_page(page, self._run.page)
 
 
 def _begun(component: str) -> RecordedStep:

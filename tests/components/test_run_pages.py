@@ -85,8 +85,8 @@ def test_a_run_that_a_check_stopped_shows_what_it_found_and_not_the_step_it_stru
     assert [(step.state, step.error) for step in run.steps] == [("canceled", reason)]
     page = _texts(root / "index.html")
     assert "Stopped in GraphTransform by the check beside the run." in page
-    assert "`features` must be &lt;known&gt;." in page
-    assert "`x` should be y." in page
+    assert "<code>features</code> must be &lt;known&gt;." in page
+    assert "<code>x</code> should be y." in page
 
 
 def test_a_run_that_a_check_kept_from_starting_is_a_run_and_not_the_one_before(root, tiny_config, run_database):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jinja2
+import markupsafe
 import tensorflow as tf
 
 from tfx_gnn.io.whole_files import write_whole
@@ -150,6 +151,8 @@ def _for_page(text: str, identity: str, title: str) -> str:
     return text.replace(">", f'><title id="{identity}-title">{html.escape(title)}</title>', 1)
 
 
+_BETWEEN_BACKTICKS = re.compile("`([^`]+)`")
+
 REPORT_FILE = "report.html"
 """Name of the report file in the folder that it reports on."""
 
@@ -177,6 +180,7 @@ def render_page(template: str, **values: Any) -> str:
         "duration": number_texts.as_duration,
         "aligned": number_texts.as_aligned,
         "figure": number_texts.as_figure,
+        "message": _as_message,
         "metric_meaning": metric_meaning,
         "name_parts": number_texts.name_parts,
         "option": number_texts.as_option,
@@ -186,6 +190,11 @@ def render_page(template: str, **values: Any) -> str:
         "time": number_texts.as_time,
     }
     return environment.get_template(template).render(num_colors=NUM_SERIES_COLORS, **values)
+
+
+def _as_message(text: str) -> markupsafe.Markup:
+    """Shows what is between two backticks, as messages mark names and commands, as code."""
+    return markupsafe.Markup(_BETWEEN_BACKTICKS.sub(r"<code>\1</code>", str(markupsafe.escape(text))))
 
 
 def write_page(page: str, path: str) -> None:

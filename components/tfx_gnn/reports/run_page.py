@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
+from tfx_gnn.records.metric_names import shown_metric
 from tfx_gnn.reports import number_texts
 from tfx_gnn.reports.data_figures import degree_histograms, label_tables, set_rows
 from tfx_gnn.reports.evaluation_figures import (
@@ -189,8 +190,10 @@ def _key_figures(run: RecordedRun, contents: RunContents) -> list[_KeyFigure]:
     figures = []
     for name, task in contents.tasks().items():
         for row in metric_rows(task)[:2]:
-            note = f"baseline {row.baseline:.3f}" if row.baseline is not None else ""
-            label = f"{name}: {row.name}" if name else row.name
+            ends = f"[{row.interval[0]:.3f}, {row.interval[1]:.3f}]" if row.interval else ""
+            baseline = f"baseline {row.baseline:.3f}" if row.baseline is not None else ""
+            note = "; ".join(filter(None, (ends, baseline)))
+            label = f"{name}: {shown_metric(row.name)}" if name else shown_metric(row.name)
             figures.append(_KeyFigure(name=label, value=f"{row.value:.3f}", note=note))
     sizes = split_sizes(contents)
     if sizes:
