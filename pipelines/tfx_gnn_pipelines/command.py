@@ -290,6 +290,8 @@ def _run_spec(
     from tfx_gnn_pipelines.config import is_uri
     from tfx_gnn_pipelines.emulator.progress import EmulatorProgress
     from tfx_gnn_pipelines.emulator.run import SUCCEEDED, run_compiled
+    from tfx_gnn_pipelines.run_here import leave_page
+    from tfx_gnn_pipelines.summary import shorten
 
     given = dict(_name_and_value(text) for text in parameters)
     pipeline = read_compiled(file)
@@ -328,6 +330,9 @@ def _run_spec(
         report=progress.report,
     )
     progress.summarize(results, service)
+    page = leave_page(folder, console)
+    if page:
+        console.print(f"Page of the run: {shorten(page)}", markup=False, highlight=False, soft_wrap=True)
     states = {result.state for result in results} - set(SUCCEEDED)
     if not states:
         return 0

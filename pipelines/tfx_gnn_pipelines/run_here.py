@@ -52,12 +52,12 @@ def run_here(
     if outcome is not None:
         console.print(f"= {len(outcome.steps)} steps cached: nothing has changed since they ran", style="cyan")
         if not os.path.isfile(page):
-            page = _write_page(config, console)
+            page = leave_page(config.root, console)
     else:
         run = functools.partial(_run_steps, config, runner, console, as_json=as_json, debug=debug)
         with _page_of_a_run_that_fails(config, console, at_end):
             outcome = run() if check_files is None else run_checked(run, config, console, files=check_files)
-        page = _write_page(config, console)
+        page = leave_page(config.root, console)
     seconds = time.monotonic() - started_at
     print_summary(console, outcome, seconds, page=page)
     if as_json:
@@ -81,7 +81,7 @@ def _page_of_a_run_that_fails(config: PipelineConfig, console: Console, at_end: 
             _record_refusal(config, error.found, console, since=since)
         # Otherwise it failed before it was one.
         if count_runs(config.root) > num_before:
-            page = _write_page(config, console)
+            page = leave_page(config.root, console)
             if page:
                 at_end.callback(_print_plain, console, f"Page of the run: {shorten(page)}")
         raise
@@ -96,12 +96,12 @@ def _record_refusal(config: PipelineConfig, found: PipelineCheck, console: Conso
         _print_plain(console, f"warning  The run was not written down: {error}", style="yellow")
 
 
-def _write_page(config: PipelineConfig, console: Console) -> str:
-    """Writes the page of the latest run, and returns its path; empty if that cannot be done, which is said."""
+def leave_page(root: str, console: Console) -> str:
+    """Writes the page of the latest run of a root, and returns its path; empty if that cannot be done, which is said."""
     from tfx_gnn_pipelines.run_pages import write_run_page
 
     try:
-        return write_run_page(config.root)
+        return write_run_page(root)
     except (OSError, ValueError) as error:
         _print_plain(console, f"warning  The page of the run was not written: {error}", style="yellow")
         return ""

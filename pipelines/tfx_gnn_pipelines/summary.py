@@ -51,11 +51,11 @@ def print_summary(console: Console, outcome: RunOutcome, seconds: float, *, page
         _print_line(console, "not pushed", f"{_why_not_pushed(outcome)}; {steps}", style="bold yellow")
     if page:
         _print_line(console, "page", shorten(page))
+    verbs = "serve, explain, compare, show" if outcome.is_pushed else "show, explain, compare"
+    _print_line(console, "next", f"{verbs}: their commands for this run are on its page")
     if outcome.is_pushed:
         given = ["--model-dir", shorten(outcome.pushed_model), "--examples", shorten(outcome.examples_dir)]
         _print_line(console, "ask it", shlex.join([_program("tfx-gnn"), "predict", *given, "--limit", "5"]))
-    verbs = "serve, explain, compare, show" if outcome.is_pushed else "show, explain, compare"
-    _print_line(console, "next", f"{verbs}: their commands for this run are on its page")
 
 
 def summarize(outcome: RunOutcome, seconds: float, *, page: str) -> dict[str, Any]:
