@@ -97,7 +97,7 @@ def _record_refusal(config: PipelineConfig, found: PipelineCheck, console: Conso
 
 
 def leave_page(root: str, console: Console) -> str:
-    """Writes the page of the latest run of a root, and returns its path; empty if that cannot be done, which is said."""
+    """Writes the page of the latest run of a root, and returns its path; "" if that cannot be done, which is said."""
     from tfx_gnn_pipelines.run_pages import write_run_page
 
     try:
