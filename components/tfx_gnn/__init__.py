@@ -21,6 +21,7 @@ _SUBPACKAGES = {
     "proto": "graph.proto",
     "runner": "runner",
 }
+_INTERCHANGE = ("from_networkx", "from_pandas", "from_pyg", "to_networkx", "to_pandas", "to_pyg")
 _ARTIFACTS = (
     "ExamplesBlessingArtifact",
     "GraphIndexArtifact",
@@ -34,6 +35,8 @@ _ARTIFACTS = (
 def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
         value: Any = importlib.import_module(f"{__name__}.{_SUBPACKAGES[name]}")
+    elif name in _INTERCHANGE:
+        value = getattr(importlib.import_module(f"{__name__}.interchange"), name)
     elif name in _ARTIFACTS:
         value = getattr(importlib.import_module(f"{__name__}.components.artifacts"), name)
     else:
@@ -49,7 +52,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     graph = importlib.import_module(f"{__name__}.graph")
-    return sorted([*globals(), *_SUBPACKAGES, *_ARTIFACTS, *graph.__all__])
+    return sorted([*globals(), *_SUBPACKAGES, *_INTERCHANGE, *_ARTIFACTS, *graph.__all__])
 
 
 if "tf_keras" in sys.modules:

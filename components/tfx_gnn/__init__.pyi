@@ -10,5 +10,11 @@ from tfx_gnn.components.artifacts import SizeConstraintsArtifact as SizeConstrai
 from tfx_gnn.components.artifacts import SkewReportArtifact as SkewReportArtifact
 from tfx_gnn.graph import *  # noqa: F403 - all of the graph's names are names of the package
 from tfx_gnn.graph import proto as proto
+from tfx_gnn.interchange import from_networkx as from_networkx
+from tfx_gnn.interchange import from_pandas as from_pandas
+from tfx_gnn.interchange import from_pyg as from_pyg
+from tfx_gnn.interchange import to_networkx as to_networkx
+from tfx_gnn.interchange import to_pandas as to_pandas
+from tfx_gnn.interchange import to_pyg as to_pyg
 
 __version__: str
