@@ -193,7 +193,7 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "", give
     temporal = _propose_temporal(prepared, hops, seed_time)
     unseen: tuple[str, ...] = ()
     if prepared is not None and temporal is not None:
-        rows = read_own_times(seeds, seed_time)
+        rows = read_own_times(seeds, seed_time, predicted.feature)
         unseen = tuple(ask_about_unseen_edges(predicted.node_set, rows, hops, temporal.edge_times, tables))
     return Proposal(
         tables_dir=source.tables_dir,
