@@ -62,6 +62,8 @@ def test_notes_that_only_rows_of_one_class_have_tell_it_whatever_they_say():
     notes = [text if late else None for text, late in zip(PLAIN, IS_LATE, strict=True)]
 
     assert evidence(notes).startswith("alone it tells the label of 100.0%")
+    of_numbers = LabelJudge(chunked(np.where(IS_LATE, "1", "0")), is_class=False)
+    assert of_numbers.evidence(chunked(notes)).startswith("alone it explains 100.0% of the label's variance")
 
 
 def test_words_tell_numbers_too():

@@ -267,7 +267,10 @@ def _judge_numbers(codes: _Codes, labels: npt.NDArray[np.float64], is_fitted: np
     mean = float(labels[is_fitted].mean()) if is_fitted.any() else 0.0
     num_rows = np.bincount(codes[is_fitted], minlength=int(codes.max(initial=0)) + 1)
     sums = np.bincount(codes[is_fitted], labels[is_fitted], minlength=len(num_rows))
-    predicted = np.where(num_rows > 0, sums / np.maximum(num_rows, 1), mean)
+    is_single = num_rows[codes[is_fitted]] == 1
+    # As for classes, a value that is new is like those that only one row has.
+    of_new = float(labels[is_fitted][is_single].mean()) if is_single.any() else mean
+    predicted = np.where(num_rows > 0, sums / np.maximum(num_rows, 1), of_new)
     tested, of_tested = labels[~is_fitted], codes[~is_fitted]
     error = float(((tested - mean) ** 2).sum())
     left = float(((tested - predicted[of_tested]) ** 2).sum())
