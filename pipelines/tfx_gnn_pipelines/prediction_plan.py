@@ -55,7 +55,13 @@ def with_plan_of_task(given: Mapping[str, Any], task: PredictionTask, path: str,
     both = sorted(set(plan) & set(_OF_THE_TASK))
     if both:
         raise ValueError(f"`plan` must leave to `task` what that says; got {both} in {file!r}. Leave these out.")
-    completed = merged(plan_of_seeds(found, os.path.basename(path), _edge_sets(plan)), plan)
+    of_task = plan_of_seeds(found, os.path.basename(path), _edge_sets(plan))
+    completed = merged(of_task, plan)
+    for name, columns in of_task.get("excluded_features", {}).items():
+        # Whoever leaves out more does not show what the label is made of.
+        excluded = completed["excluded_features"]
+        if isinstance(excluded, dict) and isinstance(excluded.get(name), list):
+            excluded[name] = [*columns, *(one for one in excluded[name] if one not in columns)]
     return {**given, "plan": completed, "prediction": given.get("prediction") or prediction_of_seeds(found)}
 
 

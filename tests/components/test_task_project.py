@@ -18,6 +18,9 @@ from tfx_gnn.sampling.plan.plan import Temporal
 from tfx_gnn.sampling.plan.plan_checks import plan_problems
 from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema
 from tfx_gnn.transform.feature_preparations import Age
+from tfx_gnn_pipelines.checks.example_checks import check_examples
+from tfx_gnn_pipelines.checks.findings import FindingsCollector
+from tfx_gnn_pipelines.config import quickstart
 from tfx_gnn_pipelines.project import make_seeds, read_prediction_task, read_project
 
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001 - Parquet's times have no zone.
@@ -134,6 +137,30 @@ def test_what_was_decided_is_said(made):
     assert re.search(r"nodes/orders.receipt is no feature: \d+% of the rows after the time of training", done.output)
     assert "base rate" in done.output
     assert "windows end after the data" in done.output
+
+
+def test_what_tells_a_predicted_column_is_left_out_and_found_where_it_is_not(tmp_path):
+    (tmp_path / "raw").mkdir()
+    plans = ["pro" if i * i % 11 < 5 else "free" for i in range(400)]
+    users = {"user_id": [f"u{i}" for i in range(400)], "plan": plans, "fee": [9 * len(plan) for plan in plans]}
+    pq.write_table(pa.table(users), tmp_path / "raw" / "users.parquet")
+    folder, found = tmp_path / "it", FindingsCollector()
+
+    done = _tfx_gnn("new", str(folder), "--tables", str(tmp_path / "raw"), "--predict", "plan", "--for-each", "users")
+    config = quickstart(read_project(str(folder)).task, root=str(tmp_path / "root"))
+    text = (folder / "project.yaml").read_text(encoding="utf-8")
+    text = text.replace("  excluded_features: {users: [fee]}\n", "").replace(
+        "features: {}", "features: {nodes/users: {fee: z_score}}"
+    )
+    (folder / "project.yaml").write_text(text, encoding="utf-8")
+    changed = quickstart(read_project(str(folder)).task, root=str(tmp_path / "root"))
+    check_examples(changed, str(tmp_path / "e"), found)
+
+    assert "users.fee is left out of the examples: alone it tells the label of 100.0%" in done.output
+    # What the file leaves out comes beside what the task does.
+    assert config.subgraph_example_gen.plan.excluded_features == {"users": ("plan", "fee")}
+    assert [finding.severity for finding in found.findings] == ["error"]
+    assert "got nodes/users.fee among the features" in found.findings[0].message
 
 
 def test_a_project_is_read_only_with_the_seed_table_of_its_task(project):

@@ -285,3 +285,20 @@ def test_edges_that_hardly_any_seed_sees_are_asked_about(tmp_path, num_before, i
     if is_asked:
         assert f"Of 40 rows of users with edges of calls_user_id, {num_before} see one: those of the other" in asked[0]
         assert "give --time-column users= to see edges of all times" in asked[0]
+
+
+def test_edges_of_rows_without_a_label_are_not_asked_about(tmp_path):
+    start = dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc)
+    ids, days = [f"u{i}" for i in range(80)], [start + dt.timedelta(days=i) for i in range(80)]
+    users = {"user_id": ids, "plan": ["free", "pro", None, None, None] * 16, "asked_at": days}
+    calls = {
+        "call_id": [f"c{i}" for i in range(80)],
+        "user_id": ids,
+        "called_at": [at + dt.timedelta(hours=-1 if i % 5 < 2 else 1) for i, at in enumerate(days)],
+    }
+
+    proposal = propose_project(
+        write(tmp_path, users=users, calls=calls), label="users.plan", prepared_dir=str(tmp_path / "new")
+    )
+
+    assert not [one for one in proposal.questions if "see one" in one]

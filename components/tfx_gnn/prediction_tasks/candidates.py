@@ -13,6 +13,7 @@ from tfx_gnn.prediction_tasks.query_parser import parse_predicted, parse_query
 from tfx_gnn.prediction_tasks.query_sql import Expression, QueryTranslator, check_truth
 from tfx_gnn.prediction_tasks.query_syntax import Aggregate, Distinct, aggregates_of, columns_of
 from tfx_gnn.prediction_tasks.recommended import Recommended
+from tfx_gnn.prediction_tasks.reference_paths import find_path, table_of_times
 from tfx_gnn.prediction_tasks.table_views import quoted
 from tfx_gnn.prediction_tasks.task_options import Anchors, PredictionTask, parse_time
 from tfx_gnn.prediction_tasks.task_tables import Kind, TaskTable, TaskTables
@@ -102,7 +103,7 @@ def candidates_in_words(task: PredictionTask, tables: TaskTables) -> Candidates:
     remarks: tuple[str, ...] = ()
     if targets:
         assert task.anchors is not None
-        times = _anchor_times(task.anchors, targets, tables)
+        times = _anchor_times(task.anchors, targets, tables, entity)
         statements, incomplete = (_anchor_table(times),), times.incomplete
         source, at, split = f"{entity.view} AS entity CROSS JOIN anchors", "anchors.time", "anchors.split"
         is_there = f"coalesce({time} <= anchors.time, FALSE)" if time else "TRUE"
@@ -155,11 +156,11 @@ def entity_table(task: PredictionTask, tables: TaskTables) -> TaskTable:
     return entity
 
 
-def _anchor_times(anchors: Anchors, targets: list[Aggregate], tables: TaskTables) -> AnchorTimes:
+def _anchor_times(anchors: Anchors, targets: list[Aggregate], tables: TaskTables, entity: TaskTable) -> AnchorTimes:
     names = list(dict.fromkeys(target.table for target in targets))
     scans = []
-    for name in names:
-        table = tables.tables[name]
+    for target in {target.table: target for target in targets}.values():
+        table = table_of_times(find_path(tables, target, entity, "predict"), tables)
         scans.append(f"SELECT {tables.time_of(table, 'of_table')} AS time FROM {table.view} AS of_table")
     first, last = tables.one(f"SELECT min(time), max(time) FROM ({' UNION ALL '.join(scans)})")
     if first is None:

@@ -23,7 +23,7 @@ from tfx_gnn.prediction_tasks.query_syntax import (
     aggregates_of,
 )
 from tfx_gnn.prediction_tasks.recommended import Recommended, find_recommended
-from tfx_gnn.prediction_tasks.reference_paths import find_path, join_along
+from tfx_gnn.prediction_tasks.reference_paths import find_path, join_along, time_along
 from tfx_gnn.prediction_tasks.table_views import literal, quoted
 from tfx_gnn.prediction_tasks.task_options import parse_time
 from tfx_gnn.prediction_tasks.task_tables import Kind, TaskTable, TaskTables
@@ -117,12 +117,7 @@ class QueryTranslator:
         place = place_in(field, aggregate.position)
         path = find_path(self._tables, aggregate, self._entity, field)
         table = self._tables.tables[aggregate.table]
-        time = self._tables.time_of(table, "rows_of_table")
-        if not time:
-            raise ValueError(
-                f"{place} must aggregate a table whose rows have times, because of its window; got {table.name} "
-                "without a column of times. Name one in `times`, or choose another table."
-            )
+        time = time_along(path, self._tables, aggregate, field)
         scope = _Scope(self._tables, table, "rows_of_table", field)
         value = Expression(sql="1", kind="number")
         if aggregate.column:

@@ -56,6 +56,11 @@ class Aggregate:
     position: int
     column_position: int
 
+    @property
+    def rows(self) -> str:
+        """The table, and its column if there is one, as a text names them: "orders.amount"."""
+        return f"{self.table}.{self.column}" if self.column else self.table
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Comparison:

@@ -13,7 +13,7 @@ from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.prediction_tasks.query_parser import parse_predicted, place_in
 from tfx_gnn.prediction_tasks.query_syntax import Aggregate, Distinct
-from tfx_gnn.prediction_tasks.reference_paths import Path, find_path, join_along
+from tfx_gnn.prediction_tasks.reference_paths import Path, find_path, join_along, time_along
 from tfx_gnn.prediction_tasks.task_options import PredictionTask
 from tfx_gnn.prediction_tasks.task_tables import Reference, TaskTable, TaskTables, open_task_tables
 from tfx_gnn.tables.prepared_tables import ROW_TIME
@@ -73,6 +73,7 @@ def find_recommended(tables: TaskTables, distinct: Distinct, entity: TaskTable, 
     if _is_edge_set(path, reference):
         end = _ENDS[reference.key]
         return Recommended(node_set=node_set, edge_set=reference.table, end=end, top=distinct.top)
+    time_along(path, tables, distinct.aggregate, field)
     name = _shortcut(distinct.aggregate, entity)
     table = tables.tables.get(name)
     ends = [node_set_of_end for _, node_set_of_end in table.ends.values()] if table is not None else []
@@ -106,10 +107,10 @@ def write_shortcut(task: PredictionTask, tables_dir: str, access: TableAccess) -
     with open_task_tables(tables_dir, times=task.times, access=access) as tables:
         entity, aggregate = tables.table(task.for_each, "`for_each`"), predicted.aggregate
         path, reference = _ways(tables, aggregate, entity, "predict")
-        table = tables.tables[aggregate.table]
-        time = tables.time_of(table, "rows_of_table")
-        if _is_edge_set(path, reference) or not time:
+        if _is_edge_set(path, reference):
             return None
+        table = tables.tables[aggregate.table]
+        time = time_along(path, tables, aggregate, "predict", "entity")
         to_entity, source = join_along(path, tables, "entity")
         to_target, target = join_along((reference,), tables, "target")
         # An edge is there as soon as all that it stands for is.

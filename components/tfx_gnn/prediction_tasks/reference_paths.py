@@ -53,7 +53,7 @@ def find_path(tables: TaskTables, aggregate: Aggregate, entity: TaskTable, field
     if len(shortest) > 1:
         raise ValueError(
             f"{place} must lead from {table.name} to {entity.name} in one way; got {len(shortest)}: "
-            f"{', '.join(map(_names, shortest))}. Choose one, as in {aggregate.function}({table.name} by "
+            f"{', '.join(map(_names, shortest))}. Choose one, as in {aggregate.function}({aggregate.rows} by "
             f"{_names(shortest[0])}, ...)."
         )
     return shortest[0]
@@ -76,6 +76,43 @@ def join_along(path: Path, tables: TaskTables, prefix: str) -> tuple[str, str]:
         joins.append(f" JOIN {edges} AS {alias} ON {alias}.{quoted(step.row_end)} = {key}")
         key = f"{alias}.{quoted(step.node_end)}"
     return "".join(joins), key
+
+
+def time_along(path: Path, tables: TaskTables, aggregate: Aggregate, field: str, prefix: str = "step") -> str:
+    """Writes the times of the rows of an aggregated table, as of the joins of `join_along`.
+
+    Rows without times of their own that lead to the entities by other rows, which have some, are as of these: order
+    items as of their order. By no other rows, they would be as of the entity itself.
+
+    Args:
+        path: the way to the entities.
+        tables: its tables.
+        aggregate: what is aggregated, from the view `rows_of_table`.
+        field: field of the task, for errors.
+        prefix: begins the names of the joined tables.
+
+    Raises:
+        ValueError: if neither rows nor those between have times.
+    """
+    table, timed = tables.tables[aggregate.table], table_of_times(path, tables)
+    if timed is table:
+        time = tables.time_of(table, "rows_of_table")
+    else:
+        time = tables.time_of(tables.tables[path[1].edge_set], f"{prefix}_2")
+    if not time:
+        raise ValueError(
+            f"{place_in(field, aggregate.position)} must aggregate a table whose rows have times, because of its "
+            f"window; got {table.name} without a column of times. Name one in `times`, or choose another table."
+        )
+    return time
+
+
+def table_of_times(path: Path, tables: TaskTables) -> TaskTable:
+    """Finds the table with the times of the rows at the beginning of a path; see `time_along`."""
+    table = tables.tables[path[0].table]
+    if len(path) == 1 or tables.time_columns(table) or not tables.time_columns(tables.tables[path[1].table]):
+        return table
+    return tables.tables[path[1].table]
 
 
 def _chosen(paths: Sequence[Path], aggregate: Aggregate, entity: TaskTable, field: str) -> Path:

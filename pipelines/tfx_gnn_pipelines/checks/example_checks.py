@@ -23,6 +23,7 @@ from tfx_gnn.sampling.examples.seed_selection import make_seeds, seed_table_layo
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.plan.edge_ranks import rank_edges
 from tfx_gnn.sampling.plan.graph_level_tables import check_graph_level_examples, make_graph_level_schema
+from tfx_gnn.sampling.plan.hop import SEED
 from tfx_gnn.sampling.plan.plan import SamplingPlan, reached_node_sets
 from tfx_gnn.sampling.plan.plan_checks import plan_problems
 from tfx_gnn.sampling.plan.seed_splits import tables_with_splits
@@ -302,7 +303,7 @@ def _write_sample(config: PipelineConfig, schema: GraphSchema, folder: str, foun
     sampler = InMemorySampler(tables, plan, sampling_seed=options.sampling_seed, edge_ranks=rank_edges(tables, plan))
     encoder = SubgraphExampleEncoder(tables, plan, seed_features=seed_table.columns if seed_table else None)
     labels = _label_columns(tables, plan, seed_table)
-    _check_seeds(config, tables, seeds, labels, found)
+    _check_seeds(config, tables, seeds, labels, found, seed_table=seed_table)
     for split, of_split in seeds.items():
         chosen = of_split.take(choose_seeds(of_split, labels.values()))
         records = encoder.encode(sampler.sample(chosen)) if chosen.num_subgraphs else []
@@ -316,6 +317,8 @@ def _check_seeds(
     seeds: Mapping[str, Seeds],
     labels: Mapping[str, pa.Array],
     found: FindingsCollector,
+    *,
+    seed_table: Table | None,
 ) -> None:
     trainer, plan = config.graph_trainer, config.subgraph_example_gen.plan
     assert plan is not None
@@ -325,12 +328,18 @@ def _check_seeds(
     later = later_training_seeds(seeds, train_split=trainer.train_split, test_split=test_split)
     if later:
         found.add(_STEP, later, severity="warning", argument="splits")
-    if not plan.seed_table and not plan.is_link_plan and trainer.train_split in seeds:
-        _check_copies(config, plan, tables, seeds[trainer.train_split], found)
+    if not plan.is_link_plan and trainer.train_split in seeds:
+        _check_copies(config, plan, tables, seeds[trainer.train_split], found, seed_table=seed_table)
 
 
 def _check_copies(
-    config: PipelineConfig, plan: SamplingPlan, tables: GraphTables, seeds: Seeds, found: FindingsCollector
+    config: PipelineConfig,
+    plan: SamplingPlan,
+    tables: GraphTables,
+    seeds: Seeds,
+    found: FindingsCollector,
+    *,
+    seed_table: Table | None,
 ) -> None:
     """Names features of the seeds that tell the label almost alone, unless the user accepts them."""
     name, columns = plan.seed_node_set, tables.node_tables[plan.seed_node_set].features
@@ -343,10 +352,19 @@ def _check_copies(
     features = {
         one: values for one, values in columns.items() if one not in left_out and f"nodes/{name}.{one}" not in accepted
     }
+    labels: Mapping[str, pa.Array] = columns
+    if seed_table is not None:
+        # One seed of each node: that a value is there again tells what the node's other seeds have, whatever it says.
+        nodes, first = np.unique(seeds.readout_nodes[SEED], return_index=True)
+        row_of_node = np.full(tables.node_tables[name].num_nodes, -1)
+        row_of_node[nodes] = seeds.rows[first]
+        rows = pa.array(row_of_node, mask=row_of_node < 0)
+        labels = {one: values.take(rows) for one, values in seed_table.columns.items() if one in plan.label_features}
+        seeds = dataclasses.replace(seeds.take(first), rows=nodes)
     for label, is_class in predicted_labels(config.graph_trainer.task).items():
-        if label not in plan.label_features or label not in columns:
+        if label not in plan.label_features or label not in labels:
             continue
-        for feature, evidence, is_exact in label_copies(features, columns[label], seeds, is_class=is_class):
+        for feature, evidence, is_exact in label_copies(features, labels[label], seeds, is_class=is_class):
             found.add(
                 _STEP,
                 f"`excluded_features` {'must' if is_exact else 'should'} name what is known only after the label; got "

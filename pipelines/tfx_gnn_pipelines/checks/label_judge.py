@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -26,7 +28,12 @@ _LEAST_ERRORS = 20
 _LEAST_ROWS_OF_WORD = 8
 """Rows of the fitted half that must have a word, for it to speak for a class."""
 _LEAST_PURITY = 0.95
-"""Share of the rows with a word that must have its most frequent class."""
+"""Share of the rows with a word that must have its most frequent class; of the variance, that must be gone in them."""
+_MOST_CHARACTERS = 1 << 25
+"""Characters of texts that are looked at for words; of longer columns, rows at equal distances."""
+_WORD_BY_ITSELF = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{So}]"
+"""Characters of scripts that put no spaces between words, and pictures."""
+_BETWEEN_WORDS = r"[^\p{L}\p{M}\p{N}\p{So}]+"
 
 _SEED = 0
 
@@ -38,9 +45,9 @@ class LabelJudge:
 
     A random half of the rows gives the label of each value (its most frequent class, or its mean), of numbers by
     quantiles; the other half tells how much of the error of a constant prediction that removes. Values of which each
-    row has its own tell nothing, but of texts single words may. What removes 95 % of the errors of a class, or 98 % of
-    the squared ones of a number, is a leak. So is a number that orders the rows of two classes with an area under the
-    ROC curve of .98.
+    row has its own tell nothing but that they are there, but of texts single words may. What removes 95 % of the errors
+    of a class, or 98 % of the squared ones of a number, is a leak. So is a number that orders the rows of two classes
+    with an area under the ROC curve of .98.
     """
 
     def __init__(self, labels: pa.ChunkedArray, *, is_class: bool) -> None:
@@ -59,10 +66,12 @@ class LabelJudge:
             return found or _judge_words(texts, self._classes, self._is_fitted)
         assert self._numbers is not None
         if texts.null_count > (1 - _LEAST_ORDERED) * len(texts):
-            return _judge_numbers(codes, self._numbers, self._is_fitted)
-        # A copy that few rows lack is still one.
-        is_known = texts.is_valid().to_numpy()
-        return _judge_numbers(codes[is_known], self._numbers[is_known], self._is_fitted[is_known])
+            found = _judge_numbers(codes, self._numbers, self._is_fitted)
+        else:
+            # A copy that few rows lack is still one.
+            is_known = texts.is_valid().to_numpy()
+            found = _judge_numbers(codes[is_known], self._numbers[is_known], self._is_fitted[is_known])
+        return found or _judge_words_of_numbers(texts, self._numbers, self._is_fitted)
 
 
 def _codes(texts: pa.ChunkedArray) -> _Codes:
@@ -91,7 +100,11 @@ def _judge_classes(codes: _Codes, labels: _Codes, is_fitted: npt.NDArray[np.bool
     pairs, counts = np.unique(codes[is_fitted] * num_classes + labels[is_fitted], return_counts=True)
     order = np.argsort(counts, kind="stable")
     majority = int(np.bincount(labels[is_fitted], minlength=num_classes).argmax())
-    predicted = np.full(int(codes.max(initial=0)) + 1, majority)
+    num_rows = np.bincount(codes[is_fitted], minlength=int(codes.max(initial=0)) + 1)
+    is_single = num_rows[codes[is_fitted]] == 1
+    # A value that is new is like those that only one row has, such as notes that rows of one class have.
+    of_single = np.bincount(labels[is_fitted][is_single], minlength=num_classes)
+    predicted = np.full(len(num_rows), int(of_single.argmax()) if is_single.any() else majority)
     # Where a value occurs with several classes, the last one written is the most frequent.
     predicted[pairs[order] // num_classes] = pairs[order] % num_classes
     tested, of_tested = labels[~is_fitted], codes[~is_fitted]
@@ -106,40 +119,125 @@ def _judge_classes(codes: _Codes, labels: _Codes, is_fitted: npt.NDArray[np.bool
 
 
 def _judge_words(texts: pa.ChunkedArray, labels: _Codes, is_fitted: npt.NDArray[np.bool_]) -> str:
-    """Says how well single words of texts tell the classes, each row by its purest one; "" if too little."""
-    has_words = pc.sum(pc.match_substring_regex(texts, r"\p{L}")).as_py() or 0
-    if 2 * has_words < len(texts):
+    """Says how well single words of texts tell the classes, each row by its most telling one; "" if too little."""
+    words = _Words.of(texts)
+    if words is None:
         return ""
-    lists = pc.split_pattern_regex(pc.utf8_lower(texts.combine_chunks()), r"[^\p{L}\p{N}_]+")
-    rows = pc.list_parent_indices(lists).to_numpy()
-    encoded = pc.list_flatten(lists).dictionary_encode()
-    words = encoded.indices.to_numpy().astype(np.int64)
-    num_words, num_classes = len(encoded.dictionary), int(labels.max(initial=0)) + 1
-    is_counted = is_fitted[rows]
-    pairs, counts = np.unique(words[is_counted] * num_classes + labels[rows[is_counted]], return_counts=True)
-    totals, most, classes = np.zeros(num_words), np.zeros(num_words), np.zeros(num_words, np.int64)
+    labels, is_fitted = labels[words.kept], is_fitted[words.kept]
+    num_classes = int(labels.max(initial=0)) + 1
+    is_counted = is_fitted[words.rows]
+    pairs, counts = np.unique(
+        words.codes[is_counted] * num_classes + labels[words.rows[is_counted]], return_counts=True
+    )
+    totals, most = np.zeros(len(words.spelled)), np.zeros(len(words.spelled))
+    classes = np.zeros(len(words.spelled), np.int64)
     np.add.at(totals, pairs // num_classes, counts)
     order = np.argsort(counts, kind="stable")
     most[pairs[order] // num_classes], classes[pairs[order] // num_classes] = counts[order], pairs[order] % num_classes
-    # What stands before the first word, or after the last one, is none.
-    is_word = pc.not_equal(encoded.dictionary, "").to_numpy(zero_copy_only=False)
-    purity = np.where(is_word & (totals >= _LEAST_ROWS_OF_WORD), most / np.maximum(totals, 1), 0.0)
-    majority = int(np.bincount(labels[is_fitted], minlength=num_classes).argmax())
-    # Of words that are equally pure, the more frequent one; the last one written stays.
-    order = np.lexsort((totals[words], purity[words]))
-    order = order[purity[words[order]] >= _LEAST_PURITY]
-    predicted, telling = np.full(len(labels), majority), np.full(len(labels), -1)
-    predicted[rows[order]], telling[rows[order]] = classes[words[order]], words[order]
-    num_wrong = int((labels != majority)[~is_fitted].sum())
+    # How seldom chance would give a word its class so often: a word of many rows and of a rare class says most, one of
+    # the most frequent class little, however pure it is.
+    shares = np.bincount(labels[is_fitted], minlength=num_classes) / max(int(is_fitted.sum()), 1)
+    purity = most / np.maximum(totals, 1)
+    surprise = most * np.log(np.maximum(purity, 1e-9) / np.maximum(shares[classes], 1e-9))
+    surprise[(totals < _LEAST_ROWS_OF_WORD) | (purity < _LEAST_PURITY)] = 0.0
+    telling = words.most_telling(surprise)
+    # That a row has no such word may tell its class, too.
+    others = np.bincount(labels[is_fitted & (telling < 0)], minlength=num_classes)
+    predicted = np.where(telling >= 0, classes[telling], (others if others.any() else shares).argmax())
+    num_wrong = int((labels != shares.argmax())[~is_fitted].sum())
     num_left = int((predicted != labels)[~is_fitted].sum())
-    if num_wrong < _LEAST_ERRORS or num_left > (1 - _LEAST_SHARE_OF_ERRORS) * num_wrong:
+    if num_wrong < _LEAST_ERRORS or num_left > (1 - _LEAST_SHARE_OF_ERRORS) * num_wrong or not (telling >= 0).any():
         return ""
-    word = encoded.dictionary[int(np.bincount(telling[telling >= 0]).argmax())].as_py()
-    num_tested = int((~is_fitted).sum())
+    word, num_tested = words.spelled[int(surprise.argmax())].as_py(), int((~is_fitted).sum())
     return (
-        f"its words, such as {word!r}, tell the label of {1 - num_left / num_tested:.1%} of {num_tested:,} rows, of "
-        f"which {1 - num_wrong / num_tested:.1%} have the most frequent one"
+        f"its words, such as {word!r}, tell the label of {1 - num_left / num_tested:.1%} of "
+        f"{num_tested:,} rows, of which {1 - num_wrong / num_tested:.1%} have the most frequent one"
     )
+
+
+def _judge_words_of_numbers(
+    texts: pa.ChunkedArray, labels: npt.NDArray[np.float64], is_fitted: npt.NDArray[np.bool_]
+) -> str:
+    """Says how much of the squared error the mean of the most telling word of each row removes; "" if too little."""
+    words = _Words.of(texts)
+    if words is None:
+        return ""
+    labels, is_fitted = labels[words.kept], is_fitted[words.kept]
+    num_words = len(words.spelled)
+    mean = float(labels[is_fitted].mean()) if is_fitted.any() else 0.0
+    variance = float(labels[is_fitted].var()) if is_fitted.any() else 0.0
+    is_counted = is_fitted[words.rows]
+    codes, of_words = words.codes[is_counted], labels[words.rows[is_counted]] - mean
+    totals = np.bincount(codes, minlength=num_words)
+    means = np.bincount(codes, of_words, minlength=num_words) / np.maximum(totals, 1)
+    left = np.bincount(codes, (of_words - means[codes]) ** 2, minlength=num_words) / np.maximum(totals, 1)
+    is_pure = (totals >= _LEAST_ROWS_OF_WORD) & (left <= (1 - _LEAST_PURITY) * variance)
+    least_left = 1e-6 * max(variance, 1e-300)
+    surprise = np.where(is_pure, totals * np.log(max(variance, least_left) / np.maximum(left, least_left)), 0.0)
+    telling = words.most_telling(surprise)
+    others = labels[is_fitted & (telling < 0)]
+    predicted = np.where(telling >= 0, means[telling] + mean, others.mean() if len(others) else mean)
+    error = float(((labels - mean)[~is_fitted] ** 2).sum())
+    num_tested, unexplained = int((~is_fitted).sum()), float(((labels - predicted)[~is_fitted] ** 2).sum())
+    if num_tested < _LEAST_ERRORS or unexplained > (1 - _LEAST_SHARE_OF_VARIANCE) * error or not (telling >= 0).any():
+        return ""
+    word = words.spelled[int(surprise.argmax())].as_py()
+    return (
+        f"its words, such as {word!r}, explain {1 - unexplained / error:.1%} of the label's variance "
+        f"over {num_tested:,} rows"
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class _Words:
+    """The words of texts, each once a row.
+
+    Attributes:
+        kept: the rows that are looked at.
+        num_rows: how many these are.
+        rows: int64 [num_words], positions in `kept`.
+        codes: int64 [num_words], positions in `spelled`.
+        spelled: all different words.
+    """
+
+    kept: slice
+    num_rows: int
+    rows: _Codes
+    codes: _Codes
+    spelled: pa.Array
+
+    @staticmethod
+    def of(texts: pa.ChunkedArray) -> _Words | None:
+        """Splits texts into words; None if most of those that are filled have none, as numbers."""
+        num_filled = pc.sum(pc.not_equal(texts, "")).as_py() or 0
+        num_with_words = pc.sum(pc.match_substring_regex(texts, r"[\p{L}\p{So}]")).as_py() or 0
+        if not num_filled or 2 * num_with_words < num_filled:
+            return None
+        num_characters = pc.sum(pc.binary_length(texts)).as_py() or 0
+        kept = slice(None, None, -(-num_characters // _MOST_CHARACTERS))
+        lower = pc.utf8_lower(texts.combine_chunks()[kept])
+        lists = pc.split_pattern_regex(pc.replace_substring_regex(lower, _WORD_BY_ITSELF, r" \0 "), _BETWEEN_WORDS)
+        encoded = pc.list_flatten(lists).dictionary_encode()
+        codes = encoded.indices.to_numpy().astype(np.int64)
+        # What stands before the first word, or after the last one, is none.
+        is_word = pc.not_equal(encoded.dictionary, "").to_numpy(zero_copy_only=False)[codes]
+        num_words = len(encoded.dictionary)
+        pairs = np.unique((pc.list_parent_indices(lists).to_numpy().astype(np.int64) * num_words + codes)[is_word])
+        return _Words(
+            kept=kept,
+            num_rows=len(lower),
+            rows=pairs // num_words,
+            codes=pairs % num_words,
+            spelled=encoded.dictionary,
+        )
+
+    def most_telling(self, weights: npt.NDArray[np.float64]) -> _Codes:
+        """Returns the word of each row with the largest weight above 0, int64 [num_rows]; -1 if there is none."""
+        order = np.argsort(weights[self.codes], kind="stable")
+        order = order[weights[self.codes[order]] > 0]
+        telling = np.full(self.num_rows, -1)
+        telling[self.rows[order]] = self.codes[order]
+        return telling
 
 
 def _judge_order(texts: pa.ChunkedArray, labels: _Codes) -> str:
@@ -169,7 +267,10 @@ def _judge_numbers(codes: _Codes, labels: npt.NDArray[np.float64], is_fitted: np
     mean = float(labels[is_fitted].mean()) if is_fitted.any() else 0.0
     num_rows = np.bincount(codes[is_fitted], minlength=int(codes.max(initial=0)) + 1)
     sums = np.bincount(codes[is_fitted], labels[is_fitted], minlength=len(num_rows))
-    predicted = np.where(num_rows > 0, sums / np.maximum(num_rows, 1), mean)
+    is_single = num_rows[codes[is_fitted]] == 1
+    # As for classes, a value that is new is like those that only one row has.
+    of_new = float(labels[is_fitted][is_single].mean()) if is_single.any() else mean
+    predicted = np.where(num_rows > 0, sums / np.maximum(num_rows, 1), of_new)
     tested, of_tested = labels[~is_fitted], codes[~is_fitted]
     error = float(((tested - mean) ** 2).sum())
     left = float(((tested - predicted[of_tested]) ** 2).sum())

@@ -10,6 +10,7 @@ from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.tables.prepared_tables import ROW_TIME, PreparedTables
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY
 from tfx_gnn_pipelines.proposals.labels import is_rare
+from tfx_gnn_pipelines.proposals.leaks import LabelLeak
 from tfx_gnn_pipelines.proposals.preparations import Preparation, choose_preparation
 from tfx_gnn_pipelines.proposals.tables import SetTable, declared_set
 
@@ -27,6 +28,7 @@ class GraphProposal:
         hops: what to sample around each seed.
         features: preparations by set, as in "nodes/user", and column.
         num_dangling: by edge set, its rows that name a node that is not there, if there are any.
+        leaks: what tells the label almost alone, and is kept out of the examples: features, and sets of edges.
     """
 
     tables_dir: str
@@ -37,6 +39,24 @@ class GraphProposal:
     hops: tuple[Hop, ...]
     features: Mapping[str, Mapping[str, Preparation]]
     num_dangling: Mapping[str, int]
+    leaks: tuple[LabelLeak, ...]
+
+    def leaks_in_words(self) -> Iterator[str]:
+        """Says what is kept out because it tells the label, and what to write if it may."""
+        for leak in self.leaks:
+            if not leak.feature:
+                yield (
+                    f"{leak.place} is not followed: {leak.evidence}. Probably these edges are known only after the "
+                    "label. If they are known before, add hops along them."
+                )
+                continue
+            place = f"{leak.place.partition('/')[2]}.{leak.feature}"
+            yield (
+                f"{place} is left out of the examples: {leak.evidence}. Probably it is known only after the label, "
+                "or says the same in other words. If it is known before, take it out of `excluded_features`, "
+                "declare it in `features`, and write "
+                f"graph_example_validator: {{accepted_features: [{leak.place}.{leak.feature}]}}."
+            )
 
     def features_in_words(self) -> Iterator[str]:
         """Says which columns are read by their words, which are no features, by reason, and which rows are no edges."""

@@ -11,6 +11,7 @@ import yaml
 
 from tfx_gnn.prediction_tasks import SeedTableDescription
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED, Hop
+from tfx_gnn_pipelines.proposals.graph_proposal import GraphProposal
 from tfx_gnn_pipelines.proposals.labels import Label, is_rare
 from tfx_gnn_pipelines.proposals.preparations import Preparation
 from tfx_gnn_pipelines.proposals.proposal import Proposal
@@ -91,6 +92,7 @@ def task_project_text(proposal: TaskProposal, *, name: str, tables_dir: str) -> 
             task.rstrip(),
             "",
             "plan:",
+            *_leak_lines(proposal, proposal.task.for_each),
             *_hop_lines(proposal.hops),
             "",
             *_feature_lines(proposal.features),
@@ -122,17 +124,7 @@ def _plan_lines(proposal: Proposal) -> Iterator[str]:
     yield f"  seed_node_set: {_text(label.node_set)}"
     yield "  # Kept out of the subgraphs, so that neighbors cannot reveal it."
     yield f"  label_features: [{_text(label.feature)}]"
-    # What is not reached need not be left out.
-    used = {label.node_set} | {end for hop in proposal.hops for end in (hop.edge_set, *_ends(proposal, hop))}
-    leaks: dict[str, list[str]] = {}
-    for leak in proposal.leaks:
-        name = leak.place.partition("/")[2]
-        if leak.feature and name in used:
-            leaks.setdefault(name, []).append(_text(leak.feature))
-    if leaks:
-        yield "  # Each alone tells the label of nearly every row: probably it is known only afterwards."
-        of_sets = ", ".join(f"{_text(name)}: [{', '.join(of_set)}]" for name, of_set in leaks.items())
-        yield f"  excluded_features: {{{of_sets}}}"
+    yield from _leak_lines(proposal, label.node_set)
     if splits.column:
         unused = f", unused_values: [{', '.join(map(_text, splits.unused_values))}]" if splits.unused_values else ""
         yield "  # The column says what each row is for: train, val or test."
@@ -153,6 +145,20 @@ def _plan_lines(proposal: Proposal) -> Iterator[str]:
     yield from _hop_lines(proposal.hops)
 
 
+def _leak_lines(proposal: GraphProposal, node_set: str) -> Iterator[str]:
+    # What is not reached need not be left out.
+    used = {node_set} | {end for hop in proposal.hops for end in (hop.edge_set, *_ends(proposal, hop))}
+    leaks: dict[str, list[str]] = {}
+    for leak in proposal.leaks:
+        name = leak.place.partition("/")[2]
+        if leak.feature and name in used:
+            leaks.setdefault(name, []).append(_text(leak.feature))
+    if leaks:
+        yield "  # Each alone tells the label of nearly every row: probably it is known only afterwards."
+        of_sets = ", ".join(f"{_text(name)}: [{', '.join(of_set)}]" for name, of_set in leaks.items())
+        yield f"  excluded_features: {{{of_sets}}}"
+
+
 def _hop_lines(hops: Sequence[Hop]) -> Iterator[str]:
     if not hops:
         yield "  # No edges lead to or from these nodes, so a subgraph is the seed alone."
@@ -170,7 +176,7 @@ def _hop_lines(hops: Sequence[Hop]) -> Iterator[str]:
         yield f"    - {_hop_text(hop)}"
 
 
-def _ends(proposal: Proposal, hop: Hop) -> tuple[str, str]:
+def _ends(proposal: GraphProposal, hop: Hop) -> tuple[str, str]:
     edge_set = proposal.schema.edge_sets[hop.edge_set]
     return edge_set.source, edge_set.target
 

@@ -28,7 +28,7 @@ from tfx_gnn_pipelines.proposals.graph_proposal import (
 )
 from tfx_gnn_pipelines.proposals.hops import propose_hops
 from tfx_gnn_pipelines.proposals.labels import Label, check_labels, find_label
-from tfx_gnn_pipelines.proposals.leaks import LabelLeak, find_leaks
+from tfx_gnn_pipelines.proposals.leaks import find_leaks
 from tfx_gnn_pipelines.proposals.missing_values import fill_in
 from tfx_gnn_pipelines.proposals.tables import SetTable, find_source
 from tfx_gnn_pipelines.proposals.unseen_edges import ask_about_unseen_edges, read_own_times
@@ -49,7 +49,6 @@ class Proposal(GraphProposal):
         seed_time: feature with the times of the seeds; empty if none is known.
         timed_tables: tables whose rows have times.
         temporal: which edges are newer than a seed; None if edges have no times.
-        leaks: what tells the label almost alone, and is kept out of the examples: features, and sets of edges.
     """
 
     label: Label
@@ -59,7 +58,6 @@ class Proposal(GraphProposal):
     seed_time: str
     timed_tables: tuple[str, ...]
     temporal: Temporal | None
-    leaks: tuple[LabelLeak, ...]
 
     def remarks(self) -> Iterator[str]:
         """Says what was decided, a sentence each."""
@@ -78,20 +76,7 @@ class Proposal(GraphProposal):
         yield from self._times()
         if self.splits.unused_values:
             yield f"Rows whose {self.splits.column!r} is one of {list(self.splits.unused_values)} are not predicted."
-        for leak in self.leaks:
-            if not leak.feature:
-                yield (
-                    f"{leak.place} is not followed: {leak.evidence}. Probably these edges are known only after the "
-                    "label. If they are known before, add hops along them."
-                )
-                continue
-            place = f"{leak.place.partition('/')[2]}.{leak.feature}"
-            yield (
-                f"{place} is left out of the examples: {leak.evidence}. Probably it is known only after the label, "
-                "or says the same in other words. If it is known before, take it out of `excluded_features`, "
-                "declare it in `features`, and write "
-                f"graph_example_validator: {{accepted_features: [{leak.place}.{leak.feature}]}}."
-            )
+        yield from self.leaks_in_words()
         yield from self.features_in_words()
         if not self.hops:
             yield f"No edges lead to or from {self.label.node_set}: the model sees the columns of a node alone."
@@ -193,7 +178,7 @@ def propose_project(tables_dir: str, *, label: str, prepared_dir: str = "", give
     temporal = _propose_temporal(prepared, hops, seed_time)
     unseen: tuple[str, ...] = ()
     if prepared is not None and temporal is not None:
-        rows = read_own_times(seeds, seed_time)
+        rows = read_own_times(seeds, seed_time, predicted.feature)
         unseen = tuple(ask_about_unseen_edges(predicted.node_set, rows, hops, temporal.edge_times, tables))
     return Proposal(
         tables_dir=source.tables_dir,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -23,6 +23,7 @@ from tfx_gnn.prediction_tasks.query_syntax import Column
 from tfx_gnn.prediction_tasks.recommended import write_shortcut
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.tables.keys.given_keys import GivenKeys
+from tfx_gnn.tables.prepared_tables import PreparedTables
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import ID_FEATURE
 from tfx_gnn_pipelines.prediction_plan import plan_of_seeds, seed_table_path
@@ -36,9 +37,11 @@ from tfx_gnn_pipelines.proposals.graph_proposal import (
     propose_features,
 )
 from tfx_gnn_pipelines.proposals.hops import propose_hops
+from tfx_gnn_pipelines.proposals.labels import Label
+from tfx_gnn_pipelines.proposals.leaks import LabelLeak, find_leaks
 from tfx_gnn_pipelines.proposals.missing_values import fill_in
 from tfx_gnn_pipelines.proposals.preparations import Preparation
-from tfx_gnn_pipelines.proposals.tables import find_task_source
+from tfx_gnn_pipelines.proposals.tables import SetTable, declared_set, find_task_source
 from tfx_gnn_pipelines.proposals.unseen_edges import ask_about_unseen_edges
 
 
@@ -93,6 +96,7 @@ class TaskProposal(GraphProposal):
             ]
             yield f"Times are ages relative to that of the seed: {', '.join(aged) or 'none'}."
             yield from self._always_known()
+        yield from self.leaks_in_words()
         yield from self.features_in_words()
 
     def _always_known(self) -> Iterator[str]:
@@ -158,7 +162,8 @@ def propose_task_project(
     for name_of_set, column in seeds.description.times.items():
         known.add((f"{'nodes' if name_of_set in schema.node_sets else 'edges'}/{name_of_set}", column))
     num_rows = {label: table.num_rows for label, table in tables.items()}
-    hops = _propose_hops(schema, num_rows, seeds.description)
+    leaks = _find_leaks(schema, tables, task, seeds.description, prepared)
+    hops = _propose_hops(schema, num_rows, seeds.description, {one.place for one in leaks if not one.feature})
     # An open question about times is asked before the project is written.
     plan_of_seeds(seeds.description, "", {hop.edge_set for hop in hops})
     features = propose_features(
@@ -166,7 +171,8 @@ def propose_task_project(
         tables,
         _roots(seeds.description),
         hops,
-        left_out={(f"nodes/{task.for_each}", column) for column in seeds.description.label_columns},
+        left_out={(f"nodes/{task.for_each}", column) for column in seeds.description.label_columns}
+        | {(leak.place, leak.feature) for leak in leaks},
         known=prepare_times(known, prepared, seeds.description.time)
         | dict(drop_drifting_columns(schema, tables, prepared, seeds.description.until.get("train"))),
         missing_values=missing_values,
@@ -189,7 +195,23 @@ def propose_task_project(
         hops=hops,
         features=features,
         num_dangling=count_dangling(schema, tables, hops),
+        leaks=leaks,
     )
+
+
+def _find_leaks(
+    schema: GraphSchema,
+    tables: Mapping[str, SetTable],
+    task: PredictionTask,
+    seeds: SeedTableDescription,
+    prepared: PreparedTables | None,
+) -> tuple[LabelLeak, ...]:
+    """Finds what tells a column of the entities; what happens in a window is told by no table."""
+    prefix, column = _label_of(task)
+    if not column or column not in declared_set(schema, tables[prefix].layout).features:
+        return ()
+    kind = "node_regression" if seeds.label_kind == "number" else "node_classification"
+    return find_leaks(schema, tables, Label(node_set=task.for_each, feature=column, kind=kind, reason=""), prepared)
 
 
 def _label_of(task: PredictionTask) -> tuple[str, str]:
@@ -198,12 +220,15 @@ def _label_of(task: PredictionTask) -> tuple[str, str]:
     return (f"nodes/{task.for_each}", predicted.name) if isinstance(predicted, Column) else ("", "")
 
 
-def _propose_hops(schema: GraphSchema, num_rows: Mapping[str, int], seeds: SeedTableDescription) -> tuple[Hop, ...]:
+def _propose_hops(
+    schema: GraphSchema, num_rows: Mapping[str, int], seeds: SeedTableDescription, left_out: Collection[str]
+) -> tuple[Hop, ...]:
     """Goes outward from the entities, and once from what is recommended, of which there are many in an example."""
     edge_times = {one: column for one, column in seeds.times.items() if one in schema.edge_sets} if seeds.time else None
     entity, recommended = seeds.task.for_each, seeds.recommended
     if recommended is None:
-        return propose_hops(schema, num_rows, entity, edge_times=edge_times)
+        unfollowed = {place.partition("/")[2] for place in left_out}
+        return propose_hops(schema, num_rows, entity, left_out=unfollowed, edge_times=edge_times)
     return (
         *propose_hops(schema, num_rows, entity, root=seeds.entity_end, edge_times=edge_times),
         *propose_hops(schema, num_rows, recommended.node_set, root=recommended.end, depth=1, edge_times=edge_times),

@@ -16,11 +16,12 @@ _LEAST_SEEN = 0.5
 """Share of the seeds with edges that see one, below which the edges tell little of most seeds."""
 
 
-def read_own_times(table: SetTable, time: str) -> pa.Table:
-    """Reads the ids of a node set that is a Parquet file, and their times, as the columns `id` and `time`."""
+def read_own_times(table: SetTable, time: str, label: str) -> pa.Table:
+    """Reads the ids of the labeled nodes of a Parquet file, and their times, as the columns `id` and `time`."""
     (file,) = table.layout.files
-    names = [_name(table, ID_FEATURE, file), time]
-    return pq.read_table(file, columns=names).select(names).rename_columns(["id", "time"])
+    names = [_name(table, feature, file) for feature in (ID_FEATURE, time, label)]
+    rows = pq.read_table(file, columns=names).select(names).rename_columns(["id", "time", "label"])
+    return rows.filter(rows["label"].is_valid()).select(["id", "time"])
 
 
 def ask_about_unseen_edges(

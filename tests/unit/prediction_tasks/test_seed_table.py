@@ -256,6 +256,8 @@ def test_two_ways_to_the_entity_are_an_error_that_shows_how_to_choose(shop, tmp_
 
     with pytest.raises(ValueError, match=r"in one way; got 2: payer_id, user_id. .*count\(orders by payer_id"):
         _make(shop, "count(orders, 0 to 10 days)")
+    with pytest.raises(ValueError, match=r"Choose one, as in sum\(orders.amount by payer_id, \.\.\.\)"):
+        _make(shop, "sum(orders.amount, 0 to 10 days)")
     _, rows = _make(shop, "count(orders by payer_id, 0 to 10 days)")
 
     assert {row["id"]: row["label"] for row in rows if row["split"] == "val"} == {"ann": 1, "bob": 0, "cy": 0}
@@ -298,6 +300,36 @@ def test_a_second_column_of_one_time_tells_nothing(shop, tmp_path):
     report, _ = _make(shop, "count(orders, 0 to 10 days)")
 
     assert report.description.times["orders"] == "placed_at"
+
+
+def test_rows_without_times_are_as_of_the_rows_that_they_are_parts_of(tmp_path):
+    folder = _without_times(tmp_path, "added_at")
+
+    _, rows = _make(folder, "count(items, 0 to 10 days)")
+
+    # Items are as of their orders, of days 5, 20 and 35.
+    assert {(row["id"], row["time"]): row["label"] for row in rows if row["label"]} == {
+        ("ann", day(0)): 2, ("ann", day(10)): 1, ("bob", day(30)): 1
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("predict", ["count(items, 0 to 10 days)", "distinct(items.product_id, 0 to 10 days)"])
+def test_rows_of_which_nothing_tells_the_times_are_refused(tmp_path, predict):
+    folder = _without_times(tmp_path, "added_at", "placed_at")
+
+    with pytest.raises(ValueError, match=r"must aggregate a table whose rows have times, .*; got items without"):
+        _make(folder, predict)
+
+
+def _without_times(folder, *names):
+    schema = SCHEMA
+    for name in names:
+        schema = schema.replace(f'features {{ key: "{name}" value {{ dtype: DT_INT64 }} }}', "")
+    tables = {
+        table: {name: values for name, values in columns.items() if name not in names}
+        for table, columns in SHOP.items()
+    }
+    return write_tables(folder, tables, schema)
 
 
 def test_labels_that_are_no_numbers_are_refused(shop, tmp_path):

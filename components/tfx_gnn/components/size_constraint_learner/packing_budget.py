@@ -241,8 +241,9 @@ class _Search:
         self._simulator = simulator
         self.mean_batch = _mean_batch(means, maxima, batch)
         self._goal = self.mean_batch
-        # Readouts, and edges to them, follow from the number of components.
-        follows = {edge for edge, _ in room.tied} | set(np.flatnonzero(room.demands).tolist())
+        # Readouts follow from the number of components where each graph has as many, and edges to readouts from these.
+        has_as_many = (room.demands > 0) & (room.demands == maxima)
+        follows = {edge for edge, _ in room.tied} | set(np.flatnonzero(has_as_many).tolist())
         self._free = [one for one in range(len(means)) if one not in follows and means[one] > 0]
         self._is_free = np.isin(np.arange(len(means)), self._free)
         self._factors: npt.NDArray[np.float64] = np.append(np.ones(len(means)), 1.25)

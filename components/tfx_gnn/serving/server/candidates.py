@@ -115,6 +115,8 @@ def read_rank_request(body: bytes, max_examples: int) -> RankRequest:
     candidates, task = content.get("candidates"), content.get("task", "")
     if "candidates" in content and not isinstance(candidates, list):
         raise malformed(f"`candidates` must be a list of ids; got {shown(candidates)}. Make it a list.")
+    if candidates == []:
+        raise malformed("`candidates` must have at least one id; got none. List those to choose from.")
     num_retrieved = content.get("retrieve", min(_NUM_RETRIEVED, max_examples))
     if type(num_retrieved) is not int or not 1 <= num_retrieved <= max_examples:
         raise malformed(

@@ -144,6 +144,16 @@ def test_packed_batches_are_nearly_full_and_as_large_as_asked_for(packed, heavy_
     assert warnings == []
 
 
+def test_packed_batches_have_room_for_as_many_readouts_as_graphs_have_on_average():
+    a = np.random.default_rng(1).integers(10, 15, 2_000)
+    readouts = np.random.default_rng(2).integers(15, 22, 2_000)
+
+    budget, _ = learn_packing_budget(sizes_of(rows_of(a, 2 * a, readouts=readouts)), 16, window=64)
+
+    assert 14 < budget.graphs_per_batch < 18
+    assert budget.fill > 0.8
+
+
 def test_each_graph_of_every_split_fits_a_packing_budget_alone():
     random = np.random.default_rng(1)
     train = sizes_of(rows_of(random.integers(1, 9, 200), 3))

@@ -180,7 +180,7 @@ def test_server_without_embeddings_retrieves_nothing(items_server):
         ({"source": "x", "candidates": ["y"], "k": "1"}, 400, "`k` must be a positive integer; got '1'"),
         ({"source": "x", "candidates": ["y"], "task": 1}, 400, "`task` must be a text; got 1"),
         ({"source": "x", "candidates": ["y"], "task": "likes"}, 400, "with the output 'likes/scores'"),
-        ({"source": "x", "candidates": []}, 400, "1 to 4 examples; got 0"),
+        ({"source": "x", "candidates": []}, 400, "`candidates` must have at least one id; got none"),
         ({"source": "x", "candidates": ["y"] * 5}, 400, "1 to 4 examples; got 5"),
         ({"source": 7, "candidates": ["y"]}, 400, "`source` must be a text or .*got 7"),
         ({"source": "x", "candidates": ["y", None]}, 400, r"`candidates\[1\]` must be a text or .*got None"),
