@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from tfx_gnn.graph import Adjacency, Context, EdgeSet, GraphTensor, NodeSet
 from tfx_gnn.graph.reserved_names import ID_NAME
 
-Column = np.ndarray | Sequence[Any]
+Column = npt.NDArray[Any] | Sequence[Any]
 """Values of a feature: an array whose first axis is the rows, or a sequence with a value for each row."""
 
 _EPOCH = np.datetime64(0, "us")
@@ -48,7 +49,7 @@ def as_feature(values: Column, place: str) -> tf.Tensor | tf.RaggedTensor:
     return _feature_of_objects(array, place)
 
 
-def as_column(feature: tf.Tensor | tf.RaggedTensor) -> np.ndarray | list[Any]:
+def as_column(feature: tf.Tensor | tf.RaggedTensor) -> npt.NDArray[Any] | list[Any]:
     """Makes a column of a feature: an array, or for more than one value by row a list of arrays; strings are texts."""
     if isinstance(feature, tf.RaggedTensor):
         return [
@@ -60,7 +61,7 @@ def as_column(feature: tf.Tensor | tf.RaggedTensor) -> np.ndarray | list[Any]:
 
 def make_graph(
     node_sets: Mapping[str, tuple[int, Mapping[str, Column]]],
-    edge_sets: Mapping[str, tuple[tuple[str, np.ndarray], tuple[str, np.ndarray], Mapping[str, Column]]],
+    edge_sets: Mapping[str, tuple[tuple[str, npt.NDArray[Any]], tuple[str, npt.NDArray[Any]], Mapping[str, Column]]],
     context: Mapping[str, Any] | None = None,
 ) -> GraphTensor:
     """Makes a graph of one component.
@@ -114,14 +115,14 @@ def check_one_graph(graph: GraphTensor) -> None:
         )
 
 
-def ids_of(node_set: NodeSet) -> np.ndarray:
+def ids_of(node_set: NodeSet) -> npt.NDArray[Any]:
     """Returns the ids of nodes: the feature "#id", or else their positions."""
     if ID_NAME in node_set.features:
         return _decoded(node_set[ID_NAME].numpy())
     return np.arange(int(node_set.total_size))
 
 
-def _array_of(values: Sequence[Any]) -> np.ndarray:
+def _array_of(values: Sequence[Any]) -> npt.NDArray[Any]:
     try:
         array = np.asarray(values)
     except ValueError:
@@ -139,7 +140,7 @@ def _all_texts(values: Sequence[Any]) -> bool:
     return all(isinstance(value, (*_TEXTS, list, tuple, np.ndarray)) for value in values)
 
 
-def _feature_of_objects(array: np.ndarray, place: str) -> tf.Tensor | tf.RaggedTensor:
+def _feature_of_objects(array: npt.NDArray[Any], place: str) -> tf.Tensor | tf.RaggedTensor:
     rows = list(array)
     missing = sum(_is_missing(row) for row in rows)
     if missing:
@@ -161,7 +162,7 @@ def _feature_of_objects(array: np.ndarray, place: str) -> tf.Tensor | tf.RaggedT
     )
 
 
-def _feature_of_lists(rows: list[np.ndarray], place: str) -> tf.Tensor | tf.RaggedTensor:
+def _feature_of_lists(rows: list[npt.NDArray[Any]], place: str) -> tf.Tensor | tf.RaggedTensor:
     features = [as_feature(row, place) for row in rows]
     filled = [feature for feature in features if feature.shape[0] != 0] or features
     dtype = filled[0].dtype
@@ -200,7 +201,7 @@ def _without_zone(time: dt.datetime) -> dt.datetime:
     return time.astimezone(dt.timezone.utc).replace(tzinfo=None) if time.tzinfo else time
 
 
-def _decoded(array: np.ndarray) -> np.ndarray:
+def _decoded(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Texts instead of bytes, except where these are no UTF-8."""
     if array.dtype.kind not in "OS":
         return array

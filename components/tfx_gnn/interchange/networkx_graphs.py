@@ -66,9 +66,10 @@ def from_networkx(graph: nx.Graph) -> GraphTensor:
                 f"`graph` must have edges of one pair of node sets in each edge set; got {pairs} in {name!r}. Give the "
                 f"edges the attribute {_EDGE_SET!r}, and an undirected graph a direction: graph.to_directed()."
             )
-        ends = [np.array([position[edge[end]] for edge in edges], np.int64) for end in (0, 1)]
+        sources = np.array([position[source] for source, _, _ in edges], np.int64)
+        targets = np.array([position[target] for _, target, _ in edges], np.int64)
         columns = _columns([attributes for _, _, attributes in edges], f"edge set {name!r}", without=_EDGE_SET)
-        edge_sets[name] = ((pairs[0][0], ends[0]), (pairs[0][1], ends[1]), columns)
+        edge_sets[name] = ((pairs[0][0], sources), (pairs[0][1], targets), columns)
     return make_graph(node_sets, edge_sets, {str(key): value for key, value in graph.graph.items()})
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tfx_gnn.graph import GraphTensor
 from tfx_gnn.graph.reserved_names import ID_NAME
@@ -165,7 +166,7 @@ def _columns(frame: pd.DataFrame) -> dict[str, Column]:
     return {str(name): _values(frame[name]) for name in frame.columns}
 
 
-def _values(column: Any) -> np.ndarray:
+def _values(column: Any) -> npt.NDArray[Any]:
     """The values of a series or an index as an array of numpy."""
     import pandas as pd
 
@@ -178,7 +179,7 @@ def _values(column: Any) -> np.ndarray:
     return np.asarray(column.to_numpy())
 
 
-def _positions(index: Any, ends: Any, edge_set: str, end: str, node_set: str) -> np.ndarray:
+def _positions(index: Any, ends: Any, edge_set: str, end: str, node_set: str) -> npt.NDArray[Any]:
     kinds = (index.dtype, ends.dtype)
     if "O" in (index.dtype.kind, ends.dtype.kind):
         # Texts and numbers are never equal, but pandas looks for a common type.

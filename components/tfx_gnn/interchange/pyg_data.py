@@ -6,14 +6,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tfx_gnn.graph import GraphTensor
 from tfx_gnn.graph.graph_constants import EDGES, NODES
 from tfx_gnn.interchange.columns import Column, as_column, check_one_graph, make_graph
 
 if TYPE_CHECKING:
-    import torch
-    from torch_geometric.data import Data, HeteroData
+    import torch  # pyright: ignore[reportMissingImports] - nobody needs PyG to work on this.
+    from torch_geometric.data import Data, HeteroData  # pyright: ignore[reportMissingImports]
 
 _BETWEEN = "__"
 _EDGE_INDEX = "edge_index"
@@ -80,7 +81,7 @@ def to_pyg(graph: GraphTensor) -> Data | HeteroData:
     Raises:
         ValueError: if the graph has several components or is a batch.
     """
-    from torch_geometric.data import Data, HeteroData
+    from torch_geometric.data import Data, HeteroData  # pyright: ignore[reportMissingImports]
 
     check_one_graph(graph)
     is_plain = set(graph.node_sets) == {NODES} and set(graph.edge_sets) <= {EDGES}
@@ -134,7 +135,7 @@ def _check_edges(store: Any, name: str) -> None:
             )
 
 
-def _ends(edge_index: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+def _ends(edge_index: torch.Tensor) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     ends = _array(edge_index)
     return ends[0].astype(np.int64), ends[1].astype(np.int64)
 
@@ -157,7 +158,7 @@ def _attribute(feature: Any) -> Any:
     return column.tolist() if column.dtype.kind == "O" else _tensor(column)
 
 
-def _tensor(array: np.ndarray) -> torch.Tensor:
-    import torch
+def _tensor(array: npt.NDArray[Any]) -> torch.Tensor:
+    import torch  # pyright: ignore[reportMissingImports]
 
     return torch.from_numpy(np.ascontiguousarray(array))
