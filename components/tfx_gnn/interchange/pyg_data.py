@@ -46,7 +46,9 @@ def from_pyg(data: Data | HeteroData) -> GraphTensor:
     context: dict[str, Any] = {}
     if is_hetero:
         relations = Counter(relation for _, relation, _ in data.edge_types)
-        for node_type in data.node_types:
+        # Types that are ends of edges alone have no store yet.
+        ends = [end for source, _, target in data.edge_types for end in (source, target)]
+        for node_type in dict.fromkeys([*data.node_types, *ends]):
             nodes[node_type] = _node_set(data[node_type], node_type)
         for source, relation, target in data.edge_types:
             name = relation if relations[relation] == 1 else _BETWEEN.join((source, relation, target))
@@ -56,7 +58,13 @@ def from_pyg(data: Data | HeteroData) -> GraphTensor:
     else:
         number, columns = _node_set(data, NODES)
         of_nodes = {key: column for key, column in columns.items() if data.is_node_attr(key)}
-        of_edges = {key: column for key, column in columns.items() if data.is_edge_attr(key)}
+        # PyG goes by sizes: a label of a graph with one edge has that of an edge.
+        is_one_edge = data.num_edges == 1
+        of_edges = {
+            key: column
+            for key, column in columns.items()
+            if data.is_edge_attr(key) and ("edge" in key or not is_one_edge)
+        }
         nodes[NODES] = (number, of_nodes)
         context = {key: _of_graph(columns[key]) for key in columns if key not in {*of_nodes, *of_edges}}
         if data.edge_index is not None:

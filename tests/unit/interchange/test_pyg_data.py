@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
 from tfx_gnn import from_pyg, to_pyg
 
 torch = pytest.importorskip("torch", reason="torch takes 3 GB; `uv sync --group peers` installs it")
-from torch_geometric.data import Data, HeteroData  # noqa: E402
+with warnings.catch_warnings():
+    # What PyG says of torch when it is imported.
+    warnings.simplefilter("ignore")
+    from torch_geometric.data import Data, HeteroData
 
 
 def test_data_becomes_nodes_and_edges_and_comes_back():
@@ -67,6 +72,7 @@ def test_heterogeneous_data_keeps_its_types():
     back.validate()
 
 
+@pytest.mark.filterwarnings("ignore:Unable to accurately infer 'num_nodes'")
 def test_what_cannot_be_taken_is_refused_with_a_remedy():
     data = HeteroData()
     data["user", "buys", "item"].edge_index = torch.tensor([[0], [1]])
