@@ -11,7 +11,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "how_to" / "other_librarie
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize(("block", "printed"), zip(BLOCKS, ("amount", "Mr. Hi"), strict=True))
+@pytest.mark.parametrize(("block", "printed"), list(zip(BLOCKS, ("amount", "Mr. Hi"), strict=True)))
 def test_blocks_run_as_they_are_pasted(block, printed, capsys):
     exec(compile(block, str(PAGE), "exec"), {})  # noqa: S102 - the page's own code.
 
