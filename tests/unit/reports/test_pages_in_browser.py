@@ -12,6 +12,7 @@ import pytest
 from tfx_gnn.reports.comparison_page import name_runs, render_comparison_page
 from tfx_gnn.reports.run_contents import read_contents
 from tfx_gnn.reports.run_page import render_run_page
+from tfx_gnn.reports.runs_page import render_runs_page
 
 _BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -54,10 +55,15 @@ frame.src = "page.html";
 def pages(folders, make_run):
     run, contents = make_run(folders), read_contents(folders)
     pair = name_runs([(run, contents), (make_run(folders, root="runs/other"), contents)])
-    return {"run": render_run_page(run, contents), "comparison": render_comparison_page(pair)}
+    listed = [(run, contents.files, "task/run_1.html"), (make_run({}), {}, "")]
+    return {
+        "run": render_run_page(run, contents),
+        "comparison": render_comparison_page(pair),
+        "runs": render_runs_page(listed, folder="runs", num_left_out=1),
+    }
 
 
-@pytest.mark.parametrize(("name", "is_dark"), [("run", False), ("run", True), ("comparison", True)])
+@pytest.mark.parametrize(("name", "is_dark"), [("run", False), ("run", True), ("comparison", True), ("runs", False)])
 def test_a_page_fits_a_phone_can_be_read_and_has_no_error(tmp_path: Path, pages, name, is_dark):
     (tmp_path / "page.html").write_text(pages[name])
     (tmp_path / "frame.html").write_text(_FRAME)
