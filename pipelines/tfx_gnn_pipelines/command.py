@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from tfx_gnn.io.folded_help import FOLDED, FoldedCommand
 from tfx_gnn.io.plain_console import PlainConsole
 from tfx_gnn.io.user_errors import is_house_message
 from tfx_gnn_pipelines.checks.findings import PipelineNotReadyError
@@ -47,6 +48,10 @@ _PROJECT_HELP = (
     "Folder with project.yaml, or such a file; package.module:ATTRIBUTE for a task in Python; the name of a bundled "
     "task, or 'list' to see these names; with --runner spec, a compiled file."
 )
+_RUNNER_HELP = (
+    "Where it runs: local, beam, kubeflow, vertex, or spec, which runs a compiled file here. For kubeflow and vertex, "
+    "it is only compiled."
+)
 _OPEN_HELP = "One more parameter to leave open in the compiled pipeline, as in GraphTrainer.num_epochs; repeatable."
 _RESOURCES_HELP = "File with machine, retries, volumes and the like of each component, for kubeflow and vertex."
 _PARAMETER_HELP = "Value of an open parameter of the compiled file, as in num_epochs=3; repeatable."
@@ -70,11 +75,11 @@ _CHECK_HELP = (
 _PROJECTS_OWN = "the project's own"
 
 
-@app.command()
+@app.command(cls=FoldedCommand)
 def run(
     project: Annotated[str, typer.Argument(help=_PROJECT_HELP, show_default="the current folder")] = "",
     *,
-    runner: Annotated[Runner, typer.Option(help="Where to run it.")] = Runner.LOCAL,
+    runner: Annotated[Runner, typer.Option(help=_RUNNER_HELP, metavar="RUNNER")] = Runner.LOCAL,
     compile_only: Annotated[bool, typer.Option("--compile-only", help="Write the pipeline spec and stop.")] = False,
     output: Annotated[
         str,
@@ -91,10 +96,12 @@ def run(
             help="Number or date of the tables' span, where their folder is a pattern such as data/{SPAN}.",
             show_default="the newest",
         ),
+        FOLDED,
     ] = "",
     tables_version: Annotated[
         str,
         typer.Option(help="Text that changes when remote tables change.", show_default="time of compilation"),
+        FOLDED,
     ] = "",
     push_to: Annotated[
         str, typer.Option(help="Folder or URI of served versions.", show_default="serving in the root")
@@ -106,20 +113,26 @@ def run(
     seed: Annotated[
         int | None, typer.Option(help="Seed of the model's weights and of the order of examples.", show_default="0")
     ] = None,
-    sampling_seed: Annotated[int | None, typer.Option(help="Seed of the sampled subgraphs.", show_default="0")] = None,
-    image: Annotated[str, typer.Option(help=_IMAGE_HELP)] = "",
-    resources: Annotated[str, typer.Option(help=_RESOURCES_HELP)] = "",
-    report_to: Annotated[str, typer.Option(help=_REPORT_HELP, show_default="no report")] = "",
-    open_parameter: Annotated[list[str] | None, typer.Option(help=_OPEN_HELP)] = None,
-    semantics: Annotated[Service | None, typer.Option(help=_SEMANTICS_HELP, show_default="the file's own")] = None,
-    container: Annotated[
-        EngineKind | None, typer.Option(help=_CONTAINER_HELP, show_default="each task is a process")
+    sampling_seed: Annotated[
+        int | None, typer.Option(help="Seed of the sampled subgraphs.", show_default="0"), FOLDED
     ] = None,
-    parameter: Annotated[list[str] | None, typer.Option(help=_PARAMETER_HELP)] = None,
-    store: Annotated[str, typer.Option(help=_STORE_HELP, show_default="a folder of the root")] = "",
-    beam_arg: Annotated[list[str] | None, typer.Option(help=_BEAM_HELP)] = None,
+    image: Annotated[str, typer.Option(help=_IMAGE_HELP), FOLDED] = "",
+    resources: Annotated[str, typer.Option(help=_RESOURCES_HELP), FOLDED] = "",
+    report_to: Annotated[str, typer.Option(help=_REPORT_HELP, show_default="no report"), FOLDED] = "",
+    open_parameter: Annotated[list[str] | None, typer.Option(help=_OPEN_HELP), FOLDED] = None,
+    semantics: Annotated[
+        Service | None, typer.Option(help=_SEMANTICS_HELP, show_default="the file's own"), FOLDED
+    ] = None,
+    container: Annotated[
+        EngineKind | None, typer.Option(help=_CONTAINER_HELP, show_default="each task is a process"), FOLDED
+    ] = None,
+    parameter: Annotated[list[str] | None, typer.Option(help=_PARAMETER_HELP), FOLDED] = None,
+    store: Annotated[str, typer.Option(help=_STORE_HELP, show_default="a folder of the root"), FOLDED] = "",
+    beam_arg: Annotated[list[str] | None, typer.Option(help=_BEAM_HELP), FOLDED] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every component anew.")] = False,
-    check: Annotated[bool | None, typer.Option("--check/--no-check", help=_CHECK_HELP, show_default="check")] = None,
+    check: Annotated[
+        bool | None, typer.Option("--check/--no-check", help=_CHECK_HELP, show_default="check"), FOLDED
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the outcome as one JSON object, and progress to stderr.")
     ] = False,

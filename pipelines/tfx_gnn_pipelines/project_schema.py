@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from tfx_gnn.io.option_schema import OptionEntry, json_schema, list_options
+from tfx_gnn.models.hyperparameter_list import list_hyperparameters
 from tfx_gnn.prediction_tasks.task_options import PredictionTask
 from tfx_gnn_pipelines.config import PipelineConfig, step_kinds
 from tfx_gnn_pipelines.project import OF_THE_TASK, PIPELINE_SETTINGS, TASK, task_fields
 from tfx_gnn_pipelines.task import PipelineTask
 
+_HYPERPARAMETERS = "graph_trainer.hyperparameters"
+_NAMES = re.compile(r"\w+")
 _PROJECT = "project"
 """Group of the options that belong to no step, without what the larger ones of them hold."""
 
@@ -38,7 +42,7 @@ def list_project_options(group: str = "") -> list[OptionEntry]:
         entries += [entry for entry in found if not _is_of(entry, left_out | {f"{step}.trainer"})]
     if not group:
         return entries
-    groups = [_PROJECT, *dict.fromkeys(_first(entry) for entry in entries if _first(entry) != entry.name)]
+    groups = _groups(entries)
     if group not in groups:
         alike = difflib.get_close_matches(group, groups, n=1)
         raise ValueError(
@@ -48,6 +52,76 @@ def list_project_options(group: str = "") -> list[OptionEntry]:
     if group == _PROJECT:
         return [entry for entry in entries if entry.name == _first(entry)]
     return [entry for entry in entries if _first(entry) == group]
+
+
+class FoundOptions(NamedTuple):
+    """What a search for options found, each part in the order of `list_project_options`.
+
+    Attributes:
+        by_name: the options whose names have all words.
+        by_meaning: the others whose names and meanings together have all words.
+        num_options: options that were searched.
+    """
+
+    by_name: list[OptionEntry]
+    by_meaning: list[OptionEntry]
+    num_options: int
+
+
+def is_option_group(word: str) -> bool:
+    """Tells whether `list_project_options` knows a group of this name.
+
+    Args:
+        word: the name.
+
+    Returns:
+        Whether there is such a group.
+    """
+    return word in _groups(list_project_options())
+
+
+def search_project_options(words: Sequence[str]) -> FoundOptions:
+    """Searches the options of a project, and the hyperparameters of the ready-made networks.
+
+    Case does not matter, and "-" and "." in a word are as good as "_".
+
+    Args:
+        words: parts of names or meanings, all of which an option must have.
+
+    Returns:
+        The options.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    entries: list[OptionEntry] = []
+    for entry in list_project_options():
+        entries += [entry, *(list_hyperparameters(f"{entry.name}.") if entry.name == _HYPERPARAMETERS else ())]
+    wanted = [_plain(word) for word in words]
+    by_name = [entry for entry in entries if all(word in _plain(entry.name) for word in wanted)]
+    texts = {entry: _plain(f"{entry.name} {entry.meaning}") for entry in entries}
+    by_meaning = [entry for entry in entries if entry not in by_name and all(word in texts[entry] for word in wanted)]
+    if not by_name and not by_meaning:
+        alike = _names_like([word for word in words if not any(_plain(word) in text for text in texts.values())], texts)
+        advice = f"Did you mean {' or '.join(map(repr, alike))}?" if alike else "Give fewer or other words."
+        raise ValueError(
+            f"`WORD` must be a group, or a part of an option's name or meaning; got {' '.join(words)!r}. {advice}"
+        )
+    return FoundOptions(by_name, by_meaning, len(entries))
+
+
+def _names_like(words: Sequence[str], entries: Iterable[OptionEntry]) -> list[str]:
+    """Finds names of options, and words of such names, that are spelled like words."""
+    names = {name for entry in entries for name in _NAMES.findall(f"{entry.name} {_plain(entry.name)}")}
+    return [name for word in words for name in difflib.get_close_matches(word.lower(), sorted(names), n=2)]
+
+
+def _groups(entries: Sequence[OptionEntry]) -> list[str]:
+    return [_PROJECT, *dict.fromkeys(_first(entry) for entry in entries if _first(entry) != entry.name)]
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", " ", text.lower()).strip()
 
 
 def project_schema() -> dict[str, Any]:

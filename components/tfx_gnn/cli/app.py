@@ -32,54 +32,63 @@ from tfx_gnn.cli import (
     training_verbs,
 )
 from tfx_gnn.cli.errors import OneLineErrors
+from tfx_gnn.io.folded_help import FOLDED, FoldedCommand, FoldedGroup
 from tfx_gnn.io.plain_console import escape_what_cannot_be_encoded
 from tfx_gnn.io.quiet_libraries import quiet_start
 from tfx_gnn_pipelines import command
 
-_VERBS = {
-    "Projects": (
-        project_verbs.new,
-        task_verb.task,
-        check_verb.check,
-        plan_verb.plan,
-        command.run,
-        show_verb.show,
-        show_verb.compare,
-        options_verb.options,
-    ),
-    "Steps": (
-        index_verb.index,
-        example_verbs.sample,
-        example_verbs.schema,
-        example_verbs.validate,
-        training_data_verbs.transform,
-        training_data_verbs.sizes,
-        training_data_verbs.batches,
-        check_tpu_verb.check_tpu,
-        training_verbs.tune,
-        training_verbs.train,
-        training_verbs.report,
-        model_verbs.evaluate,
-        model_verbs.skew,
-        model_verbs.push,
-        model_verbs.infer,
-        layerwise_verb.infer_layerwise,
-        model_verbs.predict,
-        serve_verb.serve,
-        explain_verb.explain,
-        embed_verb.embed,
-    ),
-    "Kubeflow Pipelines and Vertex AI": (
-        service_verbs.submit,
-        service_verbs.status,
-        service_verbs.wait,
-        service_verbs.logs,
-        service_verbs.cancel,
-        schedule_verbs.schedule,
-    ),
-    "Data": (snapshot_verb.snapshot, table_verbs.tables, table_verbs.dataset),
+_VERBS: dict[str, dict[Any, str]] = {
+    "Start and run a project": {
+        project_verbs.new: "Start a project, an example's or one for your tables.",
+        task_verb.task: "Make the seeds of a prediction task from tables.",
+        check_verb.check: "Find in seconds what would stop a pipeline.",
+        plan_verb.plan: "Tell time, memory, disk and money before a run.",
+        command.run: "Run a project from tables to a pushed model.",
+        options_verb.options: "List or search what project.yaml and --set can change.",
+    },
+    "Look at runs": {
+        show_verb.show: "Show a run as one page.",
+        show_verb.compare: "Set runs side by side on one page.",
+        training_verbs.report: "Render the report of a training or search again.",
+    },
+    "Ask and serve a model": {
+        model_verbs.predict: "Predict a few examples.",
+        explain_verb.explain: "Explain answers by nodes, edges and features.",
+        serve_verb.serve: "Serve a model over HTTP.",
+        model_verbs.infer: "Write the answers to all examples to tables.",
+        layerwise_verb.infer_layerwise: "Write the answers to all nodes of a graph index.",
+        embed_verb.embed: "Store embeddings, to serve them without the model.",
+    },
+    "Single steps, in the order of a pipeline": {
+        index_verb.index: "Build a graph index, to sample without tables.",
+        example_verbs.sample: "Sample a subgraph around every seed.",
+        example_verbs.schema: "Write the schema of examples.",
+        example_verbs.validate: "Check examples, and bless them if they are fit.",
+        training_data_verbs.transform: "Transform features by statistics of all data.",
+        training_data_verbs.sizes: "Learn what to pad batches to, and what it costs.",
+        training_data_verbs.batches: "Write the batches of a training in advance.",
+        check_tpu_verb.check_tpu: "Find what would keep a model from a TPU.",
+        training_verbs.tune: "Search for the best hyperparameters.",
+        training_verbs.train: "Train a model and export it.",
+        model_verbs.evaluate: "Measure a model, and bless it if it is good.",
+        model_verbs.skew: "Compare what training saw with what serving gets.",
+        model_verbs.push: "Make a blessed model the next version served.",
+    },
+    "Kubeflow Pipelines and Vertex AI": {
+        service_verbs.submit: "Start a run of a compiled pipeline.",
+        service_verbs.status: "Show the state of a run and of its tasks.",
+        service_verbs.wait: "Wait for the end of a run.",
+        service_verbs.logs: "Print the log of a task.",
+        service_verbs.cancel: "Stop a run.",
+        schedule_verbs.schedule: "Start runs at fixed times.",
+    },
+    "Data": {
+        snapshot_verb.snapshot: "Copy the tables of a database as of one moment.",
+        table_verbs.tables: "Infer the schema of tables, and check their rows.",
+        table_verbs.dataset: "Get public data sets as tables.",
+    },
 }
-"""Commands, and groups of commands, by the panel of `--help` that lists them."""
+"""Commands, and groups of commands, with what they do in one line, by the panel of `--help` that lists them."""
 
 
 class _VerbsInOrderOfUse(OneLineErrors):
@@ -109,11 +118,13 @@ app = typer.Typer(
     "141 when the reader of the output, such as head, closed it.",
 )
 for _panel, _verbs in _VERBS.items():
-    for _verb in _verbs:
+    for _verb, _in_short in _verbs.items():
         if isinstance(_verb, typer.Typer):
-            app.add_typer(_verb, rich_help_panel=_panel)
+            app.add_typer(_verb, cls=FoldedGroup, short_help=_in_short, rich_help_panel=_panel)
+            for _of_group in _verb.registered_commands:
+                _of_group.cls = FoldedCommand
         else:
-            app.command(rich_help_panel=_panel)(_verb)
+            app.command(cls=FoldedCommand, short_help=_in_short, rich_help_panel=_panel)(_verb)
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so.
@@ -127,10 +138,12 @@ def _global_options(
     context: typer.Context,
     *,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error, not just its message.")
+        bool, typer.Option("--debug", help="Show the traceback of an error, not just its message."), FOLDED
     ] = False,
     _version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+        bool,
+        typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version),
+        FOLDED,
     ] = False,
 ) -> None:
     context.obj = {"debug": debug}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tfx_gnn.io.folded_help import FOLDED
 from tfx_gnn.io.plain_console import PlainConsole
 
 if TYPE_CHECKING:
@@ -55,12 +56,13 @@ Span = Annotated[
     typer.Option(help="Number or date of the tables' span, of a pattern.", show_default="the newest"),
 ]
 Examples = Annotated[str, folder("Raw graph tf.Examples: the output of `sample`.")]
-TransformedExamples = Annotated[str, folder("Transformed graph tf.Examples: an output of `transform`.")]
+TransformedExamples = Annotated[str, folder("Transformed examples: an output of `transform`.")]
 GraphSchema = Annotated[
-    str, folder("Folder with `graph_schema.pbtxt` before the transform, as `schema` writes it; or the file itself.")
+    str, folder("Graph schema before the transform: an output of `schema`; or its file, `graph_schema.pbtxt`.")
 ]
 TransformedGraphSchema = Annotated[
-    str, folder("Folder with `graph_schema.pbtxt` after the transform; or the file itself.")
+    str,
+    folder("Graph schema after the transform: an output of `transform`; or its file, `graph_schema.pbtxt`."),
 ]
 TransformGraph = Annotated[str, folder("The transform: an output of `transform`.")]
 SizeConstraints = Annotated[str, folder("Padding budgets (size constraints): the output of `sizes learn`.")]
@@ -84,6 +86,7 @@ BeamArgs = Annotated[
         help="Argument for Apache Beam, such as `--beam-arg=--runner=DataflowRunner`; repeat for several.",
         show_default=False,
     ),
+    FOLDED,
 ]
 
 AskedBlessing = Annotated[
@@ -97,8 +100,9 @@ ModelFn = Annotated[
 TaskKind = Annotated[
     str,
     typer.Option(
-        help="What to predict: 'node_classification', 'graph_classification', 'node_regression', "
-        "'graph_regression' or 'link_prediction'. Others, such as 'graph_matching', need --task-json."
+        help="What to predict: 'node_classification' (default), 'graph_classification', 'node_regression', "
+        "'graph_regression' or 'link_prediction'. Others, such as 'graph_matching', need --task-json.",
+        show_default=False,
     ),
 ]
 LabelFeature = Annotated[
@@ -109,7 +113,7 @@ LabelFeature = Annotated[
 ]
 ClassVocabulary = Annotated[
     str,
-    typer.Option(help="`vocab_filename` of the vocabulary that turned labels into class indices.", show_default=False),
+    typer.Option(help="`vocab_filename` of the labels' vocabulary.", show_default=False),
 ]
 
 

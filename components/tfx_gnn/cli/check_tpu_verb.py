@@ -11,6 +11,7 @@ from rich.table import Table
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.option_flags import flags_of_options
+from tfx_gnn.io.folded_help import FOLDED
 from tfx_gnn.io.quiet_libraries import quiet_first_compilation
 from tfx_gnn.training.options import GraphTrainerOptions
 
@@ -25,7 +26,7 @@ _OPTIONS = (
 """What decides what a core's step is."""
 
 
-@flags_of_options(GraphTrainerOptions, only=_OPTIONS, as_values=True)
+@flags_of_options(GraphTrainerOptions, only=_OPTIONS, as_values=True, shown=("batch_size", "hyperparameters"))
 def check_tpu(
     *,
     transformed_examples_dir: arguments.TransformedExamples,
@@ -44,6 +45,7 @@ def check_tpu(
             help="A task with all of its fields, instead of --task, --label-feature and --class-vocabulary.",
             show_default=False,
         ),
+        FOLDED,
     ] = "",
     options: dict[str, Any],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,

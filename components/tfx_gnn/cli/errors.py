@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
+from tfx_gnn.io.folded_help import FoldedGroup
 from tfx_gnn.io.plain_console import PlainConsole
 from tfx_gnn.io.progress import show_progress
 from tfx_gnn.io.urls_in_messages import hide_passwords_of_urls
@@ -90,7 +90,7 @@ _SAMPLING_SPEC_SUFFIX = ".pbtxt"
 _IS_ABOUT_A_COLUMN = re.compile(r", (line|row|record) \d+\.|must be one column of the table|must hold values of type ")
 
 
-class OneLineErrors(TyperGroup):
+class OneLineErrors(FoldedGroup):
     """Group of commands that shows an error as one red line; with `--debug`, as a traceback.
 
     It also shows the progress of their stages, and after Ctrl-C how to go on.

@@ -14,6 +14,7 @@ from tfx_gnn.cli.option_flags import flags_of_options
 from tfx_gnn.components.graph_example_validator.options import GraphExampleValidatorOptions
 from tfx_gnn.components.graph_schema_gen.options import GraphSchemaGenOptions
 from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions
+from tfx_gnn.io.folded_help import FOLDED
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.table_access import TableAccess
 
@@ -27,9 +28,12 @@ _ROWS = "Rows of the tables"
 
 
 @flags_of_options(
-    SubgraphExampleGenOptions, leave_out=("plan", "graph_level_examples", "rules", "access"), as_values=True
+    SubgraphExampleGenOptions,
+    leave_out=("plan", "graph_level_examples", "rules", "access"),
+    as_values=True,
+    shown=("num_shards", "sampling_seed"),
 )
-@flags_of_options(RowRules, into="rules", panel=_ROWS)
+@flags_of_options(RowRules, into="rules", panel=_ROWS, shown=("invalid_rows", "dangling_edges"))
 @flags_of_options(TableAccess, into="access", panel=arguments.TABLES_PANEL)
 def sample(
     *,
@@ -54,14 +58,16 @@ def sample(
     label_features: Annotated[
         list[str] | None,
         typer.Option("--label-feature", help="With a sampling spec: label to read out; repeat for several."),
+        FOLDED,
     ] = None,
     allows_empty_splits: Annotated[
         bool,
         typer.Option("--allow-empty-splits", help="Allow splits to be empty, as may happen with few seeds."),
+        FOLDED,
     ] = False,
-    split_column: Annotated[str, typer.Option(help="With a sampling spec: column of the seeds' splits.")] = "",
+    split_column: Annotated[str, typer.Option(help="With a sampling spec: column of the seeds' splits."), FOLDED] = "",
     seed_edge_set: Annotated[
-        str, typer.Option(help="With a sampling spec for link prediction: edge set of the seed pairs.")
+        str, typer.Option(help="With a sampling spec for link prediction: edge set of the seed pairs."), FOLDED
     ] = "",
     every_node: Annotated[
         bool,
@@ -223,7 +229,7 @@ def _show_report(report: ExampleGenReport) -> None:
         )
 
 
-@flags_of_options(GraphSchemaGenOptions)
+@flags_of_options(GraphSchemaGenOptions, shown=None)
 def schema(
     *,
     examples_dir: arguments.Examples,
@@ -252,6 +258,7 @@ def schema(
     leave_out=("compares_with_latest_blessed",),
     names={"edge_time_features": "--edge-time"},
     comma_separated=("split_order",),
+    shown=("splits", "label_feature", "max_l_infinity_drift"),
 )
 def validate(
     *,

@@ -26,7 +26,7 @@ _COLUMNS = "Columns of the tables"
     GraphIndexerOptions, into="columns", only=("extra_columns", "edge_times"), as_values=True, panel=_COLUMNS
 )
 @flags_of_options(GraphIndexerOptions, into="running", only=("execution",), as_values=True)
-@flags_of_options(RowRules, into="rules", panel=_ROWS)
+@flags_of_options(RowRules, into="rules", panel=_ROWS, shown=("invalid_rows", "dangling_edges"))
 @flags_of_options(TableAccess, into="access", panel=arguments.TABLES_PANEL)
 def index(
     *,

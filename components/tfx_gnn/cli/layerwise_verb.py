@@ -9,7 +9,7 @@ from tfx_gnn.cli.option_flags import flags_of_options
 from tfx_gnn.components.graph_layerwise_inferrer.options import GraphLayerwiseInferrerOptions
 
 
-@flags_of_options(GraphLayerwiseInferrerOptions, names={"outputs": "--output"})
+@flags_of_options(GraphLayerwiseInferrerOptions, names={"outputs": "--output"}, shown=("outputs", "file_format"))
 def infer_layerwise(
     *,
     graph_index_dir: Annotated[str, arguments.folder("The graph: an output of `index`.")],

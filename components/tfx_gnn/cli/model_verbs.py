@@ -30,7 +30,12 @@ _LEAST_WIDTH_OF_NAMES = 14
 """Columns of the terminal that "always 0" and the like keep beside many metrics."""
 
 
-@flags_of_options(GraphEvaluatorOptions, leave_out=("task",), as_values=True)
+@flags_of_options(
+    GraphEvaluatorOptions,
+    leave_out=("task",),
+    as_values=True,
+    shown=("label_feature", "split", "min_accuracy", "thresholds", "slices"),
+)
 def evaluate(
     *,
     examples_dir: arguments.Examples,
@@ -114,6 +119,7 @@ def _table_of_metrics(task: TaskEvaluation, title: str) -> Table:
     GraphSkewValidatorOptions,
     leave_out=("asks_server",),
     names={"refuses_nonfinite_answers": "--refuse-nonfinite-answers"},
+    shown=("split", "max_examples"),
 )
 def skew(
     *,
@@ -175,7 +181,11 @@ def _renamed(outputs: Sequence[FeatureSkew], way: str) -> list[FeatureSkew]:
     return [dataclasses.replace(output, key=f"{output.key} {way}") for output in outputs]
 
 
-@flags_of_options(GraphPusherOptions, names={"refuses_nonfinite_answers": "--refuse-nonfinite-answers"})
+@flags_of_options(
+    GraphPusherOptions,
+    names={"refuses_nonfinite_answers": "--refuse-nonfinite-answers"},
+    shown=("num_verification_requests",),
+)
 def push(
     *,
     model_dir: arguments.Model,
@@ -212,7 +222,7 @@ def push(
     )
 
 
-@flags_of_options(GraphBulkInferrerOptions, names={"outputs": "--output"})
+@flags_of_options(GraphBulkInferrerOptions, names={"outputs": "--output"}, shown=("splits", "outputs", "file_format"))
 def infer(
     *,
     examples_dir: arguments.Examples,

@@ -7,6 +7,7 @@ import enum
 import functools
 import inspect
 import json
+import re
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,10 +16,13 @@ from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
 import typer
 
 from tfx_gnn.cli import arguments
+from tfx_gnn.io.folded_help import Folded
 from tfx_gnn.io.option_groups import choices_of, choices_of_items, from_flat, option_paths
 from tfx_gnn.io.option_schema import attribute_texts
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
+_NO_STEPS = ("graph_indexer", "row_rules", "server", "table_access", "table_snapshot_gen")
+"""Names of classes of options that are no step of a project."""
 
 
 class _Option(NamedTuple):
@@ -54,6 +58,7 @@ def flags_of_options(
     panel: str | None = None,
     names: Mapping[str, str] | None = None,
     comma_separated: Collection[str] = (),
+    shown: Collection[str] | None = (),
 ) -> Callable[[_Verb], _Verb]:
     """Makes the decorator that gives a command the flags of a class of options.
 
@@ -69,13 +74,20 @@ def flags_of_options(
         panel: panel of the help that lists the flags; None for that of all options.
         names: flags by flat name where they are not the option's own name, or singular of it.
         comma_separated: flat names of lists that are one text with commas.
+        shown: flat names of the options that `--help` shows although they have defaults; None for all. `--help-all`
+            shows the others, too.
 
     Returns:
         The decorator.
     """
+    mark = Folded(step=_step_of(options_class))
     flags = {
         option.name: _flag(
-            option, (names or {}).get(option.name, ""), panel=panel, is_joined=option.name in comma_separated
+            option,
+            (names or {}).get(option.name, ""),
+            panel=panel,
+            is_joined=option.name in comma_separated,
+            mark=None if shown is None or option.name in shown else mark,
         )
         for option in _options_of(options_class)
         if option.name not in leave_out and (not only or option.name in only)
@@ -123,7 +135,13 @@ def _options_of(options_class: type) -> list[_Option]:
     return found
 
 
-def _flag(option: _Option, flag: str, *, panel: str | None, is_joined: bool) -> _Flag:
+def _step_of(options_class: type) -> str:
+    """The step whose options these are: "graph_trainer" of GraphTrainerOptions; "" if a project has no such step."""
+    name = re.sub(r"(?<!^)(?=[A-Z])", "_", options_class.__name__.removesuffix("Options")).lower()
+    return "" if name in _NO_STEPS else name
+
+
+def _flag(option: _Option, flag: str, *, panel: str | None, is_joined: bool, mark: Folded | None) -> _Flag:
     name, kind, default, meaning, choices = option
     origin, items = get_origin(kind), get_args(kind)
     own_name = f"--{name.replace('_', '-')}"
@@ -156,7 +174,7 @@ def _flag(option: _Option, flag: str, *, panel: str | None, is_joined: bool) -> 
     declared = typer.Option(*([flag] if flag else []), **more)
     return _Flag(
         parameter=inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, declared]
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, declared, mark]
         ),
         read=read,
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from tfx_gnn.cli.option_flags import with_parameters
+from tfx_gnn.io.folded_help import FOLDED
 
 if TYPE_CHECKING:
     from tfx_gnn.prediction_tasks import PredictionTask
@@ -35,12 +36,15 @@ _FLAGS = {
     "validation_from": typer.Option(help="With --predict: when validation begins.", metavar="TIME", show_default=False),
     "test_from": typer.Option(help="With --predict: when the test begins.", metavar="TIME", show_default=False),
 }
+_MARKS = {"where": FOLDED, "every": FOLDED}
 
 
 def with_prediction_task(verb: _Verb) -> _Verb:
     """Gives a command the flags of a prediction task, which its parameter `asked` gets; None without --predict."""
     parameters = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default="", annotation=Annotated[str, flag])
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default="", annotation=Annotated[str, flag, _MARKS.get(name)]
+        )
         for name, flag in _FLAGS.items()
     ]
     return with_parameters(verb, "asked", parameters, _read_task)

@@ -20,6 +20,7 @@ import typer
 import tfx_gnn
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.prediction_task_flags import with_prediction_task
+from tfx_gnn.io.folded_help import FOLDED
 from tfx_gnn.prediction_tasks.task_options import PredictionTask
 
 if TYPE_CHECKING:
@@ -240,6 +241,7 @@ def new(
         _about_tables(
             "--missing-value", "TABLE.COLUMN=VALUE", "what stands for no value in a column, such as -1 or 1900-01-01."
         ),
+        FOLDED,
     ] = None,
     name: Annotated[
         str, typer.Option(help="Name of the project and of its Python package.", show_default="that of the folder")

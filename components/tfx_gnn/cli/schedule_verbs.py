@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tfx_gnn.cli import service_options, service_verbs
+from tfx_gnn.io.folded_help import FOLDED
 
 if TYPE_CHECKING:
     from tfx_gnn_pipelines.submission.runs import ScheduleStatus
@@ -38,8 +39,11 @@ def create_schedule(
             show_default="UTC",
             rich_help_panel=service_options.VERTEX_PANEL,
         ),
+        FOLDED,
     ] = "",
-    max_concurrent_runs: Annotated[int, typer.Option(help="Runs of the schedule at the same time, 1 to 10.")] = 1,
+    max_concurrent_runs: Annotated[
+        int, typer.Option(help="Runs of the schedule at the same time, 1 to 10."), FOLDED
+    ] = 1,
     start: Annotated[
         str, typer.Option(help="No run before, as in 2030-01-31T06:00+01:00.", metavar="TIME", show_default="now")
     ] = "",

@@ -10,10 +10,11 @@ import typer
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.option_flags import flags_of_options
+from tfx_gnn.io.folded_help import FOLDED
 from tfx_gnn.serving.server.options import ServerOptions
 
 
-@flags_of_options(ServerOptions)
+@flags_of_options(ServerOptions, shown=("host", "port", "model_name", "token_file", "access_log"))
 def serve(
     *,
     model_dir: Annotated[
@@ -35,6 +36,7 @@ def serve(
             "index that is built from it. With it, whoever has a token for writing may add to the graph; without "
             "`--token-file`, whoever reaches the server.",
         ),
+        FOLDED,
     ] = "",
     embeddings_dir: Annotated[
         str,

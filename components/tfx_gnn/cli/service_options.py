@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from tfx_gnn.io.folded_help import FOLDED
+
 KUBEFLOW_PANEL = "Kubeflow Pipelines"
 VERTEX_PANEL = "Vertex AI"
 _COMMON = "Both services"
@@ -36,6 +38,7 @@ CookieFile = Annotated[
         show_default=False,
         rich_help_panel=KUBEFLOW_PANEL,
     ),
+    FOLDED,
 ]
 CaCert = Annotated[
     str,
@@ -45,6 +48,7 @@ CaCert = Annotated[
         show_default=False,
         rich_help_panel=KUBEFLOW_PANEL,
     ),
+    FOLDED,
 ]
 TokenFile = Annotated[
     str,
@@ -78,6 +82,7 @@ Endpoint = Annotated[
         show_default=False,
         rich_help_panel=VERTEX_PANEL,
     ),
+    FOLDED,
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Parameter = Annotated[
@@ -116,12 +121,13 @@ Submission = Annotated[
         metavar="TEXT",
         show_default=False,
     ),
+    FOLDED,
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Run every task anew.")]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print the request as JSON, and send nothing; needs no network and no login.")
 ]
-ServiceAccount = Annotated[str, typer.Option(help="Account that the tasks run as.", show_default=False)]
+ServiceAccount = Annotated[str, typer.Option(help="Account that the tasks run as.", show_default=False), FOLDED]
 Network = Annotated[
     str,
     typer.Option(
@@ -129,9 +135,10 @@ Network = Annotated[
         show_default=False,
         rich_help_panel=VERTEX_PANEL,
     ),
+    FOLDED,
 ]
 EncryptionKey = Annotated[
-    str, typer.Option(help="Full name of a key of Cloud KMS.", show_default=False, rich_help_panel=VERTEX_PANEL)
+    str, typer.Option(help="Full name of a key of Cloud KMS.", show_default=False, rich_help_panel=VERTEX_PANEL), FOLDED
 ]
 PollSeconds = Annotated[float, typer.Option(help="Seconds between two questions for the state.", min=1, max=86400)]
 Timeout = Annotated[float | None, typer.Option(help="Seconds to wait at most.", min=0, show_default="no limit")]

@@ -12,6 +12,7 @@ import typer
 
 from tfx_gnn.cli import arguments, service_options
 from tfx_gnn.cli.errors import ERROR_EXIT_CODE
+from tfx_gnn.io.folded_help import FOLDED
 from tfx_gnn.io.plain_console import escape_controls
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def submit(
     no_cache: service_options.NoCache = False,
     dry_run: service_options.DryRun = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end, as `wait` does.")] = False,
-    poll_seconds: service_options.PollSeconds = 15.0,
-    timeout: service_options.Timeout = None,
+    poll_seconds: Annotated[service_options.PollSeconds, FOLDED] = 15.0,
+    timeout: Annotated[service_options.Timeout, FOLDED] = None,
     as_json: service_options.AsJson = False,
     token_file: service_options.TokenFile = "",
     host: service_options.Host = "",

@@ -13,7 +13,7 @@ from tfx_gnn.cli.option_flags import flags_of_options
 from tfx_gnn.components.table_snapshot_gen.options import TableSnapshotGenOptions
 
 
-@flags_of_options(TableSnapshotGenOptions, into="options")
+@flags_of_options(TableSnapshotGenOptions, into="options", shown=None)
 def snapshot(
     source: Annotated[
         str,

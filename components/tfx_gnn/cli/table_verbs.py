@@ -115,7 +115,7 @@ def infer_schema_verb(
 
 
 @tables.command("check")
-@flags_of_options(TableAccess, into="access", panel=arguments.TABLES_PANEL)
+@flags_of_options(TableAccess, into="access", panel=arguments.TABLES_PANEL, shown=None)
 def check_tables_verb(
     context: typer.Context,
     *,

@@ -13,6 +13,7 @@ from tfx_gnn.cli import arguments
 from tfx_gnn.cli.option_flags import flags_of_options
 from tfx_gnn.components.graph_transform.options import GraphTransformOptions
 from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
+from tfx_gnn.io.folded_help import FOLDED
 from tfx_gnn.io.plain_console import PlainConsole
 from tfx_gnn.io.quiet_libraries import quiet_first_compilation
 from tfx_gnn.tables.row_rules import RowRules
@@ -32,7 +33,7 @@ _TABLES, _SPANS = "Statistics from tables", "Statistics of several spans"
 _TABLE_WIDTH = 132
 
 
-@flags_of_options(GraphTransformOptions, leave_out=("rules", "access"))
+@flags_of_options(GraphTransformOptions, leave_out=("rules", "access"), shown=("preprocessing_fn", "features"))
 @flags_of_options(RowRules, into="rules", panel=_TABLES)
 @flags_of_options(TableAccess, into="access", panel=_TABLES)
 def transform(
@@ -66,6 +67,7 @@ def transform(
             metavar="FOLDER",
             rich_help_panel=_SPANS,
         ),
+        FOLDED,
     ] = None,
     analyzer_cache_dir: Annotated[
         str,
@@ -75,6 +77,7 @@ def transform(
             metavar="FOLDER",
             rich_help_panel=_SPANS,
         ),
+        FOLDED,
     ] = "",
     updated_analyzer_cache_dir: Annotated[
         str,
@@ -84,6 +87,7 @@ def transform(
             metavar="FOLDER",
             rich_help_panel=_SPANS,
         ),
+        FOLDED,
     ] = "",
     pre_transform_stats_dir: Annotated[
         str,
@@ -92,6 +96,7 @@ def transform(
             show_default=False,
             metavar="FOLDER",
         ),
+        FOLDED,
     ] = "",
     post_transform_stats_dir: Annotated[
         str,
@@ -100,6 +105,7 @@ def transform(
             show_default=False,
             metavar="FOLDER",
         ),
+        FOLDED,
     ] = "",
     beam_args: arguments.BeamArgs = None,
 ) -> None:
@@ -142,7 +148,7 @@ def transform(
 
 
 @sizes.command()
-@flags_of_options(SizeConstraintLearnerOptions)
+@flags_of_options(SizeConstraintLearnerOptions, shown=("batch_size", "success_ratio"))
 def learn(
     *,
     transformed_examples_dir: arguments.TransformedExamples,

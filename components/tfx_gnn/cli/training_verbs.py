@@ -13,6 +13,7 @@ from tfx_gnn.cli import arguments
 from tfx_gnn.cli.option_flags import flags_of_options
 from tfx_gnn.components.graph_tuner.options import GraphTunerOptions
 from tfx_gnn.distribution.options import STRATEGIES_OF_ONE_PROCESS
+from tfx_gnn.io.folded_help import FOLDED
 from tfx_gnn.io.plain_console import PlainConsole
 from tfx_gnn.io.quiet_libraries import quiet_first_compilation
 from tfx_gnn.training.options import GraphTrainerOptions
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 _SHOWN_TRIALS = 10
 
 
-@flags_of_options(GraphTunerOptions, leave_out=("trainer", "search_space"), as_values=True)
+@flags_of_options(
+    GraphTunerOptions,
+    leave_out=("trainer", "search_space"),
+    as_values=True,
+    shown=("num_trials",),
+)
 def tune(
     *,
     transformed_examples_dir: arguments.TransformedExamples,
@@ -35,8 +41,8 @@ def tune(
         str,
         typer.Option(
             help="Values to search, by hyperparameter: "
-            '\'{"learning_rate": {"kind": "float", "low": 1e-4, "high": 0.1, "log": true}, '
-            '"units": {"kind": "choice", "values": [32, 64]}}\'. Kind "int" has low, high and step.',
+            '\'{"units": {"kind": "choice", "values": [32, 64]}}\'. Other kinds: '
+            '\'{"kind": "float", "low": 1e-4, "high": 0.1, "log": true}\'; "int" has low, high and step.',
             metavar="JSON",
             show_default=False,
         ),
@@ -55,6 +61,7 @@ def tune(
             "--class-vocabulary.",
             show_default=False,
         ),
+        FOLDED,
     ] = "",
     trainer_json: Annotated[
         str,
@@ -63,6 +70,7 @@ def tune(
             '\'{"batching": {"batch_size": 64}, "early_stopping_patience": 3}\'.',
             metavar="JSON",
         ),
+        FOLDED,
     ] = "{}",
     num_epochs: Annotated[int, typer.Option(help="Epochs per trial.")] = 10,
     options: dict[str, Any],
@@ -125,15 +133,20 @@ def _show_trials(summary: TuningSummary) -> None:
     PlainConsole(width=max(arguments.console.width, 100)).print(shown, crop=False)
 
 
-@flags_of_options(GraphTrainerOptions, leave_out=("task",), as_values=True)
+@flags_of_options(
+    GraphTrainerOptions,
+    leave_out=("task",),
+    as_values=True,
+    shown=("num_epochs", "batch_size", "hyperparameters"),
+)
 def train(
     *,
     transformed_examples_dir: arguments.TransformedExamples,
     transform_graph_dir: arguments.TransformGraph,
     graph_schema_dir: arguments.GraphSchema,
     transformed_graph_schema_dir: arguments.TransformedGraphSchema,
-    model_dir: Annotated[str, arguments.folder("Where to write the model for serving.")],
-    model_run_dir: Annotated[str, arguments.folder("Where to write TensorBoard logs, checkpoints and the summary.")],
+    model_dir: Annotated[str, arguments.folder("Where to write the model.")],
+    model_run_dir: Annotated[str, arguments.folder("Where to write logs, checkpoints and the summary.")],
     size_constraints_dir: arguments.OptionalSizeConstraints = "",
     task: arguments.TaskKind = "node_classification",
     label_feature: arguments.LabelFeature = "",
@@ -145,6 +158,7 @@ def train(
             '\'{"kind": "node_regression", "label_feature": "age", "loss": "mae"}\'.',
             show_default=False,
         ),
+        FOLDED,
     ] = "",
     precomputed_batches_dir: Annotated[
         str,
@@ -153,6 +167,7 @@ def train(
             show_default=False,
             metavar="FOLDER",
         ),
+        FOLDED,
     ] = "",
     best_hyperparameters_dir: Annotated[
         str,
@@ -162,6 +177,7 @@ def train(
             show_default=False,
             metavar="FOLDER",
         ),
+        FOLDED,
     ] = "",
     examples_dir: Annotated[
         str,
@@ -171,6 +187,7 @@ def train(
             show_default=False,
             metavar="FOLDER",
         ),
+        FOLDED,
     ] = "",
     blessed_model_dir: Annotated[
         str,
@@ -180,6 +197,7 @@ def train(
             show_default=False,
             metavar="FOLDER",
         ),
+        FOLDED,
     ] = "",
     options: dict[str, Any],
 ) -> None:

@@ -90,8 +90,33 @@ def attribute_texts(options_class: type) -> dict[str, str]:
     """
     texts: dict[str, str] = {}
     for base in reversed(options_class.__mro__):
-        texts.update(_attribute_texts(inspect.cleandoc(base.__doc__ or "")))
+        texts.update(section_texts(inspect.cleandoc(base.__doc__ or ""), "Attributes"))
     return texts
+
+
+def section_texts(docstring: str, section: str) -> dict[str, str]:
+    """Reads a section of a docstring, such as "Attributes".
+
+    Args:
+        docstring: docstring in Google's form, without its indentation.
+        section: the section's title.
+
+    Returns:
+        One line of text by name.
+    """
+    _, _, entries = docstring.partition(f"\n{section}:\n")
+    texts: dict[str, list[str]] = collections.defaultdict(list)
+    indent, name = "", ""
+    for line in entries.splitlines():
+        if line and not line.startswith(" "):
+            break
+        found = _ENTRY.fullmatch(line)
+        if found and (not indent or found[1] == indent):
+            indent, name = found[1], found[2]
+            texts[name].append(found[3])
+        elif name:
+            texts[name].append(line.strip())
+    return {name: " ".join(filter(None, lines)) for name, lines in texts.items()}
 
 
 def kind_text(kind: Any) -> str:
@@ -158,22 +183,6 @@ def _parts(kind: Any) -> Iterator[tuple[str, type, type]]:
         is_mapping = issubclass(origin, Mapping)
         mark, item = (".NAME", arguments[1]) if is_mapping else ("[]", arguments[0])
         yield from ((f"{mark}{suffix}", base, part) for suffix, base, part in _parts(item))
-
-
-def _attribute_texts(docstring: str) -> dict[str, str]:
-    _, _, section = docstring.partition("\nAttributes:\n")
-    texts: dict[str, list[str]] = collections.defaultdict(list)
-    indent, name = "", ""
-    for line in section.splitlines():
-        if line and not line.startswith(" "):
-            break
-        found = _ENTRY.fullmatch(line)
-        if found and (not indent or found[1] == indent):
-            indent, name = found[1], found[2]
-            texts[name].append(found[3])
-        elif name:
-            texts[name].append(line.strip())
-    return {name: " ".join(filter(None, lines)) for name, lines in texts.items()}
 
 
 def _fields(options_class: Any) -> Iterator[tuple[dataclasses.Field[Any], Any]]:

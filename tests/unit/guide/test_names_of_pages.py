@@ -35,7 +35,7 @@ def test_commands_of_a_page_exist_with_their_options(page):
         command, words = command_of(line.replace("\\\n", "").split("#")[0].split()[1:])
         known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
         flags = [word.split("=")[0] for word in words if word.startswith("--")]
-        unknown += [f"{line}: {flag}" for flag in flags if flag not in known | {"--help"}]
+        unknown += [f"{line}: {flag}" for flag in flags if flag not in known | {"--help", "--help-all"}]
         if hasattr(command, "list_commands") and words and not flags:
             unknown.append(f"{line}: no command {words[0]}")
 
