@@ -50,6 +50,8 @@ ROOMS = (
           part="codec"),
     _Room(title="Graphs: operations", about=f"Pool, broadcast, readout, edges. {_OF_GRAPHS}", package="graph",
           part="ops"),
+    _Room(title="Other libraries", about="Graphs from pandas, NetworkX and PyG, and back. Also names of `tfx_gnn`.",
+          package="interchange"),
     _Room(title="Graphs: batches", about=f"Packing, padding and taking apart. {_OF_GRAPHS}", package="graph",
           part="batching"),
     _Room(title="Graphs: examples in memory", about=f"Graphs of NumPy arrays, as in PyG. {_OF_GRAPHS}",
