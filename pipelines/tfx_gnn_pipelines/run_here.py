@@ -51,8 +51,8 @@ def run_here(
     page = os.path.join(config.root, RUN_PAGE)
     if outcome is not None:
         console.print(f"= {len(outcome.steps)} steps cached: nothing has changed since they ran", style="cyan")
-        if not os.path.isfile(page):
-            page = leave_page(config.root, console)
+        # Runs by other ways than this command leave none, and writing one would take longer than all else here.
+        page = page if os.path.isfile(page) else ""
     else:
         run = functools.partial(_run_steps, config, runner, console, as_json=as_json, debug=debug)
         with _page_of_a_run_that_fails(config, console, at_end):

@@ -49,8 +49,7 @@ def print_summary(console: Console, outcome: RunOutcome, seconds: float, *, page
         _print_line(console, "pushed", f"{shorten(outcome.pushed_model)}; {steps}")
     else:
         _print_line(console, "not pushed", f"{_why_not_pushed(outcome)}; {steps}", style="bold yellow")
-    if page:
-        _print_line(console, "page", shorten(page))
+    _print_line(console, "page", shorten(page) if page else f"none yet; write it: tfx-gnn show {shorten(outcome.root)}")
     verbs = "serve, explain, compare, show" if outcome.is_pushed else "show, explain, compare"
     _print_line(console, "next", f"{verbs}: their commands for this run are on its page")
     if outcome.is_pushed:

@@ -46,6 +46,7 @@ def summarize(tiny_config, tmp_path, monkeypatch):
         anomalies=(),
         budget_warnings=(),
         training_warnings=(),
+        page="root/index.html",
     ):
         runs = [
             ComponentRun(
@@ -79,7 +80,7 @@ def summarize(tiny_config, tmp_path, monkeypatch):
         write_blessing(infra_blessing, blessed=serving_blessed, reasons=["nodes/paper.x: 2 differ"], prefix="INFRA_")
         console = Console(file=io.StringIO(), width=80)
         outcome = read_outcome(tiny_config, runs)
-        print_summary(console, outcome, 12.4, page=str(tmp_path / "root" / "index.html"))
+        print_summary(console, outcome, 12.4, page=page and str(tmp_path / page))
         return outcome.is_pushed, [line.rstrip() for line in console.file.getvalue().splitlines()]
 
     return run
@@ -266,3 +267,9 @@ def test_pushed_version_that_is_gone_is_told(summarize, tmp_path):
         in line
         for line in lines
     )
+
+
+def test_a_run_without_a_page_says_how_to_have_one(summarize, version_dir):
+    _, lines = summarize({"pushed_destination": str(version_dir)}, page="")
+
+    assert any(line.startswith("page       none yet; write it: tfx-gnn show ") for line in lines)
