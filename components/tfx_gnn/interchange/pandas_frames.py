@@ -174,8 +174,9 @@ def _values(column: Any) -> npt.NDArray[Any]:
         column = column.astype(column.dtype.categories.dtype if not column.isna().any() else object)
     elif isinstance(column.dtype, pd.DatetimeTZDtype):
         column = column.dt.tz_convert("UTC").dt.tz_localize(None) if hasattr(column, "dt") else column.tz_convert(None)
-    elif pd.api.types.is_extension_array_dtype(column.dtype) and not column.isna().any():
-        column = column.astype(getattr(column.dtype, "numpy_dtype", object))
+    elif pd.api.types.is_extension_array_dtype(column.dtype):
+        # With empty cells as objects, because pandas 2 makes NaN of these.
+        column = column.astype(object if column.isna().any() else getattr(column.dtype, "numpy_dtype", object))
     return np.asarray(column.to_numpy())
 
 

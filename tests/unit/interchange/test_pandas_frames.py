@@ -98,7 +98,7 @@ def test_the_graph_is_batched_and_written_like_any_other(graph):
         (pd.Series([1, 2], dtype="Int64"), [1, 2]),
         (pd.Series([True, False], dtype="boolean"), [True, False]),
         (pd.Series(["x", "y"], dtype="string"), [b"x", b"y"]),
-        (pd.Series(pd.to_datetime(["1970-01-01 00:00:01", "1970-01-02"])), [1_000_000, 86_400_000_000]),
+        (pd.Series(pd.to_datetime(["1970-01-01 00:00:01", "1970-01-02 00:00:00"])), [1_000_000, 86_400_000_000]),
         (pd.Series(pd.to_datetime(["1970-01-01 02:00", "1970-01-01 03:00"]).tz_localize("Europe/Berlin")),
          [3_600_000_000, 7_200_000_000]),
         (pd.Series([dt.date(1970, 1, 2), dt.date(1970, 1, 1)]), [86_400_000_000, 0]),
