@@ -51,10 +51,12 @@ def print_summary(console: Console, outcome: RunOutcome, seconds: float, *, page
         _print_line(console, "not pushed", f"{_why_not_pushed(outcome)}; {steps}", style="bold yellow")
     _print_line(console, "page", shorten(page) if page else f"none yet; write it: tfx-gnn show {shorten(outcome.root)}")
     verbs = "serve, explain, compare, show" if outcome.is_pushed else "show, explain, compare"
-    _print_line(console, "next", f"{verbs}: their commands for this run are on its page")
+    ask = "; ask it now:" if outcome.is_pushed else ""
+    _print_line(console, "next", f"{verbs}: their commands for this run are on its page{ask}")
     if outcome.is_pushed:
+        # Without a word before it, so that the last line can be pasted.
         given = ["--model-dir", shorten(outcome.pushed_model), "--examples", shorten(outcome.examples_dir)]
-        _print_line(console, "ask it", shlex.join([_program("tfx-gnn"), "predict", *given, "--limit", "5"]))
+        _print_line(console, "", shlex.join([_program("tfx-gnn"), "predict", *given, "--limit", "5"]))
 
 
 def summarize(outcome: RunOutcome, seconds: float, *, page: str) -> dict[str, Any]:

@@ -114,8 +114,8 @@ def test_a_run_ends_with_the_result_the_page_and_a_command_in_at_most_six_lines(
         "pushed     serving/3; 9 steps in 12 s, none cached",
         "page       root/index.html",
     ]
-    assert lines[5] == "next       serve, explain, compare, show: their commands for this run are on its page"
-    assert lines[6].startswith("ask it     ")
+    words = "serve, explain, compare, show: their commands for this run are on its page; ask it now:"
+    assert lines[5] == f"next       {words}"
     assert lines[6].endswith(
         "tfx-gnn predict --model-dir serving/3 --examples SubgraphExampleGen/examples/Split-test --limit 5"
     )
