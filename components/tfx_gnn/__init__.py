@@ -22,6 +22,7 @@ _SUBPACKAGES = {
     "runner": "runner",
 }
 _INTERCHANGE = ("from_networkx", "from_pandas", "from_pyg", "to_networkx", "to_pandas", "to_pyg")
+_WHOLE_CHAIN = ("TablesRun", "run")
 _ARTIFACTS = (
     "ExamplesBlessingArtifact",
     "GraphIndexArtifact",
@@ -37,6 +38,8 @@ def __getattr__(name: str) -> Any:
         value: Any = importlib.import_module(f"{__name__}.{_SUBPACKAGES[name]}")
     elif name in _INTERCHANGE:
         value = getattr(importlib.import_module(f"{__name__}.interchange"), name)
+    elif name in _WHOLE_CHAIN:
+        value = getattr(importlib.import_module(f"{__name__}.tables_run"), name)
     elif name in _ARTIFACTS:
         value = getattr(importlib.import_module(f"{__name__}.components.artifacts"), name)
     else:
@@ -52,7 +55,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     graph = importlib.import_module(f"{__name__}.graph")
-    return sorted([*globals(), *_SUBPACKAGES, *_INTERCHANGE, *_ARTIFACTS, *graph.__all__])
+    return sorted([*globals(), *_SUBPACKAGES, *_INTERCHANGE, *_WHOLE_CHAIN, *_ARTIFACTS, *graph.__all__])
 
 
 if "tf_keras" in sys.modules:

@@ -16,5 +16,7 @@ from tfx_gnn.interchange import from_pyg as from_pyg
 from tfx_gnn.interchange import to_networkx as to_networkx
 from tfx_gnn.interchange import to_pandas as to_pandas
 from tfx_gnn.interchange import to_pyg as to_pyg
+from tfx_gnn.tables_run import TablesRun as TablesRun
+from tfx_gnn.tables_run import run as run
 
 __version__: str

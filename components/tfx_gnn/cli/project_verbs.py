@@ -53,7 +53,7 @@ _ENTRIES_FOR_TABLES = (("starter", ".gitignore"), ("starter", ".project.schema.j
 """Entries of a project for tables, and the template of each; project.yaml is beside them."""
 
 
-_PREPARED_TABLES = "tables"
+PREPARED_TABLES = "tables"
 """Folder of a project for tables that could not be read where they are."""
 
 
@@ -88,40 +88,72 @@ def create_project(directory: str, *, name: str = "") -> tuple[Path, str]:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _StartedProject:
+class StartedProject:
     """A project for tables without Python of its own, while it is written.
 
     Attributes:
         folder: where it will be.
         name: its name.
-        partial: where it is written meanwhile.
+        partial: where it is written meanwhile; tables that are put there belong to it.
     """
 
     folder: Path
     name: str
     partial: Path
 
-    @property
-    def prepared_dir(self) -> str:
-        """Folder for tables that are written anew."""
-        return str(self.partial / _PREPARED_TABLES)
+    def propose_for_label(self, tables_dir: str, *, label: str, given: GivenKeys) -> None:
+        """Writes a project that predicts a column, and prints what was found and chosen."""
+        from tfx_gnn.graph.schema.schema_io import write_schema
+        from tfx_gnn.tables.table_access import TableAccess
+        from tfx_gnn_pipelines.proposals.project_text import project_text
+        from tfx_gnn_pipelines.proposals.proposal import propose_project
 
-    def write(self, text_of: Callable[..., str], proposal: GraphProposal, tables_dir: str) -> None:
+        proposal = propose_project(tables_dir, label=label, prepared_dir=self._prepared_dir, given=given)
+        self._write(project_text, proposal)
+        schema_path = TableAccess().schema_path(proposal.tables_dir)
+        if proposal.is_inferred:
+            write_schema(proposal.schema, schema_path)
+        _say_remarks(proposal)
+        if proposal.is_inferred and not self._owns(proposal.tables_dir):
+            arguments.say_written(graph_schema=schema_path)
+
+    def propose_for_task(self, tables_dir: str, *, task: PredictionTask, given: GivenKeys) -> None:
+        """Writes a project of a prediction task, and prints what was found and chosen."""
+        from tfx_gnn.cli.task_verb import show_seeds
+        from tfx_gnn_pipelines.proposals.project_text import task_project_text
+        from tfx_gnn_pipelines.proposals.task_proposal import propose_task_project
+
+        proposal = propose_task_project(tables_dir, task, name=self.name, prepared_dir=self._prepared_dir, given=given)
+        self._write(task_project_text, proposal)
+        _say_remarks(proposal)
+        show_seeds(proposal.seeds)
+
+    @property
+    def _prepared_dir(self) -> str:
+        """Folder for tables that are written anew."""
+        return str(self.partial / PREPARED_TABLES)
+
+    def _owns(self, tables_dir: str) -> bool:
+        return Path(tables_dir).is_relative_to(self.partial)
+
+    def _write(self, text_of: Callable[..., str], proposal: GraphProposal) -> None:
         """Writes all entries but for the tables; `text_of` makes the project file."""
         templates = _templates_folder(Path(tfx_gnn.__file__).parent)
         for template, entry in _ENTRIES_FOR_TABLES:
             _copy(templates / template / entry, self.partial / entry, self.name)
-        is_prepared = proposal.tables_dir == self.prepared_dir
-        if is_prepared:
-            with (self.partial / ".gitignore").open("a", encoding="utf-8") as ignored:
-                ignored.write(f"/{_PREPARED_TABLES}/\n")
-        tables_dir = _PREPARED_TABLES if is_prepared else _seen_from(self.folder, tables_dir)
+        tables_dir = proposal.tables_dir
+        if self._owns(tables_dir):
+            tables_dir = str(Path(tables_dir).relative_to(self.partial))
+        else:
+            tables_dir = _seen_from(self.folder, tables_dir)
+        with (self.partial / ".gitignore").open("a", encoding="utf-8") as ignored:
+            ignored.writelines(f"/{entry.name}/\n" for entry in sorted(self.partial.iterdir()) if entry.is_dir())
         text = text_of(proposal, name=self.name, tables_dir=tables_dir)
         (self.partial / "project.yaml").write_text(text, encoding="utf-8")
 
 
 @contextlib.contextmanager
-def _started(directory: str, name: str) -> Iterator[_StartedProject]:
+def started_project(directory: str, name: str) -> Iterator[StartedProject]:
     """Checks the name, and puts the project into its folder at the end of the block, as `create_project` does."""
     from tfx_gnn.io.atomic_folder import atomic_folder
 
@@ -129,7 +161,7 @@ def _started(directory: str, name: str) -> Iterator[_StartedProject]:
     argument, name = ("name", name) if name else ("directory", folder.name.replace("-", "_"))
     _check_form(argument, name, "Give the project a name of its own by --name.")
     with atomic_folder(directory, name="directory") as partial:
-        yield _StartedProject(folder=folder, name=name, partial=Path(partial))
+        yield StartedProject(folder=folder, name=name, partial=Path(partial))
 
 
 def _seen_from(folder: Path, tables_dir: str) -> str:
@@ -254,9 +286,12 @@ def new(
     if tables_dir:
         given = _read_given_keys(primary_keys or [], foreign_keys or [], time_columns or [], missing_values or [])
         if asked is not None:
-            _new_for_task(directory, tables_dir=tables_dir, task=asked, name=name, given=given)
+            with started_project(directory, name) as started:
+                started.propose_for_task(tables_dir, task=asked, given=given)
         else:
-            _new_for_tables(directory, tables_dir=tables_dir, label=label, name=name, given=given)
+            with started_project(directory, name) as started:
+                started.propose_for_label(tables_dir, label=label, given=given)
+        _say_created(started)
         return
     if primary_keys or foreign_keys or time_columns or missing_values:
         hint = "--primary-key, --foreign-key, --time-column, --missing-value"
@@ -274,39 +309,6 @@ def _read_given_keys(*given: list[str]) -> GivenKeys:
     return read_given_keys(*given)
 
 
-def _new_for_tables(directory: str, *, tables_dir: str, label: str, name: str, given: GivenKeys) -> None:
-    from tfx_gnn.graph.schema.schema_io import write_schema
-    from tfx_gnn.tables.table_access import TableAccess
-    from tfx_gnn_pipelines.proposals.project_text import project_text
-    from tfx_gnn_pipelines.proposals.proposal import propose_project
-
-    with _started(directory, name) as started:
-        proposal = propose_project(tables_dir, label=label, prepared_dir=started.prepared_dir, given=given)
-        started.write(project_text, proposal, tables_dir)
-        schema_path = TableAccess().schema_path(proposal.tables_dir)
-        if proposal.is_inferred:
-            write_schema(proposal.schema, schema_path)
-    _say_remarks(proposal)
-    if proposal.is_inferred and proposal.tables_dir == tables_dir:
-        arguments.say_written(graph_schema=schema_path)
-    _say_created(started)
-
-
-def _new_for_task(directory: str, *, tables_dir: str, task: PredictionTask, name: str, given: GivenKeys) -> None:
-    from tfx_gnn.cli.task_verb import show_seeds
-    from tfx_gnn_pipelines.proposals.project_text import task_project_text
-    from tfx_gnn_pipelines.proposals.task_proposal import propose_task_project
-
-    with _started(directory, name) as started:
-        proposal = propose_task_project(
-            tables_dir, task, name=started.name, prepared_dir=started.prepared_dir, given=given
-        )
-        started.write(task_project_text, proposal, tables_dir)
-    _say_remarks(proposal)
-    show_seeds(proposal.seeds)
-    _say_created(started)
-
-
 def _say_remarks(proposal: Proposal | TaskProposal) -> None:
     from tfx_gnn.cli.table_verbs import show_schema
 
@@ -320,9 +322,9 @@ def _say_remarks(proposal: Proposal | TaskProposal) -> None:
         arguments.console.print(f"  {line}", style="yellow", markup=False, soft_wrap=True)
 
 
-def _say_created(started: _StartedProject) -> None:
-    if (started.folder / _PREPARED_TABLES).is_dir():
-        arguments.say_written(tables=str(started.folder / _PREPARED_TABLES))
+def _say_created(started: StartedProject) -> None:
+    if (started.folder / PREPARED_TABLES).is_dir():
+        arguments.say_written(tables=str(started.folder / PREPARED_TABLES))
     arguments.say_written(project=str(started.folder))
     _say_next(
         "Read project.yaml there, which says what was chosen; then check it and make the model:",

@@ -24,7 +24,9 @@ class PlainConsole(Console):
 
     def __init__(self, **settings: Any) -> None:
         """Takes the settings of `rich.console.Console`."""
-        super().__init__(**{"markup": False, "emoji": False, "highlight": False, **settings})
+        # In a notebook, each line would become an output of its own.
+        given = {"markup": False, "emoji": False, "highlight": False, "force_jupyter": False, **settings}
+        super().__init__(**given)
 
     def render_str(self, text: str, **settings: Any) -> Text:
         """Renders a text, including the cells and titles of tables."""

@@ -62,5 +62,6 @@ def test_every_notebook_is_run():
     assert sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb")) == [
         "asking_a_model",
         "first_model",
+        "from_data_frames",  # by tests/e2e, since it takes minutes
         "graphs_and_batches",
     ]
