@@ -240,8 +240,8 @@ def _is_proposed(place: str, asked: _Record) -> bool:
     if is_edited:
         raise FileExistsError(
             "`folder` must hold a project for these tables and arguments, or one as it was proposed; got "
-            f"{place!r} with other {' and '.join(others)} and a {_PROJECT_FILE} that you edited. Choose another folder, "
-            "or move this one away."
+            f"{place!r} with other {' and '.join(others)} and a {_PROJECT_FILE} that you edited. Choose another "
+            "folder, or move this one away."
         )
     _say(f"Proposed anew, because the {' and '.join(others)} have changed since the last call")
     return False
@@ -294,7 +294,8 @@ def _written(tables: Mapping[str, Any], folder: str) -> str:
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise ValueError(
                 f"`tables` must be data frames whose columns have values of one type; got for {name!r} of type "
-                f"{type(table).__name__}: {error}. Correct the column: astype(str), for example."
+                f"{type(table).__name__}: {error}. Correct it; astype(str) makes texts of a "
+                "column."
             ) from error
     return folder
 
@@ -302,9 +303,9 @@ def _written(tables: Mapping[str, Any], folder: str) -> str:
 def _as_arrow(table: Any) -> pa.Table:
     import pyarrow as pa
 
-    if type(table).__module__.partition(".")[0] == "pandas":
+    if type(table).__module__.partition(".")[0] == "pandas" and hasattr(table, "columns"):
         # A named index is a column, one that only counts from 0 is none.
-        found = pa.Table.from_pandas(table)
+        found = pa.Table.from_pandas(table.rename(columns=str))
     elif isinstance(table, pa.Table):
         found = table
     elif hasattr(table, "__arrow_c_stream__"):
