@@ -22,6 +22,11 @@ trap 'rm -rf "$scratch"' EXIT
 "$uv" pip install --quiet --python "$scratch/venv/bin/python" --constraints "$scratch/locked.txt" "$1[beam]"
 "$uv" pip check --quiet --python "$scratch/venv/bin/python"
 
+# The command line alone: what it lacks, the other extras would bring.
+"$uv" venv --quiet --python .venv/bin/python "$scratch/cli"
+"$uv" pip install --quiet --python "$scratch/cli/bin/python" --constraints "$scratch/locked.txt" "$1[cli]"
+"$scratch/cli/bin/tfx-gnn" --help >/dev/null
+
 cd "$scratch"
 PATH=$scratch/venv/bin:$PATH
 tfx-gnn new web-shop >/dev/null

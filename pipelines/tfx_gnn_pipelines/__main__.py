@@ -13,7 +13,7 @@ try:
     from tfx_gnn_pipelines.command import app
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        f"`tfx_gnn_pipelines` must have {error.name!r} installed; got none. Run: pip install 'tfx-gnn[tfx]'",
+        f"`tfx_gnn_pipelines` must have {error.name!r} installed; got none. Install tfx-gnn with its extra 'tfx'.",
         name=error.name,
     ) from error
 

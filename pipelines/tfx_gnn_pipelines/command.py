@@ -438,5 +438,5 @@ def _print_error(error: Exception) -> None:
     console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
     hint = "Run the command again with --debug for the traceback."
     if isinstance(error, ModuleNotFoundError) and error.name and error.name.split(".")[0] in ("tfx", "kfp"):
-        hint = "Install it with: pip install 'tfx-gnn[kfp]'"
+        hint = "Install tfx-gnn with its extra 'kfp'."
     console.print(hint, style="dim", highlight=False, soft_wrap=True)

@@ -9,7 +9,8 @@ try:
     import typer as _typer  # noqa: F401
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        f"`tfx-gnn` must have {error.name!r} installed; got none. Run: pip install 'tfx-gnn[cli]'", name=error.name
+        f"`tfx-gnn` must have {error.name!r} installed; got none. Install tfx-gnn with its extra 'cli'.",
+        name=error.name,
     ) from error
 
 from tfx_gnn.cli.app import app, main

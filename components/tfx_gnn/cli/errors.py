@@ -196,7 +196,9 @@ def error_line(error: Exception) -> str | None:
     if isinstance(error, ModuleNotFoundError):
         extra = _EXTRA_OF_MODULE.get((error.name or "").partition(".")[0])
         if extra is not None:
-            return f"This command must have {error.name!r} installed; got none. Run: pip install 'tfx-gnn[{extra}]'"
+            return (
+                f"This command must have {error.name!r} installed; got none. Install tfx-gnn with its extra {extra!r}."
+            )
         return str(error)
     if isinstance(error, (OSError, TypeError, ValueError)):
         return _line_of_system(error) or _OF_BEAM.sub("", str(error))

@@ -1,4 +1,4 @@
 """Public data sets as graph tables, built from local files or from Python packages.
 
-Needs pyarrow (`pip install "tfx-gnn[beam]"`).
+Needs pyarrow (the extra `beam`).
 """

@@ -1,6 +1,6 @@
 """Prediction tasks over the tables of a database: in words, in SQL, or as rows that are given.
 
-Needs DuckDB (`pip install "tfx-gnn[sql]"`).
+Needs DuckDB (the extra `sql`).
 """
 
 from __future__ import annotations

@@ -289,7 +289,8 @@ def open_task_tables(
         import duckdb
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "A prediction task needs DuckDB; it is not installed. Run `pip install 'tfx-gnn[sql]'`.", name=error.name
+            "A prediction task needs DuckDB; it is not installed. Install tfx-gnn with its extra 'sql'.",
+            name=error.name,
         ) from error
     if "://" in tables_dir:
         raise ValueError(f"`tables_dir` must be a local folder; got {tables_dir!r}. Copy the tables first.")

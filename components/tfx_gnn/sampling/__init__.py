@@ -1,6 +1,6 @@
 """Samples subgraphs around seeds from tables of a large graph.
 
-Plans need Python only; reading tables and sampling need pyarrow (`pip install "tfx-gnn[beam]"`).
+Plans need Python only; reading tables and sampling need pyarrow (the extra `beam`).
 """
 
 from __future__ import annotations

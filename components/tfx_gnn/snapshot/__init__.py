@@ -1,6 +1,6 @@
 """Takes snapshots of databases and folders of data: each table becomes a Parquet file that keeps its types and keys.
 
-Needs drivers of the databases (`pip install "tfx-gnn[snapshot]"`); see docs/how_to/databases.md.
+Needs drivers of the databases (the extra `snapshot`); see docs/how_to/databases.md.
 """
 
 from __future__ import annotations

@@ -21,6 +21,6 @@ def import_driver(module: str, extra: str) -> Any:
     except ModuleNotFoundError as error:
         package = module.partition(".")[0]
         raise ModuleNotFoundError(
-            f"`source` must have its driver {package!r} installed; got none. Run: pip install 'tfx-gnn[{extra}]'",
+            f"`source` must have its driver {package!r} installed; got none. Install tfx-gnn with its extra {extra!r}.",
             name=package,
         ) from error

@@ -1,6 +1,6 @@
 """Tables of nodes and edges: files read as typed, checked columns.
 
-Needs pyarrow (`pip install "tfx-gnn[beam]"`).
+Needs pyarrow (the extra `beam`).
 """
 
 from __future__ import annotations

@@ -172,8 +172,8 @@ def client_library() -> Any:
             from google.cloud import aiplatform_v1
     except (ImportError, ModuleNotFoundError) as error:
         raise ModuleNotFoundError(
-            "`tfx-gnn submit` must have 'google.cloud.aiplatform' installed for Vertex AI; got none. Run: pip install "
-            "'tfx-gnn[vertex]'",
+            "`tfx-gnn submit` must have 'google.cloud.aiplatform' installed for Vertex AI; got none. Install "
+            "tfx-gnn with its extra 'vertex'.",
             name="google.cloud.aiplatform",
         ) from error
     return aiplatform_v1

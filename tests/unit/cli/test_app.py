@@ -255,7 +255,7 @@ Traceback (most recent call last):
     [
         (
             ModuleNotFoundError("x", name="pyarrow"),
-            "This command must have 'pyarrow' installed; got none. Run: pip install 'tfx-gnn[beam]'",
+            "This command must have 'pyarrow' installed; got none. Install tfx-gnn with its extra 'beam'.",
         ),
         (ModuleNotFoundError("`reference` must name a module.", name="mine"), "`reference` must name a module."),
         (

@@ -85,5 +85,8 @@ def test_a_driver_that_is_missing_is_an_error_with_the_command_that_installs_it(
     shown = _run(address.format(folder=tmp_path / "data"), "--to", str(tmp_path / "tables"))
 
     assert shown.exit_code == 2
-    assert f"must have its driver '{module}' installed; got none. Run: pip install 'tfx-gnn[{extra}]'" in shown.output
+    assert (
+        f"must have its driver '{module}' installed; got none. Install tfx-gnn with its extra '{extra}'."
+        in shown.output
+    )
     assert "secret" not in shown.output

@@ -99,7 +99,7 @@ def test_a_driver_that_is_missing_is_an_error_with_the_command_that_installs_it(
         monkeypatch.setitem(sys.modules, name, None)
 
     message = (
-        f"must have its driver '{module}' installed; got none. Run: pip install 'tfx-gnn\\[snapshot-warehouses\\]'"
+        f"must have its driver '{module}' installed; got none. Install tfx-gnn with its extra 'snapshot-warehouses'"
     )
     with pytest.raises(ModuleNotFoundError, match=message), open_source(address):
         pass

@@ -149,8 +149,8 @@ def _client(table: str) -> bigquery.Client:
         from google.cloud import bigquery
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"`bigquery_table` needs the package google-cloud-bigquery; got no module {error.name!r}. Run "
-            "`pip install 'tfx-gnn[bigquery]'`."
+            f"`bigquery_table` needs the package google-cloud-bigquery; got no module {error.name!r}. "
+            "Install tfx-gnn with its extra 'bigquery'."
         ) from error
     names = table.rsplit(".", 2)
     try:

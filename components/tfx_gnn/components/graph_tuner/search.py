@@ -36,7 +36,7 @@ class Study:
             import optuna
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
-                "A search needs Optuna; it is not installed. Run `pip install 'tfx-gnn[tune]'`.", name=error.name
+                "A search needs Optuna; it is not installed. Install tfx-gnn with its extra 'tune'.", name=error.name
             ) from error
         self._options = options
         self._space = dict(sorted(options.search_space.items()))

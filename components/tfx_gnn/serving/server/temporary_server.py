@@ -93,8 +93,8 @@ def check_server_is_installed(argument: str) -> None:
     for name in _PACKAGES:
         if importlib.util.find_spec(name) is None:
             raise ModuleNotFoundError(
-                f"`{argument}` must come with the server's packages; got no {name!r}. Run: "
-                "pip install 'tfx-gnn[serve]'",
+                f"`{argument}` must come with the server's packages; got no {name!r}. Install tfx-gnn "
+                "with its extra 'serve'.",
                 name=name,
             )
 
