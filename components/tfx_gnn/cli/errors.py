@@ -47,7 +47,7 @@ _EXTRA_OF_MODULE = {
     "prometheus_client": "serve",
     "pyarrow": "beam",
     "starlette": "serve",
-    "tenacity": "kfp",
+    "tenacity": "cli",
     "tensorflow_metadata": "beam",
     "tensorflow_transform": "beam",
     "tfx": "tfx",
@@ -55,7 +55,7 @@ _EXTRA_OF_MODULE = {
     "urllib3": "kfp",
     "uvicorn": "serve",
     "uvloop": "serve",
-    "yaml": "kfp",
+    "yaml": "cli",
 }
 
 _FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
