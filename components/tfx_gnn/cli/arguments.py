@@ -164,6 +164,11 @@ def check_row_rules(rules: RowRules) -> None:
         )
 
 
+def say_begun(what: str, *, as_json: bool = False) -> None:
+    """Prints what begins before anything heavy is imported: nobody should wait before a blank screen."""
+    PlainConsole(stderr=as_json).print(f"{what} ...", style="dim", soft_wrap=True)
+
+
 def say_written(**folders: str) -> None:
     """Prints where the outputs of a command are."""
     for name, path in folders.items():

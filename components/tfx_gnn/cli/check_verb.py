@@ -29,6 +29,7 @@ def check(
     Reads the tables, traces the transform, and tries transform and model on a few examples; trains nothing. Exits
     with 1 if it finds an error.
     """
+    arguments.say_begun(f"Checking {project or 'the project in this folder'}", as_json=as_json)
     from tfx_gnn_pipelines.checks.check_summary import print_check
     from tfx_gnn_pipelines.checks.pipeline_check import check_project
     from tfx_gnn_pipelines.project import read_config, user_files

@@ -60,6 +60,7 @@ def plan(
     executed the same step, or else from running it on a sample. Nothing is kept. Exits with 1 if a step needs more
     memory than its machine has.
     """
+    arguments.say_begun(f"Planning {project or 'the project in this folder'}", as_json=as_json)
     import dataclasses
 
     from rich.console import Console

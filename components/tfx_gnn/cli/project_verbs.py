@@ -284,6 +284,7 @@ def new(
     if asked is not None and (label or not tables_dir):
         raise typer.BadParameter("must be given with --tables, and without --label", param_hint="--predict")
     if tables_dir:
+        arguments.say_begun(f"Reading the tables of {tables_dir}")
         given = _read_given_keys(primary_keys or [], foreign_keys or [], time_columns or [], missing_values or [])
         if asked is not None:
             with started_project(directory, name) as started:

@@ -29,7 +29,7 @@ from tfx_gnn.graph.schema.feature_defaults import feature_defaults, fill_nulls
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.serving.server.refusals import malformed, shown
 
-_PARTS = ("node_sets", "edge_sets", "context", "readout")
+GRAPH_PARTS = ("node_sets", "edge_sets", "context", "readout")
 _ENDS = {"source": SOURCE_NAME, "target": TARGET_NAME}
 MAX_SIZE_ALONE = 100_000
 """Largest size of a set of which nothing else is said: a request of a few bytes would take any memory."""
@@ -53,7 +53,7 @@ def example_of_graph(graph: object, schema: graph_schema_pb2.GraphSchema, roots:
     Raises:
         Refusal: if the graph does not have this layout, or is not one of the schema.
     """
-    return _Writer(schema, tuple(roots)).write(_object(graph, place, _PARTS, "a graph"), place)
+    return _Writer(schema, tuple(roots)).write(_object(graph, place, GRAPH_PARTS, "a graph"), place)
 
 
 def bytes_of(value: object, place: str) -> bytes:

@@ -52,6 +52,12 @@ POSTS = {
     "a plain text": (PREDICT, {"instances": ["abc"]}, 400, r"`instances\[0\]` must be .*b64"),
     "a number": (PREDICT, {"instances": [7]}, 400, r"`instances\[0\]` must be .*got 7"),
     "null": (PREDICT, {"instances": [None]}, 400, r"`instances\[0\]` must be .*None"),
+    "an id under a name of its own": (
+        PREDICT,
+        {"instances": [{"user": "u1"}]},
+        400,
+        r'must have `id`.*user.*, write \{"id": "u1"\}',
+    ),
     "what is not base64": (PREDICT, {"instances": [{"b64": "?*"}]}, 400, r"`instances\[0\]\.b64` must be base64"),
     "base64 of padding alone": (PREDICT, {"instances": [{"b64": "="}]}, 400, r"got '=' \(1 characters, no multiple"),
     "base64 that is no text": (PREDICT, {"instances": [{"b64": 1}]}, 400, r"`instances\[0\]` must be a text or"),
