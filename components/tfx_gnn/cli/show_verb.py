@@ -25,6 +25,12 @@ _DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 Output = Annotated[str, typer.Option(help="File of the page.", metavar="FILE", show_default=False)]
 NoOpen = Annotated[bool, typer.Option("--no-open", help="Only write the page; do not open a browser.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print what was found as JSON; open nothing.")]
+Data = Annotated[
+    bool,
+    typer.Option(
+        "--data", help="Print statistics of the data by feature and split instead; write no page. Also with --json."
+    ),
+]
 
 
 def show(
@@ -32,6 +38,7 @@ def show(
     *,
     output: Output = "",
     no_open: NoOpen = False,
+    data: Data = False,
     as_json: AsJson = False,
 ) -> None:
     """Show a run of a pipeline as one page: data, checks, training, evaluation, skew and push.
@@ -40,6 +47,14 @@ def show(
     By default it is written to index.html in the run's root, where a run leaves it at its end, or to run_N.html if
     the run is not the latest.
     """
+    if data:
+        if output:
+            raise ValueError(
+                f"`--output` must be left out with `--data`, which writes no page; got {output!r}. Leave out one of "
+                "them: the page has the same statistics."
+            )
+        _print_data(run, as_json=as_json)
+        return
     from tfx_gnn.reports.report_page import write_page
     from tfx_gnn.reports.run_contents import read_contents
     from tfx_gnn.reports.run_page import render_run_page
@@ -54,6 +69,20 @@ def show(
         return
     arguments.say_written(page=path)
     _open(path, no_open=no_open)
+
+
+def _print_data(run: str, *, as_json: bool) -> None:
+    # None of these imports TensorFlow.
+    from tfx_gnn.cli.data_tables import print_data_figures, read_data_figures
+    from tfx_gnn_pipelines.recorded_run import newest_root, read_run
+
+    record = read_run(run or newest_root())
+    figures = read_data_figures(record)
+    if as_json:
+        about = {"root": record.root, "run": record.number, "num_runs": record.num_runs, "name": record.name}
+        typer.echo(json.dumps({**about, **figures.as_json()}, indent=2))
+        return
+    print_data_figures(record, figures)
 
 
 def _found(run: RecordedRun, contents: RunContents) -> dict[str, Any]:

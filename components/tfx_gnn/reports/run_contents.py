@@ -5,21 +5,29 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
-from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema import schema_io
 from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.io.json_shapes import Shape, read_shaped_json
 from tfx_gnn.reports.report_page import REPORT_FILE
+from tfx_gnn.reports.statistics_files import (
+    DISTANCES_FILE,
+    STATISTICS_FILE,
+    SplitDistances,
+    SplitStatistics,
+    read_split_distances,
+    read_split_statistics,
+    split_files,
+)
 from tfx_gnn.reports.subgraph_view import read_viewed_examples
 
-_SPLIT = "Split-"
+_T = TypeVar("_T")
 _FILES = {
     "sampling": ("SubgraphExampleGen", "examples", "statistics.json"),
     "anomalies": ("GraphExampleValidator", "anomalies", "anomalies.json"),
@@ -157,9 +165,6 @@ _SHAPES: dict[str, dict[str, Shape]] = {
     },
 }
 
-SplitStatistics = Mapping[str, statistics_pb2.DatasetFeatureStatistics]
-"""Statistics of the examples, by split."""
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunContents:
@@ -170,6 +175,7 @@ class RunContents:
             "evaluation", "verdict", "skew" and "push".
         schema: schema of the raw examples; None if there is none.
         statistics: statistics of the examples by split.
+        distances: how far the splits are from the first one and from earlier data, by split.
         examples: the first examples, in the form of `subgraph_view`.
         example_notes: sentences about examples that are left out.
         reports: paths of the reports that steps wrote, by component.
@@ -179,6 +185,7 @@ class RunContents:
     files: Mapping[str, Mapping[str, Any]]
     schema: GraphSchema | None
     statistics: SplitStatistics
+    distances: Mapping[str, SplitDistances]
     examples: Sequence[Mapping[str, Any]]
     example_notes: tuple[str, ...]
     reports: Mapping[str, str]
@@ -208,6 +215,7 @@ def read_contents(folders: Mapping[str, Mapping[str, str]]) -> RunContents:
     problems: list[str] = []
     files = read_files(folders, problems)
     examples_dir = folders.get("SubgraphExampleGen", {}).get("examples", "")
+    validator = folders.get("GraphExampleValidator", {})
     reports = {}
     for component, output in _REPORTS.items():
         path = os.path.join(folders.get(component, {}).get(output, ""), REPORT_FILE)
@@ -223,7 +231,8 @@ def read_contents(folders: Mapping[str, Mapping[str, str]]) -> RunContents:
     return RunContents(
         files=files,
         schema=schema,
-        statistics=_statistics(folders.get("GraphExampleValidator", {}).get("statistics", ""), problems),
+        statistics=_read_splits(validator.get("statistics", ""), STATISTICS_FILE, read_split_statistics, problems),
+        distances=_read_splits(validator.get("anomalies", ""), DISTANCES_FILE, read_split_distances, problems),
         examples=examples,
         example_notes=tuple(notes),
         reports=reports,
@@ -256,18 +265,13 @@ def _schema(examples_dir: str, problems: list[str]) -> GraphSchema | None:
     return None
 
 
-def _statistics(folder: str, problems: list[str]) -> SplitStatistics:
-    if not folder or not tf.io.gfile.isdir(folder):
-        return {}
-    found = {}
-    for name in sorted(tf.io.gfile.listdir(folder)):
-        path = os.path.join(folder, name, "FeatureStats.pb")
-        if not name.startswith(_SPLIT) or not tf.io.gfile.exists(path):
-            continue
-        with _noting(problems, path), tf.io.gfile.GFile(path, "rb") as file:
-            content = statistics_pb2.DatasetFeatureStatisticsList.FromString(file.read())
-            if content.datasets:
-                found[name.removeprefix(_SPLIT).rstrip("/")] = content.datasets[0]
+def _read_splits(folder: str, name: str, read: Callable[[str], _T], problems: list[str]) -> dict[str, _T]:
+    """Reads a file of each split, as far as it can be read."""
+    found: dict[str, _T] = {}
+    with _noting(problems, folder):
+        for split, path in split_files(folder, name).items():
+            with _noting(problems, path):
+                found[split] = read(path)
     return found
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from tfx_gnn.records.metric_names import shown_metric
 from tfx_gnn.reports import number_texts
-from tfx_gnn.reports.data_figures import degree_histograms, label_tables, set_rows
+from tfx_gnn.reports.data_figures import set_rows
+from tfx_gnn.reports.degree_figures import degree_histograms
 from tfx_gnn.reports.evaluation_figures import (
     ConfusionMatrix,
     MetricRow,
@@ -32,6 +33,7 @@ from tfx_gnn.reports.evaluation_figures import (
     trees_rows,
     trees_words,
 )
+from tfx_gnn.reports.label_tables import label_tables
 from tfx_gnn.reports.next_steps import next_steps
 from tfx_gnn.reports.outcome import DONE, as_clock, duration_of, outcome_of
 from tfx_gnn.reports.report_page import draw_curves, render_page

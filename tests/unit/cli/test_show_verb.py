@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 from typer.testing import CliRunner
 
 from tfx_gnn.cli.app import app
@@ -70,3 +72,44 @@ def test_mistakes_end_with_2(tmp_path: Path) -> None:
 
     _run("show", str(tmp_path / "nowhere"), exit_code=2)
     _run("compare", root, exit_code=2)
+
+
+def _write_statistics(root: Path) -> None:
+    dataset = """datasets { num_examples: 4 features {
+      path { step: "nodes/user.age" } type: FLOAT
+      num_stats {
+        common_stats { num_non_missing: 3 tot_num_values: 3 } mean: 41.5 std_dev: 2
+        histograms { type: QUANTILES buckets { low_value: 40 high_value: 43 sample_count: 3 } }
+      } } }"""
+    distances = """drift_skew_info {
+      path { step: "nodes/user.age" }
+      skew_measurements { type: JENSEN_SHANNON_DIVERGENCE value: 0.75 threshold: 0.5 } }"""
+    for output, name, message in (
+        ("statistics", "FeatureStats.pb", text_format.Parse(dataset, statistics_pb2.DatasetFeatureStatisticsList())),
+        ("anomalies", "SchemaDiff.pb", text_format.Parse(distances, anomalies_pb2.Anomalies())),
+    ):
+        for split in ("train", "val"):
+            folder = root / "artifacts" / "GraphExampleValidator" / output / "1" / f"Split-{split}"
+            folder.mkdir(parents=True)
+            of_split = anomalies_pb2.Anomalies() if (output, split) == ("anomalies", "train") else message
+            (folder / name).write_bytes(of_split.SerializeToString())
+
+
+def test_data_are_shown_by_feature_with_splits_beside_each_other_and_no_page(tmp_path: Path) -> None:
+    _write_statistics(tmp_path)
+
+    shown = _run("show", str(tmp_path), "--data")
+    found = json.loads(_run("show", str(tmp_path), "--data", "--json"))
+
+    lines = [line.split() for line in shown.splitlines()]
+    assert ["mean", "41.5", "41.5"] in lines
+    assert ["age", "missing", "1", "(25.0%)", "1", "(25.0%)"] in lines
+    assert ["skew", "JS", "-", "0.750", ">", "0.5"] in lines
+    assert "skew: distance from split train." in shown
+    assert found["splits"] == {"train": 4, "val": 4}
+    assert found["features"]["nodes/user"][0]["splits"]["val"]["skew"]["value"] == 0.75
+    assert not (tmp_path / "index.html").exists()
+
+
+def test_data_of_a_run_without_statistics_are_refused(tmp_path: Path) -> None:
+    _run("show", _root(tmp_path, 0.25), "--data", exit_code=2)

@@ -1,0 +1,262 @@
+"""Statistics of a run's data as tables for a terminal, and as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from tfx_gnn.cli import arguments
+from tfx_gnn.reports.degree_figures import DegreeRow, IsolatedRow, degree_rows, isolated_rows
+from tfx_gnn.reports.feature_figures import NOT_KEPT, FeatureFigures, SplitFigures, feature_figures
+from tfx_gnn.reports.label_tables import LabelTable, label_tables
+from tfx_gnn.reports.number_texts import as_amount, as_count, as_percent, shorten
+from tfx_gnn.reports.statistics_files import (
+    DISTANCES_FILE,
+    STATISTICS_FILE,
+    Distance,
+    read_split_distances,
+    read_split_statistics,
+    split_files,
+)
+
+if TYPE_CHECKING:
+    from tfx_gnn.reports.run_record import RecordedRun
+
+_NONE = "-"
+_MOST_TOP_VALUES = 5
+_MOST_LABELS = 20
+_LONGEST_NAME = 20
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DataFigures:
+    """Statistics of the examples of a run.
+
+    Attributes:
+        splits: number of examples by split, largest first.
+        features: figures by set.
+        labels: distributions of labels.
+        degrees: degrees by edge set, end and split.
+        isolated: isolated nodes by node set and split.
+    """
+
+    splits: Mapping[str, int]
+    features: Mapping[str, list[FeatureFigures]]
+    labels: list[LabelTable]
+    degrees: list[DegreeRow]
+    isolated: list[IsolatedRow]
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the figures as JSON; what a run does not keep is null, or absent from a list."""
+        return {**dataclasses.asdict(self), "not_kept": NOT_KEPT}
+
+
+def read_data_figures(run: RecordedRun) -> DataFigures:
+    """Reads the statistics that GraphExampleValidator made in a run.
+
+    Raises:
+        FileNotFoundError: if the run has none.
+        ValueError: if a file is damaged.
+    """
+    folders = run.folders().get("GraphExampleValidator", {})
+    found = split_files(folders["statistics"], STATISTICS_FILE) if "statistics" in folders else {}
+    if not found:
+        raise FileNotFoundError(
+            f"`RUN` must have statistics of its data; got {run.title!r}, in which GraphExampleValidator left none. "
+            "Name a run whose examples were validated, as in ROOT@N."
+        )
+    statistics = {split: read_split_statistics(path) for split, path in found.items()}
+    measured = split_files(folders["anomalies"], DISTANCES_FILE) if "anomalies" in folders else {}
+    distances = {split: read_split_distances(path) for split, path in measured.items()}
+    counts = {split: dataset.num_examples for split, dataset in statistics.items()}
+    sizes = {split: int(counts[split]) for split in sorted(counts, key=lambda split: (-counts[split], split))}
+    return DataFigures(
+        splits=sizes,
+        features=feature_figures(statistics, distances, sizes),
+        labels=label_tables(statistics, sizes),
+        degrees=degree_rows(statistics, distances, sizes),
+        isolated=isolated_rows(statistics, sizes),
+    )
+
+
+def print_data_figures(run: RecordedRun, figures: DataFigures) -> None:
+    """Prints the figures as tables with a column for each split."""
+    say = arguments.console.print
+    sizes = ", ".join(f"{split} {number:,}" for split, number in figures.splits.items())
+    say(f"{run.title}, run {run.number} of {run.num_runs}: examples of {sizes}", markup=False, soft_wrap=True)
+    splits = list(figures.splits)
+    for name, features in figures.features.items():
+        _print_titled(name, _features_table(features, splits))
+    for table in figures.labels:
+        _print_titled(f"Distribution of {table.feature}", _label_table(table))
+    if figures.degrees:
+        _print_titled("Degrees in sampled graphs", _degrees_table(figures.degrees, splits))
+    if figures.isolated:
+        _print_titled("Isolated nodes in sampled graphs", _isolated_table(figures.isolated, splits))
+    say()
+    for line in _notes(figures):
+        say(line, markup=False, style="dim")
+
+
+def _print_titled(title: str, table: Table) -> None:
+    # A table's own title would be broken at the width of the table.
+    arguments.console.print(f"\n{title}", style="bold", markup=False, soft_wrap=True)
+    arguments.console.print(table)
+
+
+def _features_table(features: list[FeatureFigures], splits: list[str]) -> Table:
+    shown = _table("feature", "", splits=splits)
+    for feature in features:
+        shown.add_section()
+        for position, (row, cells) in enumerate(_feature_rows(feature, splits)):
+            shown.add_row(_short(feature.name) if not position else "", row, *cells)
+    return shown
+
+
+def _feature_rows(feature: FeatureFigures, splits: list[str]) -> list[tuple[str, list[str | Text]]]:
+    """Rows of a feature: those that its kind has."""
+    is_text = feature.kind == "strings"
+
+    def row(name: str, show: Callable[[SplitFigures], str | Text]) -> tuple[str, list[str | Text]]:
+        return name, [show(feature.splits[split]) if split in feature.splits else _NONE for split in splits]
+
+    rows = [row("missing", _missing)]
+    if is_text:
+        rows.append(row("distinct", lambda one: _number(one.num_distinct, as_count)))
+        rows += _top_rows(feature, splits)
+    elif any(one.mean is not None for one in feature.splits.values()):
+        if any(one.num_nan for one in feature.splits.values()):
+            rows.append(row("NaN", lambda one: _number(one.num_nan, as_count)))
+        rows.append(row("mean", lambda one: _number(one.mean, as_amount)))
+        rows.append(row("deviation", lambda one: _number(one.deviation, as_amount)))
+        rows.append(row("min to max", lambda one: _range(one.quantiles, 0, 10)))
+        rows.append(row("10% to 90%", lambda one: _range(one.quantiles, 1, 9)))
+        rows.append(row("median", lambda one: as_amount(one.quantiles[5]) if one.quantiles else _NONE))
+    measured = [one for split in feature.splits.values() for one in (split.skew, split.drift) if one is not None]
+    measure = "JS" if measured and measured[0].measure == "Jensen-Shannon" else "L-inf"
+    if any(one.skew is not None for one in feature.splits.values()):
+        rows.append(row(f"skew {measure}", lambda one: _distance(one.skew)))
+    if any(one.drift is not None for one in feature.splits.values()):
+        rows.append(row(f"drift {measure}", lambda one: _distance(one.drift)))
+    return rows
+
+
+def _top_rows(feature: FeatureFigures, splits: list[str]) -> list[tuple[str, list[str | Text]]]:
+    """Shares of the strings that are the most frequent in the first split."""
+    rows: list[tuple[str, list[str | Text]]] = []
+    for value, shares in feature.bars[:_MOST_TOP_VALUES]:
+        by_split = dict(zip(feature.splits, shares, strict=True))
+        rows.append((f"'{_short(value)}'", [_number(by_split.get(split), as_percent) for split in splits]))
+    return rows
+
+
+def _label_table(labels: LabelTable) -> Table:
+    shown = _table("value", splits=list(labels.splits))
+    for value, shares in labels.rows[:_MOST_LABELS]:
+        shown.add_row(_short(value), *map(as_percent, shares))
+    left = labels.num_not_shown + max(0, len(labels.rows) - _MOST_LABELS)
+    if left:
+        shown.add_row(f"... {left:,} more", *("" for _ in labels.splits))
+    return shown
+
+
+def _degrees_table(rows: list[DegreeRow], splits: list[str]) -> Table:
+    shown = _table("edge set", "", splits=splits)
+    by_end: dict[tuple[str, str], dict[str, DegreeRow]] = {}
+    for one in rows:
+        by_end.setdefault((one.edge_set, one.end), {})[one.split] = one
+    for (edge_set, end), by_split in by_end.items():
+        shown.add_section()
+        lines: list[tuple[str, Callable[[DegreeRow], str | Text]]] = [
+            (f"{end}, mean", lambda one: as_amount(one.mean)),
+            ("min to max", lambda one: _range(one.quantiles, 0, 10)),
+            ("median", lambda one: as_amount(one.quantiles[5]) if one.quantiles else _NONE),
+            ("no such edge", lambda one: as_percent(one.zero_share)),
+            ("dangling edges", lambda one: _number(one.num_dangling, as_count)),
+        ]
+        if any(one.drift is not None for one in by_split.values()):
+            lines.append(("drift JS", lambda one: _distance(one.drift)))
+        for position, (name, show) in enumerate(lines):
+            cells = [show(by_split[split]) if split in by_split else _NONE for split in splits]
+            shown.add_row(_short(edge_set) if not position else "", name, *cells)
+    return shown
+
+
+def _isolated_table(rows: list[IsolatedRow], splits: list[str]) -> Table:
+    shown = _table("node set", splits=splits)
+    by_set: dict[str, dict[str, IsolatedRow]] = {}
+    for one in rows:
+        by_set.setdefault(one.node_set, {})[one.split] = one
+    for name, by_split in by_set.items():
+        cells = [
+            f"{by_split[split].num_isolated:,} ({as_percent(by_split[split].share)})" if split in by_split else _NONE
+            for split in splits
+        ]
+        shown.add_row(_short(name), *cells)
+    return shown
+
+
+def _table(*names: str, splits: list[str]) -> Table:
+    shown = Table(*names, *splits, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for column in shown.columns[len(names) :]:
+        column.justify = "right"
+    return shown
+
+
+def _notes(figures: DataFigures) -> list[str]:
+    every = [
+        (name, one) for of_set in figures.features.values() for item in of_set for name, one in item.splits.items()
+    ]
+    skewed = {split for split, one in every if one.skew is not None}
+    reference = [split for split in figures.splits if split not in skewed]
+    drifts = [
+        drift
+        for drift in (*(one.drift for _, one in every), *(row.drift for row in figures.degrees))
+        if drift is not None
+    ]
+    measured = [*drifts, *(one.skew for _, one in every if one.skew is not None)]
+    allowed = sorted({f"{one.measure} at most {one.threshold:g}" for one in measured})
+    notes = ["missing: examples without the feature."]
+    if skewed and len(reference) == 1:
+        notes.append(f"skew: distance from split {reference[0]}.")
+    if drifts:
+        notes.append("drift: distance from the same split of earlier data.")
+    else:
+        notes.append("drift: not measured, because the run had no earlier data to compare with.")
+    if allowed:
+        notes.append(
+            "JS: Jensen-Shannon divergence of numbers. L-inf: L-infinity distance of strings. Both lie in [0, 1]; "
+            f"allowed: {', '.join(allowed)}."
+        )
+    return [*notes, NOT_KEPT]
+
+
+def _missing(one: SplitFigures) -> str | Text:
+    if not one.num_missing:
+        return "0"
+    return f"{one.num_missing:,} ({as_percent(one.num_missing / one.num_examples)})"
+
+
+def _number(value: float | None, show: Callable[[float], str]) -> str:
+    return _NONE if value is None else show(value)
+
+
+def _range(quantiles: tuple[float, ...], low: int, high: int) -> str:
+    return f"{as_amount(quantiles[low])} to {as_amount(quantiles[high])}" if quantiles else _NONE
+
+
+def _distance(distance: Distance | None) -> str | Text:
+    if distance is None:
+        return _NONE
+    if distance.is_high:
+        return Text(f"{distance.value:.3f} > {distance.threshold:g}", style="red")
+    return f"{distance.value:.3f}"
+
+
+def _short(name: str) -> str:
+    return shorten(name, _LONGEST_NAME)
