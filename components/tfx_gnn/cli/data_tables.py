@@ -1,28 +1,21 @@
-"""Statistics of a run's data as tables for a terminal, and as JSON."""
+"""Prints statistics of a run's data as tables."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from tfx_gnn.cli import arguments
-from tfx_gnn.reports.degree_figures import DegreeRow, IsolatedRow, degree_rows, isolated_rows
-from tfx_gnn.reports.feature_figures import NOT_KEPT, FeatureFigures, SplitFigures, feature_figures
-from tfx_gnn.reports.label_tables import LabelTable, label_tables
+from tfx_gnn.reports.data_summary import DataFigures
+from tfx_gnn.reports.degree_figures import DegreeRow, IsolatedRow
+from tfx_gnn.reports.feature_figures import FeatureFigures, SplitFigures
+from tfx_gnn.reports.label_tables import LabelTable
 from tfx_gnn.reports.number_texts import as_amount, as_count, as_percent, shorten
-from tfx_gnn.reports.statistics_files import (
-    DISTANCES_FILE,
-    STATISTICS_FILE,
-    Distance,
-    read_split_distances,
-    read_split_statistics,
-    split_files,
-)
+from tfx_gnn.reports.statistics_files import Distance
 
 if TYPE_CHECKING:
     from tfx_gnn.reports.run_record import RecordedRun
@@ -31,57 +24,6 @@ _NONE = "-"
 _MOST_TOP_VALUES = 5
 _MOST_LABELS = 20
 _LONGEST_NAME = 20
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class DataFigures:
-    """Statistics of the examples of a run.
-
-    Attributes:
-        splits: number of examples by split, largest first.
-        features: figures by set.
-        labels: distributions of labels.
-        degrees: degrees by edge set, end and split.
-        isolated: isolated nodes by node set and split.
-    """
-
-    splits: Mapping[str, int]
-    features: Mapping[str, list[FeatureFigures]]
-    labels: list[LabelTable]
-    degrees: list[DegreeRow]
-    isolated: list[IsolatedRow]
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns the figures as JSON; what a run does not keep is null, or absent from a list."""
-        return {**dataclasses.asdict(self), "not_kept": NOT_KEPT}
-
-
-def read_data_figures(run: RecordedRun) -> DataFigures:
-    """Reads the statistics that GraphExampleValidator made in a run.
-
-    Raises:
-        FileNotFoundError: if the run has none.
-        ValueError: if a file is damaged.
-    """
-    folders = run.folders().get("GraphExampleValidator", {})
-    found = split_files(folders["statistics"], STATISTICS_FILE) if "statistics" in folders else {}
-    if not found:
-        raise FileNotFoundError(
-            f"`RUN` must have statistics of its data; got {run.title!r}, in which GraphExampleValidator left none. "
-            "Name a run whose examples were validated, as in ROOT@N."
-        )
-    statistics = {split: read_split_statistics(path) for split, path in found.items()}
-    measured = split_files(folders["anomalies"], DISTANCES_FILE) if "anomalies" in folders else {}
-    distances = {split: read_split_distances(path) for split, path in measured.items()}
-    counts = {split: dataset.num_examples for split, dataset in statistics.items()}
-    sizes = {split: int(counts[split]) for split in sorted(counts, key=lambda split: (-counts[split], split))}
-    return DataFigures(
-        splits=sizes,
-        features=feature_figures(statistics, distances, sizes),
-        labels=label_tables(statistics, sizes),
-        degrees=degree_rows(statistics, distances, sizes),
-        isolated=isolated_rows(statistics, sizes),
-    )
 
 
 def print_data_figures(run: RecordedRun, figures: DataFigures) -> None:
@@ -99,8 +41,7 @@ def print_data_figures(run: RecordedRun, figures: DataFigures) -> None:
     if figures.isolated:
         _print_titled("Isolated nodes in sampled graphs", _isolated_table(figures.isolated, splits))
     say()
-    for line in _notes(figures):
-        say(line, markup=False, style="dim")
+    say(" ".join(figures.notes()), markup=False, style="dim")
 
 
 def _print_titled(title: str, table: Table) -> None:
@@ -206,34 +147,6 @@ def _table(*names: str, splits: list[str]) -> Table:
     for column in shown.columns[len(names) :]:
         column.justify = "right"
     return shown
-
-
-def _notes(figures: DataFigures) -> list[str]:
-    every = [
-        (name, one) for of_set in figures.features.values() for item in of_set for name, one in item.splits.items()
-    ]
-    skewed = {split for split, one in every if one.skew is not None}
-    reference = [split for split in figures.splits if split not in skewed]
-    drifts = [
-        drift
-        for drift in (*(one.drift for _, one in every), *(row.drift for row in figures.degrees))
-        if drift is not None
-    ]
-    measured = [*drifts, *(one.skew for _, one in every if one.skew is not None)]
-    allowed = sorted({f"{one.measure} at most {one.threshold:g}" for one in measured})
-    notes = ["missing: examples without the feature."]
-    if skewed and len(reference) == 1:
-        notes.append(f"skew: distance from split {reference[0]}.")
-    if drifts:
-        notes.append("drift: distance from the same split of earlier data.")
-    else:
-        notes.append("drift: not measured, because the run had no earlier data to compare with.")
-    if allowed:
-        notes.append(
-            "JS: Jensen-Shannon divergence of numbers. L-inf: L-infinity distance of strings. Both lie in [0, 1]; "
-            f"allowed: {', '.join(allowed)}."
-        )
-    return [*notes, NOT_KEPT]
 
 
 def _missing(one: SplitFigures) -> str | Text:

@@ -73,7 +73,8 @@ def show(
 
 def _print_data(run: str, *, as_json: bool) -> None:
     # None of these imports TensorFlow.
-    from tfx_gnn.cli.data_tables import print_data_figures, read_data_figures
+    from tfx_gnn.cli.data_tables import print_data_figures
+    from tfx_gnn.reports.data_summary import read_data_figures
     from tfx_gnn_pipelines.recorded_run import newest_root, read_run
 
     record = read_run(run or newest_root())

@@ -18,6 +18,7 @@ NOT_KEPT = (
 )
 """What the statistics of a run lack."""
 
+_KINDS_OF_SETS = ("context", "nodes", "edges")
 _SIZE = "#size"
 _ID = "#id"
 _ENDS = ("#source", "#target")
@@ -80,6 +81,11 @@ class FeatureFigures:
     splits: Mapping[str, SplitFigures]
     bars: Bars
 
+    @property
+    def largest_share(self) -> float:
+        """The largest share of a bar in any split, 1 without one."""
+        return max((share for _, shares in self.bars for share in shares if share is not None), default=0.0) or 1.0
+
 
 def feature_figures(
     statistics: SplitStatistics, distances: Mapping[str, SplitDistances], sizes: Mapping[str, int]
@@ -102,7 +108,7 @@ def feature_figures(
             if feature.WhichOneof("stats") in ("num_stats", "string_stats"):
                 by_key.setdefault(key_of(feature), {})[split] = feature
     found: dict[str, list[FeatureFigures]] = {}
-    for key in sorted(by_key):
+    for key in sorted(by_key, key=lambda key: (_KINDS_OF_SETS.index(key.partition("/")[0]), key)):
         set_name, name = _names(key)
         if name in _ENDS or (name == _SIZE and key.startswith(_READOUT_EDGES)):
             continue

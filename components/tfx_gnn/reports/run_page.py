@@ -13,6 +13,7 @@ from typing import Any
 from tfx_gnn.records.metric_names import shown_metric
 from tfx_gnn.reports import number_texts
 from tfx_gnn.reports.data_figures import set_rows
+from tfx_gnn.reports.data_summary import make_data_figures
 from tfx_gnn.reports.degree_figures import degree_histograms
 from tfx_gnn.reports.evaluation_figures import (
     ConfusionMatrix,
@@ -33,7 +34,6 @@ from tfx_gnn.reports.evaluation_figures import (
     trees_rows,
     trees_words,
 )
-from tfx_gnn.reports.label_tables import label_tables
 from tfx_gnn.reports.next_steps import next_steps
 from tfx_gnn.reports.outcome import DONE, as_clock, duration_of, outcome_of
 from tfx_gnn.reports.report_page import draw_curves, render_page
@@ -145,7 +145,7 @@ def render_run_page(run: RecordedRun, contents: RunContents) -> str:
         splits=sizes,
         schema_rows=set_rows(schema, sampling) if schema is not None else [],
         schema_drawing=draw_schema(schema) if schema is not None else "",
-        labels=label_tables(contents.statistics, sizes),
+        data=make_data_figures(contents.statistics, contents.distances, sizes),
         degrees=degree_histograms(contents.statistics, sizes),
         has_examples=bool(contents.examples),
         examples=contents.examples,

@@ -105,7 +105,7 @@ def test_data_are_shown_by_feature_with_splits_beside_each_other_and_no_page(tmp
     assert ["mean", "41.5", "41.5"] in lines
     assert ["age", "missing", "1", "(25.0%)", "1", "(25.0%)"] in lines
     assert ["skew", "JS", "-", "0.750", ">", "0.5"] in lines
-    assert "skew: distance from split train." in shown
+    assert "Skew is the distance from split train." in shown
     assert found["splits"] == {"train": 4, "val": 4}
     assert found["features"]["nodes/user"][0]["splits"]["val"]["skew"]["value"] == 0.75
     assert not (tmp_path / "index.html").exists()

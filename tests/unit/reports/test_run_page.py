@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from tfx_gnn.reports.outcome import outcome_of
 from tfx_gnn.reports.run_contents import read_contents
 from tfx_gnn.reports.run_page import not_started, render_run_page, script_hash
+from tfx_gnn.reports.statistics_files import Distance, SplitDistances
 
 
 class _Reader(html.parser.HTMLParser):
@@ -252,3 +254,31 @@ def test_missing_files_are_named_and_the_rest_is_shown(tmp_path, write_artifacts
     page = render_run_page(make_run(folders), contents)
     assert "There is no summary of GraphTrainer in this run." in page
     assert "version 7." in page
+
+
+def test_features_have_their_splits_beside_each_other_and_distances_that_are_too_high(make_run, folders, hostile):
+    dataset = statistics_pb2.DatasetFeatureStatistics(num_examples=4)
+    feature = dataset.features.add(type=statistics_pb2.FeatureNameStatistics.STRING)
+    feature.path.step.append("nodes/paper.topic")
+    feature.string_stats.common_stats.num_non_missing = 3
+    feature.string_stats.common_stats.tot_num_values = 4
+    feature.string_stats.unique = 2
+    for text, number in ((hostile, 3), ("b", 1)):
+        feature.string_stats.top_values.add(value=text, frequency=number)
+        feature.string_stats.rank_histogram.buckets.add(label=text, sample_count=number)
+    drift = {"nodes/paper.topic": Distance(measure="L-infinity", value=0.75, threshold=0.5)}
+    contents = dataclasses.replace(
+        read_contents(folders),
+        statistics={"train": dataset, "test": dataset},
+        distances={"train": SplitDistances(drift=drift)},
+    )
+
+    page = render_run_page(make_run(folders), contents)
+
+    part = page[page.index("<h3>Features by split</h3>") : page.index('<section aria-labelledby="checks"')]
+    assert hostile not in page
+    assert 'rowspan="2"><bdi>topic</bdi>' in part
+    assert part.count("<rect") == 4
+    assert part.count("<title>b: 25.0%</title>") == 2
+    assert part.count("0.750 &gt; 0.5") == 1
+    assert part.count('1 <span class="muted">25.0%</span>') == 2
