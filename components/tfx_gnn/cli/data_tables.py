@@ -64,7 +64,7 @@ def _feature_rows(feature: FeatureFigures, splits: list[str]) -> list[tuple[str,
     is_text = feature.kind == "strings"
 
     def row(name: str, show: Callable[[SplitFigures], str | Text]) -> tuple[str, list[str | Text]]:
-        return name, [show(feature.splits[split]) if split in feature.splits else _NONE for split in splits]
+        return name, [show(feature.splits[split]) for split in splits]
 
     rows = [row("missing", _missing)]
     if is_text:

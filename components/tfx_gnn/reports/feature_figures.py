@@ -64,7 +64,7 @@ class SplitFigures:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FeatureFigures:
-    """Figures of a feature in all splits that have it.
+    """Figures of a feature in all splits.
 
     Attributes:
         set_name: "context", "nodes/<set>" or "edges/<set>".
@@ -108,11 +108,13 @@ def feature_figures(
             if feature.WhichOneof("stats") in ("num_stats", "string_stats"):
                 by_key.setdefault(key_of(feature), {})[split] = feature
     found: dict[str, list[FeatureFigures]] = {}
-    for key in sorted(by_key, key=lambda key: (_KINDS_OF_SETS.index(key.partition("/")[0]), key)):
+    for key in sorted(by_key, key=_place_of):
         set_name, name = _names(key)
         if name in _ENDS or (name == _SIZE and key.startswith(_READOUT_EDGES)):
             continue
-        by_split = by_key[key]
+        # A split whose examples all lack the feature has no statistics of it.
+        none = _empty_like(next(iter(by_key[key].values())))
+        by_split = {split: by_key[key].get(split, none) for split in num_examples}
         figures = {
             split: _figures(feature, key, name, num_examples[split], distances.get(split, SplitDistances()))
             for split, feature in by_split.items()
@@ -127,6 +129,18 @@ def feature_figures(
             )
         )
     return found
+
+
+def _place_of(key: str) -> tuple[int, str]:
+    """Sorts the context before node sets, and these before edge sets."""
+    kind = key.partition("/")[0]
+    return _KINDS_OF_SETS.index(kind) if kind in _KINDS_OF_SETS else len(_KINDS_OF_SETS), key
+
+
+def _empty_like(feature: _Feature) -> _Feature:
+    empty = _Feature(type=feature.type)
+    (empty.string_stats if feature.WhichOneof("stats") == "string_stats" else empty.num_stats).SetInParent()
+    return empty
 
 
 def _names(key: str) -> tuple[str, str]:

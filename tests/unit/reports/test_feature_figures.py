@@ -73,3 +73,12 @@ def test_the_share_of_a_string_is_zero_only_if_the_split_keeps_all_its_strings()
     assert town.bars == (("a", (0.75, 0.75, 0.75)), ("b", (0.25, 0.0, None)))
     assert town.splits["train"].num_distinct == 2
     assert town.splits["train"].top_values == (("a", 0.75),)
+
+
+def test_a_split_whose_examples_all_lack_a_feature_counts_them():
+    first = _TOWN % (2, 'buckets { label: "b" sample_count: 1 }')
+
+    (town,) = feature_figures({"train": _dataset(first), "val": _dataset("")}, {}, {"train": 4, "val": 4})["nodes/user"]
+
+    assert (town.splits["val"].num_missing, town.splits["val"].num_distinct) == (4, 0)
+    assert town.bars == (("a", (0.75, 0.0)), ("b", (0.25, 0.0)))
