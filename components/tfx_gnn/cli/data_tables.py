@@ -69,7 +69,7 @@ def _feature_rows(feature: FeatureFigures, splits: list[str]) -> list[tuple[str,
     rows = [row("missing", _missing)]
     if is_text:
         rows.append(row("distinct", lambda one: _number(one.num_distinct, as_count)))
-        rows += _top_rows(feature, splits)
+        rows += _top_rows(feature)
     elif any(one.mean is not None for one in feature.splits.values()):
         if any(one.num_nan for one in feature.splits.values()):
             rows.append(row("NaN", lambda one: _number(one.num_nan, as_count)))
@@ -87,13 +87,12 @@ def _feature_rows(feature: FeatureFigures, splits: list[str]) -> list[tuple[str,
     return rows
 
 
-def _top_rows(feature: FeatureFigures, splits: list[str]) -> list[tuple[str, list[str | Text]]]:
+def _top_rows(feature: FeatureFigures) -> list[tuple[str, list[str | Text]]]:
     """Shares of the strings that are the most frequent in the first split."""
-    rows: list[tuple[str, list[str | Text]]] = []
-    for value, shares in feature.bars[:_MOST_TOP_VALUES]:
-        by_split = dict(zip(feature.splits, shares, strict=True))
-        rows.append((f"'{_short(value)}'", [_number(by_split.get(split), as_percent) for split in splits]))
-    return rows
+    return [
+        (f"'{_short(value)}'", [_number(share, as_percent) for share in shares])
+        for value, shares in feature.bars[:_MOST_TOP_VALUES]
+    ]
 
 
 def _label_table(labels: LabelTable) -> Table:
