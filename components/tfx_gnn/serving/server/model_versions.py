@@ -144,9 +144,7 @@ class ModelVersions:
         if current is not before:
             if before is not None:
                 self._metrics.swaps.inc()
-            _LOG.warning(
-                "Version %d answers from now on%s.", current.version, f", not {before.version}" if before else ""
-            )
+            _LOG.info("Version %d answers from now on%s.", current.version, f", not {before.version}" if before else "")
 
 
 def _give_memory_back() -> None:

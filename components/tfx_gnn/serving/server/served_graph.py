@@ -127,7 +127,7 @@ class ServedGraph:
             # In the thread that writes, so that no older snapshot takes the place of this one.
             self._thread.submit(self._publish, self._overlay).result()
         self._metrics.graph_swaps.inc()
-        _LOG.warning("The graph index `%s` answers from now on.", folder)
+        _LOG.info("The graph index `%s` answers from now on.", folder)
 
     def describe(self) -> dict[str, Any]:
         """Says which graph this is, how many nodes and edges it has, and how many of them were added."""

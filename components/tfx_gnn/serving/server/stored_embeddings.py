@@ -119,7 +119,7 @@ class StoredEmbeddings:
     def _take(self, folder: str) -> None:
         self._stored = stored = _read_stored(folder)
         self._metrics.embeddings_created.set(stored.created_at.timestamp())
-        _LOG.warning("%d embeddings of `%s` answer from now on.", len(stored.ids), folder)
+        _LOG.info("%d embeddings of `%s` answer from now on.", len(stored.ids), folder)
 
     def check(self, versions: Sequence[ServedVersion]) -> tuple[StoredVectors, ServedVersion]:
         """Returns the embeddings and the version that made them.

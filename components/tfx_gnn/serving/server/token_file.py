@@ -78,7 +78,7 @@ class TokenFile:
                 problem = ""
             else:
                 self._known, problem = _read(self._path), ""
-                _LOG.warning("The tokens in `%s` count from now on.", self._path)
+                _LOG.info("The tokens in `%s` count from now on.", self._path)
         except (OSError, ValueError) as error:
             problem = str(error)
         if problem and problem != self._problem:
