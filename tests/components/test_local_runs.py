@@ -56,7 +56,7 @@ def test_server_that_the_skew_gate_would_lack_is_missed_before_the_run(config, m
     skew = dataclasses.replace(config.graph_skew_validator, asks_server=True)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
 
-    with pytest.raises(ModuleNotFoundError, match=r"`graph_skew_validator.asks_server` must .* 'tfx-gnn\[serve\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"`graph_skew_validator.asks_server` must .* extra 'serve'"):
         run_locally(dataclasses.replace(config, graph_skew_validator=skew))
 
     assert not any(tmp_path.iterdir())

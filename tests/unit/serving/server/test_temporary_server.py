@@ -112,5 +112,5 @@ def test_missing_packages_are_named_with_their_extra(monkeypatch, package):
     check_server_is_installed("graph_index_dir")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else find(name))
 
-    with pytest.raises(ModuleNotFoundError, match=rf"`graph_index_dir` must .*'{package}'.* 'tfx-gnn\[serve\]'"):
+    with pytest.raises(ModuleNotFoundError, match=rf"`graph_index_dir` must .*'{package}'.* extra 'serve'"):
         check_server_is_installed("graph_index_dir")
