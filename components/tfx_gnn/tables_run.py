@@ -121,10 +121,10 @@ def run(
         What the run reached, also if the model was not good enough to be pushed.
 
     Raises:
-        ValueError: if the tables, the label or an option break a rule; or if the check that runs beside the first steps
+        ValueError: if the tables, the label or the task break a rule; or if the check that runs beside the first steps
             finds that they would fail.
         FileExistsError: if the folder holds something else, or a project that you edited for other tables.
-        RuntimeError: if a step fails.
+        RuntimeError: if an option breaks a rule, or a step fails; the message has the last lines that it printed.
     """
     place = os.path.abspath(os.fspath(folder))
     given = {
