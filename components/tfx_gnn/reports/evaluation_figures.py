@@ -317,12 +317,15 @@ _LASTING_FALL = 1.01
 _LARGE_GAP = 0.1
 
 
-def training_remarks(epochs: Sequence[Mapping[str, float]], exported_epoch: int) -> list[str]:
+def training_remarks(
+    epochs: Sequence[Mapping[str, float]], exported_epoch: int, *, stopped_early: bool = False
+) -> list[str]:
     """Says in sentences whether a training overfitted, or ended too early.
 
     Args:
         epochs: loss and metrics of each epoch; those of validation begin with "val_".
         exported_epoch: epoch whose weights were exported, from 1.
+        stopped_early: whether early stopping ended it before its last epoch.
     """
     remarks = []
     losses = [_finite(logs.get("val_loss")) for logs in epochs]
@@ -341,8 +344,8 @@ def training_remarks(epochs: Sequence[Mapping[str, float]], exported_epoch: int)
         elif last > _LASTING_RISE * lowest and fell:
             remarks.append(
                 f"Overfitting after epoch {best}: the validation loss rose from {lowest:.4g} to {last:.4g} in epoch "
-                f"{last_epoch}, while the training loss fell from {before:.4g} to {after:.4g}. Fewer epochs, early "
-                "stopping, dropout or weight decay may help."
+                f"{last_epoch}, while the training loss fell from {before:.4g} to {after:.4g}. "
+                + _overfitting_remedy(best, last_epoch, exported_epoch, stopped_early)
             )
         else:
             remarks.append(
@@ -358,6 +361,18 @@ def training_remarks(epochs: Sequence[Mapping[str, float]], exported_epoch: int)
                 "validation: the network knows its training graphs much better than new ones."
             )
     return remarks
+
+
+def _overfitting_remedy(best: int, last: int, exported_epoch: int, stopped_early: bool) -> str:
+    """Advises no early stopping to a training that stopped early or exported an epoch before its last."""
+    if exported_epoch == best:
+        return (
+            f"The weights of epoch {best} were exported, so the model does not suffer from it. Dropout, weight decay or "
+            "more data may give a better one."
+        )
+    if exported_epoch == last and not stopped_early:
+        return "Early stopping (early_stopping_patience) exports the best epoch; dropout or weight decay may help too."
+    return "Dropout, weight decay or more data may help."
 
 
 def _finite(value: Any) -> float | None:

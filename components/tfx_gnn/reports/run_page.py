@@ -280,7 +280,13 @@ def _budgets(contents: RunContents) -> list[dict[str, Any]]:
 
 def _remarks(contents: RunContents) -> list[str]:
     training = contents.file("training")
-    return training_remarks(training.get("epochs", ()), training.get("exported_epoch", 0)) if training else []
+    if not training:
+        return []
+    return training_remarks(
+        training.get("epochs", ()),
+        training.get("exported_epoch", 0),
+        stopped_early=bool(training.get("stopped_early")),
+    )
 
 
 def _curves(contents: RunContents) -> list[_Curve]:

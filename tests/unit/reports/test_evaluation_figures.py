@@ -107,6 +107,23 @@ def test_overfitting_is_told_from_a_training_that_ended_early(train, validation,
     assert words in remarks[0] if words else not remarks
 
 
+@pytest.mark.parametrize(
+    ("exported_epoch", "stopped_early", "words"),
+    [
+        (2, True, "The weights of epoch 2 were exported, so the model does not suffer"),
+        (3, False, "Early stopping (early_stopping_patience) exports the best epoch"),
+        (1, True, "Dropout, weight decay or more data may help."),
+    ],
+)
+def test_early_stopping_is_advised_only_to_who_lacks_it(exported_epoch, stopped_early, words):
+    epochs = _epochs([2, 1, 0.5], [2, 1.25, 1.75])
+
+    remark = training_remarks(epochs, exported_epoch, stopped_early=stopped_early)[0]
+
+    assert words in remark
+    assert ("early_stopping_patience" in remark) == (exported_epoch == 3)
+
+
 def test_a_wide_gap_between_training_and_validation_is_named():
     (remark,) = training_remarks([{"accuracy": 0.95, "val_accuracy": 0.7}], 1)
 

@@ -280,5 +280,5 @@ def test_features_have_their_splits_beside_each_other_and_distances_that_are_too
     assert 'rowspan="2"><bdi>topic</bdi>' in part
     assert part.count("<rect") == 4
     assert part.count("<title>b: 25.0%</title>") == 2
-    assert part.count("0.750 &gt; 0.5") == 1
+    assert part.count("0.750 high, allowed 0.5") == 1
     assert part.count('1 <span class="muted">25.0%</span>') == 2
