@@ -28,6 +28,7 @@ from tfx_gnn.components import (
     SubgraphExampleGen,
 )
 from tfx_gnn.io.option_groups import flat_values
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.training.options import NO_WARM_START
 from tfx_gnn_pipelines.bulk_inference import INFERENCE_EXAMPLE_GEN
 from tfx_gnn_pipelines.config import PipelineConfig
@@ -328,15 +329,16 @@ def _split_parameter_name(name: str, config: PipelineConfig) -> tuple[str, str]:
     component, _, parameter = name.partition(".")
     known = component_ids(config)
     if component not in known:
+        advice = did_you_mean(component, known, otherwise="Write, for example, 'GraphTrainer.training_seed'.")
         raise ValueError(
             "`runtime_parameters` (--open-parameter) must have the form 'Component.parameter' with a component among "
-            f"{list(known)}; got {name!r}. Write, for example, 'GraphTrainer.training_seed'."
+            f"{list(known)}; got {name!r}. {advice}"
         )
     declared = _component_class(component).SPEC_CLASS.PARAMETERS
     if parameter not in declared:
         raise ValueError(
             f"`runtime_parameters` (--open-parameter) must name a parameter of {component} among {sorted(declared)}; "
-            f"got {name!r}. Check the spelling."
+            f"got {name!r}. {did_you_mean(parameter, declared)}"
         )
     return component, parameter
 

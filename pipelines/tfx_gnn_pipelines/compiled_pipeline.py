@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from tfx_gnn.io.suggestions import did_you_mean, did_you_mean_path
 from tfx_gnn_pipelines.compiled_fields import checked_fields
 from tfx_gnn_pipelines.custom_job import COORDINATOR_COMMAND
 from tfx_gnn_pipelines.services import Service
@@ -88,7 +89,8 @@ def read_compiled(path: str) -> CompiledPipeline:
         raise _no_pipeline(path, "bytes that are no text") from error
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"`file` must name a compiled pipeline; got {path!r}, which is not there. Write one with --compile-only."
+            f"`file` must name a compiled pipeline; got {path!r}, which is not there. "
+            f"{did_you_mean_path(path, otherwise='Write one with --compile-only.')}"
         ) from error
     try:
         documents = [json.loads(text)] if path.endswith(".json") else list(yaml.safe_load_all(text))
@@ -148,8 +150,8 @@ def run_parameters(pipeline: CompiledPipeline, given: Mapping[str, str]) -> dict
     unknown = sorted(given.keys() - declared.keys())
     if unknown:
         raise ValueError(
-            f"`parameter` must name a parameter of the pipeline, among {sorted(declared)}; got {unknown[0]!r}. Check "
-            "the spelling."
+            f"`parameter` must name a parameter of the pipeline, among {sorted(declared)}; got {unknown[0]!r}. "
+            f"{did_you_mean(unknown[0], declared)}"
         )
     values = {}
     for name, declaration in declared.items():

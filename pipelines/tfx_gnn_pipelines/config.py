@@ -30,6 +30,7 @@ from tfx_gnn.components import (
 from tfx_gnn.components.graph_skew_validator.plan_rules import objection_to_plan
 from tfx_gnn.io import options_json
 from tfx_gnn.io.package_paths import resolve_package_path
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.models import tasks
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.tables.spans import check_num_spans, find_window
@@ -302,7 +303,9 @@ def _with_step_options(config: PipelineConfig, given: Mapping[str, Any]) -> Pipe
     kinds = step_kinds()
     unknown = sorted(set(given) - set(kinds))
     if unknown:
-        raise ValueError(f"`step_options` must name steps among {sorted(kinds)}; got {unknown}. Check the spelling.")
+        raise ValueError(
+            f"`step_options` must name steps among {sorted(kinds)}; got {unknown}. {did_you_mean(unknown[0], kinds)}"
+        )
     steps = {
         name: changed(getattr(config, name), given[name], place=name)
         for name in given

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-import difflib
 import json
 import os
 import sys
@@ -30,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfx_gnn.io import options_json
 from tfx_gnn.io.package_paths import PACKAGE_SCHEME, resolve_package_path
-from tfx_gnn.io.suggestions import did_you_mean
+from tfx_gnn.io.suggestions import did_you_mean, did_you_mean_path
 from tfx_gnn.io.user_errors import source_files
 from tfx_gnn.prediction_tasks.task_options import PredictionTask
 from tfx_gnn.tables.spans import check_span_pattern, find_span, has_span
@@ -312,7 +311,7 @@ def find_project_file(reference: str) -> str:
     if is_file or (reference and os.path.isfile(reference)):
         if not os.path.isfile(reference):
             raise FileNotFoundError(
-                f"`PROJECT` must name a file; got {reference!r}, which is not there. Check the path."
+                f"`PROJECT` must name a file; got {reference!r}, which is not there. {did_you_mean_path(reference)}"
             )
         return reference
     if reference and (":" in reference or (reference in task_names() and not os.path.isdir(reference))):
@@ -325,10 +324,9 @@ def find_project_file(reference: str) -> str:
             f"`PROJECT` must be a folder with {PROJECT_FILE}; got {os.path.abspath(reference)!r} without one. Name the "
             "project's folder, 'package.module:TASK' for a task of Python, or make a project with `tfx-gnn new FOLDER`."
         )
-    alike = difflib.get_close_matches(reference, task_names(), n=1)
     raise ValueError(
         f"`PROJECT` must be a folder with {PROJECT_FILE}, 'package.module:ATTRIBUTE', or one of {task_names()}; got "
-        f"{reference!r}. {f'Did you mean {alike[0]!r}?' if alike else 'Check the spelling.'}"
+        f"{reference!r}. {did_you_mean(reference, task_names(), otherwise=did_you_mean_path(reference))}"
     )
 
 

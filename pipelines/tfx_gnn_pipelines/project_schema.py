@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tfx_gnn.io.option_schema import OptionEntry, json_schema, list_options
+from tfx_gnn.io.suggestions import closest_names, did_you_mean
 from tfx_gnn.models.hyperparameter_list import list_hyperparameters
 from tfx_gnn.prediction_tasks.task_options import PredictionTask
 from tfx_gnn_pipelines.config import PipelineConfig, step_kinds
@@ -44,11 +44,7 @@ def list_project_options(group: str = "") -> list[OptionEntry]:
         return entries
     groups = _groups(entries)
     if group not in groups:
-        alike = difflib.get_close_matches(group, groups, n=1)
-        raise ValueError(
-            f"`GROUP` must be one of {groups}; got {group!r}. "
-            f"{f'Did you mean {alike[0]!r}?' if alike else 'Check the spelling.'}"
-        )
+        raise ValueError(f"`GROUP` must be one of {groups}; got {group!r}. {did_you_mean(group, groups)}")
     if group == _PROJECT:
         return [entry for entry in entries if entry.name == _first(entry)]
     return [entry for entry in entries if _first(entry) == group]
@@ -113,7 +109,7 @@ def search_project_options(words: Sequence[str]) -> FoundOptions:
 def _names_like(words: Sequence[str], entries: Iterable[OptionEntry]) -> list[str]:
     """Finds names of options, and words of such names, that are spelled like words."""
     names = {name for entry in entries for name in _NAMES.findall(f"{entry.name} {_plain(entry.name)}")}
-    return [name for word in words for name in difflib.get_close_matches(word.lower(), sorted(names), n=2)]
+    return [name for word in words for name in closest_names(word, sorted(names), limit=2)]
 
 
 def _groups(entries: Sequence[OptionEntry]) -> list[str]:

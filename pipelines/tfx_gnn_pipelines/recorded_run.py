@@ -11,6 +11,7 @@ from typing import Any
 from ml_metadata import errors, metadata_store
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
+from tfx_gnn.io.suggestions import did_you_mean_path
 from tfx_gnn.reports.run_record import RecordedArtifact, RecordedRun, RecordedStep
 from tfx_gnn_pipelines.recorded_trial import RUNS_FOLDER, read_trial, trial_folders
 
@@ -97,7 +98,8 @@ def read_run(place: str) -> RecordedRun:
     if not is_root(root) and _VERSION_FOLDER.fullmatch(os.path.basename(os.path.abspath(root))):
         version, root = os.path.abspath(root), _root_above(root)
     if not os.path.isdir(root):
-        raise FileNotFoundError(f"`RUN` must be a folder; got {root!r}, which does not exist. Name a pipeline's root.")
+        advice = did_you_mean_path(root, otherwise="Name a pipeline's root.")
+        raise FileNotFoundError(f"`RUN` must be a folder; got {root!r}, which does not exist. {advice}")
     if os.path.isfile(os.path.join(root, METADATA_FILE)):
         return _Database(root).read(number, version)
     if trial_folders(root):

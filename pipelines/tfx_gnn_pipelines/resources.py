@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from tfx_gnn.io import options_json
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn_pipelines.custom_job import COORDINATOR_COMMAND, CustomJob, coordinator_arguments, job_spec
 from tfx_gnn_pipelines.services import Service
 from tfx_gnn_pipelines.yaml_files import read_yaml
@@ -223,8 +224,8 @@ def check_components(resources: Resources, components: Sequence[str]) -> None:
     unknown = sorted(resources.components.keys() - set(components))
     if unknown:
         raise ValueError(
-            f"`components` must name components of the pipeline, among {sorted(components)}; got {unknown[0]!r}. Check "
-            "the spelling."
+            f"`components` must name components of the pipeline, among {sorted(components)}; got {unknown[0]!r}. "
+            f"{did_you_mean(unknown[0], components)}"
         )
 
 

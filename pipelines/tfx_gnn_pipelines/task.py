@@ -10,6 +10,8 @@ import pkgutil
 import re
 from typing import Any
 
+from tfx_gnn.io.suggestions import did_you_mean
+from tfx_gnn.io.user_code import alike_module
 from tfx_gnn.models import tasks
 from tfx_gnn.sampling import GraphLevelExamples, SamplingPlan
 from tfx_gnn.transform.feature_preparations import Features
@@ -100,9 +102,11 @@ def load_task(reference: str) -> PipelineTask:
     module_name, colon, attribute = reference.partition(":")
     if not colon:
         if reference not in task_names():
+            advice = did_you_mean(
+                reference, task_names(), otherwise="Check the spelling, or name a task of your own by its module."
+            )
             raise ValueError(
-                f"`task` must be one of {task_names()} or 'package.module:ATTRIBUTE'; got {reference!r}. "
-                "Check the spelling, or name a task of your own by its module."
+                f"`task` must be one of {task_names()} or 'package.module:ATTRIBUTE'; got {reference!r}. {advice}"
             )
         module_name, attribute = f"{TASKS_PACKAGE}.{reference}", TASK_ATTRIBUTE
     try:
@@ -112,13 +116,15 @@ def load_task(reference: str) -> PipelineTask:
             raise
         raise ModuleNotFoundError(
             f"`task` must name an importable module; got {reference!r} in {os.getcwd()!r}. Start from the folder "
-            "that holds it, or put that folder on PYTHONPATH.",
+            f"that holds it, or put that folder on PYTHONPATH.{alike_module(error.name)}",
             name=error.name,
         ) from error
     task = getattr(module, attribute, None)
     if not isinstance(task, PipelineTask):
+        of_module = [name for name, value in vars(module).items() if isinstance(value, PipelineTask)]
+        otherwise = f"Define `{attribute} = PipelineTask(...)` there."
         raise ValueError(
             f"`task` must name a tfx_gnn_pipelines.task.PipelineTask; got {reference!r}, where {attribute!r} is "
-            f"{type(task).__name__}. Define `{attribute} = PipelineTask(...)` there."
+            f"{type(task).__name__}. {did_you_mean(attribute, of_module, otherwise=otherwise)}"
         )
     return task

@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from tfx_gnn.io.suggestions import did_you_mean_path
+
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _OCTAL = re.compile("[-+]?0[0-7_]+")
 
@@ -44,7 +46,7 @@ def read_yaml(path: str, *, option: str) -> Any:
             data = file.read()
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"`{option}` must name a file; got {path!r}, which is not there. Check the path."
+            f"`{option}` must name a file; got {path!r}, which is not there. {did_you_mean_path(path)}"
         ) from error
     plain = parse_yaml(_decode(data, path), name=path)
     return {} if plain is None else plain

@@ -10,6 +10,7 @@ import typer
 
 from tfx_gnn.io.folded_help import FOLDED
 from tfx_gnn.io.plain_console import PlainConsole
+from tfx_gnn.io.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from tfx_gnn.models.tasks import Task
@@ -133,11 +134,10 @@ def read_task(kind: str, text: str, **given: str) -> Task:
             )
         task = options_json.from_json(text, any_task, name="--task-json")
         return task
-    if kind not in TASK_KINDS or kind == "multi_task":
-        raise ValueError(
-            f"`--task` must be one of {sorted(set(TASK_KINDS) - {'multi_task'})}; got {kind!r}. For several tasks at "
-            "once, use --task-json."
-        )
+    kinds = set(TASK_KINDS) - {"multi_task"}
+    if kind not in kinds:
+        advice = did_you_mean(kind, kinds, otherwise="For several tasks at once, use --task-json.")
+        raise ValueError(f"`--task` must be one of {sorted(kinds)}; got {kind!r}. {advice}")
     task = options_json.from_json(json.dumps({"kind": kind, **fields}), any_task, name="--task")
     return task
 

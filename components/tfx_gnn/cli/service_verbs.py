@@ -14,6 +14,7 @@ from tfx_gnn.cli import arguments, service_options
 from tfx_gnn.cli.errors import ERROR_EXIT_CODE
 from tfx_gnn.io.folded_help import FOLDED
 from tfx_gnn.io.plain_console import escape_controls
+from tfx_gnn.io.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from tfx_gnn_pipelines.services import Service
@@ -179,7 +180,10 @@ def logs(
     names = [one.name for one in found.tasks]
     for wanted in task or []:
         if wanted not in names:
-            raise ValueError(f"`--task` must name a task of the run, among {sorted(names)}; got {wanted!r}. Check it.")
+            raise ValueError(
+                f"`--task` must name a task of the run, among {sorted(names)}; got {wanted!r}. "
+                f"{did_you_mean(wanted, names, otherwise='Check it.')}"
+            )
     chosen = [one for one in found.tasks if not task or one.name in task]
     if not chosen:
         print_line(f"The run is {found.state.value} and has no tasks yet: {found.page}")

@@ -20,6 +20,7 @@ from tfx_gnn.io import options_json
 from tfx_gnn.io.fingerprint import fingerprint_files
 from tfx_gnn.io.option_groups import flat_options, flat_values, from_flat
 from tfx_gnn.io.package_paths import resolve_package_path
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.io.user_code import fingerprint_function
 from tfx_gnn.tables.spans import find_window
 
@@ -178,8 +179,8 @@ def _scalar_options(options_class: type) -> list[str]:
 def _check_runtime_parameter(name: str, parameter: RuntimeParameter, overridable: Mapping[str, type]) -> None:
     if name not in overridable:
         raise ValueError(
-            f"`runtime_parameters` must override one of {sorted(overridable)}; got {name!r}. Set other options "
-            "when the pipeline is compiled."
+            f"`runtime_parameters` must override one of {sorted(overridable)}; got {name!r}. "
+            f"{did_you_mean(name, overridable, otherwise='Set other options when the pipeline is compiled.')}"
         )
     if parameter.ptype is not overridable[name]:
         raise TypeError(

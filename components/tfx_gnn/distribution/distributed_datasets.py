@@ -41,6 +41,7 @@ from tfx_gnn.distribution.strategy_predicates import (
     is_tpu_strategy,
 )
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.io.suggestions import did_you_mean
 
 DatasetFunction = Callable[[tf.distribute.InputContext], tf.data.Dataset]
 
@@ -220,7 +221,8 @@ def choose_dataset_sharding(dataset: tf.data.Dataset, *, num_pipelines: int, ask
     """
     known = (*SHARDINGS, HINT)
     if asked not in known:
-        raise ValueError(f"`asked` must be one of {list(known)}; got {asked!r}. 'auto' decides by the files.")
+        advice = did_you_mean(asked, known, otherwise="'auto' decides by the files.")
+        raise ValueError(f"`asked` must be one of {list(known)}; got {asked!r}. {advice}")
     policy = dataset_policy(dataset)
     return _sharding_of(dataset_contents(dataset), num_pipelines, asked=asked, policy=policy)
 

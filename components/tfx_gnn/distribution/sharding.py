@@ -16,6 +16,7 @@ import tensorflow as tf
 from tfx_gnn.distribution.cluster import cluster_role
 from tfx_gnn.distribution.options import AUTO, DATA, FILE, OFF, SHARDINGS
 from tfx_gnn.distribution.strategy_predicates import is_multi_worker_strategy, is_tpu_strategy
+from tfx_gnn.io.suggestions import did_you_mean
 
 _File = TypeVar("_File")
 
@@ -76,7 +77,8 @@ def choose_sharding(*, num_files: int, num_pipelines: int, asked: str = AUTO) ->
         'Sharding by data: 1 file for 2 input pipelines; each reads it all and keeps every 2nd record.'
     """
     if asked not in SHARDINGS:
-        raise ValueError(f"`sharding` must be one of {list(SHARDINGS)}; got {asked!r}. 'auto' decides by the files.")
+        advice = did_you_mean(asked, SHARDINGS, otherwise="'auto' decides by the files.")
+        raise ValueError(f"`sharding` must be one of {list(SHARDINGS)}; got {asked!r}. {advice}")
     if num_files < 1 or num_pipelines < 1:
         raise ValueError(
             f"`num_files` and `num_pipelines` must be at least 1; got {num_files} and {num_pipelines}. Give files."

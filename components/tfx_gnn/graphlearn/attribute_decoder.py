@@ -13,6 +13,7 @@ from tensorflow.core.framework import types_pb2
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, GraphSchema, NodeSet
 from tfx_gnn.graphlearn.feature_spec import EncodingError, FeatureSpec
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.tables.csv_table import CsvFormat
 from tfx_gnn.tables.data_files import resolve_table_files
 from tfx_gnn.tables.packed_column import PackedColumn, PackedPart, parse_packed_column
@@ -264,7 +265,7 @@ def _attribute(name: str, attr_type: AttributeType, dimension: int | None) -> At
     if not 1 <= len(items) <= 3 or type_name not in _TYPES:
         raise ValueError(
             f"`attr_types` must hold one of {list(_TYPES)}, or tuples (type, bucket size, multi-valued); got "
-            f"{attr_type!r} for {name!r}. Correct it."
+            f"{attr_type!r} for {name!r}. {did_you_mean(type_name, _TYPES, otherwise='Correct it.')}"
         )
     if is_multivalued and type_name != "string":
         raise ValueError(

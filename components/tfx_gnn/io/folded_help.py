@@ -13,8 +13,13 @@ import typer
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
+from tfx_gnn.io.suggestions import did_you_mean
+
 _WHOLE = "tfx_gnn.help_all"
 _END_OF_CLAUSE = re.compile(r"\.\s+(?=[A-Z0-9`\"'-])|;\s")
+_NO_CHOICE = re.compile(r"'(?P<given>.*)' is not one of (?P<choices>'.*'\.)", re.DOTALL)
+"""Typer's message about a value that is none of an option's choices."""
+_QUOTED = re.compile("'([^']*)'")
 _SHORT = 90
 """Characters of a help that is shown whole."""
 _FEWEST = 3
@@ -47,6 +52,16 @@ class FoldedCommand(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         """Lists all parameters, with `--help-all`."""
         return [*super().get_params(ctx), _help_all()]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads the arguments; an unknown choice gets the advice of `did_you_mean`, which typer has for other names."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            if found := _NO_CHOICE.search(error.message):
+                advice = did_you_mean(found["given"], _QUOTED.findall(found["choices"]), otherwise="")
+                error.message = f"{error.message} {advice}".rstrip()
+            raise
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Prints the folded help, or after `--help-all` the whole one."""

@@ -39,8 +39,7 @@ def _chosen_kind(kind: type, value: Mapping[str, Any], *, path: tuple[str, ...] 
     chosen: type | None = kinds_of(kind).get(name) if isinstance(name, str) else None
     if chosen is None or not issubclass(chosen, kind):
         allowed = sorted(name for name, known in kinds_of(kind).items() if issubclass(known, kind))
-        alike = did_you_mean(name, allowed)
-        advice = alike if alike.startswith("Did") else "Choose one of these."
+        advice = did_you_mean(name, allowed, otherwise="Choose one of these.")
         raise ValueError(f"`{'.'.join((*path, KIND))}` must be one of {allowed}; got {name!r}{place}. {advice}")
     return chosen
 
@@ -131,7 +130,8 @@ class _JsonCheck:
                 raise self._refusal(path, f"be {rule}", plain, "Write one.")
         elif origin is Literal:
             if plain not in arguments:
-                raise self._refusal(path, f"be one of {list(arguments)}", plain, "Choose one of these.")
+                advice = did_you_mean(plain, arguments, otherwise="Choose one of these.")
+                raise self._refusal(path, f"be one of {list(arguments)}", plain, advice)
         elif origin in (Union, types.UnionType):
             self._any_of(plain, arguments, path)
         elif isinstance(origin, type) and issubclass(origin, Mapping):
@@ -143,9 +143,8 @@ class _JsonCheck:
         fields = {field.name: field for field in dataclasses.fields(kind) if field.init}
         unknown = sorted(set(plain) - set(fields))
         if unknown:
-            raise self._refusal(
-                path, f"have no fields but {sorted(fields)}", unknown, "Leave these out, or fix their spelling."
-            )
+            advice = did_you_mean(unknown[0], fields, otherwise="Leave these out, or fix their spelling.")
+            raise self._refusal(path, f"have no fields but {sorted(fields)}", unknown, advice)
         for name, field in fields.items():
             has_default = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
             if name not in plain and not has_default:

@@ -13,6 +13,7 @@ import hashlib
 import importlib
 import importlib.metadata
 import importlib.util
+import os
 import pkgutil
 import sys
 import sysconfig
@@ -57,7 +58,7 @@ def load_object(reference: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not (module_name + ".").startswith(error.name + "."):
             raise
-        advice = f"or put its folder on PYTHONPATH.{_alike_module(error.name)}"
+        advice = f"or put its folder on PYTHONPATH.{alike_module(error.name)}"
         raise ModuleNotFoundError(
             f"`reference` must name an importable module; got {reference!r}. Install the package that holds "
             f"it in the environment that runs the pipeline, {advice}",
@@ -65,16 +66,16 @@ def load_object(reference: str) -> Any:
         ) from error
     value = getattr(module, name, None)
     if value is None:
-        raise _no_function(reference, "missing", did_you_mean(name, vars(module)))
+        raise _no_function(reference, "missing", did_you_mean(name, dir(module)))
     return value
 
 
-def _alike_module(module_name: str) -> str:
-    """Suggests a module of the package in which one cannot be found."""
+def alike_module(module_name: str) -> str:
+    """Suggests a module of the package, or of the current folder, in which one cannot be found; "" if none is alike."""
     package, _, name = module_name.rpartition(".")
-    folders = list(getattr(sys.modules.get(package), "__path__", ())) if package else []
-    advice = did_you_mean(name, [found.name for found in pkgutil.iter_modules(folders)]) if folders else ""
-    return f" {advice}" if advice.startswith("Did") else ""
+    folders = list(getattr(sys.modules.get(package), "__path__", ())) if package else [os.getcwd()]
+    advice = did_you_mean(name, [found.name for found in pkgutil.iter_modules(folders)], otherwise="")
+    return f" {advice}" if advice else ""
 
 
 def _no_function(reference: str, what: str, advice: str = "Check the spelling.") -> ValueError:

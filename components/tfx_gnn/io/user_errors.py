@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 import tfx_gnn
-from tfx_gnn.io.suggestions import did_you_mean
+from tfx_gnn.io.suggestions import closest_names, did_you_mean
 
 _EAGER = (
     "symbolic",
@@ -264,7 +264,7 @@ def _mapping_without(key: object, frame: FrameType) -> tuple[str, list[object]] 
         for name, value in local.items()
         if isinstance(value, Mapping) and value and key not in value
     ]
-    alike = [one for one in candidates if did_you_mean(key, one[1]) != "Check the spelling."]
+    alike = [one for one in candidates if closest_names(key, one[1])]
     best = alike or candidates
     return best[-1] if best else None  # the variable that was set last
 

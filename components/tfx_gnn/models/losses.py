@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.models.candidate_groups import Candidates, static_rows
 from tfx_gnn.models.tasks.label_tasks import REGRESSION_LOSSES
 
@@ -33,7 +34,10 @@ class ElementwiseRegressionLoss(tf_keras.losses.Loss):
     def __init__(self, kind: str = "mse", *, name: str = "regression_loss", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
         if kind not in REGRESSION_LOSSES:
-            raise ValueError(f"`kind` must be one of {list(REGRESSION_LOSSES)}; got {kind!r}. Choose one of these.")
+            raise ValueError(
+                f"`kind` must be one of {list(REGRESSION_LOSSES)}; got {kind!r}. "
+                f"{did_you_mean(kind, REGRESSION_LOSSES, otherwise='Choose one of these.')}"
+            )
         self._kind = kind
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:

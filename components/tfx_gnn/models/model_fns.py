@@ -55,6 +55,7 @@ from tfx_gnn.graph.tensor import tf_hooks
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.keras.feature_encoders import FeatureEncoder
 from tfx_gnn.keras.feature_encoders.category_values import TransformOutput
 from tfx_gnn.keras.feature_encoders.encoder_options import full_name
@@ -209,7 +210,7 @@ def _check_known(network: Callable[..., Any], arguments: Mapping[str, Any], othe
         *first, last = map(repr, others)
         raise ValueError(
             f"`hyperparameters` must be arguments of {network.__name__}(), {known}, or {', '.join(first)} or {last}; "
-            f"got {unknown}. Correct the names."
+            f"got {unknown}. {did_you_mean(unknown[0], [*known, *others], otherwise='Correct the names.')}"
         )
     return known
 

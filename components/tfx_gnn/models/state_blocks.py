@@ -8,6 +8,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph.ops.broadcasting import combine_values
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.keras.layers.layer_normalization import LayerNormalization
 from tfx_gnn.keras.layers.next_state import NextStateFromConcat, ResidualNextState
 
@@ -64,7 +65,10 @@ def next_state_from_block(
 def check_normalization(normalization: str, known: tuple[str, ...] = NORMALIZATIONS) -> None:
     """Checks that a normalization is known."""
     if normalization not in known:
-        raise ValueError(f"`normalization` must be one of {known}; got {normalization!r}. Choose one of these.")
+        raise ValueError(
+            f"`normalization` must be one of {known}; got {normalization!r}. "
+            f"{did_you_mean(normalization, known, otherwise='Choose one of these.')}"
+        )
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")

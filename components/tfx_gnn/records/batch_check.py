@@ -14,6 +14,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.index_features import NO_NODE
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.records.example_batches import (
     FLOATS,
     INTS,
@@ -93,8 +94,8 @@ class BatchChecker:
         unknown = sorted(set(required_sets) - set(layout.set_by_prefix))
         if unknown:
             raise ValueError(
-                f"`required_sets` must be sets of the graph schema, as in 'nodes/paper'; got {unknown}. "
-                f"It has {sorted(layout.set_by_prefix)}."
+                f"`required_sets` must be sets of the graph schema, as in 'nodes/paper'; got {unknown}. It has "
+                f"{sorted(layout.set_by_prefix)}. {did_you_mean(unknown[0], layout.set_by_prefix)}"
             )
         return BatchChecker(schema, layout, tuple(sorted({*required_sets, *readouts})), decisive)
 

@@ -7,13 +7,14 @@ read. An option that only the runner's job server knows, as of Flink's, is writt
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 from collections.abc import Sequence
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners import create_runner
+
+from tfx_gnn.io.suggestions import closest_names
 
 _RUNNER_OPTION = "--runner_option="
 _HELP = {"-h", "--help"}
@@ -60,7 +61,7 @@ def _about_unknown(arg: str, parser: argparse.ArgumentParser) -> str:
     if f"--{name}" in names:
         hint = f"Write --{name}={value}."
     else:
-        close = difflib.get_close_matches(f"--{name}", names, n=1)
+        close = closest_names(f"--{name}", names)
         hint = f"Did you mean {close[0]}? " if close else ""
         hint += f"Write an option that only the runner's job server knows as {_RUNNER_OPTION}NAME=VALUE."
     return f"`beam_args` must hold options that Beam {beam.__version__} knows; got {arg!r}. {hint}"

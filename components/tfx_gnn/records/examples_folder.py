@@ -30,6 +30,7 @@ from tfx_gnn.io.fingerprint import fingerprint_text
 from tfx_gnn.io.folder_listing import list_entries
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.io.progress import BYTES, count_progress, progress
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.io.text_files import check_regular_file
 from tfx_gnn.serving.prediction import HIDDEN
 from tfx_gnn.serving.refusal_messages import plain_message
@@ -110,7 +111,8 @@ def split_files(examples_dir: str, split: str, *, argument: str = "split") -> li
     known = split_names(examples_dir)
     if split not in known:
         raise ValueError(
-            f"`{argument}` must be one of {known}; got {split!r} in {examples_dir!r}. Choose a split that was made."
+            f"`{argument}` must be one of {known}; got {split!r} in {examples_dir!r}. "
+            f"{did_you_mean(split, known, otherwise='Choose a split that was made.')}"
         )
     folder = split_dir(examples_dir, split)
     names = sorted(name for name in tf.io.gfile.listdir(folder) if not name.startswith(HIDDEN))

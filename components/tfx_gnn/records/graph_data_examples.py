@@ -23,6 +23,7 @@ from tfx_gnn.graph.tensor.adjacency import Adjacency
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.pieces import FeaturePiece
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.records.examples_folder import graph_schema_path, write_split_shard
 from tfx_gnn.sampling.examples.record_encoder import RecordEncoder, RecordSlices
 
@@ -92,7 +93,8 @@ def _check(
             )
     if unknown := sorted(set(label_features) - set(layout.context)):
         raise ValueError(
-            f"`label_features` must name features of the context; got {unknown}. Known are {sorted(layout.context)}."
+            f"`label_features` must name features of the context; got {unknown}. Known are {sorted(layout.context)}. "
+            f"{did_you_mean(unknown[0], layout.context)}"
         )
 
 

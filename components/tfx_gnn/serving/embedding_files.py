@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from tfx_gnn.io.atomic_folder import atomic_folder
 from tfx_gnn.io.json_shapes import read_shaped_json
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.model_fingerprint import fingerprint_model
 from tfx_gnn.serving.model_interface import read_served_task
@@ -113,7 +114,10 @@ def write_embeddings(
         ValueError: if the model has no such embeddings, or the examples have no ids or are none.
     """
     if file_format not in FORMATS:
-        raise ValueError(f"`file_format` must be one of {list(FORMATS)}; got {file_format!r}. Choose one of these.")
+        raise ValueError(
+            f"`file_format` must be one of {list(FORMATS)}; got {file_format!r}. "
+            f"{did_you_mean(file_format, FORMATS, otherwise='Choose one of these.')}"
+        )
     model = ServingModel(saved_model_dir)
     output = _output(model, output, saved_model_dir)
     served = read_served_task(saved_model_dir)
@@ -234,9 +238,12 @@ def _output(model: ServingModel, output: str, saved_model_dir: str) -> str:
     known = [name for name in found if name.rpartition("/")[2] in _ID_OF_OUTPUT]
     chosen = output or (known[0] if len(known) == 1 else "")
     if chosen not in known:
+        advice = did_you_mean(
+            output, known, otherwise="Name one; a model without any ends with no layer named 'embeddings'."
+        )
         raise ValueError(
             f"`output` must be one of {known}, the embeddings of the model; got {output!r} for {saved_model_dir!r}. "
-            "Name one; a model without any ends with no layer named 'embeddings'."
+            f"{advice}"
         )
     return chosen
 

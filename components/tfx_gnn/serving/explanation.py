@@ -20,6 +20,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfx_gnn.graph.graph_constants import CONTEXT, EDGES, NODES
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.example_edges import ExampleGraph
 from tfx_gnn.serving.full_precision import FULL_PRECISION
@@ -141,14 +142,16 @@ class Explainer:
             raise ValueError(f"`num_contexts` must be at least 1; got {num_contexts}. 1 stands for the whole graph.")
         self._num_contexts = num_contexts
         if method not in METHODS:
-            raise ValueError(f"`method` must be one of {list(METHODS)}; got {method!r}. 'auto' takes what there is.")
+            advice = did_you_mean(method, METHODS, otherwise="'auto' takes what there is.")
+            raise ValueError(f"`method` must be one of {list(METHODS)}; got {method!r}. {advice}")
         self._model = ServingModel(saved_model_dir)
         served = read_served_task(saved_model_dir)
         self.edge_ends: Mapping[str, Sequence[str]] = {} if served is None else served.edge_ends
         tasks = sorted(served.task["tasks"]) if served is not None and "tasks" in served.task else [""]
         if task not in tasks:
             raise ValueError(
-                f"`task` must be one of {tasks}, the tasks of the model; got {task!r}. Name the one to explain."
+                f"`task` must be one of {tasks}, the tasks of the model; got {task!r}. "
+                f"{did_you_mean(task, tasks, otherwise='Name the one to explain.')}"
             )
         self._task = task
         self._prefix = f"{task}/" if task else ""
@@ -195,7 +198,10 @@ class Explainer:
         if str(target).isdecimal() and not self._classes:
             return int(target)
         known = f"one of {self._classes}" if self._classes else "a position, counted from 0"
-        raise ValueError(f"`target` must be {known}; got {target!r}. Leave it out to explain what is predicted.")
+        raise ValueError(
+            f"`target` must be {known}; got {target!r}. "
+            f"{did_you_mean(target, self._classes, otherwise='Leave it out to explain what is predicted.')}"
+        )
 
     def _by_gradients(self, batch: list[bytes], position: int) -> Iterator[Explanation]:
         assert self._explain_batch is not None

@@ -30,6 +30,7 @@ import tensorflow as tf
 from tfx_gnn.io.disk_sync import sync_path, sync_tree
 from tfx_gnn.io.folder_listing import list_entries
 from tfx_gnn.io.owned_files import is_own, is_own_folder, open_regular
+from tfx_gnn.io.suggestions import did_you_mean_path
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE
 
 INCOMING_MARK = ".incoming-"
@@ -107,7 +108,7 @@ def resolve_saved_model(path: str) -> str:
     raise FileNotFoundError(
         f"`path` must be a SavedModel, a trained model's folder or a push destination; got {path!r}, which holds "
         f"neither {SAVED_MODEL_FILE}, nor {MODEL_ARTIFACT_FOLDER}, nor a version folder with a model. "
-        "Push a model first, or name another folder."
+        f"{did_you_mean_path(path, otherwise='Push a model first, or name another folder.')}"
     )
 
 

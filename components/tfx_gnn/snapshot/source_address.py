@@ -8,6 +8,7 @@ import re
 import urllib.parse
 from collections.abc import Iterable
 
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.io.urls_in_messages import HIDDEN, hide_passwords_of_urls
 
 FILES = ("sqlite", "duckdb")
@@ -62,9 +63,13 @@ def parse_address(text: str) -> SourceAddress:
         return _server_address(kind, text)
     if separator and kind not in (*FILES, "folder"):
         known = [f"{one}://" for one in (*SERVERS, *FILES)]
+        advice = did_you_mean(
+            scheme,
+            [one.removesuffix("://") for one in known],
+            otherwise="Correct it, or export the tables to a folder of Parquet or CSV files and name that.",
+        )
         raise ValueError(
-            f"`source` must begin with one of {', '.join(known)}, or be a path; got {scheme!r} before '://'. Correct "
-            "it, or export the tables to a folder of Parquet or CSV files and name that."
+            f"`source` must begin with one of {', '.join(known)}, or be a path; got {scheme!r} before '://'. {advice}"
         )
     path = rest if separator else text
     if separator and kind in FILES:

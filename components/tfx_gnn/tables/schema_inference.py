@@ -15,6 +15,7 @@ from tensorflow.core.framework import types_pb2
 from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, Feature, GraphSchema, Metadata, NodeSet
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.tables.column_types import DIGITS_OF_DOUBLE, casts, count_rounded, is_list, list_lengths, nan_as_null
 from tfx_gnn.tables.data_files import format_of_name, resolve_table_files
 from tfx_gnn.tables.table_access import TableAccess
@@ -302,7 +303,8 @@ def _check_names(
         for name in given:
             if name not in known:
                 raise ValueError(
-                    f"`{field}` must name sets that have a table, {sorted(known)}; got {name!r}. Check the spelling."
+                    f"`{field}` must name sets that have a table, {sorted(known)}; got {name!r}. "
+                    f"{did_you_mean(name, known)}"
                 )
 
 

@@ -17,6 +17,7 @@ from tfx_gnn.graph.schema.hyperedges import refuse_hyperedges
 from tfx_gnn.graph.schema.index_features import index_features
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
 from tfx_gnn.graph.tensor.index_features import NO_NODE
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.tables.column_types import check_default
 from tfx_gnn.tables.data_files import format_of_name, resolve_table_files
 from tfx_gnn.tables.packed_column import parse_packed_column
@@ -194,7 +195,7 @@ def _check_known(argument: str, names: Iterable[str], known: Collection[str]) ->
         if name not in known:
             raise ValueError(
                 f"`{argument}` must name tables of the graph schema; got {name!r}, not one of {sorted(known)}. "
-                "Check the spelling."
+                f"{did_you_mean(name, known)}"
             )
 
 
@@ -389,7 +390,7 @@ def _feature_columns(
         if name not in features:
             raise ValueError(
                 f"`metadata.extra` must give defaults to declared features; got {DEFAULT_KEY + name!r} in {place}, "
-                f"which declares {sorted(features)}. Check the spelling."
+                f"which declares {sorted(features)}. {did_you_mean(name, features)}"
             )
     packed_in: dict[str, str] = {}
     for packed, decoder in decoders.items():

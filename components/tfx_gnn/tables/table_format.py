@@ -123,8 +123,8 @@ class TableFormat(abc.ABC):
 
 def _alike(name: str, names: Collection[str], declared: Collection[str]) -> str:
     """Suggests a column that is not declared as another one."""
-    advice = did_you_mean(name, set(names) - (set(declared) - {name}))
-    return f" {advice}" if advice.startswith("Did") else ""
+    advice = did_you_mean(name, set(names) - (set(declared) - {name}), otherwise="")
+    return f" {advice}" if advice else ""
 
 
 def too_large_record(path: str, layout: TableLayout, place: str, cause: str = "a larger one") -> str:

@@ -11,11 +11,10 @@ import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import Feature, GraphSchema
 from tfx_gnn.graph.schema.schema_io import iter_sets
-from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.label_splits import SPLIT_COLUMN
 from tfx_gnn.tables.schema_inference import read_all_columns
-from tfx_gnn_pipelines.proposals.tables import SetTable
+from tfx_gnn_pipelines.proposals.tables import SetTable, like_label
 
 _MOST_CLASSES = 20
 """Integers of at most so many different values are classes; of more, quantities."""
@@ -101,11 +100,9 @@ def find_label(label: str, schema: GraphSchema, tables: Mapping[str, SetTable], 
             raise ValueError(
                 f"`label` must be a column with values to predict; got {label!r}, which {what}. Give one of {listed}."
             )
-        alike = [text for text in of_nodes if text.partition(".")[2] == label.rpartition(".")[2]]
-        advice = f"Did you mean {alike[0]!r}?" if alike else did_you_mean(label, of_nodes)
         raise ValueError(
             f"`label` must be a node set and one of its columns, SET.COLUMN; got {label!r} where there are {listed}. "
-            f"{advice}"
+            f"{like_label(label, list(of_nodes))}"
         )
     return _label_kind(name, feature, schema.node_sets[name].features[feature], tables[f"nodes/{name}"], named)
 

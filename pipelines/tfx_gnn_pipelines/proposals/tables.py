@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, GraphSchema, NodeSet
-from tfx_gnn.io.suggestions import did_you_mean
+from tfx_gnn.io.suggestions import closest_names, did_you_mean
 from tfx_gnn.snapshot.snapshot_manifest import SNAPSHOT_FILE
 from tfx_gnn.snapshot.source_address import hide_passwords, is_database
 from tfx_gnn.tables.amounts import ask_about_amounts, take_amounts
@@ -220,13 +220,22 @@ def _lacks_labels(table: FoundTable | None, column: str) -> bool:
     return table.columns[column].num_filled < table.columns[column].num_rows
 
 
+def like_label(label: str, known: Sequence[str]) -> str:
+    """Returns the advice for a label that is none: one with a column of that name, whatever the table, or one alike."""
+    column = label.rpartition(".")[2]
+    columns = {text.partition(".")[2]: text for text in known}
+    alike = closest_names(column, [column] if column in columns else columns)
+    by_column = f"Did you mean {columns[alike[0]]!r}?" if alike else "Check the spelling."
+    return did_you_mean(label, known, otherwise=by_column)
+
+
 def _check_label(label: str, tables: Mapping[str, FoundTable]) -> None:
     """Refuses a label that no table has, or that is of a table without rows, before tables are written anew."""
     known = [f"{name}.{column}" for name, table in tables.items() for column in table.columns if column]
     if label not in known:
         raise ValueError(
             f"`label` must be a table and the column that is predicted, TABLE.COLUMN; got {label or 'none'!r} where "
-            f"there are {', '.join(known)}. {did_you_mean(label, known) if label else 'Choose one.'}"
+            f"there are {', '.join(known)}. {like_label(label, known) if label else 'Choose one.'}"
         )
     table = tables[label.partition(".")[0]]
     if not table.num_rows:

@@ -283,7 +283,7 @@ def test_error_lines(error, line):
     [
         (
             '{"seed_node_set": "n", "hops": [{"edge_set": "e", "fanout": 3}]}',
-            "; got ['fanout'] in `--plan`. Leave these out, or fix their spelling.",
+            "; got ['fanout'] in `--plan`. Did you mean 'fan_out'?",
         ),
         ('{"seed_node_set": "n", "hops": 3}', "`hops` must be a list; got 3 in `--plan`"),
         ('{"seed_node_set": "n", "hops": [{"edge_set": "e"}]}', "`fan_out` must be an integer of at least 1; got 0"),

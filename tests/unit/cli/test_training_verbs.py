@@ -73,7 +73,7 @@ def test_a_folder_without_figures_is_named(tmp_path):
         (["--search-space", SPACE, "--trainer-json", '{"num_epochs": 3}'], "got ['num_epochs']. Remove them from it."),
         (
             ["--search-space", SPACE, "--trainer-json", '{"batch": 3}'],
-            "; got ['batch']. Leave these out",
+            "; got ['batch']. Did you mean 'batching'?",
         ),
         (
             ["--search-space", SPACE, "--trainer-json", '{"batching": {"batch_size": "many"}}'],

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfx_gnn.io.option_groups import check_choices, choice_option
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.models.tasks import Task
 from tfx_gnn.records.metric_names import full_metric_name
 
@@ -205,8 +206,8 @@ class GraphEvaluatorOptions:
         ]
         if self.main_metric and self.main_metric not in main_metrics:
             raise ValueError(
-                f"`main_metric` must be one of {main_metrics} for this task; got {self.main_metric!r}. Bound other "
-                "metrics by `thresholds`."
+                f"`main_metric` must be one of {main_metrics} for this task; got {self.main_metric!r}. "
+                f"{did_you_mean(self.main_metric, main_metrics, otherwise='Bound other metrics by `thresholds`.')}"
             )
         check_slice_keys(self.slices)
         object.__setattr__(self, "slice_edges", check_slice_edges(self.slice_edges, self.slices))

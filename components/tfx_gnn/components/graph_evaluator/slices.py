@@ -13,6 +13,7 @@ from tfx_gnn.components.graph_evaluator.measures import as_text, feature_values
 from tfx_gnn.components.graph_evaluator.slice_knowledge import Hashes, SliceKnowledge, hash_node_ids
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.reserved_names import ID_NAME, READOUT_NODE_SET, SHADOW_PREFIX
+from tfx_gnn.io.suggestions import did_you_mean
 
 NO_VALUE = "(none)"
 """Slice of the examples that lack the feature."""
@@ -269,7 +270,10 @@ def _ends_at_seed(key: str, schema: GraphSchema | None) -> tuple[str, ...]:
     edge_set = key.removeprefix(DEGREE_PREFIX)
     if schema is None or edge_set not in schema.edge_sets:
         known = sorted(schema.edge_sets) if schema is not None else "no schema"
-        raise ValueError(f"`slices` must name an edge set of the examples; got {key!r}, but {known}. Check the name.")
+        raise ValueError(
+            f"`slices` must name an edge set of the examples; got {key!r}, but {known}. "
+            f"{did_you_mean(edge_set, schema.edge_sets if schema is not None else (), otherwise='Check the name.')}"
+        )
     roots = [schema.edge_sets[name].source for name in _ROOT_EDGE_SETS if name in schema.edge_sets][:1]
     ends = {"#source": schema.edge_sets[edge_set].source, "#target": schema.edge_sets[edge_set].target}
     found = tuple(f"edges/{edge_set}.{end}" for end, node_set in ends.items() if [node_set] == roots)

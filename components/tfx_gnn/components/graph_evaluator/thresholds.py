@@ -12,6 +12,7 @@ from tfx_gnn.components.graph_evaluator.change_report import improvement
 from tfx_gnn.components.graph_evaluator.classification import ClassificationMeasure
 from tfx_gnn.components.graph_evaluator.evaluation_report import SliceEvaluation, TaskEvaluation
 from tfx_gnn.components.graph_evaluator.measures import SINGLE_TASK, Measure
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.records.metric_names import (
     CALIBRATION_ERROR,
     ERRORS,
@@ -78,7 +79,10 @@ def normalize_thresholds(
     checked = {}
     for name, bound in thresholds.items():
         if name not in metrics:
-            raise ValueError(f"`{option}` must name metrics of the task; got {name!r}. Choose among {sorted(metrics)}.")
+            raise ValueError(
+                f"`{option}` must name metrics of the task; got {name!r}. Choose among {sorted(metrics)}. "
+                f"{did_you_mean(name, metrics)}"
+            )
         if not isinstance(bound, Mapping):
             bound = {"max" if metric_of_full_name(name) in ERRORS else "min": bound}
         if not bound or not all(kind in _KINDS and _is_number(value) for kind, value in bound.items()):
@@ -104,7 +108,10 @@ def normalize_change_thresholds(
     checked = {}
     for name, least in thresholds.items():
         if name not in metrics:
-            raise ValueError(f"`{option}` must name metrics of the task; got {name!r}. Choose among {sorted(metrics)}.")
+            raise ValueError(
+                f"`{option}` must name metrics of the task; got {name!r}. Choose among {sorted(metrics)}. "
+                f"{did_you_mean(name, metrics)}"
+            )
         if not _is_number(least):
             raise ValueError(
                 f"`{option}` must give a number for each metric, by how much it must be better; got {least!r} for "
@@ -120,7 +127,8 @@ def normalize_interval_limits(limits: Mapping[str, Any], metrics: Collection[str
     for name, limit in limits.items():
         if name not in metrics:
             raise ValueError(
-                f"`max_slice_intervals` must name metrics of the task; got {name!r}. Choose among {sorted(metrics)}."
+                f"`max_slice_intervals` must name metrics of the task; got {name!r}. Choose among {sorted(metrics)}. "
+                f"{did_you_mean(name, metrics)}"
             )
         if not _is_number(limit) or limit <= 0.0:
             raise ValueError(

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from tfx_gnn.components.graph_example_validator.check_names import SEVERITIES
+from tfx_gnn.io.suggestions import did_you_mean
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -110,7 +111,13 @@ class GraphExampleValidatorOptions:
 
         unknown = sorted(set(self.severities) - set(CHECKS))
         if unknown:
-            raise ValueError(f"`severities` must be of known checks; got {unknown}. They are {sorted(CHECKS)}.")
+            raise ValueError(
+                f"`severities` must be of known checks; got {unknown}. They are {sorted(CHECKS)}. "
+                f"{did_you_mean(next(iter(unknown)), CHECKS)}"
+            )
         wrong = {check: severity for check, severity in self.severities.items() if severity not in SEVERITIES}
         if wrong:
-            raise ValueError(f"`severities` must be one of {list(SEVERITIES)}; got {wrong}. Correct the spelling.")
+            raise ValueError(
+                f"`severities` must be one of {list(SEVERITIES)}; got {wrong}. "
+                f"{did_you_mean(next(iter(wrong.values())), SEVERITIES, otherwise='Correct the spelling.')}"
+            )

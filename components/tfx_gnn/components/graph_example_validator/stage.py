@@ -39,6 +39,7 @@ from tfx_gnn.components.graph_example_validator.validation_plan import make_vali
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.io.json_shapes import read_shaped_json
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.records.blessing import LATEST_BLESSED_MODEL_FILE, BlessingSubject, write_blessing
 from tfx_gnn.records.examples_folder import (
     fingerprint_examples_folder,
@@ -209,7 +210,8 @@ def _check_keys(plan: ValidationPlan, options: GraphExampleValidatorOptions) -> 
         if not unknown:
             continue
         raise ValueError(
-            f"`{field}` must be tf.Example keys of the graph schema; got {unknown}. It has {sorted(layout.set_of_key)}."
+            f"`{field}` must be tf.Example keys of the graph schema; got {unknown}. It has "
+            f"{sorted(layout.set_of_key)}. {did_you_mean(unknown[0], layout.set_of_key)}"
         )
 
 

@@ -13,6 +13,7 @@ from tfx_gnn.components.graph_example_validator.split_leaks import LeakRules
 from tfx_gnn.components.graph_example_validator.validation_pass import ValidationPlan
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto import graph_schema_pb2
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.records.batch_check import BatchChecker
 from tfx_gnn.records.graph_layout import GraphLayout, SetLayout
 from tfx_gnn.records.readout_roots import READOUT_PREFIX, RootSets
@@ -96,7 +97,8 @@ def _label_key(label: str, layout: GraphLayout) -> str:
 def _check_declared(option: str, key: str, layout: GraphLayout) -> None:
     if key not in layout.features:
         raise ValueError(
-            f"`{option}` must name features of the graph schema; got {key!r}. It has {sorted(layout.features)}."
+            f"`{option}` must name features of the graph schema; got {key!r}. It has {sorted(layout.features)}. "
+            f"{did_you_mean(key, layout.features)}"
         )
 
 
@@ -114,7 +116,10 @@ def _edge_set(option: str, name: str, layout: GraphLayout) -> SetLayout:
     prefix = f"{const.EDGES}/{name}"
     if prefix not in layout.set_by_prefix:
         known = sorted(item.name for item in layout.sets if item.set_type == const.EDGES)
-        raise ValueError(f"`{option}` must name edge sets of the graph schema; got {name!r}. It has {known}.")
+        raise ValueError(
+            f"`{option}` must name edge sets of the graph schema; got {name!r}. It has {known}. "
+            f"{did_you_mean(name, known)}"
+        )
     return layout.set_by_prefix[prefix]
 
 

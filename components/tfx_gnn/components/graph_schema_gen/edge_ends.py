@@ -8,6 +8,7 @@ from typing import NamedTuple
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.records.example_summary import ExamplesSummary
 
 
@@ -48,7 +49,7 @@ def find_edge_ends(
         if name not in edge_sets:
             raise ValueError(
                 f"`edge_set_ends` must name edge sets of the examples; got {name!r}, not one of {list(edge_sets)}. "
-                "Check the spelling."
+                f"{did_you_mean(name, edge_sets)}"
             )
     found: dict[str, EdgeEnds] = {}
     unclear: list[str] = []
@@ -80,7 +81,7 @@ def _declared_end(name: str, node_set: str, node_sets: Sequence[str], ruled_out:
     if node_set not in node_sets:
         raise ValueError(
             f"`edge_set_ends` must name node sets of the examples; got {node_set!r} for edge set {name!r}, not one of "
-            f"{list(node_sets)}. Check the spelling."
+            f"{list(node_sets)}. {did_you_mean(node_set, node_sets)}"
         )
     if node_set in ruled_out:
         raise ValueError(

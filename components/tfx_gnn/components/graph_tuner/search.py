@@ -16,6 +16,7 @@ from tfx_gnn.components.graph_tuner.options import GRID, HYPERBAND, MEDIAN, TPE,
 from tfx_gnn.components.graph_tuner.search_space import Choice, FloatRange, IntRange, SearchRange
 from tfx_gnn.components.graph_tuner.trials import COMPLETE, FAILED, PRUNED, Trial, TrialFolder
 from tfx_gnn.io.progress import StageProgress, progress, say
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.training.checkpoints.nonfinite_guard import LOSS
 from tfx_gnn.training.options import VALIDATION_LOSS
 
@@ -345,7 +346,8 @@ def _objective(options: GraphTunerOptions, epoch: int, logs: Mapping[str, float]
     if options.objective not in logs:
         raise UnknownObjectiveError(
             f"`objective` must be one of {sorted(logs)}; got {options.objective!r}, which the model of "
-            f"{options.model_fn!r} does not measure. Choose one of these."
+            f"{options.model_fn!r} does not measure. "
+            f"{did_you_mean(options.objective, logs, otherwise='Choose one of these.')}"
         )
     # Early stopping compares validation losses, whatever the objective is.
     checked = {name: logs[name] for name in (LOSS, VALIDATION_LOSS, options.objective) if name in logs}

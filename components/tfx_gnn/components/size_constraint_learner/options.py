@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from tfx_gnn.io.suggestions import did_you_mean
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SizeConstraintLearnerOptions:
@@ -55,7 +57,7 @@ class SizeConstraintLearnerOptions:
         if not self.train_split or (self.splits and self.train_split not in self.splits):
             raise ValueError(
                 f"`train_split` must be one of `splits`; got {self.train_split!r}, not among {list(self.splits)}. "
-                "Name the split that is trained on in both."
+                f"{did_you_mean(self.train_split, self.splits, otherwise='Name the split that is trained on in both.')}"
             )
         for name, share in (("warn_slice_loss", self.warn_slice_loss), ("max_slice_loss", self.max_slice_loss)):
             if not 0 <= share <= 1:

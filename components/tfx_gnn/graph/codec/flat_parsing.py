@@ -26,6 +26,7 @@ from tfx_gnn.graph.codec.example_layout import PieceKeys
 from tfx_gnn.graph.codec.flat_graphs import EdgeEnds, FlatField, FlatGraphs, FlatSet, SizeTable, repeat_values
 from tfx_gnn.graph.graph_constants import NODES, FieldSpec
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.io.suggestions import did_you_mean
 
 #: Maximum number of items in a batch, low enough that sums do not overflow int64.
 _MAX_ITEMS = {tf.int32: 2**31 - 1, tf.int64: 2**40}
@@ -362,7 +363,8 @@ def _default_fills(spec: GraphTensorSpec, default_values: Mapping[str, Any] | No
     for key, value in (default_values or {}).items():
         if key not in field_specs:
             raise ValueError(
-                f"`default_values` must name features of the graph; got '{key}'. Known are {sorted(field_specs)}."
+                f"`default_values` must name features of the graph; got '{key}'. Known are {sorted(field_specs)}. "
+                f"{did_you_mean(key, field_specs)}"
             )
         fills[key] = _fill(key, field_specs[key], value)
     return fills

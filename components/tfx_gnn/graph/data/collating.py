@@ -35,6 +35,7 @@ from tfx_gnn.graph.data.stores import (
     required_num_nodes,
     tells_num_nodes,
 )
+from tfx_gnn.io.suggestions import did_you_mean
 
 _NO_RULES: Mapping[Key, FieldRule] = MappingProxyType({})
 
@@ -187,7 +188,10 @@ class Collator:
             for name in names:
                 if not any(name in store for store in example._stores.values()):
                     known = sorted({key for store in example._stores.values() for key in store})
-                    raise ValueError(f"`{argument}` must name keys of the examples; got {name!r}. Known are {known}.")
+                    raise ValueError(
+                        f"`{argument}` must name keys of the examples; got {name!r}. Known are {known}. "
+                        f"{did_you_mean(name, known)}"
+                    )
         both = set(self._follow) & set(self._exclude)
         if both:
             raise ValueError(f"`follow_batch` must name keys that are not excluded; got {sorted(both)} in both.")

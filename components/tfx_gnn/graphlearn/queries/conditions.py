@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfx_gnn.graphlearn.attribute_decoder import Decoder
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.sampling.plan.negatives import SHARE_TOLERANCE, counts_of_shares
 
 _KINDS = {"int": "int", "float": "float", "str": "string"}
@@ -53,7 +54,9 @@ class Condition:
             )
         for key in condition:
             if key not in keys:
-                raise ValueError(f"`condition` must have keys of {keys}; got {key!r} at {path}. Check the spelling.")
+                raise ValueError(
+                    f"`condition` must have keys of {keys}; got {key!r} at {path}. {did_you_mean(key, keys)}"
+                )
         for key in _FLAGS:
             if not isinstance(condition.get(key, False), bool):
                 raise ValueError(f"`{key}` must be True or False; got {condition[key]!r} at {path}. Correct it.")

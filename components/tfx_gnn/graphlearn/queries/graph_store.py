@@ -18,6 +18,7 @@ from tfx_gnn.graphlearn.queries.drawable_edges import DrawableEdges
 from tfx_gnn.graphlearn.queries.query_step import Draft
 from tfx_gnn.graphlearn.queries.results import NodeIds
 from tfx_gnn.graphlearn.queries.steps import EdgeStep, NodeStep
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.sampling.engine.adjacency import Adjacency, build_adjacency
 from tfx_gnn.sampling.engine.negatives import PairLookup
 from tfx_gnn.sampling.random_choice import edge_hash, hash_ids
@@ -103,7 +104,8 @@ class GraphStore:
             raise TypeError(f"`tables` must be GraphTables; got {type(tables).__name__}. Read them by `read_tables`.")
         if padding_mode not in _PADDINGS:
             raise ValueError(
-                f"`padding_mode` must be one of {list(_PADDINGS)}; got {padding_mode!r}. Choose one of them."
+                f"`padding_mode` must be one of {list(_PADDINGS)}; got {padding_mode!r}. "
+                f"{did_you_mean(padding_mode, _PADDINGS, otherwise='Choose one of them.')}"
             )
         for field, value in (("sampling_seed", sampling_seed), ("default_neighbor_id", default_neighbor_id)):
             if not isinstance(value, int) or isinstance(value, bool):
@@ -358,4 +360,4 @@ def _checked_weights(
 
 def _check_type(argument: str, name: str, known: Mapping[str, object]) -> None:
     if not isinstance(name, str) or name not in known:
-        raise ValueError(f"`{argument}` must be one of {sorted(known)}; got {name!r}. Check the spelling.")
+        raise ValueError(f"`{argument}` must be one of {sorted(known)}; got {name!r}. {did_you_mean(name, known)}")

@@ -28,6 +28,7 @@ import tensorflow as tf
 from tfx_gnn.graphlearn.queries.execution import Execution
 from tfx_gnn.graphlearn.queries.plan_of_query import plan_of_steps
 from tfx_gnn.graphlearn.queries.query_step import Step
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.random_choice import choice_keys, hop_key, mix
 
@@ -123,7 +124,9 @@ class Query:
             ValueError: if no step has it.
         """
         if alias not in self._aliased:
-            raise ValueError(f"`alias` must be one of {list(self.aliases)}; got {alias!r}. Check the spelling.")
+            raise ValueError(
+                f"`alias` must be one of {list(self.aliases)}; got {alias!r}. {did_you_mean(alias, self.aliases)}"
+            )
         return self._aliased[alias]
 
     def batches(self, epoch: int = 0) -> Iterator[Any]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tfx_gnn.graphlearn.attribute_decoder import Decoder
 from tfx_gnn.graphlearn.queries.conditions import Condition
+from tfx_gnn.io.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from tfx_gnn.graphlearn.queries.graph_store import GraphStore
@@ -287,7 +288,8 @@ class Step:
         known = NEIGHBOR_STRATEGIES if self.operation == "hop" else NEGATIVE_STRATEGIES
         if strategy not in known:
             raise StrategyError(
-                f"`strategy` must be one of {list(known)}; got {strategy!r} at {self.path}. Choose one of them."
+                f"`strategy` must be one of {list(known)}; got {strategy!r} at {self.path}. "
+                f"{did_you_mean(strategy, known, otherwise='Choose one of them.')}"
             )
         has_edges = self.operation == "hop" or bool(self.settings.edge_type)
         if not has_edges and strategy not in ("node_weight", "random"):

@@ -18,6 +18,7 @@ from tfx_gnn.graphlearn.queries.query_step import (
     fan_out_between,
     is_count,
 )
+from tfx_gnn.io.suggestions import did_you_mean
 
 _StepT = TypeVar("_StepT", bound=Step)
 
@@ -136,7 +137,8 @@ class NodeStep(Step):
         known = self.store.tables.node_tables
         if not isinstance(node_type, str) or node_type not in known:
             raise ValueError(
-                f"`node_type` must be one of {sorted(known)}; got {node_type!r} after {self.path}. Check the spelling."
+                f"`node_type` must be one of {sorted(known)}; got {node_type!r} after {self.path}. "
+                f"{did_you_mean(node_type, known)}"
             )
         step = NodeStep(
             self.draft, node_type, operation="negative", upstream=self, path=f"Neg({node_type})", settings=Settings()

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.reserved_names import default_vocabulary_name
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.keras.feature_encoders.encoder_options import COMBINERS, Combiner
 
 Values = Union[tf.Tensor, tf.RaggedTensor]
@@ -251,7 +252,10 @@ def combine_embeddings(embeddings: tf.Tensor, values: Values, combiner: Combiner
         [[2.0, 3.0], [0.0, 0.0], [9.0, 9.0]]
     """
     if combiner not in COMBINERS:
-        raise ValueError(f"`combiner` must be one of {list(COMBINERS)}; got {combiner!r}. Choose one of these.")
+        raise ValueError(
+            f"`combiner` must be one of {list(COMBINERS)}; got {combiner!r}. "
+            f"{did_you_mean(combiner, COMBINERS, otherwise='Choose one of these.')}"
+        )
     if values.shape.rank not in (1, 2):
         raise ValueError(
             f"`values` must have one or two dimensions; got shape {values.shape}. Flatten the values of each item."

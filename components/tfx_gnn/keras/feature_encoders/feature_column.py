@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.keras.feature_encoders.category_values import (
     OUT_OF_RANGE,
     OutOfRange,
@@ -239,11 +240,14 @@ class PartitionableColumn(FeatureColumn):
                 "them."
             )
         if combiner not in COMBINERS:
-            raise ValueError(f"`combiner` must be one of {list(COMBINERS)}; got {combiner!r}. Choose one of these.")
+            raise ValueError(
+                f"`combiner` must be one of {list(COMBINERS)}; got {combiner!r}. "
+                f"{did_you_mean(combiner, COMBINERS, otherwise='Choose one of these.')}"
+            )
         if out_of_range not in OUT_OF_RANGE:
             raise ValueError(
-                f"`out_of_range` must be one of {list(OUT_OF_RANGE)}; got {out_of_range!r} for {name!r}. Choose one of "
-                "these."
+                f"`out_of_range` must be one of {list(OUT_OF_RANGE)}; got {out_of_range!r} for {name!r}. "
+                f"{did_you_mean(out_of_range, OUT_OF_RANGE, otherwise='Choose one of these.')}"
             )
         self.rows = rows + (out_of_range == "oov")
         self.dimension = dimension

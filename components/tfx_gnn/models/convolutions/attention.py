@@ -8,6 +8,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tfx_gnn.graph.ops.gates import gated
+from tfx_gnn.io.suggestions import did_you_mean
 
 _MERGE_TYPES = ("concat", "mean")
 
@@ -20,10 +21,8 @@ def check_heads(num_heads: int, per_head_channels: int, edge_dropout: float, hea
             f"{num_heads}, {per_head_channels} and {edge_dropout}. The width of the result is heads times channels."
         )
     if heads_merge_type not in _MERGE_TYPES:
-        raise ValueError(
-            f"`heads_merge_type` must be one of {_MERGE_TYPES}; got {heads_merge_type!r}. "
-            "'concat' is usual between layers."
-        )
+        advice = did_you_mean(heads_merge_type, _MERGE_TYPES, otherwise="'concat' is usual between layers.")
+        raise ValueError(f"`heads_merge_type` must be one of {_MERGE_TYPES}; got {heads_merge_type!r}. {advice}")
 
 
 def channels_per_head(units: int, num_heads: int, heads_merge_type: str) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.keras.graph_layer import GraphLayer
 from tfx_gnn.keras.layers.layer_normalization import LayerNormalization
 from tfx_gnn.models.convolutions.attention import check_heads
@@ -60,7 +61,8 @@ class EgoSAGEConv(GraphLayer):
     ) -> None:
         super().__init__(**kwargs)
         if aggregator not in _AGGREGATORS:
-            raise ValueError(f"`aggregator` must be one of {_AGGREGATORS}; got {aggregator!r}. Usual is 'mean'.")
+            advice = did_you_mean(aggregator, _AGGREGATORS, otherwise="Usual is 'mean'.")
+            raise ValueError(f"`aggregator` must be one of {_AGGREGATORS}; got {aggregator!r}. {advice}")
         if hidden_units is not None and aggregator != "pool":
             raise ValueError(
                 f"`hidden_units` must be None for aggregator={aggregator!r}; got {hidden_units}. "

@@ -10,6 +10,7 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.tags import reverse_tag
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.keras.graph_layer import GraphLayer
 from tfx_gnn.models.message_passing import copy_to_edges, pool_edges, pool_neighbors
 
@@ -80,9 +81,9 @@ class GCNConv(GraphLayer):
     ) -> None:
         super().__init__(**kwargs)
         if degree_normalization not in DEGREE_NORMALIZATIONS:
+            advice = did_you_mean(degree_normalization, DEGREE_NORMALIZATIONS, otherwise="The paper uses 'in_out'.")
             raise ValueError(
-                f"`degree_normalization` must be one of {DEGREE_NORMALIZATIONS}; got {degree_normalization!r}. "
-                "The paper uses 'in_out'."
+                f"`degree_normalization` must be one of {DEGREE_NORMALIZATIONS}; got {degree_normalization!r}. {advice}"
             )
         self._units = units
         self._receiver_tag = receiver_tag

@@ -13,6 +13,7 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.tags import reverse_tag
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.keras.graph_layer import GraphLayer
 from tfx_gnn.keras.layer_arguments import clone_initializer
 from tfx_gnn.keras.layers.layer_normalization import LayerNormalization
@@ -91,7 +92,8 @@ class HGTGraphUpdate(GraphLayer):
         super().__init__(**kwargs)
         check_normalization(normalization)
         if skip not in SKIPS:
-            raise ValueError(f"`skip` must be one of {SKIPS}; got {skip!r}. The paper uses 'sum'.")
+            advice = did_you_mean(skip, SKIPS, otherwise="The paper uses 'sum'.")
+            raise ValueError(f"`skip` must be one of {SKIPS}; got {skip!r}. {advice}")
         initializer = tf_keras.initializers.get(kernel_initializer)
         self._relations = tuple(Relation(*relation) for relation in relations)
         self._activation = tf_keras.activations.get(activation)

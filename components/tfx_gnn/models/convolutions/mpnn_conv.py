@@ -10,6 +10,7 @@ import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.keras.graph_layer import GraphLayer
 from tfx_gnn.models.message_passing import copy_to_edges, pool_edges
 
@@ -183,9 +184,8 @@ class MPNNConv(GraphLayer):
     ) -> None:
         super().__init__(**kwargs)
         if reduce_type not in _REDUCE_TYPES:
-            raise ValueError(
-                f"`reduce_type` must be one of {tuple(_REDUCE_TYPES)}; got {reduce_type!r}. The paper uses 'sum'."
-            )
+            advice = did_you_mean(reduce_type, _REDUCE_TYPES, otherwise="The paper uses 'sum'.")
+            raise ValueError(f"`reduce_type` must be one of {tuple(_REDUCE_TYPES)}; got {reduce_type!r}. {advice}")
         self._reduce_type = reduce_type
         self._receiver_tag = receiver_tag
         self._message = EdgeMLP(

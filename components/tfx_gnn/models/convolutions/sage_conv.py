@@ -10,6 +10,7 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.tags import reverse_tag
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.keras.graph_layer import GraphLayer
 from tfx_gnn.models.message_passing import pool_neighbors
 
@@ -72,9 +73,8 @@ class SAGEConv(GraphLayer):
     ) -> None:
         super().__init__(**kwargs)
         if aggregator not in _REDUCE_TYPES:
-            raise ValueError(
-                f"`aggregator` must be one of {tuple(_REDUCE_TYPES)}; got {aggregator!r}. Usual is 'mean'."
-            )
+            advice = did_you_mean(aggregator, _REDUCE_TYPES, otherwise="Usual is 'mean'.")
+            raise ValueError(f"`aggregator` must be one of {tuple(_REDUCE_TYPES)}; got {aggregator!r}. {advice}")
         if hidden_units is not None and aggregator != "pool":
             raise ValueError(
                 f"`hidden_units` must be None for aggregator={aggregator!r}; got {hidden_units}. "

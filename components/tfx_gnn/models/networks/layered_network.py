@@ -11,6 +11,7 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.keras.layer_arguments import as_layer
 from tfx_gnn.models.relations import BOTH_DIRECTIONS, Round, rounds_of
 
@@ -67,10 +68,10 @@ def layered_network(
         [3, 24]
     """
     if jumping_knowledge not in JUMPING_KNOWLEDGE:
-        raise ValueError(
-            f"`jumping_knowledge` must be one of {JUMPING_KNOWLEDGE}; got {jumping_knowledge!r}. "
-            "For graph-level tasks, 'concat' is often best."
+        advice = did_you_mean(
+            jumping_knowledge, JUMPING_KNOWLEDGE, otherwise="For graph-level tasks, 'concat' is often best."
         )
+        raise ValueError(f"`jumping_knowledge` must be one of {JUMPING_KNOWLEDGE}; got {jumping_knowledge!r}. {advice}")
     plans = rounds_of(
         graph_spec,
         num_layers=num_layers,
@@ -164,7 +165,7 @@ class JumpingKnowledge(tf_keras.layers.Layer):
         widths = [state.shape[-1] for state in states]
         if self._combination != "concat" and len(set(widths)) > 1:
             raise ValueError(
-                f"`jumping_knowledge` must be 'concat' or 'none' if states have different widths; got "
+                "`jumping_knowledge` must be 'concat' or 'none' if states have different widths; got "
                 f"{self._combination!r} for node set {name!r} with widths {widths}, in the order of layers. "
                 "Give it a Dense layer of the width `units` first, or choose 'concat'."
             )

@@ -13,6 +13,7 @@ import tf_keras
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.keras.weight_index import IndexBlock, WeightIndex, declare_weight_index
 from tfx_gnn.models.losses import ElementwiseRegressionLoss, SmoothedCrossEntropy
 from tfx_gnn.models.metrics import MacroF1, WeightedMae, WeightedR2, WeightedRmse
@@ -175,7 +176,10 @@ def _class_weights(
         names = [name.decode() for name in class_names]
         unknown = sorted(set(task.class_weights) - set(names))
         if unknown:
-            raise ValueError(f"`class_weights` must name classes among {names}; got {unknown}. Correct the names.")
+            raise ValueError(
+                f"`class_weights` must name classes among {names}; got {unknown}. "
+                f"{did_you_mean(unknown[0], names, otherwise='Correct the names.')}"
+            )
         for name, weight in task.class_weights.items():
             weights[names.index(name)] = weight
     elif task.class_weights == BALANCED:

@@ -11,6 +11,7 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.models.pair_scoring import DifferenceScore, DotScore, HadamardScore
 from tfx_gnn.models.tasks.label_objectives import ClassObjective
 from tfx_gnn.models.tasks.label_places import ContextLabels, GraphReadout
@@ -48,7 +49,7 @@ class MatchingObjective(ClassObjective):
         if missing:
             raise ValueError(
                 f"`task` must name node sets of the examples as `left` and `right`; got {missing}. Known are "
-                f"{sorted(spec.node_sets_spec)}."
+                f"{sorted(spec.node_sets_spec)}. {did_you_mean(missing[0], spec.node_sets_spec)}"
             )
 
     def output_layers(self, *, embeddings_name: str = "embeddings", output_name: str = "logits") -> OutputLayers:

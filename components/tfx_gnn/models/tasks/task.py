@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tfx_gnn.io.suggestions import did_you_mean
+
 if TYPE_CHECKING:
     import tensorflow as tf
 
@@ -316,9 +318,10 @@ def check_pooling(pooling: str) -> None:
     """Checks that `pooling` is one of `POOLINGS`, or several of them joined by "|"."""
     parts = pooling.split("|")
     if not set(parts) <= set(POOLINGS) or len(set(parts)) < len(parts):
+        advice = did_you_mean(pooling, POOLINGS, otherwise="Write 'mean|max' for two of them.")
         raise ValueError(
             f"`pooling` must be one of {list(POOLINGS)}, or several different ones joined by '|'; got {pooling!r}. "
-            "Write 'mean|max' for two of them."
+            f"{advice}"
         )
 
 
@@ -331,7 +334,10 @@ def check_feature_name(field: str, value: object, advice: str) -> None:
 def check_choice(field: str, value: object, choices: Sequence[str]) -> None:
     """Checks that a field is one of the allowed words."""
     if value not in choices:
-        raise ValueError(f"`{field}` must be one of {list(choices)}; got {value!r}. Choose one of these.")
+        raise ValueError(
+            f"`{field}` must be one of {list(choices)}; got {value!r}. "
+            f"{did_you_mean(value, choices, otherwise='Choose one of these.')}"
+        )
 
 
 def check_label_smoothing(share: float) -> None:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
+from tfx_gnn.io.suggestions import did_you_mean
+
 PAIRS: Final = "pairs"
 """Label of the table of pairs."""
 
@@ -57,7 +59,8 @@ class GraphPairs:
         self._check_sides()
         if self.split_by not in _SPLIT_RULES:
             raise ValueError(
-                f"`split_by` must be one of {list(_SPLIT_RULES)}; got {self.split_by!r} in `pairs`. Choose one of them."
+                f"`split_by` must be one of {list(_SPLIT_RULES)}; got {self.split_by!r} in `pairs`. "
+                f"{did_you_mean(self.split_by, _SPLIT_RULES, otherwise='Choose one of them.')}"
             )
         object.__setattr__(self, "features", dict(self.features))
 
@@ -86,7 +89,7 @@ class GraphPairs:
             if not isinstance(name, str) or not name or name.startswith("#") or dtype not in _DTYPES:
                 raise ValueError(
                     f"`features` must name columns with one of the types {list(_DTYPES)}; got {name!r} with {dtype!r} "
-                    "in `pairs`. Correct the name or the type."
+                    f"in `pairs`. {did_you_mean(dtype, _DTYPES, otherwise='Correct the name or the type.')}"
                 )
 
     def _check_sides(self) -> None:

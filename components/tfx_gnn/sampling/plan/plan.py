@@ -93,7 +93,7 @@ class SeedTable:
             if dtype not in _SEED_DTYPES:
                 raise ValueError(
                     f"`features` must have one of the types {list(_SEED_DTYPES)}; got {dtype!r} for {name!r} in "
-                    "`seed_table`. Choose one of them."
+                    f"`seed_table`. {did_you_mean(dtype, _SEED_DTYPES, otherwise='Choose one of them.')}"
                 )
         _check_distinct_names("identity_features", self.identity_features)
         unfit = [name for name in self.identity_features if self.features.get(name, "float32") == "float32"]
@@ -114,7 +114,7 @@ class SeedTable:
         if unknown:
             raise ValueError(
                 f"`input_features` must be among those that `features` declares; got {unknown} in `seed_table`. "
-                "Declare them, or leave them out."
+                f"{did_you_mean(unknown[0], self.features, otherwise='Declare them, or leave them out.')}"
             )
         now = self.now_feature
         if now and (now not in self.input_features or self.features[now] != "int64"):
@@ -414,8 +414,8 @@ class SamplingPlan:
     def _check_structure_labels(self) -> None:
         if self.structure_labels not in _STRUCTURE_LABELS:
             raise ValueError(
-                f"`structure_labels` must be one of {list(_STRUCTURE_LABELS)}; got {self.structure_labels!r}. Choose "
-                "one of them."
+                f"`structure_labels` must be one of {list(_STRUCTURE_LABELS)}; got {self.structure_labels!r}. "
+                f"{did_you_mean(self.structure_labels, _STRUCTURE_LABELS, otherwise='Choose one of them.')}"
             )
         if not self.structure_labels:
             return

@@ -11,6 +11,7 @@ from google.protobuf import text_format
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.proto.sampling_spec_pb2 import RANDOM_UNIFORM, RANDOM_WEIGHTED, TOP_K, SamplingOp, SamplingSpec
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.io.text_files import describe_mistake
 from tfx_gnn.sampling.plan.hop import ROOT_SOURCE, ROOT_TARGET, SEED, Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
@@ -223,4 +224,6 @@ def _hop(operation: SamplingOp, schema: GraphSchema, seed_name: str, roots: tupl
 
 def _check_known(field: str, name: str, known: Any, place: str) -> None:
     if name not in known:
-        raise ValueError(f"`{field}` must be one of {sorted(known)}; got {name!r} in {place}. Check the spelling.")
+        raise ValueError(
+            f"`{field}` must be one of {sorted(known)}; got {name!r} in {place}. {did_you_mean(name, known)}"
+        )

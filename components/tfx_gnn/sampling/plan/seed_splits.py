@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.sampling.random_choice import hash_ids, mix
@@ -231,9 +232,12 @@ def _codes_by_column(splits: SplitPlan, values: pa.Array, place_of: _PlaceOf) ->
     for position, value in enumerate(distinct):
         if value not in known:
             row = int(np.flatnonzero(indices == position)[0])
+            advice = did_you_mean(
+                value, splits.names, otherwise="Correct it, name all splits in `order`, or list it in `unused_values`."
+            )
             raise ValueError(
                 f"`{splits.column}` must name one of the splits {list(splits.names)}; got {value!r} in "
-                f"{place_of(row)}. Correct it, name all splits in `order`, or list it in `unused_values`."
+                f"{place_of(row)}. {advice}"
             )
     return np.array([known[value] for value in distinct], np.int16)[indices]
 

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
+from tfx_gnn.io.suggestions import did_you_mean
+
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _DEFAULT_WEIGHTS = {"train": 8, "val": 1, "test": 1}
 _DEFAULT_ORDER = ("train", "val", "test")
@@ -122,7 +124,8 @@ class SplitPlan:
             raise ValueError(f"`hash_seed` must be in [0, 2**63); got {self.hash_seed!r}. Choose another number.")
         if self.visibility not in _VISIBILITIES:
             raise ValueError(
-                f"`visibility` must be one of {list(_VISIBILITIES)}; got {self.visibility!r}. Choose one of them."
+                f"`visibility` must be one of {list(_VISIBILITIES)}; got {self.visibility!r}. "
+                f"{did_you_mean(self.visibility, _VISIBILITIES, otherwise='Choose one of them.')}"
             )
         share = self.disjoint_train_share
         if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share < 1:

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfx_gnn.graph.schema.schema_io import read_schema
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.sampling.examples.record_sampler import RecordSampler
 from tfx_gnn.sampling.index.files import TableEntry
 from tfx_gnn.sampling.index.graph_index import GraphIndex
@@ -185,7 +186,10 @@ class SeedInput:
         allowed = [*fields.values(), *ROW_PARTS, *([CONTEXT_PART] if self._sampler.input_types else [])]
         for name in value:
             if name not in allowed:
-                raise malformed(f"`{place}` must have keys among {allowed}; got {shown(name)}. Leave it out.")
+                raise malformed(
+                    f"`{place}` must have keys among {allowed}; got {shown(name)}. "
+                    f"{did_you_mean(name, allowed, otherwise='Leave it out.')}"
+                )
         places = {root: f"{place}.{field}" for root, field in fields.items()}
         ids = {
             root: self._read_id(value[field], self._types[root], places[root], self._sets[root])

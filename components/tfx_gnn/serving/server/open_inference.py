@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.serving.server.examples_input import IDS, INPUTS
 from tfx_gnn.serving.server.ids_input import Item
 from tfx_gnn.serving.server.inference import InputValues, check_not_too_many, items_of
@@ -67,7 +68,10 @@ class InferRequest:
         """Writes the response: JSON, or JSON and binary tensors."""
         unknown = sorted(name for name in self.wanted if name not in outputs)
         if unknown:
-            raise malformed(f"`outputs` must be among {sorted(outputs)}; got {unknown}. Name these, or none for all.")
+            raise malformed(
+                f"`outputs` must be among {sorted(outputs)}; got {unknown}. "
+                f"{did_you_mean(unknown[0], outputs, otherwise='Name these, or none for all.')}"
+            )
         wanted = self.wanted or dict.fromkeys(outputs, self.is_binary)
         tensors, tails = [], []
         for name, is_binary in wanted.items():
@@ -137,7 +141,10 @@ def read_infer_request(body: bytes, json_length: str | None, max_examples: int) 
 def _read_tensor(tensor: Mapping[str, Any], tail: bytes, max_examples: int) -> InputValues:
     name, datatype, shape = (tensor.get(key) for key in ("name", "datatype", "shape"))
     if not isinstance(name, str) or name not in INPUTS:
-        raise malformed(f"`inputs[0].name` must be one of {sorted(INPUTS)}; got {shown(name)}. Name the input.")
+        raise malformed(
+            f"`inputs[0].name` must be one of {sorted(INPUTS)}; got {shown(name)}. "
+            f"{did_you_mean(name, INPUTS, otherwise='Name the input.')}"
+        )
     datatypes = ["BYTES", "INT64"] if name == IDS else ["BYTES"]
     if datatype not in datatypes:
         rule = " or ".join(map(repr, datatypes))

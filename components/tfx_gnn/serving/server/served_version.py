@@ -13,6 +13,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfx_gnn.graph.schema.schema_io import read_schema
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.model_fingerprint import fingerprint_model
 from tfx_gnn.serving.prediction import ServingModel
@@ -189,10 +190,12 @@ class ServedVersion:
         """Finds a signature; the empty name is that of predictions."""
         name = name or model_interface.SERVING_SIGNATURE
         if name not in self.signatures:
-            raise malformed(
-                f"`signature_name` must be one of {sorted(self.signatures)}; got {name!r}. Name a signature that takes "
-                "serialized examples, or none for predictions."
+            advice = did_you_mean(
+                name,
+                self.signatures,
+                otherwise="Name a signature that takes serialized examples, or none for predictions.",
             )
+            raise malformed(f"`signature_name` must be one of {sorted(self.signatures)}; got {name!r}. {advice}")
         return self.signatures[name]
 
     def _warm_up(self) -> None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.training.options import VALIDATION_LOSS, GraphTrainerOptions
 
 State = dict[str, Any]
@@ -113,9 +114,12 @@ def best_weights(model: tf_keras.Model, options: GraphTrainerOptions) -> BestWei
         )
     reported = sorted(f"val_{name}" for name in model.get_metrics_result())
     if options.monitor not in reported:
+        advice = did_you_mean(
+            options.monitor, reported, otherwise="Choose one of these, or compile the model with that metric."
+        )
         raise ValueError(
             f"`monitor` must be what the model of {options.model_fn!r} reports, {reported}; got {options.monitor!r}. "
-            "Choose one of these, or compile the model with that metric."
+            f"{advice}"
         )
     return BestWeights(patience=patience, monitor=options.monitor, maximize=options.monitors_maximum)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.models.tasks import LabelSummary
 from tfx_gnn.training.data.batching_names import BALANCED
 
@@ -73,7 +74,10 @@ def sampling_rates(
         names = [name.decode() for name in class_names]
         unknown = sorted(set(class_sampling) - set(names))
         if unknown:
-            raise ValueError(f"`class_sampling` must name classes among {names}; got {unknown}. Correct the names.")
+            raise ValueError(
+                f"`class_sampling` must name classes among {names}; got {unknown}. "
+                f"{did_you_mean(unknown[0], names, otherwise='Correct the names.')}"
+            )
         for name, rate in class_sampling.items():
             rates[names.index(name)] = rate
     if rates @ counts < 1.0:

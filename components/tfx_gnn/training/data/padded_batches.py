@@ -24,6 +24,7 @@ from tfx_gnn.graph.codec.batch_packing import ExampleItems, pack_batches
 from tfx_gnn.graph.codec.example_parsing import parse_and_merge, parse_merge_and_pad
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.records.size_constraints_file import (
     FIT_OR_SKIP,
     PACKING,
@@ -149,7 +150,10 @@ def _batches_of_budget(
 ) -> tf.data.Dataset:
     kind = BUDGET_KINDS.get(batching)
     if kind is None:
-        raise ValueError(f"`batching` must be one of {sorted(BUDGET_KINDS)}; got {batching!r}. Choose one of these.")
+        raise ValueError(
+            f"`batching` must be one of {sorted(BUDGET_KINDS)}; got {batching!r}. "
+            f"{did_you_mean(batching, BUDGET_KINDS, otherwise='Choose one of these.')}"
+        )
     if budget.kind != kind:
         raise ValueError(
             f"`budget` must be of kind {kind!r} for batching={batching!r}; got {budget.kind!r}. Take the budget from "

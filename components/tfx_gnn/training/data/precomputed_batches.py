@@ -22,6 +22,7 @@ from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.io import options_json
 from tfx_gnn.io.atomic_folder import atomic_folder
 from tfx_gnn.io.progress import progress
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.io.text_files import parse_json
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.examples_folder import record_files, shuffled_records
@@ -75,7 +76,8 @@ class PrecomputedBatchesOptions:
                 raise ValueError(f"`{name}` must be at least {least}; got {getattr(self, name)}. Give a larger number.")
         if self.batching not in BUDGET_KINDS:
             raise ValueError(
-                f"`batching` must be one of {sorted(BUDGET_KINDS)}; got {self.batching!r}. Choose one of these."
+                f"`batching` must be one of {sorted(BUDGET_KINDS)}; got {self.batching!r}. "
+                f"{did_you_mean(self.batching, BUDGET_KINDS, otherwise='Choose one of these.')}"
             )
         if not 0 <= self.seed < 2**31:
             raise ValueError(f"`seed` must lie in [0, 2**31); got {self.seed}. Choose another number.")

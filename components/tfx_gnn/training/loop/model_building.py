@@ -15,6 +15,7 @@ import tf_keras
 
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.io.user_errors import user_errors_explained
 from tfx_gnn.keras.weight_index import IndexBlock, WeightIndex, declare_weight_index, declared_weight_index
 from tfx_gnn.models.tasks import Objective
@@ -130,7 +131,8 @@ class ModelBuilder:
         if missing:
             raise TypeError(
                 f"`model_fn` must take the graph's spec, and further parameters by names among {sorted(known)}; got "
-                f"{missing} in {self.reference!r}. Give these a default, or leave them out."
+                f"{missing} in {self.reference!r}. "
+                f"{did_you_mean(missing[0], known, otherwise='Give these a default, or leave them out.')}"
             )
         names = {parameter.name for parameter in rest}
         return self.model_fn(*arguments, **{name: value for name, value in known.items() if name in names})

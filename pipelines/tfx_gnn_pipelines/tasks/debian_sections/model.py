@@ -16,6 +16,7 @@ import tensorflow_transform as tft
 import tf_keras
 
 import tfx_gnn as tfgnn
+from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.keras import feature_encoders, layers
 from tfx_gnn.models import ForgetIdentity, HideSeedFeature, SmoothedCrossEntropy, relational_graph_update, state_block
 from tfx_gnn_pipelines.tasks.debian_sections.preprocessing import KNOWN_LABEL
@@ -58,7 +59,10 @@ def model_fn(
     """
     unknown = sorted(set(hyperparameters) - set(DEFAULTS))
     if unknown:
-        raise ValueError(f"`hyperparameters` must be among {sorted(DEFAULTS)}; got {unknown}. Correct the names.")
+        raise ValueError(
+            f"`hyperparameters` must be among {sorted(DEFAULTS)}; got {unknown}. "
+            f"{did_you_mean(unknown[0], DEFAULTS, otherwise='Correct the names.')}"
+        )
     chosen = {**DEFAULTS, **hyperparameters}
     units, dropout_rate = int(chosen["units"]), float(chosen["dropout_rate"])
     graph = inputs = tf_keras.layers.Input(type_spec=graph_spec)
