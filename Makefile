@@ -49,6 +49,11 @@ docs:  ## Build the documentation site (build/site) and check its links
 package:  ## Build and check sdist and wheel (build/package), and use the wheel in a new environment
 	@infra/ci/package.sh
 
+.PHONY: release
+release:  ## Build and check a release on both lanes (build/release), as a rehearsal (as root)
+	@infra/bootstrap.sh test
+	@.venv/bin/python infra/ci/release.py $(RELEASE_ARGUMENTS)
+
 .PHONY: benchmarks
 benchmarks:  ## Install, then compare speed and memory with what else there is (not a test)
 	@infra/bootstrap.sh test

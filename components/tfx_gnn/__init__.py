@@ -12,7 +12,7 @@ import importlib
 import sys
 from typing import Any
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 _SUBPACKAGES = {
     "experimental": "experimental",

@@ -5,6 +5,7 @@
 #   infra/ci/newest.sh --root           only create the root and print its path on the last line
 #   infra/ci/newest.sh --prepare        only create the root and install the packages
 #   infra/ci/newest.sh --run 'COMMAND'  run COMMAND in a copy of this work tree; standard input is passed on
+#   infra/ci/newest.sh --bare 'COMMAND' the same, without the packages: with Python 3.13 and uv alone
 #
 # A lane is one set of dependency versions in uv.lock. Lane 2's wheels need glibc 2.39, hence the Debian root.
 # The root is kept under $XDG_CACHE_HOME/tfx_gnn/newest (~/.cache by default) with uv's cache and one environment
@@ -31,8 +32,8 @@ main() {
         '') ;;
         --root) mode=root ;;
         --prepare) mode=prepare ;;
-        --run) mode=run command=${2:?"--run needs a command"} ;;
-        *) die "unknown argument '$1'; use --root, --prepare or --run 'COMMAND'" ;;
+        --run | --bare) mode=${1#--} command=${2:?"$1 needs a command"} ;;
+        *) die "unknown argument '$1'; use --root, --prepare, --run 'COMMAND' or --bare 'COMMAND'" ;;
     esac
     if [ -z "${TFX_GNN_IN_NAMESPACES-}" ]; then
         [ "$(id -u)" = 0 ] || die "a Debian 13 root can only be made and entered as root; run it with sudo"
@@ -53,12 +54,12 @@ main() {
         return
     fi
     start_run
-    install_environment
+    [ $mode = bare ] || install_environment
     exec {store_lock}>&-
 
     case $mode in
         prepare) ;;
-        run) in_root "$command" ;;
+        run | bare) in_root "$command" ;;
         lane)
             echo "newest: unit tests, $(in_root 'python --version')"
             # Every test and case runs on lane 1; here fast tests run with two cases, because it is the releases that
