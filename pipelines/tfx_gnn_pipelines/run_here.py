@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 from rich.console import Console
 
+from tfx_gnn.records.warning_kinds import PAGE_NOT_WRITTEN, RUN_NOT_RECORDED
 from tfx_gnn.reports.run_record import RUN_PAGE
 from tfx_gnn_pipelines.checks.background_check import run_checked
 from tfx_gnn_pipelines.checks.check_summary import print_finding, print_verdict
@@ -93,7 +94,7 @@ def _record_refusal(config: PipelineConfig, found: PipelineCheck, console: Conso
     try:
         record_refusal(config, found, since=since)
     except (OSError, ValueError) as error:
-        _print_plain(console, f"warning  The run was not written down: {error}", style="yellow")
+        _print_plain(console, RUN_NOT_RECORDED.mark(f"warning  The run was not written down: {error}"), style="yellow")
 
 
 def leave_page(root: str, console: Console) -> str:
@@ -103,7 +104,9 @@ def leave_page(root: str, console: Console) -> str:
     try:
         return write_run_page(root)
     except (OSError, ValueError) as error:
-        _print_plain(console, f"warning  The page of the run was not written: {error}", style="yellow")
+        _print_plain(
+            console, PAGE_NOT_WRITTEN.mark(f"warning  The page of the run was not written: {error}"), style="yellow"
+        )
         return ""
 
 

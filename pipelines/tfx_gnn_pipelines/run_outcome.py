@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 CACHED = "cached"
 
-_ANOMALIES: dict[str, Shape] = {"anomalies": [{"severity": str, "split": str, "about": str, "description": str}]}
+_ANOMALIES: dict[str, Shape] = {
+    "anomalies": [{"check": str, "severity": str, "split": str, "about": str, "description": str}]
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -131,8 +131,9 @@ def _steps_words(steps: Sequence[StepOutcome], seconds: float) -> str:
 def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
     if not warnings:
         return
-    counted = "1 warning:" if len(warnings) == 1 else f"{len(warnings)} warnings, the most severe first:"
-    console.print(f"\n{counted}", style="bold yellow", highlight=False)
+    counted = "1 warning" if len(warnings) == 1 else f"{len(warnings)} warnings, the most severe first"
+    where = "docs/warnings.md explains each name in brackets"
+    console.print(f"\n{counted}; {where}:", style="bold yellow", highlight=False, soft_wrap=True)
     for warning in warnings:
         console.print(f"  {escape_controls(warning)}", markup=False, highlight=False, soft_wrap=True)
 

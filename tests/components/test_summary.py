@@ -166,8 +166,14 @@ def test_model_that_was_not_blessed_is_shown_with_the_reasons(summarize):
 
 def test_warnings_of_all_steps_are_shown_with_a_model_that_learned_nothing_first(summarize, version_dir):
     useless = {**METRICS, "accuracy": 0.1345, "warnings": ["Trees are better. Serve trees."]}
-    drift = {"severity": "warning", "split": "train", "about": "nodes/paper.x", "description": "Look at it."}
-    leak = {"severity": "error", "split": "train", "about": "nodes/paper.y", "description": "Exclude it."}
+    drift = {
+        "check": "drift",
+        "severity": "warning",
+        "split": "train",
+        "about": "nodes/paper.x",
+        "description": "Look at it.",
+    }
+    leak = {**drift, "check": "leak", "severity": "error", "about": "nodes/paper.y", "description": "Exclude it."}
 
     _, lines = summarize(
         {"pushed": 1, "pushed_destination": str(version_dir), "pushed_version": "3"},
@@ -177,12 +183,12 @@ def test_warnings_of_all_steps_are_shown_with_a_model_that_learned_nothing_first
         training_warnings=["It has learned nothing. Train longer."],
     )
 
-    first = lines.index("6 warnings, the most severe first:") + 1
+    first = lines.index("6 warnings, the most severe first; docs/warnings.md explains each name in brackets:") + 1
     assert lines[first].startswith("  GraphEvaluator: the model's accuracy of 0.135 is no better than that of")
     assert lines[first + 1 : first + 6] == [
         "  GraphTrainer: It has learned nothing. Train longer.",
-        "  GraphExampleValidator, split 'train', nodes/paper.y: Exclude it.",
-        "  GraphExampleValidator, split 'train', nodes/paper.x: Look at it.",
+        "  GraphExampleValidator, split 'train', nodes/paper.y: Exclude it. [leak]",
+        "  GraphExampleValidator, split 'train', nodes/paper.x: Look at it. [drift]",
         "  GraphEvaluator: Trees are better. Serve trees.",
         "  SizeConstraintLearner: There are few graphs.",
     ]
@@ -223,7 +229,8 @@ def test_a_model_that_orders_what_it_never_answers_has_learned_something(summari
 
     (warning,) = [line for line in lines if "no better" in line]
     assert warning.endswith(
-        "Weigh the classes, or use the probabilities and let `main_metric: roc_auc` of GraphEvaluator decide."
+        "Weigh the classes, or use the probabilities and let `main_metric: roc_auc` of GraphEvaluator decide. "
+        "[no_better_than_constant]"
     )
 
 

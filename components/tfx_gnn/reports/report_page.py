@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from tfx_gnn.io.whole_files import write_whole
 from tfx_gnn.records.metric_names import metric_meaning, shown_metric
+from tfx_gnn.records.warning_kinds import KINDS_BY_NAME, split_mark
 from tfx_gnn.reports import number_texts
 from tfx_gnn.reports.number_texts import as_percent
 
@@ -188,6 +189,7 @@ def render_page(template: str, **values: Any) -> str:
         "shorten": number_texts.shorten,
         "shown_metric": shown_metric,
         "time": number_texts.as_time,
+        "warning": _as_warning,
     }
     return environment.get_template(template).render(num_colors=NUM_SERIES_COLORS, **values)
 
@@ -195,6 +197,18 @@ def render_page(template: str, **values: Any) -> str:
 def _as_message(text: str) -> markupsafe.Markup:
     """Shows what is between two backticks, as messages mark names and commands, as code."""
     return markupsafe.Markup(_BETWEEN_BACKTICKS.sub(r"<code>\1</code>", str(markupsafe.escape(text))))
+
+
+def _as_warning(text: str) -> markupsafe.Markup:
+    """Shows a warning as a message, and what its kind means when the pointer rests on its name."""
+    words, name = split_mark(text)
+    if not name:
+        return _as_message(words)
+    kind = KINDS_BY_NAME.get(name)
+    # A check of GraphExampleValidator: its message says all.
+    meaning = f"{kind.meaning} {kind.remedy}".replace("`", "") if kind else ""
+    mark = '<abbr title="{0}">[{1}]</abbr>' if meaning else "[{1}]"
+    return _as_message(words) + " " + markupsafe.Markup(mark).format(meaning, name)
 
 
 def write_page(page: str, path: str) -> None:

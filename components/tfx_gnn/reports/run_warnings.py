@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tfx_gnn.records.metric_names import ERRORS, ROC_AUC, shown_metric
+from tfx_gnn.records.warning_kinds import NO_BETTER_THAN_CONSTANT
 
 _CONSTANT_ANSWERS = {
     "majority_baseline": ("accuracy", "the answer {class!r} alone"),
@@ -50,7 +51,7 @@ def _useless_model(metrics: Mapping[str, Any]) -> Iterator[str]:
                 continue
             value, of_baseline = task[metric], baseline[metric]
             if (value >= of_baseline) if metric in ERRORS else (value <= of_baseline):
-                yield (
+                yield NO_BETTER_THAN_CONSTANT.mark(
                     f"GraphEvaluator{f', task {name!r}' if name else ''}: the model's {shown_metric(metric)} of "
                     f"{value:.3f} is no better than that of {words.format(**baseline)}, {of_baseline:.3f}: "
                     f"{_why_useless(task)}"
@@ -73,4 +74,5 @@ def _why_useless(task: Mapping[str, Any]) -> str:
 def _anomalies(anomalies: Mapping[str, Any]) -> Iterator[str]:
     for anomaly in sorted(anomalies.get("anomalies", ()), key=lambda one: one["severity"] != "error"):
         about = f", {anomaly['about']}" if anomaly["about"] else ""
-        yield f"GraphExampleValidator, split {anomaly['split']!r}{about}: {anomaly['description']}"
+        # The name of the check says the kind.
+        yield f"GraphExampleValidator, split {anomaly['split']!r}{about}: {anomaly['description']} [{anomaly['check']}]"

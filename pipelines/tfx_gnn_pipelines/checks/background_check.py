@@ -21,6 +21,7 @@ from typing import Protocol, TypeVar
 
 from rich.console import Console
 
+from tfx_gnn.records.warning_kinds import CHECK_FAILED
 from tfx_gnn_pipelines.checks.check_summary import print_finding, print_verdict
 from tfx_gnn_pipelines.checks.findings import PipelineCheck, PipelineNotReadyError
 from tfx_gnn_pipelines.checks.passed_checks import read_passed, remember_passed
@@ -205,8 +206,11 @@ class _BackgroundCheck:
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
         self._console.print(
-            f"warning  The check beside the run failed with exit code {code}: {lines[-1] if lines else 'no message'}. "
-            "The run goes on. See what `tfx-gnn check` says, or leave the check out by --no-check.",
+            CHECK_FAILED.mark(
+                f"warning  The check beside the run failed with exit code {code}: "
+                f"{lines[-1] if lines else 'no message'}. The run goes on. See what `tfx-gnn check` says, or leave the "
+                "check out by --no-check."
+            ),
             style="yellow",
             markup=False,
             highlight=False,

@@ -15,7 +15,7 @@ from tfx_gnn.components import SubgraphExampleGenOptions
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema import schema_io
 from tfx_gnn.io.suggestions import did_you_mean
-from tfx_gnn.records import examples_folder
+from tfx_gnn.records import examples_folder, warning_kinds
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.examples.graph_level_conversion import convert_graph_level_examples
@@ -173,7 +173,7 @@ def _check_rows(config: PipelineConfig, found: FindingsCollector) -> None:
         if choice != "refuse":
             # How to allow such rows is known.
             message = f"{wanted} do not, which `rules` allows by {rule}: {choice}. {remedy}"
-            found.add(_STEP, message, severity="warning")
+            found.add(_STEP, message, warning=warning_kinds.ROWS_LEFT_OUT)
             continue
         for problem in problems[:_SHOWN_ROWS]:
             found.add(_STEP, problem.message)
@@ -232,7 +232,7 @@ def _check_whole_neighborhoods(config: PipelineConfig, found: FindingsCollector)
             "`neighborhoods` must be 'full' if a node has more edges than a hop takes; got "
             f"{options.neighborhoods!r}, and {cut[0].fan_out} edges in hop {cut[0].name!r}. Set it if such nodes are "
             "possible: they are an error, which is found after the training.",
-            severity="warning",
+            warning=warning_kinds.CUT_NEIGHBORHOODS,
         )
 
 
@@ -323,11 +323,11 @@ def _check_seeds(
     trainer, plan = config.graph_trainer, config.subgraph_example_gen.plan
     assert plan is not None
     for message in untrained_classes(trainer.task, labels, seeds, train_split=trainer.train_split):
-        found.add(_STEP, message, severity="warning", argument="splits")
+        found.add(_STEP, message, warning=warning_kinds.UNTRAINED_CLASS, argument="splits")
     test_split = config.graph_evaluator.split
     later = later_training_seeds(seeds, train_split=trainer.train_split, test_split=test_split)
     if later:
-        found.add(_STEP, later, severity="warning", argument="splits")
+        found.add(_STEP, later, warning=warning_kinds.LATER_TRAINING_SEEDS, argument="splits")
     if not plan.is_link_plan and trainer.train_split in seeds:
         _check_copies(config, plan, tables, seeds[trainer.train_split], found, seed_table=seed_table)
 
@@ -370,7 +370,7 @@ def _check_copies(
                 f"`excluded_features` {'must' if is_exact else 'should'} name what is known only after the label; got "
                 f"nodes/{name}.{feature} among the features: {evidence}. Add it there; or, if it is known before, "
                 f"write graph_example_validator: {{accepted_features: [nodes/{name}.{feature}]}}.",
-                severity="error" if is_exact else "warning",
+                warning=None if is_exact else warning_kinds.LABEL_NEARLY_TOLD,
                 argument="excluded_features",
             )
 

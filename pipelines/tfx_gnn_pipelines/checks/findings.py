@@ -17,6 +17,7 @@ from tfx_gnn.io.user_errors import (
     plain_message,
     with_place,
 )
+from tfx_gnn.records.warning_kinds import WarningKind
 from tfx_gnn_pipelines.checks.places import (
     argument_of,
     place_in_function,
@@ -117,12 +118,12 @@ class FindingsCollector:
         step: str,
         message: str,
         *,
-        severity: Severity = "error",
+        warning: WarningKind | None = None,
         place: UserPlace | None = None,
         argument: str = "",
         function: Callable[..., Any] | None = None,
     ) -> None:
-        """Adds a finding, unless it is there already.
+        """Adds an error, or a warning of the given kind, unless it is there already.
 
         Without a place, it looks for the wrong name in the user's files, for what the message says of the user's
         `function`, and for where the option that the message begins with, or else `argument`, is set.
@@ -136,9 +137,9 @@ class FindingsCollector:
         )
         message = hide_passwords_of_urls(with_place(" ".join(message.split()), place))
         finding = Finding(
-            severity=severity,
+            severity="warning" if warning else "error",
             step=step,
-            message=message,
+            message=warning.mark(message) if warning else message,
             file=place.path if place else "",
             line=place.line if place else 0,
         )

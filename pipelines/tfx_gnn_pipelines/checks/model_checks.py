@@ -19,6 +19,7 @@ from tfx_gnn.io.fingerprint import fingerprint_text
 from tfx_gnn.io.user_code import fingerprint_function, load_function
 from tfx_gnn.records.examples_folder import read_records, record_files
 from tfx_gnn.records.size_constraints_file import TIGHT
+from tfx_gnn.records.warning_kinds import LARGE_INPUTS, LARGE_STEP
 from tfx_gnn.training.data.batching_names import EGO
 from tfx_gnn.training.data.input_pipeline import counted_rows, training_weights, weights_of_global_mean
 from tfx_gnn.training.loop.determinism import seeded
@@ -181,7 +182,7 @@ def check_inputs(config: PipelineConfig, graph: Any, found: FindingsCollector) -
         found.add(
             _STEP,
             f"`{'preprocessing_fn' if user_code else 'features'}` should give numbers of a sane scale; {words}.",
-            severity="warning",
+            warning=LARGE_INPUTS,
             function=load_function(user_code) if user_code else None,
         )
 
@@ -231,7 +232,7 @@ def _check_memory(config: PipelineConfig, graph: tf.Graph, batch_size: int, foun
             f"`batch_size` must leave room for a training step; got {wanted}, whose step needs up to "
             f"{num_bytes / 2**30:,.1f} GiB of this machine's {available / 2**30:,.1f}. Choose a smaller batch or fewer "
             "units, or train on a machine with more memory.",
-            severity="warning",
+            warning=LARGE_STEP,
         )
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
+from tfx_gnn.records.warning_kinds import FEW_TEST_EXAMPLES
 from tfx_gnn_pipelines.checks.findings import FindingsCollector
 from tfx_gnn_pipelines.config import PipelineConfig
 
@@ -44,7 +45,7 @@ def check_thresholds(config: PipelineConfig, num_examples: Mapping[str, int], fo
             _STEP,
             f"`split` must have enough examples for a verdict; got {num} in {options.split!r}, where a share of 0.5 is "
             f"known to {1.96 * math.sqrt(0.25 / num):.2f} in 95 of 100 cases. Give that split more rows.",
-            severity="warning",
+            warning=FEW_TEST_EXAMPLES,
         )
 
 

@@ -13,6 +13,7 @@ from tfx_gnn.components.graph_evaluator.classification import ClassificationMeas
 from tfx_gnn.components.graph_evaluator.evaluation_report import SliceEvaluation, TaskEvaluation
 from tfx_gnn.components.graph_evaluator.measures import SINGLE_TASK, Measure
 from tfx_gnn.io.suggestions import did_you_mean
+from tfx_gnn.records import warning_kinds
 from tfx_gnn.records.metric_names import (
     CALIBRATION_ERROR,
     ERRORS,
@@ -311,8 +312,10 @@ def count_undecided_slices(
         feature: sum(one.num_examples < least for one in by_value.values()) for feature, by_value in slices.items()
     }
     return [
-        f"{_place(task, ('', ''))}{task and ': '}{count} of {len(slices[feature])} slices of {feature!r} have less "
-        f"than {least} labelled examples, so no bound applies to them."
+        warning_kinds.SMALL_SLICES.mark(
+            f"{_place(task, ('', ''))}{task and ': '}{count} of {len(slices[feature])} slices of {feature!r} have less "
+            f"than {least} labelled examples, so no bound applies to them."
+        )
         for feature, count in counts.items()
         if count
     ] + _count_wide_intervals(task, slices, options)
@@ -335,9 +338,11 @@ def _count_wide_intervals(
                 if count:
                     place = _place(task, ("", ""))
                     sentences.append(
-                        f"{place}{place and ': '}{count} of {len(by_value)} slices of {feature!r} have too few "
-                        f"examples to decide on {what}: its interval is wider than {limit:g}, so no bound on it "
-                        "applies to them."
+                        warning_kinds.WIDE_SLICE_INTERVALS.mark(
+                            f"{place}{place and ': '}{count} of {len(by_value)} slices of {feature!r} have too few "
+                            f"examples to decide on {what}: its interval is wider than {limit:g}, so no bound on it "
+                            "applies to them."
+                        )
                     )
     return sentences
 
@@ -442,11 +447,15 @@ def check_thresholds_on_data(
                 f"`thresholds` must bound metrics that differ between models; got {full_name!r}, which is 1 for every "
                 f"model, because {reason}. Bound 'mrr', or hits up to a smaller rank."
             )
-        warnings.append(f"{full_name} is 1 for every model, because {reason}: it says nothing here.")
+        warnings.append(
+            warning_kinds.ALWAYS_ONE.mark(f"{full_name} is 1 for every model, because {reason}: it says nothing here.")
+        )
     if isinstance(measure, ClassificationMeasure) and quality.baseline["accuracy"] == 1.0:
         warnings.append(
-            f"All examples of split {options.split!r} have the class that the baseline predicts, so no model can be "
-            "better: evaluate examples of several classes."
+            warning_kinds.ONE_CLASS.mark(
+                f"All examples of split {options.split!r} have the class that the baseline predicts, so no model can "
+                "be better: evaluate examples of several classes."
+            )
         )
     main = measure.main_metric_of(quality)
     for name, bounds in _task_thresholds(task, measure, main, options).items():
@@ -456,9 +465,11 @@ def check_thresholds_on_data(
                 continue
             if (of_baseline >= bound) if kind == "min" else (of_baseline <= bound):
                 warnings.append(
-                    f"{shown_metric(full_metric_name(task, name))} {'at least' if kind == 'min' else 'at most'} "
-                    f"{bound:g} is met by {evaluation.baseline_name}, which reaches {of_baseline:.4f}: choose a "
-                    "stricter bound."
+                    warning_kinds.LOOSE_BOUND.mark(
+                        f"{shown_metric(full_metric_name(task, name))} {'at least' if kind == 'min' else 'at most'} "
+                        f"{bound:g} is met by {evaluation.baseline_name}, which reaches {of_baseline:.4f}: choose a "
+                        "stricter bound."
+                    )
                 )
     return warnings
 

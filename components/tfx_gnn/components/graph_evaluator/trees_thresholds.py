@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tfx_gnn.components.graph_evaluator.evaluation_report import TaskEvaluation
 from tfx_gnn.components.graph_evaluator.measures import Measure
 from tfx_gnn.components.graph_evaluator.thresholds import Verdict, check_change_thresholds, metrics_of_task
+from tfx_gnn.records.warning_kinds import NO_GAIN_OVER_TREES
 
 if TYPE_CHECKING:
     from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
@@ -38,4 +39,5 @@ def warn_of_trees(task: str, evaluation: TaskEvaluation, *, has_edges: bool) -> 
         if has_edges
         else ("the same, since no edge leads to another node", "train longer, add tables that tell more of these rows")
     )
-    return [f"{place}{trees.meaning}. The network sees {sees}, and {doubt}: {remedy}, or serve trees."]
+    text = f"{place}{trees.meaning}. The network sees {sees}, and {doubt}: {remedy}, or serve trees."
+    return [NO_GAIN_OVER_TREES.mark(text)]

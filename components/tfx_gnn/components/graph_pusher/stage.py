@@ -21,6 +21,7 @@ from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.io.progress import progress
 from tfx_gnn.io.whole_files import copy_files
 from tfx_gnn.records import blessing, examples_folder
+from tfx_gnn.records.warning_kinds import NO_FINITE_ANSWER
 from tfx_gnn.serving.model_fingerprint import fingerprint_model
 from tfx_gnn.serving.model_interface import (
     ANALYZER_CACHE_FOLDER,
@@ -336,7 +337,7 @@ def _pushed(
         reason=reason if same is None else f"{reason}; the model is identical to version {same}",
         verification_requests=report.requests,
         out_of_domain=report.out_of_domain,
-        warnings=tuple(f"no finite answer came back for {text}" for text in doubtful),
+        warnings=tuple(NO_FINITE_ANSWER.mark(f"no finite answer came back for {text}") for text in doubtful),
         model_fingerprint=origin.model,
         identical_to=same,
     )

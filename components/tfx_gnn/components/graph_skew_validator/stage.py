@@ -24,6 +24,7 @@ from tfx_gnn.io.progress import progress
 from tfx_gnn.io.whole_files import on_local_disk
 from tfx_gnn.records import blessing
 from tfx_gnn.records.examples_folder import split_names
+from tfx_gnn.records.warning_kinds import NO_FINITE_ANSWER
 from tfx_gnn.sampling.index.graph_index import GraphIndex, graph_index_on_local_disk
 from tfx_gnn.serving.model_fingerprint import fingerprint_model
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER
@@ -190,7 +191,7 @@ def _report(
     reasons = problems or [_praise(report)]
     doubtful = [answer.text() for answer in out_of_domain if answer.is_doubtful]
     if doubtful and not options.refuses_nonfinite_answers:
-        reasons.append(f"warning: {_NONFINITE_ANSWERS} {_first_few(doubtful)}")
+        reasons.append(NO_FINITE_ANSWER.mark(f"warning: {_NONFINITE_ANSWERS} {_first_few(doubtful)}"))
     return dataclasses.replace(report, blessed=not problems, reasons=tuple(reasons))
 
 

@@ -16,6 +16,7 @@ from tfx_gnn.components.size_constraint_learner.budgets import SizesOfSplits, ma
 from tfx_gnn.components.size_constraint_learner.size_summary import NO_LABEL, Integers, SampledGraphs, sample_graphs
 from tfx_gnn.graph.batching.size_constraints import SizeRule
 from tfx_gnn.records.size_constraints_file import BY_DEGREE, BY_LABEL, FIT_OR_SKIP, Budget, SliceLoss
+from tfx_gnn.records.warning_kinds import IMPRECISE_SUCCESS_RATIO, SLICE_LOSS
 
 NUM_BATCHES = 1 << 18
 """Number of batches to draw; the standard error of a fraction of 0.99 is below 0.02 points."""
@@ -248,9 +249,12 @@ def learn_fit_or_skip_budgets(
         # Batches that fit beyond what was asked for are not skipped, so nothing is lost.
         if ratio - budget.achieved_success_ratio > _MAX_MISS:
             warnings.append(
-                f"Budgets like {budget.name!r}, learned from one half of the {sizes.train.num_graphs} graphs of split "
-                f"{sizes.train_split!r}, fit {budget.achieved_success_ratio:.2%} of the batches of the other half, not "
-                f"{ratio:.2%}: the estimate is imprecise because there are few graphs, or few distinct graph sizes."
+                IMPRECISE_SUCCESS_RATIO.mark(
+                    f"Budgets like {budget.name!r}, learned from one half of the {sizes.train.num_graphs} graphs of "
+                    f"split {sizes.train_split!r}, fit {budget.achieved_success_ratio:.2%} of the batches of the other "
+                    f"half, not {ratio:.2%}: the estimate is imprecise because there are few graphs, or few distinct "
+                    "graph sizes."
+                )
             )
     return budgets, warnings
 
@@ -299,8 +303,11 @@ def check_losses(budgets: Mapping[str, Budget], *, warn_slice_loss: float, max_s
         warned = _losses_above(budget, warn_slice_loss)
         if warned:
             warnings.append(
-                f"Budget {name!r} is expected to lose more than {warn_slice_loss:.1%} of {len(warned)} slices: "
-                f"{_described(warned)}. Train on packed batches, which lose nothing, or request a higher success ratio."
+                SLICE_LOSS.mark(
+                    f"Budget {name!r} is expected to lose more than {warn_slice_loss:.1%} of {len(warned)} slices: "
+                    f"{_described(warned)}. Train on packed batches, which lose nothing, or request a higher success "
+                    "ratio."
+                )
             )
     return tuple(warnings)
 

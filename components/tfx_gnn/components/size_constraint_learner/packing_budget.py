@@ -17,6 +17,7 @@ from tfx_gnn.components.size_constraint_learner.size_summary import Integers, Si
 from tfx_gnn.graph.batching.packing_plan import Plan, planner
 from tfx_gnn.graph.batching.size_constraints import SizeRule
 from tfx_gnn.records.size_constraints_file import PACKING, Budget
+from tfx_gnn.records.warning_kinds import LARGER_BATCHES
 
 #: Graphs that arrive per step; the choice of the budget does not depend on it.
 _CHUNK = 512
@@ -208,7 +209,7 @@ def learn_packing_budget(sizes: SizesOfSplits, batch_size: int, window: int) -> 
     if shape.scale <= _MAX_SCALE:
         return budget, []
     largest = np.argmax(sizes.maxima / np.maximum(shape.packed.sizes_per_batch / shape.packed.graphs_per_batch, 1e-9))
-    warning = (
+    warning = LARGER_BATCHES.mark(
         f"Budget {budget.name!r} holds {budget.graphs_per_batch:.0f} graphs on average, not {batch_size}: the largest "
         f"graph has {sizes.maxima[largest]} items in {sizes.columns.prefixes[largest]!r}, and must fit. Sample fewer "
         "neighbors to get smaller batches."

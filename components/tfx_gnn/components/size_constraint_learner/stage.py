@@ -35,6 +35,7 @@ from tfx_gnn.records.size_constraints_file import (
     fingerprint_graph_schema,
     write_size_constraints,
 )
+from tfx_gnn.records.warning_kinds import SIZES_FROM_SAMPLE
 from tfx_gnn.reports.report_page import REPORT_FILE
 
 #: Largest batch size allowed even if the training split has fewer graphs: tasks are often tried on a few graphs first.
@@ -124,8 +125,10 @@ def _learn_budgets(
     warnings: list[str] = []
     if sizes.train.rows is None:
         warnings.append(
-            f"Split {options.train_split!r} has too many different graphs to count each: fit-or-skip and packing "
-            f"budgets are learned from {SAMPLE_SIZE} of its {sizes.train.num_graphs} graphs."
+            SIZES_FROM_SAMPLE.mark(
+                f"Split {options.train_split!r} has too many different graphs to count each: fit-or-skip and packing "
+                f"budgets are learned from {SAMPLE_SIZE} of its {sizes.train.num_graphs} graphs."
+            )
         )
     for batch_size in options.batch_sizes:
         budgets.append(learn_tight_budget(sizes, batch_size))

@@ -21,6 +21,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.models.tasks import GraphClassification, GraphRegression, NodeClassification, NodeRegression
 from tfx_gnn.models.tasks.task import LabelSummary, Objective
+from tfx_gnn.records.warning_kinds import LEARNED_NOTHING
 from tfx_gnn.training.data.input_pipeline import LabelledBatch
 
 Array = npt.NDArray[Any]
@@ -64,7 +65,7 @@ class UselessOutput:
             else "No cause can be seen: train longer, change the learning rate, and look at whether anything in the "
             "tables tells the label."
         )
-        return (
+        return LEARNED_NOTHING.mark(
             f"{place} {num_steps:,} steps, the network is no better than a constant on {self.num_labels:,} of its own "
             f"training labels: {self.measures}. {likely}"
         )

@@ -189,7 +189,7 @@ def test_all_metrics_and_slices_have_intervals_and_too_few_examples_decide_nothi
     assert evaluation.warnings == (
         (
             "1 of 2 slices of 'context/year' have too few examples to decide on the change of accuracy: its interval "
-            "is wider than 0.3, so no bound on it applies to them."
+            "is wider than 0.3, so no bound on it applies to them. [wide_slice_intervals]"
         ),
     )
 

@@ -342,7 +342,7 @@ def test_answers_to_values_of_no_table_are_recorded_and_may_be_refused(
     with pytest.raises(ServingVerificationError, match=r"got none for nodes/item.x = 1e\+30\. Clip"):
         _push(tmp_path, model_dir=model_dir, examples_dir=toy_examples_dir, run="2", refuses_nonfinite_answers=True)
 
-    assert pushed.warnings == ("no finite answer came back for nodes/item.x = 1e+30",)
+    assert pushed.warnings == ("no finite answer came back for nodes/item.x = 1e+30 [no_finite_answer]",)
     record = json.loads((tmp_path / "pushed-1" / "pushed_version.json").read_text())
     assert {"feature": "nodes/item.x", "value": "-1.0", "answer": "finite"} in record["out_of_domain"]
     assert os.listdir(tmp_path / "serving") == ["1"]
