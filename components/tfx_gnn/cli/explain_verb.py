@@ -7,13 +7,18 @@ import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.io.progress import progress
 
 if TYPE_CHECKING:
-    from tfx_gnn.serving.explanation import Explanation
+    from tfx_gnn.serving.explained_prediction import Explanation
+
+_NUM_REFERENCES = 256
+"""Examples whose columns tell what a removed value becomes."""
 
 
 def explain(
@@ -54,25 +59,43 @@ def explain(
             min=1,
         ),
     ] = 1,
-    top: Annotated[int, typer.Option(help="Edges and nodes to show of each example; JSON has all.", min=1)] = 10,
+    num_orders: Annotated[
+        int,
+        typer.Option(
+            help="Random orders of removal that each explanation is checked against, at up to nine predictions each; "
+            "0: no check.",
+            min=0,
+        ),
+    ] = 20,
+    top: Annotated[int, typer.Option(help="Rows of each table of an example; JSON has all.", min=1)] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, not tables.")] = False,
     page: Annotated[
         str, typer.Option(help="Also write a page that draws the graphs.", show_default=False, metavar="FILE")
     ] = "",
 ) -> None:
     """Say which edges, nodes and features carried each prediction; needs only TensorFlow."""
+    from tfx_gnn.reports.explanation_texts import cost_sentence
     from tfx_gnn.serving.explanation import Explainer
     from tfx_gnn.serving.prediction import read_records
     from tfx_gnn.serving.versions import resolve_saved_model
 
     saved_model_dir = resolve_saved_model(model_dir)
-    records = list(itertools.islice(read_records(examples), limit or None))
+    found = read_records(examples)
+    records = list(itertools.islice(found, limit or None))
+    reference = [*records, *itertools.islice(found, max(0, _NUM_REFERENCES - len(records)))][:_NUM_REFERENCES]
     if not records:
         raise ValueError(
             f"`examples` must hold at least one example; got none in {examples!r}. Choose another split or file, or "
             "make the examples again."
         )
-    explainer = Explainer(saved_model_dir, method=method, task=task, num_contexts=num_contexts)
+    explainer = Explainer(
+        saved_model_dir,
+        method=method,
+        task=task,
+        num_contexts=num_contexts,
+        num_orders=num_orders,
+        reference=reference,
+    )
     explanations = []
     with progress("explaining", unit="examples") as advance:
         for explanation in explainer.explain(records, target=target or None):
@@ -83,30 +106,40 @@ def explain(
         from tfx_gnn.reports.report_page import write_page
 
         write_page(render_explanation_page(records, explanations, explainer.edge_ends, model=saved_model_dir), page)
-    for explanation in explanations:
+    for number, explanation in enumerate(explanations):
         if as_json:
             typer.echo(json.dumps(explanation.plain(), ensure_ascii=False))
         else:
-            _show(explanation, top)
+            _show(explanation, number, top)
     if not as_json:
+        _say(cost_sentence(explanations))
         arguments.console.print(f"explained by {explanations[0].method}: {saved_model_dir}", markup=False)
         if page:
             arguments.say_written(page=page)
 
 
-def _show(explanation: Explanation, top: int) -> None:
-    """Prints the largest weights of one explanation."""
-    from tfx_gnn.reports.explanation_texts import weight_rows, weight_text
+def _show(explanation: Explanation, number: int, top: int) -> None:
+    """Prints an explanation: the prediction, its largest weights, and what its check shows."""
+    from tfx_gnn.reports import explanation_texts as texts
+    from tfx_gnn.reports.number_texts import as_percent
 
-    subject = "" if explanation.id is None else f"{explanation.id}: "
-    table = Table(
-        "edges", "weight", "nodes", "weight", "features", "weight",
-        title=f"{subject}{explanation.target_name}, {explanation.value:.4f}; without edges "
-        f"{explanation.value_without_edges:.4f}",
-        title_justify="left",
-    )  # fmt: skip
-    for row in weight_rows(explanation, top):
-        table.add_row(*(text for name, weight in row for text in (name, weight_text(weight))))
-    arguments.console.print(table)
-    for warning in explanation.warnings:
-        arguments.console.print(f"Warning: {warning}", markup=False)
+    arguments.console.rule(escape(texts.subject_text(explanation, number)), align="left")
+    _say(texts.prediction_text(explanation))
+    _say(texts.value_sentence(explanation))
+    for found in texts.weight_tables(explanation, top):
+        value_column = "columns" if found.kind.startswith("feature,") else "value in the table"
+        table = Table(found.kind, *([value_column] if found.has_values else []), box=box.SIMPLE_HEAD)
+        table.add_column(f"weight, {explanation.unit}", justify="right")
+        table.add_column("share", justify="right")
+        for name, values, weight, share in found.rows:
+            shown = [values] if found.has_values else []
+            table.add_row(*map(escape, (name, *shown, texts.weight_text(weight), as_percent(share))))
+        arguments.console.print(table)
+    _say(texts.check_sentence(explanation))
+    for warning in filter(None, (texts.check_warning(explanation), *explanation.warnings)):
+        _say(f"Warning: {warning}")
+
+
+def _say(sentence: str) -> None:
+    if sentence:
+        arguments.console.print(sentence, markup=False, highlight=False)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from tfx_gnn.graph.graph_constants import EDGES
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
-from tfx_gnn.reports.explanation_texts import weight_rows, weight_text
-from tfx_gnn.reports.report_page import render_page
+from tfx_gnn.reports import explanation_texts as texts
+from tfx_gnn.reports.explanation_texts import subject_text, weight_text
+from tfx_gnn.reports.report_page import FAINT, SERIES_COLORS, draw_for_page, render_page
 from tfx_gnn.reports.run_page import page_script, script_hash
 from tfx_gnn.reports.subgraph_view import MAX_NODES
+from tfx_gnn.serving.deletion_check import DeletionCheck
 from tfx_gnn.serving.example_edges import ExampleGraph
-from tfx_gnn.serving.explanation import GRADIENTS, Explanation
+from tfx_gnn.serving.explained_prediction import Explanation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _NUM_ROWS = 10
 _MAX_GRAPHS = 50
@@ -32,7 +37,7 @@ def render_explanation_page(
         model: the model, for the heading.
     """
     script = page_script("subgraph.js")
-    titles = [_title(one, number) for number, one in enumerate(explanations)]
+    titles = [subject_text(one, number) for number, one in enumerate(explanations)]
     graphs: list[dict[str, Any]] = []
     notes: list[str] = []
     for title, record, one in zip(titles, records, explanations, strict=True):
@@ -51,14 +56,22 @@ def render_explanation_page(
         explanations=[
             {
                 "title": title,
-                "words": _words(one),
-                "rows": _rows(one),
-                "has_features": bool(one.features),
+                "prediction": texts.prediction_text(one),
+                "value": texts.value_sentence(one),
+                "unit": one.unit,
+                "tables": texts.weight_tables(one, _NUM_ROWS),
+                "checked": texts.check_sentence(one),
+                "is_doubtful": bool(texts.check_warning(one)),
+                "moved_unit": "" if one.check is None else texts.unit_text(one.check.unit),
+                "chart": "" if one.check is None else _draw_check(one.check, f"check-{number}"),
             }
-            for title, one in zip(titles, explanations, strict=True)
+            for number, (title, one) in enumerate(zip(titles, explanations, strict=True))
         ],
+        cost=texts.cost_sentence(explanations),
         warnings=[
-            f"{title}: {warning}" for title, one in zip(titles, explanations, strict=True) for warning in one.warnings
+            f"{title}: {warning}"
+            for title, one in zip(titles, explanations, strict=True)
+            for warning in filter(None, (texts.check_warning(one), *one.warnings))
         ],
         examples=graphs,
         notes=notes,
@@ -67,24 +80,28 @@ def render_explanation_page(
     )
 
 
-def _rows(explained: Explanation) -> list[list[tuple[str, str]]]:
-    width = 3 if explained.features else 2
-    return [[(name, weight_text(weight)) for name, weight in row[:width]] for row in weight_rows(explained, _NUM_ROWS)]
+def _draw_check(check: DeletionCheck, identity: str) -> str:
+    """Draws how far the prediction moves while parts are removed."""
+    scale = 100.0 if check.unit == "probability" else 1.0
 
+    def draw(axes: Axes) -> None:
+        from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-def _title(explained: Explanation, number: int) -> str:
-    subject = f"example {number}" if explained.id is None else str(explained.id)
-    return f"{subject}: {explained.target_name}"
-
-
-def _words(explained: Explanation) -> str:
-    words = f"The value is {explained.value:.4f}, and {explained.value_without_edges:.4f} without edges"
-    if explained.method == GRADIENTS:
-        words += (
-            f" (the weights miss {explained.edges_error:.3g}); with features of 0 it is "
-            f"{explained.value_without_features:.4f} (they miss {explained.features_error:.3g})"
+        removed = check.num_removed
+        low, high, random, explained = (
+            [scale * value for value in values]
+            for values in (check.random_low, check.random_high, check.random, check.explained)
         )
-    return f"{words}."
+        axes.fill_between(removed, low, high, color=FAINT, alpha=0.25, linewidth=0)
+        axes.plot(removed, random, color=FAINT, linewidth=1.5, linestyle="--")
+        axes.plot(removed, explained, color=SERIES_COLORS[0], linewidth=1.5, marker="o", markersize=2.5)
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
+
+    moves = "falls" if check.lowers else "rises"
+    title = f"How far the prediction {moves}, in {texts.unit_text(check.unit)}, by the number of removed parts"
+    return draw_for_page(draw, identity=identity, title=title)
 
 
 def _viewed(
@@ -104,6 +121,11 @@ def _viewed(
         features = {}
         if any(found):
             features["weight"] = ["" if node is None else weight_text(node.weight) for node in found]
+        for column in sorted({column for node in found if node is not None for column in node.values}):
+            features[column] = [
+                "" if node is None or column not in node.values else texts.value_text(node.values[column])
+                for node in found
+            ]
         for feature in sorted({feature for node in found if node is not None for feature in node.features}):
             features[f"weight of {feature}"] = [
                 "" if node is None else weight_text(node.features.get(feature)) for node in found

@@ -2,10 +2,10 @@ from tfx_gnn.serving.embedding_files import EmbeddingManifest as EmbeddingManife
 from tfx_gnn.serving.embedding_files import Embeddings as Embeddings
 from tfx_gnn.serving.embedding_files import read_embeddings as read_embeddings
 from tfx_gnn.serving.embedding_files import write_embeddings as write_embeddings
-from tfx_gnn.serving.explanation import EdgeWeight as EdgeWeight
+from tfx_gnn.serving.explained_prediction import EdgeWeight as EdgeWeight
+from tfx_gnn.serving.explained_prediction import Explanation as Explanation
+from tfx_gnn.serving.explained_prediction import NodeWeight as NodeWeight
 from tfx_gnn.serving.explanation import Explainer as Explainer
-from tfx_gnn.serving.explanation import Explanation as Explanation
-from tfx_gnn.serving.explanation import NodeWeight as NodeWeight
 from tfx_gnn.serving.model_interface import SERVING_SIGNATURE as SERVING_SIGNATURE
 from tfx_gnn.serving.prediction import Prediction as Prediction
 from tfx_gnn.serving.prediction import ServingModel as ServingModel

@@ -80,6 +80,12 @@ class ExampleGraph:
         return found
 
 
+def has_ragged_feature(example: tf.train.Example, edge_set: str) -> bool:
+    """Whether an edge set has a ragged feature, so that `without_edges` refuses to remove its edges."""
+    start = f"{EDGES}/{edge_set}."
+    return any(key.startswith(start) and _ROW_LENGTHS.fullmatch(key) is not None for key in example.features.feature)
+
+
 def without_edges(example: tf.train.Example, removed: Mapping[str, Sequence[int] | npt.NDArray[np.int64]]) -> bytes:
     """Serializes an example without some of its edges.
 
@@ -109,7 +115,7 @@ def without_edges(example: tf.train.Example, removed: Mapping[str, Sequence[int]
                     f"`examples` must have edges whose features have one shape, so that single edges can be removed; "
                     f"got the ragged feature {key.rpartition('.')[0]!r}. Explain with method 'gradients'."
                 )
-            values = _list_of(features[key])
+            values = list_of(features[key])
             if key.endswith(_SIZE):
                 values[:] = [int(kept.sum())]
             elif num_edges and len(values):
@@ -125,9 +131,10 @@ def _set_names(features: Mapping[str, Any], kind: str, suffix: str, *, with_auxi
     return sorted(found[1] for key in features if (found := pattern.fullmatch(key)))
 
 
-def _list_of(feature: Any) -> Any:
+def list_of(feature: Any) -> Any:
+    """Returns the list of a tf.train.Feature, whatever its type."""
     return getattr(feature, feature.WhichOneof("kind") or "int64_list").value
 
 
 def _values(feature: Any) -> list[Any]:
-    return [value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in _list_of(feature)]
+    return [value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in list_of(feature)]

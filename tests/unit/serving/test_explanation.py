@@ -150,17 +150,25 @@ def test_the_command_prints_tables_or_json(saved_model_dir: str, record: bytes, 
     plain = CliRunner().invoke(app, [*arguments, "--json"])
 
     assert shown.exit_code == plain.exit_code == 0, shown.output + plain.output
-    assert "u0: 0, 3.0000; without edges 0.0000" in shown.stdout
-    rows = [line.replace("│", " ").split() for line in shown.stdout.splitlines()]
-    assert ["buys:", "u0", "->", "2", "+4.0000", "user", "u0", "+5.0000"] in rows
-    found = json.loads(plain.stdout.splitlines()[-1])
-    assert found["edges"][0] == dict(
-        zip(
-            ("edge_set", "position", "source", "target", "source_id", "target_id", "weight"),
-            ("buys", 1, 0, 2, "u0", None, 4.0),
-            strict=True,
-        )
+    lines = [" ".join(line.split()) for line in shown.stdout.splitlines()]
+    assert "Predicted 3 units of the label; the true label is unknown, because the example does not hold it." in lines
+    assert "The explained value is 3.0000 units of the label, and 0.0000 without edges." in lines
+    # 4 of 1 + 4 + 2 in all; 5 of 5 + 2 + 2 + 1.
+    assert "edge value in the table weight, units of the label share" in lines
+    assert "buys: u0 -> 2 price = 4.0 +4.0000 57.1%" in lines
+    assert "user u0 +5.0000 50.0%" in lines
+    # Without the first two parts, 1 + 4 is gone.
+    assert any(
+        line.startswith("Removing the 2 parts that speak most for it lowers the prediction by 5") for line in lines
     )
+    found = json.loads(plain.stdout.splitlines()[-1])
+    assert found["edges"][0] == {
+        "edge_set": "buys", "position": 1, "source": 0, "target": 2, "source_id": "u0", "target_id": None,
+        "weight": 4.0, "share": 4.0 / 7.0, "features": {}, "values": {"price": 4.0},
+    }  # fmt: skip
+    assert (found["unit"], found["predicted"], found["label"]) == ("units of the label", 3.0, None)
+    assert found["check"]["explained"] == [0.0, 4.0, 5.0]
     drawn = page.read_text()
     assert '"weights": [1.0, 4.0, -2.0]' in drawn
-    assert "The value is 3.0000, and 0.0000 without edges." in drawn
+    assert "The explained value is 3.0000 units of the label, and 0.0000 without edges." in drawn
+    assert 'aria-labelledby="check-0-title"' in drawn
