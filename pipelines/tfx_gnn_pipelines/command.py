@@ -136,6 +136,9 @@ def run(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the outcome as one JSON object, and progress to stderr.")
     ] = False,
+    is_quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print only the last lines: warning, result, push, page, next; and errors.")
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show warnings, and the traceback of an error.")] = False,
 ) -> None:
     """Run a pipeline from tables to a pushed model, or compile it for a remote service.
@@ -169,8 +172,10 @@ def run(
         "--beam-arg": beam_arg,
         "--no-cache": no_cache,
     }
-    if as_json and (runner is Runner.SPEC or compile_only):
-        raise typer.BadParameter("--json only where the pipeline runs here, with --runner local or beam.")
+    _check_output_flags(
+        [flag for flag, is_given in (("--json", as_json), ("--quiet", is_quiet), ("--debug", debug)) if is_given],
+        runs_here=runner is not Runner.SPEC and not compile_only,
+    )
     _check_usage(
         runner, [name for name, value in remote_options.items() if value], compile_only=compile_only, check=check
     )
@@ -217,7 +222,8 @@ def run(
             }
             given = {name: value for name, value in shortcuts.items() if value is not None}
             changes = {"options_file": options, "assignments": set_ or [], "shortcuts": given}
-            config = read_run_config(project, changes, console, is_remote=runner in _SERVICES)
+            early = PlainConsole(quiet=True) if is_quiet else console
+            config = read_run_config(project, changes, early, is_remote=runner in _SERVICES)
             if compile_only:
                 output = output or os.path.join("runs", f"{config.pipeline_name}_{runner.value}.json")
                 _compile(config, runner, output, image=image, resources=resources, report_to=report_to, console=console)
@@ -230,6 +236,7 @@ def run(
                 started_at=started_at,
                 check_files=files,
                 as_json=as_json,
+                is_quiet=is_quiet,
                 debug=debug,
                 at_end=at_end,
             )
@@ -248,6 +255,14 @@ def run(
             raise typer.Exit(EXIT_FAILED) from error
     if not pushed:
         raise typer.Exit(EXIT_NOT_PUSHED)
+
+
+def _check_output_flags(flags: list[str], *, runs_here: bool) -> None:
+    for flag in flags:
+        if flag in ("--json", "--quiet") and not runs_here:
+            raise typer.BadParameter(f"{flag} only where the pipeline runs here, with --runner local or beam.")
+    if {"--quiet", "--debug"} <= set(flags):
+        raise typer.BadParameter("--quiet without --debug, which shows more.")
 
 
 def _check_usage(runner: Runner, remote_options: list[str], *, compile_only: bool, check: bool | None) -> None:

@@ -37,6 +37,7 @@ class ComponentProgress(logging.Handler):
         *,
         show_warnings: bool = False,
         tell: Callable[[str, str], None] | None = None,
+        before: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__(level=logging.INFO)
         self._warnings = logging.StreamHandler() if show_warnings else logging.NullHandler()
@@ -46,12 +47,14 @@ class ComponentProgress(logging.Handler):
         self._started_at = 0.0
         self._is_cached = False
         self._tell = tell or (lambda _component, _state: None)
+        self._before = before or (lambda _component: None)
         self._running = contextlib.ExitStack()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Handles one log record."""
         template = str(record.msg)
         if _STARTED.fullmatch(template):
+            self._before(_argument(record))
             self.current, self._started_at, self._is_cached = _argument(record), time.monotonic(), False
         elif _CACHED.fullmatch(template):
             self._is_cached = True
@@ -99,14 +102,16 @@ def component_progress(
     *,
     show_warnings: bool = False,
     tell: Callable[[str, str], None] | None = None,
+    before: Callable[[str], None] | None = None,
 ) -> Iterator[ComponentProgress]:
     """Shows the progress of components and of their stages; other absl log records are hidden unless `show_warnings`.
 
-    `tell` is called with a component and "running" when it starts, and "cached" or "complete" when it ends.
+    `before` is called with a component before anything of it is shown; `tell` with it and "running" when it starts, and
+    "cached" or "complete" when it ends.
     Call `fail()` on the handler when the block catches an error.
     """
     logger = absl_logging.get_absl_logger()
-    handler = ComponentProgress(components, console, show_warnings=show_warnings, tell=tell)
+    handler = ComponentProgress(components, console, show_warnings=show_warnings, tell=tell, before=before)
     before = absl_logging.get_verbosity(), logger.handlers[:], logger.propagate
     # Use absl's own function: TensorFlow reads this level, raises it temporarily, and restores it.
     absl_logging.set_verbosity(absl_logging.INFO)

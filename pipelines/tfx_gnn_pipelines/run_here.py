@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Literal
 import typer
 from rich.console import Console
 
+from tfx_gnn.io.plain_console import PlainConsole
 from tfx_gnn.records.warning_kinds import PAGE_NOT_WRITTEN, RUN_NOT_RECORDED
 from tfx_gnn.reports.run_record import RUN_PAGE
-from tfx_gnn_pipelines.checks.background_check import run_checked
+from tfx_gnn_pipelines.checks.background_check import BeforeStep, run_checked
 from tfx_gnn_pipelines.checks.check_summary import print_finding, print_verdict
 from tfx_gnn_pipelines.checks.findings import PipelineCheck, PipelineNotReadyError
+from tfx_gnn_pipelines.checks.passed_checks import read_passed
 from tfx_gnn_pipelines.config import PipelineConfig
 from tfx_gnn_pipelines.finished_run import find_finished_run
-from tfx_gnn_pipelines.summary import print_summary, shorten, summarize
+from tfx_gnn_pipelines.summary import print_short_summary, print_summary, shorten, summarize
 
 if TYPE_CHECKING:
     from tfx_gnn_pipelines.run_outcome import RunOutcome
@@ -37,16 +39,18 @@ def run_here(
     started_at: float,
     check_files: Sequence[str] | None,
     as_json: bool,
+    is_quiet: bool = False,
     debug: bool,
     at_end: contextlib.ExitStack,
 ) -> bool:
     """Runs the pipeline in this process, with a check of it and of the user's files beside it unless they are None.
 
-    What `at_end` is given is printed after the error, if there is one.
+    What `at_end` is given is printed after the error, if there is one. If `is_quiet`, only that and the last lines are.
 
     Returns:
         Whether the model was pushed.
     """
+    last_lines, console = console, PlainConsole(quiet=True) if is_quiet else console
     console.print(f"Pipeline {config.pipeline_name}, runner {runner}", style="bold", highlight=False, soft_wrap=True)
     outcome = find_finished_run(config)
     page = os.path.join(config.root, RUN_PAGE)
@@ -56,14 +60,33 @@ def run_here(
         page = page if os.path.isfile(page) else ""
     else:
         run = functools.partial(_run_steps, config, runner, console, as_json=as_json, debug=debug)
-        with _page_of_a_run_that_fails(config, console, at_end):
+        with (
+            _page_of_a_run_that_fails(config, last_lines, at_end),
+            _silence() if is_quiet else contextlib.nullcontext(),
+        ):
             outcome = run() if check_files is None else run_checked(run, config, console, files=check_files)
-        page = leave_page(config.root, console)
+        page = leave_page(config.root, last_lines)
     seconds = time.monotonic() - started_at
-    print_summary(console, outcome, seconds, page=page)
+    if is_quiet:
+        print_short_summary(last_lines, outcome, seconds, page=page, doubts=_doubts_of_check(config, check_files))
+    else:
+        print_summary(last_lines, outcome, seconds, page=page)
     if as_json:
         typer.echo(json.dumps(summarize(outcome, seconds, page=page)))
     return outcome.is_pushed
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Drops what steps, and functions of the user in them, print to standard output."""
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+        yield
+
+
+def _doubts_of_check(config: PipelineConfig, check_files: Sequence[str] | None) -> list[str]:
+    """Reads what the check beside the run warned of."""
+    passed = None if check_files is None else read_passed(config)
+    return [f"{finding.step}: {finding.message}" for finding in passed.findings] if passed else []
 
 
 @contextlib.contextmanager
@@ -115,7 +138,13 @@ def _print_plain(console: Console, line: str, *, style: str = "") -> None:
 
 
 def _run_steps(
-    config: PipelineConfig, runner: LocalRunner, console: Console, *, as_json: bool, debug: bool
+    config: PipelineConfig,
+    runner: LocalRunner,
+    console: Console,
+    before_step: BeforeStep = lambda _component: None,
+    *,
+    as_json: bool,
+    debug: bool,
 ) -> RunOutcome:
     """Runs the steps of which TFX finds no cached outputs."""
     from tfx_gnn.io.quiet_libraries import quiet_first_compilation
@@ -130,10 +159,8 @@ def _run_steps(
     # Steps, and functions of the user, print as they like.
     prints = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
     page = LivePage(config.root, config.pipeline_name)
-    with (
-        prints,
-        component_progress(component_ids(config), console, show_warnings=debug, tell=page.tell) as progress,
-    ):
+    shown = component_progress(component_ids(config), console, show_warnings=debug, tell=page.tell, before=before_step)
+    with prints, shown as progress:
         try:
             return run_pipeline(config)
         except BaseException as error:

@@ -44,19 +44,56 @@ def print_summary(console: Console, outcome: RunOutcome, seconds: float, *, page
         words = trees.get("meaning") or (f"not compared: {trees['reason']}" if trees else "")
         if words:
             _print_line(console, "trees", f"task {name!r}: {words}" if name else words)
-    steps = _steps_words(outcome.steps, seconds)
-    if outcome.is_pushed:
-        _print_line(console, "pushed", f"{shorten(outcome.pushed_model)}; {steps}")
-    else:
-        _print_line(console, "not pushed", f"{_why_not_pushed(outcome)}; {steps}", style="bold yellow")
-    _print_line(console, "page", shorten(page) if page else f"none yet; write it: tfx-gnn show {shorten(outcome.root)}")
+    _print_pushed(console, outcome, seconds)
+    _print_line(console, "page", _page_words(outcome, page))
     verbs = "serve, explain, compare, show" if outcome.is_pushed else "show, explain, compare"
     ask = "; ask it now:" if outcome.is_pushed else ""
     _print_line(console, "next", f"{verbs}: their commands for this run are on its page{ask}")
     if outcome.is_pushed:
         # Without a word before it, so that the last line can be pasted.
-        given = ["--model-dir", shorten(outcome.pushed_model), "--examples", shorten(outcome.examples_dir)]
-        _print_line(console, "", shlex.join([_program("tfx-gnn"), "predict", *given, "--limit", "5"]))
+        _print_line(console, "", _ask(outcome))
+
+
+def print_short_summary(
+    console: Console, outcome: RunOutcome, seconds: float, *, page: str, doubts: Sequence[str]
+) -> None:
+    """Prints in at most five lines the warnings, what the run reached, where its page is and what is next.
+
+    Args:
+        console: where to.
+        outcome: what the run found.
+        seconds: how long it took.
+        page: path of its page; empty if it has none.
+        doubts: what the check before or beside the run warned of.
+    """
+    if warnings := [*outcome.warnings, *doubts]:
+        more = f" ({len(warnings)} in all; see the page)" if len(warnings) > 1 else ""
+        _print_line(console, "warning", f"{warnings[0]}{more}", style="bold yellow")
+    tasks = tasks_of(outcome.metrics).items()
+    results = "; ".join(f"{f'task {name!r}: ' if name else ''}{_result(task)}" for name, task in tasks)
+    _print_line(console, "result", f"{results}; split {outcome.metrics['split']}")
+    _print_pushed(console, outcome, seconds)
+    _print_line(console, "page", _page_words(outcome, page))
+    ask = _ask(outcome) if outcome.is_pushed else shlex.join([_program("tfx-gnn"), "show", shorten(outcome.root)])
+    _print_line(console, "next", ask)
+
+
+def _print_pushed(console: Console, outcome: RunOutcome, seconds: float) -> None:
+    steps = _steps_words(outcome.steps, seconds)
+    if outcome.is_pushed:
+        _print_line(console, "pushed", f"{shorten(outcome.pushed_model)}; {steps}")
+    else:
+        _print_line(console, "not pushed", f"{_why_not_pushed(outcome)}; {steps}", style="bold yellow")
+
+
+def _page_words(outcome: RunOutcome, page: str) -> str:
+    return shorten(page) if page else f"none yet; write it: tfx-gnn show {shorten(outcome.root)}"
+
+
+def _ask(outcome: RunOutcome) -> str:
+    """The command that asks the pushed model."""
+    given = ["--model-dir", shorten(outcome.pushed_model), "--examples", shorten(outcome.examples_dir)]
+    return shlex.join([_program("tfx-gnn"), "predict", *given, "--limit", "5"])
 
 
 def summarize(outcome: RunOutcome, seconds: float, *, page: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import os
 import pickle
@@ -60,7 +61,7 @@ def run_beside(config, screen):
 
     def call(program, run, *, names=GOOD):
         return run_checked(
-            run,
+            lambda before_step: run(before_step) if inspect.signature(run).parameters else run(),
             config,
             Console(file=screen, width=1000),
             check_names=lambda *_, **__: names,
@@ -140,7 +141,7 @@ def test_error_that_is_found_before_the_run_starts_keeps_it_from_starting(config
 
     with pytest.raises(PipelineNotReadyError, match="`x` must be y"):
         run_checked(
-            lambda: pytest.fail("the run started"),
+            lambda _: pytest.fail("the run started"),
             config,
             Console(file=screen),
             check_names=check_names,
@@ -206,6 +207,17 @@ def test_run_that_swallows_its_interruption_ends_with_the_error_shown(run_beside
     assert screen.getvalue() == "error    GraphTrainer: `x` must be y.\n"
 
 
+def until_told(before_step, screen, component):
+    """Calls what is called before a step until it prints something."""
+    before = screen.getvalue()
+    for _ in range(SECONDS * 20):
+        before_step(component)
+        if screen.getvalue() != before:
+            return
+        threading.Event().wait(0.05)
+    pytest.fail("nothing was printed")
+
+
 @pytest.mark.parametrize(
     ("findings", "shown"),
     [
@@ -213,14 +225,34 @@ def test_run_that_swallows_its_interruption_ends_with_the_error_shown(run_beside
         ((DOUBT,), "warning  GraphTrainer: `x` should be y.\nready to run: 1 warning, 2.0 s\n"),
     ],
 )
-def test_passed_check_prints_its_verdict_and_the_run_goes_on(run_beside, screen, tmp_path, findings, shown):
-    def run():
-        screen.wait_for("ready to run.*\n")
+def test_passed_check_prints_its_verdict_once_between_two_steps(run_beside, screen, tmp_path, findings, shown):
+    def run(before_step):
+        until_told(before_step, screen, "GraphTransform")
+        screen.write("a step\n")
+        before_step("GraphTrainer")
         screen.write("the run ends\n")
 
     run_beside(answering(tmp_path, PipelineCheck(findings=findings, seconds=2.0)), run)
 
-    assert screen.getvalue() == f"{shown}the run ends\n"
+    assert screen.getvalue() == f"{shown}a step\nthe run ends\n"
+
+
+def test_check_that_ends_after_training_began_says_so_between_two_steps(run_beside, screen, tmp_path):
+    program, ask = answering_when_asked(tmp_path, GOOD)
+
+    def run(before_step):
+        before_step("GraphTrainer")
+        screen.write("training\n")
+        ask()
+        until_told(before_step, screen, "GraphEvaluator")
+
+    run_beside(program, run)
+
+    assert screen.getvalue().splitlines() == [
+        "The check is not finished; training begins, and stops if it finds an error.",
+        "training",
+        "ready to run, known after training had begun: nothing wrong, 2.0 s",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -232,8 +264,8 @@ def test_passed_check_prints_its_verdict_and_the_run_goes_on(run_beside, screen,
     ],
 )
 def test_check_that_crashes_gives_one_warning_and_the_run_goes_on(run_beside, screen, program, reason):
-    def run():
-        screen.wait_for("warning .*\n")
+    def run(before_step):
+        until_told(before_step, screen, "GraphTransform")
         screen.write("the run ends\n")
 
     run_beside(program, run)

@@ -214,7 +214,9 @@ def test_pipeline_that_passed_before_starts_no_check_beside_its_run_and_shows_it
     remember_passed(config, PipelineCheck(findings=(DOUBT,)))
     screen = io.StringIO()
 
-    shown = run_checked(screen.getvalue, config, Console(file=screen), command=("/there/is/no/such/program",))
+    shown = run_checked(
+        lambda _: screen.getvalue(), config, Console(file=screen), command=("/there/is/no/such/program",)
+    )
 
     assert shown == "warning  GraphTrainer: `x` should be y.\n"
 

@@ -48,6 +48,15 @@ def test_terminal_shows_the_running_component_in_its_display():
     assert "+ 1/1 First  done in 0.0 s" in terminal.file.getvalue()
 
 
+def test_what_is_known_meanwhile_is_printed_between_two_components(terminal):
+    with component_progress(["First"], terminal, before=lambda name: terminal.print(f"before {name}")):
+        absl_logging.info("Component %s is running.", "First")
+        absl_logging.info("Going to run a new execution %d", 4)
+        absl_logging.info("Component %s is finished.", "First")
+
+    assert terminal.file.getvalue().splitlines()[:2] == ["before First", "  1/1 First  running ..."]
+
+
 def test_failed_component_is_named(terminal):
     with component_progress(["First"], terminal) as handler:
         absl_logging.info("Component %s is running.", "First")

@@ -10,7 +10,7 @@ from tfx_gnn.records.blessing import write_blessing
 from tfx_gnn_pipelines.assembly import COMPONENTS
 from tfx_gnn_pipelines.lineage import ArtifactRecord, ComponentRun
 from tfx_gnn_pipelines.run_outcome import read_outcome
-from tfx_gnn_pipelines.summary import print_summary
+from tfx_gnn_pipelines.summary import print_short_summary, print_summary
 
 OUTPUTS = {
     "SubgraphExampleGen": ["examples"],
@@ -47,6 +47,7 @@ def summarize(tiny_config, tmp_path, monkeypatch):
         budget_warnings=(),
         training_warnings=(),
         page="root/index.html",
+        doubts=None,
     ):
         runs = [
             ComponentRun(
@@ -80,7 +81,10 @@ def summarize(tiny_config, tmp_path, monkeypatch):
         write_blessing(infra_blessing, blessed=serving_blessed, reasons=["nodes/paper.x: 2 differ"], prefix="INFRA_")
         console = Console(file=io.StringIO(), width=80)
         outcome = read_outcome(tiny_config, runs)
-        print_summary(console, outcome, 12.4, page=page and str(tmp_path / page))
+        if doubts is None:
+            print_summary(console, outcome, 12.4, page=page and str(tmp_path / page))
+        else:
+            print_short_summary(console, outcome, 12.4, page=page and str(tmp_path / page), doubts=doubts)
         return outcome.is_pushed, [line.rstrip() for line in console.file.getvalue().splitlines()]
 
     return run
@@ -91,6 +95,18 @@ def version_dir(tmp_path):
     folder = tmp_path / "serving" / "3"
     folder.mkdir(parents=True)
     return folder
+
+
+def test_a_quiet_run_ends_with_five_lines_at_most(summarize, version_dir):
+    _, lines = summarize(
+        {"pushed": 1, "pushed_destination": str(version_dir), "pushed_version": "3"},
+        training_warnings=["Training is short."],
+        doubts=["GraphTrainer: `x` should be y."],
+    )
+
+    assert [line.partition(" ")[0] for line in lines] == ["warning", "result", "pushed", "page", "next"]
+    assert lines[0] == "warning    GraphTrainer: Training is short. (2 in all; see the page)"
+    assert lines[4].endswith("--examples SubgraphExampleGen/examples/Split-test --limit 5")
 
 
 def test_a_run_ends_with_the_result_the_page_and_a_command_in_at_most_six_lines(summarize, version_dir):

@@ -125,6 +125,9 @@ def wait(
     poll_seconds: service_options.PollSeconds = 15.0,
     timeout: service_options.Timeout = None,
     as_json: service_options.AsJson = False,
+    is_quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print only how the run ended, not each change of state.")
+    ] = False,
     token_file: service_options.TokenFile = "",
     host: service_options.Host = "",
     namespace: service_options.Namespace = "",
@@ -152,7 +155,7 @@ def wait(
         is_patient=True,
         timeout=timeout,
     )
-    _wait(client, run, poll_seconds, timeout, as_json=as_json)
+    _wait(client, run, poll_seconds, timeout, as_json=as_json, is_quiet=is_quiet)
 
 
 def logs(
@@ -309,11 +312,20 @@ def _pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
     return found
 
 
-def _wait(client: PipelineService, run: str, poll_seconds: float, timeout: float | None, *, as_json: bool) -> None:
+def _wait(
+    client: PipelineService,
+    run: str,
+    poll_seconds: float,
+    timeout: float | None,
+    *,
+    as_json: bool,
+    is_quiet: bool = False,
+) -> None:
     from tfx_gnn_pipelines.submission.runs import RunState, wait_for_run
 
+    report = (lambda _text: None) if is_quiet else _say
     try:
-        found = wait_for_run(client, run, poll_seconds=poll_seconds, timeout_seconds=timeout, report=_say)
+        found = wait_for_run(client, run, poll_seconds=poll_seconds, timeout_seconds=timeout, report=report)
     except KeyboardInterrupt as interruption:
         raise KeyboardInterrupt("Interrupted. The run goes on: wait again, or cancel it.") from interruption
     if as_json:

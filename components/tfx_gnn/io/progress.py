@@ -132,7 +132,7 @@ class ProgressDisplay:
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.is_live = console.is_interactive
+        self.is_live = console.is_interactive and not console.quiet
         self._stages: tuple[StageProgress, ...] = ()
         self._lock = threading.Lock()
         self._end = threading.Event()

@@ -32,6 +32,8 @@ _Result = TypeVar("_Result")
 _NICENESS = 5
 """A third of the time of a busy processor: with less, a check of 15 seconds does not end before the training."""
 _RUN_CHECK = (sys.executable, "-c", "from tfx_gnn_pipelines.checks.background_check import run_check; run_check()")
+_TRAINING = ("GraphTuner", "GraphTrainer")
+"""Steps that the check should come before."""
 _STOP = signal.SIGUSR1
 """Interrupts the run. Shells let background jobs ignore SIGINT, so that one would not do."""
 
@@ -47,6 +49,10 @@ def _check_names(config: PipelineConfig, *, files: Sequence[str]) -> PipelineChe
     return check_names(config, files=files)
 
 
+BeforeStep = Callable[[str], None]
+"""Is called with the id of a component before it begins: what the check found is printed there, between two steps."""
+
+
 class RunStopped(BaseException):
     """Raised wherever the main thread is when the check beside a run finds an error.
 
@@ -55,7 +61,7 @@ class RunStopped(BaseException):
 
 
 def run_checked(
-    run: Callable[[], _Result],
+    run: Callable[[BeforeStep], _Result],
     config: PipelineConfig,
     console: Console,
     *,
@@ -71,7 +77,7 @@ def run_checked(
     Call this from the main thread.
 
     Args:
-        run: runs the pipeline.
+        run: runs the pipeline, and calls what it is given before each step, so that no line falls into one.
         config: the pipeline.
         console: where doubts, a passed check and the failure of a check are shown.
         files: files of the user to look for wrong names in, such as `project.yaml`.
@@ -88,7 +94,7 @@ def run_checked(
     if passed is not None:
         for finding in passed.findings:
             print_finding(console, finding)
-        return run()
+        return run(_say_nothing)
     check = _BackgroundCheck(config, console, files, command)
     try:
         try:
@@ -96,10 +102,10 @@ def run_checked(
             if not names.passed:
                 raise PipelineNotReadyError(names)
             check.may_interrupt()
-            result = run()
+            result = run(check.before_step)
         finally:
             check.must_not_interrupt()
-        check.tell_if_unfinished()
+        check.tell_at_the_end()
     except (Exception, KeyboardInterrupt, RunStopped) as error:
         if check.found is not None and not check.found.passed:
             raise PipelineNotReadyError(check.found) from error
@@ -119,7 +125,8 @@ class _BackgroundCheck:
     def __init__(self, config: PipelineConfig, console: Console, files: Sequence[str], command: Sequence[str]) -> None:
         self.found: PipelineCheck | None = None
         self._console = console
-        self._has_ended = False
+        self._failure = ""
+        self._is_told = self._is_training = self._has_ended = False
         self._may_interrupt = False
         self._folder = tempfile.mkdtemp(prefix="tfx-gnn-check-")
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it.
@@ -156,12 +163,36 @@ class _BackgroundCheck:
         """Keeps errors from interrupting the main thread."""
         self._may_interrupt = False
 
-    def tell_if_unfinished(self) -> None:
-        """Prints that the run ended first, if it did, or the error that a run has outlived."""
+    def before_step(self, component: str) -> None:
+        """Prints what was found since the last step, and, before a training, that nothing is known yet."""
+        self._tell()
+        if component in _TRAINING and not self._is_training:
+            self._is_training = True
+            if not self._is_told:
+                self._print("The check is not finished; training begins, and stops if it finds an error.", style="dim")
+
+    def tell_at_the_end(self) -> None:
+        """Prints what was found since the last step, even an error that came too late, or that the run ended first."""
         if self._process.poll() is None:
-            self._console.print("The run ended before its check, which the next run makes again.", style="dim")
-        for finding in self.found.errors if self.found else ():
+            self._print("The run ended before its check, which the next run makes again.", style="dim")
+            return
+        self._waiting.join()
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._is_told or (self.found is None and not self._failure):
+            return
+        self._is_told = True
+        if self.found is None:
+            self._print(self._failure, style="yellow")
+            return
+        for finding in self.found.findings:
             print_finding(self._console, finding)
+        if self.found.passed:
+            print_verdict(self._console, self.found, late=self._is_training)
+
+    def _print(self, line: str, *, style: str) -> None:
+        self._console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
     def end(self) -> None:
         """Ends the process if it is still running."""
@@ -184,17 +215,13 @@ class _BackgroundCheck:
         if self._has_ended:
             return
         if code or not answer:
-            self._warn(code)
+            self._failure = self._describe_failure(code)
             return
         self.found = pickle.loads(answer)
         assert self.found is not None
         if not self.found.passed:
             # Unlike `interrupt_main`, this also ends a wait for something else.
             signal.pthread_kill(threading.main_thread().ident or 0, _STOP)
-            return
-        for finding in self.found.findings:
-            print_finding(self._console, finding)
-        print_verdict(self._console, self.found)
 
     def _interrupt(self, _number: int = _STOP, _frame: FrameType | None = None) -> None:
         if self._may_interrupt:
@@ -202,20 +229,17 @@ class _BackgroundCheck:
             self._may_interrupt = False
             raise RunStopped("The check beside the run found an error, and stopped it here.")
 
-    def _warn(self, code: int) -> None:
+    def _describe_failure(self, code: int) -> str:
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        self._console.print(
-            CHECK_FAILED.mark(
-                f"warning  The check beside the run failed with exit code {code}: "
-                f"{lines[-1] if lines else 'no message'}. The run goes on. See what `tfx-gnn check` says, or leave the "
-                "check out by --no-check."
-            ),
-            style="yellow",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
+        return CHECK_FAILED.mark(
+            f"warning  The check beside the run failed with exit code {code}: {lines[-1] if lines else 'no message'}. "
+            "The run goes on. See what `tfx-gnn check` says, or leave the check out by --no-check."
         )
+
+
+def _say_nothing(_component: str) -> None:
+    """Is called before each step of a pipeline that was checked before."""
 
 
 def run_check() -> None:

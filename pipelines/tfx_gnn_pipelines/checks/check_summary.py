@@ -24,14 +24,15 @@ def print_finding(console: Console, finding: Finding) -> None:
     _print_line(console, f"{finding.severity:<8} {finding.step}: {finding.message}", style=style)
 
 
-def print_verdict(console: Console, found: PipelineCheck) -> None:
-    """Prints in a line whether a run can start."""
+def print_verdict(console: Console, found: PipelineCheck, *, late: bool = False) -> None:
+    """Prints in a line whether a run can start; `late` says that its training had begun before that was known."""
     numbers = {"error": len(found.errors), "warning": len(found.findings) - len(found.errors)}
     counts = [f"{number} {word}{'' if number == 1 else 's'}" for word, number in numbers.items() if number]
     verdict = " and ".join(counts) or "nothing wrong"
+    when = ", known after training had begun" if late else ""
     _print_line(
         console,
-        f"{'ready to run' if found.passed else 'NOT ready to run'}: {verdict}, {found.seconds:.1f} s",
+        f"{'ready to run' if found.passed else 'NOT ready to run'}{when}: {verdict}, {found.seconds:.1f} s",
         style="green" if found.passed else "red",
     )
 

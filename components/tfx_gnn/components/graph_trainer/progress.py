@@ -9,11 +9,11 @@ from typing import Any
 
 import tf_keras
 
-from tfx_gnn.io.progress import StageProgress, progress, say, shown_live
+from tfx_gnn.io.progress import StageProgress, progress, say
 
 
 class TrainingProgress(tf_keras.callbacks.Callback):
-    """Counts the steps of a training, with loss and metrics, and says one line per epoch unless a bar shows them.
+    """Counts the steps of a training, with loss and metrics, and says one line per epoch, which stays.
 
     Args:
         num_epochs: epochs of the training.
@@ -80,7 +80,7 @@ class TrainingProgress(tf_keras.callbacks.Callback):
         self._validation_figures = _figures({name: value for name, value in logs.items() if name.startswith("val_")})
         if self._stage is not None:
             self._stage.total = self._stage.done + (self._num_epochs - epoch - 1) * self._steps
-        if self._says_epochs and not shown_live():
+        if self._says_epochs:
             self.say(f"epoch {epoch + 1}/{self._num_epochs} {_figures(logs)}")
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
