@@ -15,7 +15,7 @@ from tfx_gnn.serving.example_edges import ExampleGraph, has_ragged_feature, with
 from tfx_gnn.serving.raw_columns import ExampleColumns, RawColumns
 
 if TYPE_CHECKING:
-    from tfx_gnn.serving.explanation import Explanation
+    from tfx_gnn.serving.explained_prediction import Explanation
 
 _REQUEST_SIZE = 64
 

@@ -7,7 +7,7 @@ import dataclasses
 import datetime as dt
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph.graph_constants import CONTEXT, EDGES, NODES
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.graph.schema.feature_defaults import feature_defaults
+from tfx_gnn.graph.schema.feature_defaults import feature_defaults, time_features
 from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.sampling.plan.recorded_plan import read_recorded_plan
 from tfx_gnn.serving.example_edges import ExampleGraph, list_of
@@ -131,28 +131,29 @@ class RawColumns:
     def of(cls, examples: Sequence[ExampleColumns], saved_model_dir: str) -> RawColumns:
         """Reads them.
 
-        A column holds times if the plan of the examples says so, or its name; and if all of its values are whole
-        seconds between 1980 and 2100.
+        A column holds times if the schema, the plan of the examples or its name says so; and if all of its values are
+        whole seconds between 1980 and 2100.
 
         Args:
             examples: a sample, at least one.
             saved_model_dir: folder that holds `saved_model.pb`.
         """
         path = os.path.join(saved_model_dir, REQUEST_SCHEMA_FILE)
-        missing = _missing_values(read_schema(path)) if tf.io.gfile.exists(path) else {}
+        schema = read_schema(path) if tf.io.gfile.exists(path) else GraphSchema()
+        missing, declared_times = _missing_values(schema), _declared_times(schema)
         rows: dict[str, list[list[Any]]] = {}
         for example in examples:
             for key, found in example.rows.items():
                 rows.setdefault(key, []).extend(found)
         filled = {key: [row for row in found if not _is_missing(row, missing.get(key))] for key, found in rows.items()}
-        planned = _planned_times(saved_model_dir)
+        named = _planned_times(saved_model_dir) | declared_times
         ragged = {key for example in examples for key in example.ragged}
         return cls(
             missing=missing,
             times={
                 key
                 for key, found in filled.items()
-                if (key in planned or names_time(split_key(key)[1])) and _are_seconds(found)
+                if (key in named or names_time(split_key(key)[1])) and _are_seconds(found)
             },
             ragged=ragged,
             typical={key: [] if key in ragged else _typical(filled[key] or rows[key]) for key in rows},
@@ -194,13 +195,23 @@ class RawColumns:
         return value
 
 
+def _declarations(schema: GraphSchema) -> Iterator[tuple[str, Any]]:
+    """Yields the beginning of the keys of each set's columns, and what is declared of the set."""
+    yield f"{CONTEXT}/", schema.context
+    yield from ((f"{NODES}/{name}.", declared) for name, declared in schema.node_sets.items())
+    yield from ((f"{EDGES}/{name}.", declared) for name, declared in schema.edge_sets.items())
+
+
 def _missing_values(schema: GraphSchema) -> dict[str, str]:
-    found = {f"{CONTEXT}/{name}": value for name, value in feature_defaults(schema.context).items()}
-    sets: Any
-    for kind, sets in ((NODES, schema.node_sets), (EDGES, schema.edge_sets)):
-        for set_name, declared in sets.items():
-            found |= {f"{kind}/{set_name}.{name}": value for name, value in feature_defaults(declared).items()}
-    return found
+    return {
+        start + name: value
+        for start, declared in _declarations(schema)
+        for name, value in feature_defaults(declared).items()
+    }
+
+
+def _declared_times(schema: GraphSchema) -> set[str]:
+    return {start + name for start, declared in _declarations(schema) for name in time_features(declared)}
 
 
 def _planned_times(saved_model_dir: str) -> set[str]:

@@ -14,6 +14,7 @@ from tensorflow.core.framework import types_pb2
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, Feature, GraphSchema, Metadata, NodeSet
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
+from tfx_gnn.graph.schema.feature_defaults import declare_time
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
 from tfx_gnn.io.suggestions import did_you_mean
 from tfx_gnn.tables.column_types import DIGITS_OF_DOUBLE, casts, count_rounded, is_list, list_lengths, nan_as_null
@@ -114,6 +115,11 @@ class ColumnEvidence:
         return None
 
     @property
+    def are_times(self) -> bool:
+        """Whether all values are time stamps or dates."""
+        return bool(self.dtypes) and all(map(_is_time, self.dtypes))
+
+    @property
     def shape(self) -> tuple[int, ...] | None:
         """`()` for single values, sizes for a fixed shape, `(-1,)` for any number of values; otherwise None."""
         if all(least == greatest > 0 for least, greatest in self.lengths):
@@ -153,12 +159,16 @@ def _is_text(array: pa.Array) -> bool:
     return True
 
 
+def _is_time(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(dtype) or pa.types.is_date(dtype))
+
+
 def _declarable(dtype: pa.DataType) -> pa.DataType | None:
     if pa.types.is_boolean(dtype) or pa.types.is_integer(dtype):
         return dtype
     if pa.types.is_floating(dtype):
         return pa.float32()
-    if pa.types.is_timestamp(dtype) or pa.types.is_date(dtype):
+    if _is_time(dtype):
         return pa.int64()
     if pa.types.is_decimal(dtype):
         return pa.int64() if dtype.scale == 0 else pa.float32()
@@ -216,8 +226,9 @@ def infer_schema(
     Every column except ids becomes a feature. Parquet columns and tf.Example features
     have types; in a CSV file all cells are inspected. Digits become integers where
     nothing is lost ("007" stays text). Floats of any width become DT_FLOAT, dates and
-    times DT_INT64 (seconds since 1970). Lists that all have the same length get a fixed
-    shape, other lists the shape [-1].
+    times DT_INT64: seconds since 1970, which `metadata.extra` says under the key
+    "unit.<feature>". Lists that all have the same length get a fixed shape, other lists
+    the shape [-1].
 
     A `description` tells the reviewer how many rows of a feature have no value and so
     need `metadata { extra { key: "default.<feature>" } }`, and which columns were left
@@ -438,6 +449,8 @@ def _describe(declared: NodeSet | EdgeSet | Context, evidence: _Evidence, filena
             notes.append(f"Column {name!r} is left out: {reason}.")
         else:
             _declare(declared.features[name], name, column)
+            if column.are_times:
+                declare_time(declared, name)
     if notes:
         if isinstance(declared, Context):
             declared.metadata.extra.add(key=_NOTE, value=" ".join(notes))

@@ -107,6 +107,7 @@ def layouts_of(
       of a feature `#id` names the id column too.
     - "edge_type": if "reversed", sources are read from the column of targets and vice versa.
     - "default.<feature>": the value of the feature where it is missing.
+    - "unit.<feature>": "seconds since 1970" says that the feature holds times; other units are for readers.
     - "decoder.<column>": how a packed column is split into features (see `parse_packed_column`).
     - "index_feature/<feature>": the node set of which the feature holds indices (see `mark_index_features`). Its column
       holds ids of nodes; a missing one, or "", stands for no node.

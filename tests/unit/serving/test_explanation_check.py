@@ -25,9 +25,10 @@ _SCHEMA = tfx_gnn.parse_schema("""
     node_sets { key: "user" value {} }
     node_sets { key: "item" value {
         features { key: "price" value { dtype: DT_FLOAT } }
-        features { key: "made_at" value { dtype: DT_INT64 } }
+        features { key: "released" value { dtype: DT_INT64 } }
         features { key: "stock" value { dtype: DT_INT64 } }
-        metadata { extra { key: "default.stock" value: "-1" } } } }
+        metadata { extra { key: "default.stock" value: "-1" }
+                   extra { key: "unit.released" value: "seconds since 1970" } } } }
     node_sets { key: "_readout" value {} }
     edge_sets { key: "_readout/seed" value { source: "user" target: "_readout" } }
     edge_sets { key: "buys" value { source: "item" target: "user" } }
@@ -39,7 +40,7 @@ EXAMPLE = {
     "nodes/item.#size": [_NUM_ITEMS],
     "nodes/item.#id": [f"i{index}" for index in range(_NUM_ITEMS)],
     "nodes/item.price": [0.0] * 7 + [6.0] + [0.0] * 4,
-    "nodes/item.made_at": [1_700_000_000 + index for index in range(_NUM_ITEMS)],
+    "nodes/item.released": [1_700_000_000 + index for index in range(_NUM_ITEMS)],
     "nodes/item.stock": [-1, *range(1, _NUM_ITEMS)],
     "nodes/_readout.#size": [1],
     "nodes/_readout.kind": ["cheap"],
@@ -125,7 +126,7 @@ def test_the_deciding_feature_is_named_with_its_raw_value(explained: Explanation
 def test_times_and_missing_values_are_those_of_the_table(explained: Explanation) -> None:
     values = {node.id: node.values for node in explained.nodes}
 
-    assert values["i0"] == {"made_at": "2023-11-14T22:13:20Z", "price": 0.0, "stock": None}
+    assert values["i0"] == {"released": "2023-11-14T22:13:20Z", "price": 0.0, "stock": None}
     assert values["i7"]["stock"] == 7
 
 

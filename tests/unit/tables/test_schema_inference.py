@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tfx_gnn_pipelines.tasks.debian_sections
+from tfx_gnn.graph.schema.feature_defaults import time_features
 from tfx_gnn.graph.schema.schema_io import parse_schema, read_schema, write_schema
 from tfx_gnn.tables.graph_tables import read_tables
 from tfx_gnn.tables.schema_inference import ColumnEvidence, infer_schema, schema_notes
@@ -361,3 +362,13 @@ def test_decimals_that_become_floats_with_fewer_digits_are_counted(tmp_path, dig
 
     note = schema.node_sets["accounts"].features["balance"].description
     assert ("Decimals of more than 15 digits, which are rounded to floats: 1. If they are names" in note) == is_said
+
+
+def test_time_stamps_and_dates_are_declared_as_times(tmp_path):
+    day = dt.date(2026, 1, 1)
+    items = {"id": ["a"], "made": pa.array([day]), "sold": pa.array([1], pa.timestamp("us")), "size": [3]}
+    pq.write_table(pa.table(items), tmp_path / "items.parquet")
+
+    schema = infer_schema(tables_dir=str(tmp_path), node_tables={"item": "items.parquet"}, edge_tables={})
+
+    assert time_features(schema.node_sets["item"]) == {"made", "sold"}

@@ -1,6 +1,7 @@
-"""Reads and writes which value a graph schema declares for items without one.
+"""Reads and writes which value a graph schema declares for items without one, and which features are times.
 
 node_sets { key: "user" value { features { key: "age" ... } metadata { extra { key: "default.age" value: "-1" } } } }
+node_sets { key: "user" value { ... metadata { extra { key: "unit.joined" value: "seconds since 1970" } } } }
 """
 
 from __future__ import annotations
@@ -13,6 +14,26 @@ from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, Feature, Grap
 
 DEFAULT_KEY = "default."
 """Beginning of the keys of these entries of `metadata.extra`."""
+
+UNIT_KEY = "unit."
+"""Beginning of the keys of entries that declare the unit of a feature."""
+
+SECONDS_SINCE_1970 = "seconds since 1970"
+"""Unit of times."""
+
+
+def time_features(declared: NodeSet | EdgeSet | Context) -> set[str]:
+    """Returns the features whose declared unit is that of times."""
+    return {
+        entry.key[len(UNIT_KEY) :]
+        for entry in declared.metadata.extra
+        if entry.key.startswith(UNIT_KEY) and entry.value == SECONDS_SINCE_1970
+    }
+
+
+def declare_time(declared: NodeSet | EdgeSet | Context, feature: str) -> None:
+    """Declares that a feature holds times."""
+    declared.metadata.extra.add(key=f"{UNIT_KEY}{feature}", value=SECONDS_SINCE_1970)
 
 
 def feature_defaults(declared: NodeSet | EdgeSet | Context) -> dict[str, str]:
@@ -51,14 +72,15 @@ def fill_nulls(items: list[Any], feature: Feature, default: str | None) -> list[
 
 
 def copy_feature_defaults(copy: NodeSet | EdgeSet | Context, original: NodeSet | EdgeSet | Context) -> None:
-    """Declares the same values for the features that a copy of a set has."""
-    for name, value in feature_defaults(original).items():
-        if name in copy.features:
-            copy.metadata.extra.add(key=f"{DEFAULT_KEY}{name}", value=value)
+    """Declares the same values and units for the features that a copy of a set has."""
+    for entry in original.metadata.extra:
+        key = next((key for key in (DEFAULT_KEY, UNIT_KEY) if entry.key.startswith(key)), None)
+        if key is not None and entry.key[len(key) :] in copy.features:
+            copy.metadata.extra.add(key=entry.key, value=entry.value)
 
 
 def copy_all_feature_defaults(copy: GraphSchema, original: GraphSchema) -> None:
-    """Declares the same values for all features that a copy of a schema has."""
+    """Declares the same values and units for all features that a copy of a schema has."""
     copy_feature_defaults(copy.context, original.context)
     for sets, originals in ((copy.node_sets, original.node_sets), (copy.edge_sets, original.edge_sets)):
         for name in set(sets) & set(originals):
@@ -66,10 +88,10 @@ def copy_all_feature_defaults(copy: GraphSchema, original: GraphSchema) -> None:
 
 
 def remove_feature_defaults(schema: GraphSchema) -> None:
-    """Removes the values, which have no meaning after a transform."""
+    """Removes the values and units, which have no meaning after a transform."""
     all_declared: list[NodeSet | EdgeSet | Context] = [schema.context]
     all_declared += [*schema.node_sets.values(), *schema.edge_sets.values()]
     for declared in all_declared:
         for entry in list(declared.metadata.extra):
-            if entry.key.startswith(DEFAULT_KEY):
+            if entry.key.startswith((DEFAULT_KEY, UNIT_KEY)):
                 declared.metadata.extra.remove(entry)

@@ -5,6 +5,7 @@ from tfx_gnn.graph.schema.feature_defaults import (
     copy_all_feature_defaults,
     feature_defaults,
     remove_feature_defaults,
+    time_features,
 )
 from tfx_gnn.graph.schema.schema_io import parse_schema
 
@@ -13,7 +14,8 @@ context { features { key: "year" value { dtype: DT_INT64 } } metadata { extra { 
 node_sets { key: "user" value {
   features { key: "age.now" value { dtype: DT_INT64 } } features { key: "city" value { dtype: DT_STRING } }
   metadata { filename: "users.csv" extra { key: "default.age.now" value: "-8" } extra { key: "default.city" value: "" }
-             extra { key: "id_column" value: "user" } } } }
+             extra { key: "id_column" value: "user" }
+             extra { key: "unit.age.now" value: "seconds since 1970" } extra { key: "unit.city" value: "m" } } } }
 """
 
 
@@ -25,6 +27,7 @@ def test_a_copy_has_the_values_of_the_features_that_it_has():
     copy_all_feature_defaults(copy, parse_schema(SCHEMA))
 
     assert feature_defaults(copy.node_sets["user"]) == {"age.now": "-8"}
+    assert time_features(copy.node_sets["user"]) == {"age.now"}
     assert not feature_defaults(copy.node_sets["item"])
     assert not feature_defaults(copy.context)
 
