@@ -12,6 +12,9 @@ import typer
 from tfx_gnn.cli import arguments
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tfx_gnn.reports.comparison_page import ComparedRun, Comparison
     from tfx_gnn.reports.run_contents import RunContents
     from tfx_gnn.reports.run_record import RecordedRun
 
@@ -89,7 +92,7 @@ def _print_data(run: str, *, as_json: bool) -> None:
 def _found(run: RecordedRun, contents: RunContents) -> dict[str, Any]:
     from tfx_gnn.reports.evaluation_figures import metric_rows
     from tfx_gnn.reports.outcome import outcome_of
-    from tfx_gnn.reports.run_page import split_sizes
+    from tfx_gnn.reports.run_contents import split_sizes
     from tfx_gnn.reports.run_warnings import run_warnings
 
     outcome = outcome_of(run, contents.files)
@@ -130,13 +133,14 @@ def compare(
     no_open: NoOpen = False,
     as_json: AsJson = False,
 ) -> None:
-    """Set runs side by side on one page: options, data, curves, metrics, classes, slices, sizes and times.
+    """Set runs side by side: options, data, metrics with paired tests, curves, classes, slices, sizes and times.
 
-    Differences are from the first run. By default the page is written to comparison.html in its root.
+    Differences are from the first run. A difference of a metric is called a gain or a loss only if a paired test on the
+    examples that both runs evaluated says so. By default the page is written to comparison.html in the first run's
+    root.
     """
-    import dataclasses
-
-    from tfx_gnn.reports.comparison_page import MAX_RUNS, compare_runs, name_runs, render_comparison_page
+    # None of these imports TensorFlow.
+    from tfx_gnn.reports.comparison_page import MAX_RUNS, name_runs, render_comparison_page
     from tfx_gnn.reports.report_page import write_page
     from tfx_gnn.reports.run_contents import read_contents
     from tfx_gnn_pipelines.recorded_run import read_run
@@ -144,13 +148,43 @@ def compare(
     if not 2 <= len(runs) <= MAX_RUNS:
         raise ValueError(f"`RUN` must be given 2 to {MAX_RUNS} times; got {len(runs)}. Name the runs to compare.")
     records = [read_run(run) for run in runs]
-    named = name_runs([(record, read_contents(record.folders())) for record in records])
+    named = name_runs([(record, read_contents(record.folders(), with_graphs=False)) for record in records])
+    named, comparison = _compared(named)
     path = output or os.path.join(records[0].root, "comparison.html")
-    write_page(render_comparison_page(named), path)
+    write_page(render_comparison_page(named, comparison), path)
     if as_json:
-        found = dataclasses.asdict(compare_runs(named))
-        titles = [one.title for one in named]
-        typer.echo(json.dumps({"page": os.path.abspath(path), "runs": titles, **found}, indent=2))
+        typer.echo(json.dumps({"page": os.path.abspath(path), **comparison.as_json(named)}, indent=2))
         return
+    from tfx_gnn.cli.comparison_tables import print_comparison
+
+    print_comparison(named, comparison)
     arguments.say_written(page=path)
     _open(path, no_open=no_open)
+
+
+def _compared(runs: Sequence[ComparedRun]) -> tuple[list[ComparedRun], Comparison]:
+    """Tests the metrics of all runs against those of the first, and compares all else."""
+    import dataclasses
+
+    from tfx_gnn.components.graph_evaluator.run_comparison import compare_evaluations
+    from tfx_gnn.reports.comparison_page import compare_runs
+
+    first, *others = runs
+    found = [first]
+    for one in others:
+        tasks = [task for task in first.contents.tasks() if task in one.contents.tasks()]
+        evaluations = [(run.title, run.evaluation_folder) for run in (first, one)]
+        found.append(dataclasses.replace(one, paired=compare_evaluations(*evaluations, tasks)))
+    return found, compare_runs(found, _defaults_of)
+
+
+def _defaults_of(component: str) -> dict[str, Any]:
+    """Reads the defaults of a step's options as plain JSON; empty for a component of the user's own."""
+    from tfx_gnn.io import options_json
+    from tfx_gnn.io.option_groups import flat_defaults
+    from tfx_gnn_pipelines.config import step_kinds
+
+    kinds = {"".join(part.capitalize() for part in step.split("_")): kind for step, kind in step_kinds().items()}
+    if component not in kinds:
+        return {}
+    return {name: json.loads(options_json.to_json(value)) for name, value in flat_defaults(kinds[component]).items()}

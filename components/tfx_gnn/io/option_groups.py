@@ -93,6 +93,19 @@ def flat_values(options: object) -> dict[str, Any]:
     return values
 
 
+def flat_defaults(options_class: type) -> dict[str, Any]:
+    """Reads the defaults of all options by flat name, including those of groups; options without one are absent."""
+    found: dict[str, Any] = {}
+    for field, hint in _fields(options_class):
+        if field.metadata.get(_IS_GROUP):
+            found |= flat_defaults(hint)
+        elif field.default is not dataclasses.MISSING:
+            found[_flat_name(field)] = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            found[_flat_name(field)] = field.default_factory()
+    return found
+
+
 def from_flat(options_class: type[_Options], values: Mapping[str, Any]) -> _Options:
     """Builds options from values by flat name; absent options keep their defaults."""
     known = flat_options(options_class)

@@ -16,6 +16,8 @@ from typing import Any
 from google.protobuf import text_format
 from google.protobuf.message import Message
 
+from tfx_gnn.io.file_contents import read_bytes
+
 _LOCAL_SCHEME = "file://"
 
 
@@ -97,11 +99,7 @@ def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def read_json(path: str) -> Any:
     """Reads a JSON file of unknown content; see `parse_json`. A ValueError names the file."""
-    # Not above: options are read without TensorFlow.
-    import tensorflow as tf
-
-    with tf.io.gfile.GFile(path, "rb") as file:
-        data: bytes = file.read()
+    data = read_bytes(path)
     try:
         return parse_json(data)
     except ValueError as error:

@@ -1,4 +1,7 @@
-"""Writes files atomically, and copies folders; on local disks and object stores."""
+"""Writes files atomically, and copies folders; on local disks and object stores.
+
+A text file is written to a local disk without TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,9 @@ import stat
 import tempfile
 from collections.abc import Iterator
 
-import tensorflow as tf
-
 from tfx_gnn.io.disk_sync import sync_path
-from tfx_gnn.io.folder_listing import is_folder, list_entries
 from tfx_gnn.io.owned_files import open_regular
 from tfx_gnn.io.process_lock import has_locks
-from tfx_gnn.io.renames import rename_file
 
 _PARTIAL = ".{name}.writing"
 
@@ -31,6 +30,10 @@ def write_whole(path: str, text: str) -> None:
         ValueError: if the hidden sibling is a link, which somebody else may have made, or no file.
     """
     if not has_locks(path):
+        import tensorflow as tf
+
+        from tfx_gnn.io.renames import rename_file
+
         writing = f"{path}.writing"
         with tf.io.gfile.GFile(writing, "w") as file:
             file.write(text)
@@ -40,6 +43,8 @@ def write_whole(path: str, text: str) -> None:
     folder, name = os.path.split(place)
     is_replaceable = os.path.isdir(folder) and (os.path.isfile(place) or not os.path.exists(place))
     if not is_replaceable:
+        import tensorflow as tf
+
         with tf.io.gfile.GFile(path, "w") as file:
             file.write(text)
         return
@@ -76,6 +81,10 @@ def _keep_permissions(path: str, descriptor: int) -> None:
 
 def copy_files(folder: str, target: str) -> None:
     """Copies all files of a folder, which may be missing, even to another disk; existing files are replaced."""
+    import tensorflow as tf
+
+    from tfx_gnn.io.folder_listing import is_folder, list_entries
+
     if not is_folder(folder):
         return
     tf.io.gfile.makedirs(target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ _SECTIONS = ("Args", "Init args")
 _KINDS = {"str": "text", "bool": "true or false", "int": "integer", "float": "number", "None": "null"}
 _KINDS |= {"FieldName": "text", "NodeSetName": "text", "IncidentNodeTag": "0 (source) or 1 (target)"}
 _LISTS = ("Collection", "Sequence")
+_MODEL_FNS = "tfx_gnn.models.model_fns"
 _EGO_MAKER = "_ego_model"
 _SET_BY_MODEL_FN = {
     "readout_node_sets": ("null", " Unless given, set by the task."),
@@ -80,6 +82,21 @@ def list_hyperparameters(prefix: str = "") -> list[OptionEntry]:
     ]
 
 
+def hyperparameter_defaults(model_fn: str) -> dict[str, Any]:
+    """Reads the defaults of the hyperparameters of a ready-made network.
+
+    Args:
+        model_fn: reference such as "tfx_gnn.models.model_fns:graph_sage".
+
+    Returns:
+        Defaults by name; empty for a function of the user's own.
+    """
+    module, _, name = model_fn.partition(":")
+    if module != _MODEL_FNS:
+        return {}
+    return {one.name: json.loads(one.default) for one in _hyperparameters_by_network().get(name, ()) if one.default}
+
+
 def _in_words(taking: list[str], networks: list[str]) -> str:
     left_out = [network for network in networks if network not in taking]
     if len(left_out) < len(taking):
@@ -87,6 +104,7 @@ def _in_words(taking: list[str], networks: list[str]) -> str:
     return ", ".join(taking)
 
 
+@functools.cache
 def _hyperparameters_by_network() -> dict[str, list[_Hyperparameter]]:
     folder = Path(__file__).parent
     defined = dict(_definitions(folder))

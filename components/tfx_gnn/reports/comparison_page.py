@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.reports import number_texts
-from tfx_gnn.reports.data_figures import shown_dtype
 from tfx_gnn.reports.evaluation_figures import metric_rows
+from tfx_gnn.reports.option_differences import TextRow, differing_options, differing_texts
 from tfx_gnn.reports.outcome import Outcome, outcome_of
-from tfx_gnn.reports.report_page import NUM_SERIES_COLORS, draw_curves, render_page
-from tfx_gnn.reports.run_contents import RunContents
-from tfx_gnn.reports.run_page import STEPS, number_or_nan, page_script, script_hash, split_sizes
-from tfx_gnn.reports.run_record import RecordedRun
+from tfx_gnn.reports.paired_metrics import BOOTSTRAP, CONFIDENCE, GAIN, LOSS, UNCLEAR, PairedMetric, PairedTask
+from tfx_gnn.reports.report_page import (
+    NUM_SERIES_COLORS,
+    draw_curves,
+    number_or_nan,
+    page_script,
+    render_page,
+    script_hash,
+)
+from tfx_gnn.reports.run_contents import RunContents, split_sizes
+from tfx_gnn.reports.run_record import STEPS, RecordedRun
 
 MAX_RUNS = NUM_SERIES_COLORS
 """Runs that fit side by side, each with a colour of its own."""
 
-ABSENT = "\N{EN DASH}"
-_ERRORS = ("rmse", "mae", "loss")
 _MAX_ROWS = 400
+_MOODS = {GAIN: "good", LOSS: "bad", UNCLEAR: "plain"}
 _NOISE_SECONDS = 1.0
 _NOISE_SHARE = 0.15
 """Times of the same work differ by so much between runs, whichever is more."""
@@ -38,12 +42,21 @@ class ComparedRun:
         run: what it did.
         contents: what its artifacts say.
         outcome: how it ended.
+        paired: by task, its answers compared with those of the first run, example by example; empty for the first run,
+            and where one of the two has no evaluation of the task.
     """
 
     title: str
     run: RecordedRun
     contents: RunContents
     outcome: Outcome
+    paired: Mapping[str, PairedTask] = dataclasses.field(default_factory=dict)
+
+    @property
+    def evaluation_folder(self) -> str:
+        """Folder of its evaluation; empty if it has none."""
+        has_evaluation = bool(self.contents.file("evaluation"))
+        return self.run.folders().get("GraphEvaluator", {}).get("evaluation", "") if has_evaluation else ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,12 +68,15 @@ class ValueRow:
         values: one value for each run; None where a run has none.
         deltas: differences from the first run; None where either is absent.
         moods: "good", "bad" or "plain" for each difference.
+        tests: for a metric, what a paired test says of each difference; None where there was none. Empty for other
+            figures.
     """
 
     names: tuple[str, ...]
     values: tuple[float | None, ...]
     deltas: tuple[float | None, ...]
     moods: tuple[str, ...]
+    tests: tuple[PairedMetric | None, ...] = ()
 
     @property
     def largest_change(self) -> float:
@@ -69,30 +85,18 @@ class ValueRow:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TextRow:
-    """Something in words that differs between runs.
-
-    Attributes:
-        names: what it is, from the general to the particular.
-        values: one text for each run.
-    """
-
-    names: tuple[str, ...]
-    values: tuple[str, ...]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Comparison:
     """Everything that differs between runs, and the figures of all.
 
     Attributes:
-        options: options of steps that differ.
+        options: options of steps that differ; values that are defaults say so.
         data: splits, schemas and fingerprints that differ.
         metrics: (task, metric) of every run.
         classes: (task, class) and its F1, largest change first.
         slices: (task, feature, value, metric), largest change first.
         sizes: numbers of parameters, padded nodes and the like.
         seconds: seconds of each step; None where a step was cached.
+        notes: sentences on what was tested, and on what was not.
     """
 
     options: tuple[TextRow, ...]
@@ -102,51 +106,72 @@ class Comparison:
     slices: tuple[ValueRow, ...]
     sizes: tuple[ValueRow, ...]
     seconds: tuple[ValueRow, ...]
+    notes: tuple[str, ...]
+
+    def as_json(self, runs: Sequence[ComparedRun]) -> dict[str, Any]:
+        """Returns it with the runs' titles and the counts of their common examples, as plain JSON."""
+        paired = [{task: dataclasses.asdict(one) for task, one in run.paired.items()} for run in runs]
+        for of_run in paired:
+            for one in of_run.values():
+                # They are with the metrics.
+                del one["metrics"]
+        return {"runs": [run.title for run in runs], **dataclasses.asdict(self), "paired": paired}
 
 
 def name_runs(runs: Sequence[tuple[RecordedRun, RunContents]]) -> list[ComparedRun]:
     """Gives each run a title that no other run has."""
     titles = [run.title for run, _ in runs]
-    if len(set(titles)) < len(titles):
+    if len(set(titles)) < len({(run.root, run.number) for run, _ in runs}):
         titles = [run.root if run.num_runs == 1 else f"{run.root}@{run.number}" for run, _ in runs]
+    counts: dict[str, int] = {}
+    for i, title in enumerate(titles):
+        counts[title] = counts.get(title, 0) + 1
+        if counts[title] > 1:
+            # The same run again.
+            titles[i] = f"{title} ({counts[title]})"
     return [
         ComparedRun(title=title, run=run, contents=contents, outcome=outcome_of(run, contents.files))
         for title, (run, contents) in zip(titles, runs, strict=True)
     ]
 
 
-def compare_runs(runs: Sequence[ComparedRun]) -> Comparison:
+def compare_runs(
+    runs: Sequence[ComparedRun], read_defaults: Callable[[str], Mapping[str, Any]] = lambda _: {}
+) -> Comparison:
     """Compares runs.
+
+    A difference of a metric is good or bad only if a paired test says so. Those of classes and of slices are not
+    tested, and neither good nor bad.
 
     Args:
         runs: at least two; differences are from the first.
+        read_defaults: returns the default of each option of a component, as plain JSON.
 
     Returns:
         What differs, and the figures of all runs.
     """
     contents = [one.contents for one in runs]
     return Comparison(
-        options=tuple(_differing(_options(one.run) for one in runs)),
-        data=tuple(_differing(_data(one.run, one.contents) for one in runs)),
-        metrics=tuple(_value_rows((_metrics(one) for one in contents), better=_better_metric)),
-        classes=_by_change(_value_rows((_classes(one) for one in contents), better=lambda _: 1)),
-        slices=_by_change(_value_rows((_slices(one) for one in contents), better=_better_metric)),
+        options=tuple(differing_options([one.run for one in runs], read_defaults)),
+        data=tuple(differing_texts(_data(one.run, one.contents) for one in runs)),
+        metrics=_tested_rows(runs),
+        classes=_by_change(_value_rows((_classes(one) for one in contents), better=lambda _: 0)),
+        slices=_by_change(_value_rows((_slices(one) for one in contents), better=lambda _: 0)),
         sizes=tuple(_value_rows((_sizes(one) for one in contents), better=lambda _: 0)),
         seconds=tuple(_value_rows((_seconds(one.run) for one in runs), better=lambda _: -1, noise=_is_noise)),
+        notes=tuple(_notes(runs)),
     )
 
 
-def render_comparison_page(runs: Sequence[ComparedRun]) -> str:
-    """Renders runs side by side as one self-contained HTML page."""
+def render_comparison_page(runs: Sequence[ComparedRun], comparison: Comparison) -> str:
+    """Renders runs side by side, and what `compare_runs` found, as one self-contained HTML page."""
     script = page_script("page.js")
-    comparison = compare_runs(runs)
     return render_page(
         "comparison.html.j2",
         runs=runs,
         comparison=comparison,
         identical=identical_results(comparison),
         curves=_curves(runs),
-        notes=_notes(runs),
         script=script,
         script_hash=script_hash(script),
     )
@@ -157,22 +182,6 @@ def identical_results(comparison: Comparison) -> bool:
     return bool(comparison.metrics) and not any(row.largest_change for row in comparison.metrics)
 
 
-def _options(run: RecordedRun) -> dict[tuple[str, ...], str]:
-    found: dict[tuple[str, ...], str] = {}
-    for step in run.steps:
-        for name, value in _flattened(step.options):
-            found[step.component, name] = value
-    return found
-
-
-def _flattened(value: Any, prefix: str = "") -> Iterable[tuple[str, str]]:
-    if isinstance(value, dict) and value:
-        for name, inner in value.items():
-            yield from _flattened(inner, f"{prefix}.{name}" if prefix else str(name))
-    else:
-        yield prefix, value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
-
-
 def _data(run: RecordedRun, contents: RunContents) -> dict[tuple[str, ...], str]:
     found: dict[tuple[str, ...], str] = {}
     for split, number in split_sizes(contents).items():
@@ -180,28 +189,9 @@ def _data(run: RecordedRun, contents: RunContents) -> dict[tuple[str, ...], str]
     for step in run.steps:
         if step.component == "SubgraphExampleGen" and step.options.get("tables_fingerprint"):
             found["tables", "fingerprint"] = str(step.options["tables_fingerprint"])
-    if contents.schema is not None:
-        found.update(_schema(contents.schema))
+    for key, kind in contents.features.items():
+        found["feature", key] = kind
     return found
-
-
-def _schema(schema: GraphSchema) -> dict[tuple[str, ...], str]:
-    found: dict[tuple[str, ...], str] = {}
-    for kind, sets in (("node set", schema.node_sets), ("edge set", schema.edge_sets)):
-        for name, one in sets.items():
-            found[kind, name] = "present"
-            for feature, value in one.features.items():
-                found[kind, f"{name}.{feature}"] = shown_dtype(value)
-    for feature, value in schema.context.features.items():
-        found["context", feature] = shown_dtype(value)
-    return found
-
-
-def _differing(by_run: Iterable[Mapping[tuple[str, ...], str]]) -> list[TextRow]:
-    tables = list(by_run)
-    keys = dict.fromkeys(key for table in tables for key in table)
-    rows = [TextRow(names=key, values=tuple(table.get(key, ABSENT) for table in tables)) for key in keys]
-    return [row for row in rows if len(set(row.values)) > 1]
 
 
 def _is_noise(first: float, delta: float) -> bool:
@@ -238,9 +228,18 @@ def _by_change(rows: Sequence[ValueRow]) -> tuple[ValueRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.largest_change, row.names))[:_MAX_ROWS])
 
 
-def _better_metric(key: tuple[str, ...]) -> int:
-    """1 if a larger value of the metric, the last name, is better; -1 if a smaller one is."""
-    return -1 if key[-1] in _ERRORS or key[-1].endswith("error") else 1
+def _tested_rows(runs: Sequence[ComparedRun]) -> tuple[ValueRow, ...]:
+    """Lists metrics with what paired tests say of them."""
+    tested = [
+        {(task, one.metric): one for task, paired in run.paired.items() for one in paired.metrics} for run in runs
+    ]
+    rows = _value_rows((_metrics(run.contents) for run in runs), better=lambda _: 0)
+    found = []
+    for row in rows:
+        tests = tuple(of_run.get((row.names[0], row.names[1])) for of_run in tested)
+        moods = tuple(_MOODS[one.verdict] if one is not None else "plain" for one in tests)
+        found.append(dataclasses.replace(row, tests=tests, moods=moods))
+    return tuple(found)
 
 
 def _metrics(contents: RunContents) -> dict[tuple[str, ...], float]:
@@ -325,15 +324,53 @@ def _curves(runs: Sequence[ComparedRun]) -> list[_Curve]:
 
 
 def _notes(runs: Sequence[ComparedRun]) -> list[str]:
-    """Says how far a difference in accuracy may be chance."""
+    """Says what was tested, on which examples, and why anything was not."""
+    first, *others = runs
     notes = []
-    for task, evaluation in runs[0].contents.tasks().items():
-        number, accuracy = evaluation.get("num_examples", 0), evaluation.get("accuracy")
-        if number and isinstance(accuracy, (int, float)):
-            error = math.sqrt(max(accuracy * (1 - accuracy), 0.0) / number)
-            of_task = f" of task {task}" if task else ""
-            notes.append(
-                f"With {number:,} examples, one standard error of the accuracy{of_task} is {error:.3f}: smaller "
-                "differences say little."
-            )
+    if not first.evaluation_folder:
+        notes.append(f"{first.title} has no evaluation, so no difference is tested.")
+        others = []
+    for one in others:
+        if not one.evaluation_folder:
+            notes.append(f"{one.title} has no evaluation, so no difference of it is tested.")
+        for task, paired in one.paired.items():
+            notes.append(_note(first, one, f" of task {task}" if task else "", paired))
+        for task in sorted(first.contents.tasks().keys() ^ one.contents.tasks().keys()):
+            has, lacks = (first, one) if task in first.contents.tasks() else (one, first)
+            name = f"task {task!r}" if task else "a single task"
+            if one.evaluation_folder:
+                notes.append(f"Only {has.title} evaluated {name}: {lacks.title} has nothing to compare it with.")
+    tests = [test for one in others for paired in one.paired.values() for test in paired.metrics]
+    if tests:
+        num_replicas = min(paired.num_replicas for one in others for paired in one.paired.values() if paired.metrics)
+        kinds = " and ".join(sorted({test.test for test in tests} - {BOOTSTRAP}))
+        of_accuracy = f"Accuracy has the p value of the {kinds} test, other metrics" if kinds else "Metrics have"
+        if kinds:
+            of_accuracy += " have"
+        notes.append(
+            f"{of_accuracy} that of a paired bootstrap of {num_replicas:,} replicas, which also gives the "
+            f"{100 * CONFIDENCE:g}% intervals. A gain or a loss has an interval without 0 and p < {1 - CONFIDENCE:.2g}."
+        )
+        notes.append(
+            f"{_counted(len(tests), 'difference was', 'differences were')} tested. The p values are not corrected for "
+            f"their number: 1 in {1 / (1 - CONFIDENCE):.0f} tests finds a difference where there is none."
+        )
     return notes
+
+
+def _note(first: ComparedRun, one: ComparedRun, of_task: str, paired: PairedTask) -> str:
+    if paired.reason:
+        return f"The metrics{of_task} of {one.title} are not tested: {paired.reason.removesuffix('.')}."
+    counts = {first.title: paired.first, one.title: paired.other}
+    shares = " and ".join(f"{number_texts.as_count(kept)} of {title}" for title, (kept, _) in counts.items())
+    text = f"{_counted(paired.num_common, 'example is', 'examples are')} common{of_task}, of {shares}."
+    for title, (kept, evaluated) in counts.items():
+        if kept < evaluated:
+            text += f" Of {evaluated:,} examples, {title} kept the {kept:,} with the smallest hashes."
+    if paired.num_other_labels:
+        text += f" Left out: {_counted(paired.num_other_labels, 'example', 'examples')} with another label."
+    return text
+
+
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"

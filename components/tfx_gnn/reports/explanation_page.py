@@ -11,8 +11,7 @@ from tfx_gnn.graph.graph_constants import EDGES
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.reports import explanation_texts as texts
 from tfx_gnn.reports.explanation_texts import subject_text, weight_text
-from tfx_gnn.reports.report_page import FAINT, SERIES_COLORS, draw_for_page, render_page
-from tfx_gnn.reports.run_page import page_script, script_hash
+from tfx_gnn.reports.report_page import FAINT, SERIES_COLORS, draw_for_page, page_script, render_page, script_hash
 from tfx_gnn.reports.subgraph_view import MAX_NODES
 from tfx_gnn.serving.deletion_check import DeletionCheck
 from tfx_gnn.serving.example_edges import ExampleGraph

@@ -5,22 +5,26 @@ Matplotlib drawings become SVG that suits light and dark pages.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import io
+import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import jinja2
 import markupsafe
-import tensorflow as tf
 
 from tfx_gnn.io.whole_files import write_whole
 from tfx_gnn.records.metric_names import metric_meaning, shown_metric
 from tfx_gnn.records.warning_kinds import KINDS_BY_NAME, split_mark
 from tfx_gnn.reports import number_texts
 from tfx_gnn.reports.number_texts import as_percent
+from tfx_gnn.reports.paired_metrics import as_signed, p_value_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -185,9 +189,11 @@ def render_page(template: str, **values: Any) -> str:
         "metric_meaning": metric_meaning,
         "name_parts": number_texts.name_parts,
         "option": number_texts.as_option,
+        "p_value": p_value_words,
         "percent": number_texts.as_percent,
         "shorten": number_texts.shorten,
         "shown_metric": shown_metric,
+        "signed": as_signed,
         "time": number_texts.as_time,
         "warning": _as_warning,
     }
@@ -213,5 +219,27 @@ def _as_warning(text: str) -> markupsafe.Markup:
 
 def write_page(page: str, path: str) -> None:
     """Writes a page atomically, replacing an existing one; creates its folder if necessary."""
-    tf.io.gfile.makedirs(os.path.dirname(path) or os.curdir)
+    folder = os.path.dirname(path)
+    if "://" in path:
+        import tensorflow as tf
+
+        tf.io.gfile.makedirs(folder)
+    else:
+        os.makedirs(folder or os.curdir, exist_ok=True)
     write_whole(path, page)
+
+
+def page_script(*names: str) -> str:
+    """Reads scripts of pages and joins them."""
+    folder = resources.files("tfx_gnn.reports") / "templates"
+    return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
+
+
+def script_hash(script: str) -> str:
+    """Returns the hash by which a page's policy allows this script and no other."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def number_or_nan(value: Any) -> float:
+    """Returns a figure, NaN if it is absent or no number."""
+    return float(value) if isinstance(value, (int, float)) else math.nan

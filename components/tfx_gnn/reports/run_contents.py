@@ -1,18 +1,22 @@
-"""Reads what a run's artifacts say, as far as they are there."""
+"""Reads what a run's artifacts say, as far as they are there.
+
+TensorFlow is imported only for graph schemas and examples, and for folders of object stores.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import tensorflow as tf
+from google.protobuf import text_format
 from google.protobuf.message import DecodeError
+from tensorflow_metadata.proto.v0 import schema_pb2
 
-from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.graph.schema import schema_io
+from tfx_gnn.io.file_contents import file_exists, read_bytes
 from tfx_gnn.io.file_names import GRAPH_SCHEMA_FILE
 from tfx_gnn.io.json_shapes import Shape, read_shaped_json
 from tfx_gnn.reports.report_page import REPORT_FILE
@@ -25,7 +29,9 @@ from tfx_gnn.reports.statistics_files import (
     read_split_statistics,
     split_files,
 )
-from tfx_gnn.reports.subgraph_view import read_viewed_examples
+
+if TYPE_CHECKING:
+    from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 
 _T = TypeVar("_T")
 _FILES = {
@@ -44,6 +50,9 @@ _REPORTS = {
     "GraphTuner": "best_hyperparameters",
     "GraphTrainer": "model_run",
 }
+
+_SCHEMA_FILE = "schema.pbtxt"
+_TYPES = {schema_pb2.INT: "integer", schema_pb2.FLOAT: "float", schema_pb2.BYTES: "text"}
 
 _NUMBERS: Shape = {"*": float}
 _SET_SIZES: Shape = {"*": {"mean?": float, "max?": float}}
@@ -173,7 +182,8 @@ class RunContents:
     Attributes:
         files: contents of the JSON files: "sampling", "anomalies", "examples_verdict", "budgets", "training",
             "evaluation", "verdict", "skew" and "push".
-        schema: schema of the raw examples; None if there is none.
+        schema: schema of the raw examples; None if there is none, or if it was not asked for.
+        features: type of each feature of the raw examples, by tf.Example key, from GraphSchemaGen.
         statistics: statistics of the examples by split.
         distances: how far the splits are from the first one and from earlier data, by split.
         examples: the first examples, in the form of `subgraph_view`.
@@ -184,6 +194,7 @@ class RunContents:
 
     files: Mapping[str, Mapping[str, Any]]
     schema: GraphSchema | None
+    features: Mapping[str, str]
     statistics: SplitStatistics
     distances: Mapping[str, SplitDistances]
     examples: Sequence[Mapping[str, Any]]
@@ -203,11 +214,20 @@ class RunContents:
         return dict(evaluation["tasks"]) if isinstance(evaluation.get("tasks"), dict) else {"": evaluation}
 
 
-def read_contents(folders: Mapping[str, Mapping[str, str]]) -> RunContents:
+def split_sizes(contents: RunContents) -> dict[str, int]:
+    """Returns the number of examples of each split, largest first."""
+    sizes = contents.file("sampling").get("statistics", {}).get("num_subgraphs", {})
+    if not sizes:
+        sizes = {split: dataset.num_examples for split, dataset in contents.statistics.items()}
+    return {name: int(sizes[name]) for name in sorted(sizes, key=lambda name: (-sizes[name], name))}
+
+
+def read_contents(folders: Mapping[str, Mapping[str, str]], *, with_graphs: bool = True) -> RunContents:
     """Reads the artifacts of a run.
 
     Args:
         folders: folders of outputs, by component and output.
+        with_graphs: whether the graph schema and examples are read, too, for which TensorFlow is imported.
 
     Returns:
         What was found. A damaged file is one of the problems, and never an error.
@@ -219,18 +239,21 @@ def read_contents(folders: Mapping[str, Mapping[str, str]]) -> RunContents:
     reports = {}
     for component, output in _REPORTS.items():
         path = os.path.join(folders.get(component, {}).get(output, ""), REPORT_FILE)
-        if output in folders.get(component, {}) and tf.io.gfile.exists(path):
+        if output in folders.get(component, {}) and file_exists(path):
             # Absolute, so that the page can link it wherever the page is.
             reports[component] = path if "://" in path else os.path.abspath(path)
-    schema = _schema(examples_dir, problems)
+    schema = _schema(examples_dir, problems) if with_graphs else None
     examples: list[dict[str, Any]] = []
     notes: list[str] = []
     if schema is not None:
+        from tfx_gnn.reports.subgraph_view import read_viewed_examples
+
         with _noting(problems, examples_dir):
             examples, notes = read_viewed_examples(examples_dir, schema)
     return RunContents(
         files=files,
         schema=schema,
+        features=_read_features(folders.get("GraphSchemaGen", {}).get("schema", ""), problems),
         statistics=_read_splits(validator.get("statistics", ""), STATISTICS_FILE, read_split_statistics, problems),
         distances=_read_splits(validator.get("anomalies", ""), DISTANCES_FILE, read_split_distances, problems),
         examples=examples,
@@ -248,7 +271,7 @@ def read_files(folders: Mapping[str, Mapping[str, str]], problems: list[str]) ->
         if not folder:
             continue
         path = os.path.join(folder, file)
-        if not tf.io.gfile.exists(path):
+        if not file_exists(path):
             problems.append(f"{component} has no {file}: {path} is missing.")
             continue
         with _noting(problems, path):
@@ -258,11 +281,23 @@ def read_files(folders: Mapping[str, Mapping[str, str]], problems: list[str]) ->
 
 def _schema(examples_dir: str, problems: list[str]) -> GraphSchema | None:
     path = os.path.join(examples_dir, GRAPH_SCHEMA_FILE)
-    if not examples_dir or not tf.io.gfile.exists(path):
+    if not examples_dir or not file_exists(path):
         return None
+    from tfx_gnn.graph.schema import schema_io
+
     with _noting(problems, path):
         return schema_io.read_schema(path)
     return None
+
+
+def _read_features(folder: str, problems: list[str]) -> dict[str, str]:
+    path = os.path.join(folder, _SCHEMA_FILE)
+    if not folder or not file_exists(path):
+        return {}
+    with _noting(problems, path):
+        schema = text_format.Parse(read_bytes(path), schema_pb2.Schema())
+        return {one.name: _TYPES.get(one.type, "of unknown type") for one in schema.feature}
+    return {}
 
 
 def _read_splits(folder: str, name: str, read: Callable[[str], _T], problems: list[str]) -> dict[str, _T]:
@@ -275,12 +310,21 @@ def _read_splits(folder: str, name: str, read: Callable[[str], _T], problems: li
     return found
 
 
+def _reading_errors() -> tuple[type[Exception], ...]:
+    """Errors of files that cannot be read; those of TensorFlow exist only once it is imported."""
+    tensorflow = sys.modules.get("tensorflow")
+    of_stores = (tensorflow.errors.OpError,) if tensorflow is not None else ()
+    return (OSError, ValueError, DecodeError, text_format.ParseError, *of_stores)
+
+
 @contextlib.contextmanager
 def _noting(problems: list[str], path: str) -> Any:
     """Turns an error about a file into a problem: the rest of the page can still be shown."""
     try:
         yield
-    except (OSError, ValueError, DecodeError, tf.errors.OpError) as error:
+    except Exception as error:
+        if not isinstance(error, _reading_errors()):
+            raise
         text = " ".join(str(error).split())
         # An error of ours names the file.
         problems.append(text[:300] if path in text else f"{path} cannot be read: {text[:300]}")

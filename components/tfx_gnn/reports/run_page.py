@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from typing import Any
 
 from tfx_gnn.records.metric_names import shown_metric
@@ -36,26 +33,11 @@ from tfx_gnn.reports.evaluation_figures import (
 )
 from tfx_gnn.reports.next_steps import next_steps
 from tfx_gnn.reports.outcome import DONE, as_clock, duration_of, outcome_of
-from tfx_gnn.reports.report_page import draw_curves, render_page
-from tfx_gnn.reports.run_contents import RunContents
-from tfx_gnn.reports.run_record import RecordedRun, RecordedStep
+from tfx_gnn.reports.report_page import draw_curves, number_or_nan, page_script, render_page, script_hash
+from tfx_gnn.reports.run_contents import RunContents, split_sizes
+from tfx_gnn.reports.run_record import STEPS, RecordedRun, RecordedStep
 from tfx_gnn.reports.run_warnings import run_warnings
 from tfx_gnn.reports.schema_diagram import draw_schema
-
-STEPS = (
-    "SubgraphExampleGen",
-    "LatestBlessedModelResolver",
-    "GraphSchemaGen",
-    "GraphExampleValidator",
-    "GraphTransform",
-    "SizeConstraintLearner",
-    "GraphTuner",
-    "GraphTrainer",
-    "GraphEvaluator",
-    "GraphSkewValidator",
-    "GraphPusher",
-)
-"""The steps of a pipeline, in their order."""
 
 _OPTIONAL_STEPS = frozenset({"LatestBlessedModelResolver", "GraphTuner"})
 
@@ -161,31 +143,12 @@ def render_run_page(run: RecordedRun, contents: RunContents) -> str:
     )
 
 
-def page_script(*names: str) -> str:
-    """Reads scripts of pages and joins them."""
-    folder = resources.files("tfx_gnn.reports") / "templates"
-    return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
-
-
-def script_hash(script: str) -> str:
-    """Returns the hash by which a page's policy allows this script and no other."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
 def not_started(run: RecordedRun) -> list[str]:
     """Lists the usual steps that an unfinished run did not reach."""
     if all(step.state in DONE for step in run.steps):
         return []
     known = {step.component for step in run.steps}
     return [name for name in STEPS if name not in known | _OPTIONAL_STEPS]
-
-
-def split_sizes(contents: RunContents) -> dict[str, int]:
-    """Returns the number of examples of each split, largest first."""
-    sizes = contents.file("sampling").get("statistics", {}).get("num_subgraphs", {})
-    if not sizes:
-        sizes = {split: dataset.num_examples for split, dataset in contents.statistics.items()}
-    return {name: int(sizes[name]) for name in sorted(sizes, key=lambda name: (-sizes[name], name))}
 
 
 def _key_figures(run: RecordedRun, contents: RunContents) -> list[_KeyFigure]:
@@ -308,11 +271,6 @@ def _curves(contents: RunContents) -> list[_Curve]:
         )
         curves.append(_Curve(name=name, series=tuple(series), drawing=drawing))
     return curves
-
-
-def number_or_nan(value: Any) -> float:
-    """Returns a figure, NaN if it is absent or no number."""
-    return float(value) if isinstance(value, (int, float)) else math.nan
 
 
 def _evaluation(name: str, task: Mapping[str, Any]) -> _Evaluation:

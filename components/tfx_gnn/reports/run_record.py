@@ -11,6 +11,22 @@ RUN_PAGE = "index.html"
 """Page of the latest run of a root; in the folder above, if that is called `runs`, the list of all runs."""
 
 
+STEPS = (
+    "SubgraphExampleGen",
+    "LatestBlessedModelResolver",
+    "GraphSchemaGen",
+    "GraphExampleValidator",
+    "GraphTransform",
+    "SizeConstraintLearner",
+    "GraphTuner",
+    "GraphTrainer",
+    "GraphEvaluator",
+    "GraphSkewValidator",
+    "GraphPusher",
+)
+"""The steps of a pipeline, in their order."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordedArtifact:
     """One input or output of a step.

@@ -13,6 +13,8 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError, Message
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
+from tfx_gnn.io.file_contents import file_exists, read_bytes
+
 # The modules that write these files import TensorFlow.
 STATISTICS_FILE = "FeatureStats.pb"
 DISTANCES_FILE = "SchemaDiff.pb"
@@ -75,7 +77,7 @@ def split_files(folder: str, name: str) -> dict[str, str]:
     paths = {
         entry.removeprefix(_SPLIT): os.path.join(folder, entry, name) for entry in entries if entry.startswith(_SPLIT)
     }
-    return {split: path for split, path in paths.items() if _exists(path)}
+    return {split: path for split, path in paths.items() if file_exists(path)}
 
 
 def read_split_statistics(path: str) -> statistics_pb2.DatasetFeatureStatistics:
@@ -127,23 +129,8 @@ def deciles_of(histogram: statistics_pb2.Histogram) -> tuple[float, ...]:
     return (histogram.buckets[0].low_value, *(bucket.high_value for bucket in histogram.buckets))
 
 
-def _exists(path: str) -> bool:
-    if "://" not in path:
-        return os.path.isfile(path)
-    import tensorflow as tf
-
-    return bool(tf.io.gfile.exists(path))
-
-
 def _read_message(path: str, message: _M) -> _M:
-    if "://" in path:
-        import tensorflow as tf
-
-        with tf.io.gfile.GFile(path, "rb") as remote:
-            content = remote.read()
-    else:
-        with open(path, "rb") as file:
-            content = file.read()
+    content = read_bytes(path)
     try:
         message.ParseFromString(content)
     except DecodeError as error:

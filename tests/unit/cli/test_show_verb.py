@@ -1,15 +1,21 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 from typer.testing import CliRunner
 
 from tfx_gnn.cli.app import app
+from tfx_gnn.components.graph_evaluator.bootstrap_sample import BootstrapSample
+from tfx_gnn.components.graph_evaluator.kept_predictions import KeptPredictions, write_predictions
+from tfx_gnn.reports.paired_metrics import p_value_words
 
 METRICS = {"split": "test", "blessed": True, "reasons": [], "objections": [], "kind": "regression", "num_examples": 2}
 
@@ -62,9 +68,72 @@ def test_compare_tells_differences_from_the_first_run(tmp_path: Path) -> None:
 
     assert found["runs"] == ["a", "b"]
     assert found["metrics"] == [
-        {"names": ["", "rmse"], "values": [0.5, 0.25], "deltas": [0.0, -0.25], "moods": ["plain", "good"]}
+        {
+            "names": ["", "rmse"],
+            "values": [0.5, 0.25],
+            "deltas": [0.0, -0.25],
+            "moods": ["plain", "plain"],
+            "tests": [None, None],
+        }
     ]
+    assert found["paired"][1][""]["reason"].startswith("a and b kept no predictions")
     assert (tmp_path / "a" / "comparison.html").is_file()
+
+
+def _keep(root: str, errors: Any) -> None:
+    """Keeps predictions whose distances from the truth, 0, are `errors`."""
+    number = len(errors)
+    values = {"truth": np.zeros(number), "predicted": np.asarray(errors, np.float64)}
+    hashes = np.arange(number, dtype=np.uint64)
+    sample = BootstrapSample(
+        limit=1 << 64, hashes=hashes, slices={}, lengths=np.ones(number, np.int64), model=values, blessed={}
+    )
+    kept = KeptPredictions(
+        kind="regression", split="test", identified_by="seed", num_examples=number, setting=(1,), sample=sample
+    )
+    (Path(root) / "artifacts/GraphEvaluator/evaluation/3/predictions.parquet").write_bytes(write_predictions(kept))
+
+
+def test_compare_says_the_same_in_the_terminal_as_json_and_on_the_page_without_tensorflow(tmp_path: Path) -> None:
+    roots = [_root(tmp_path / name, rmse) for name, rmse in (("a", 1.0), ("b", 0.5), ("c", 1.0))]
+    errors = np.linspace(0.5, 1.5, 60)
+    for root, factor in zip(roots, (1.0, 0.5, 1.0), strict=True):
+        _keep(root, errors * factor)
+    code = (
+        "import sys; from tfx_gnn.cli.app import app\n"
+        "try:\n    app(sys.argv[1:])\n"
+        "finally:\n    assert not {'tensorflow', 'scipy', 'tfx', 'apache_beam'} & set(sys.modules)"
+    )
+    arguments = [sys.executable, "-W", "ignore", "-c", code, "compare", *roots]
+    done = subprocess.run([*arguments, "--no-open"], capture_output=True, text=True, check=True)
+    found = json.loads(_run("compare", *roots, "--json"))
+
+    page = (tmp_path / "a" / "comparison.html").read_text()
+    (rmse,) = found["metrics"]
+    _, gain, same = rmse["tests"]
+    assert (gain["verdict"], same["verdict"]) == ("gain", "no clear difference")
+    assert rmse["moods"] == ["plain", "good", "plain"]
+    assert gain["difference"] == pytest.approx(-0.5 * np.sqrt(np.mean(errors**2)))
+    assert found["paired"][1][""]["num_common"] == 60
+    shown = " ".join(done.stdout.split())
+    difference = f"{gain['difference']:+.4f}"
+    assert f"{difference} [" in shown
+    assert difference.replace("-", "\u2212") in page
+    for text in (shown, " ".join(page.split())):
+        assert "60 examples are common, of 60 of a and 60 of b." in text
+        assert "no clear difference" in text
+        assert p_value_words(gain["p_value"]) in text
+
+
+def test_a_damaged_file_of_predictions_is_said_and_no_error(tmp_path: Path) -> None:
+    roots = [_root(tmp_path / name, 0.5) for name in ("a", "b")]
+    _keep(roots[0], [1.0, 2.0])
+    (Path(roots[1]) / "artifacts/GraphEvaluator/evaluation/3/predictions.parquet").write_bytes(b"no table")
+
+    shown = " ".join(_run("compare", *roots, "--no-open").split())
+
+    assert "are not tested" in shown
+    assert "got a damaged file" in shown
 
 
 def test_mistakes_end_with_2(tmp_path: Path) -> None:

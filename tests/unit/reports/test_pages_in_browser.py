@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import subprocess
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tfx_gnn.reports.comparison_page import name_runs, render_comparison_page
+from tfx_gnn.reports.comparison_page import compare_runs, name_runs, render_comparison_page
+from tfx_gnn.reports.paired_metrics import PairedMetric, PairedTask
 from tfx_gnn.reports.run_contents import read_contents
 from tfx_gnn.reports.run_page import render_run_page
 from tfx_gnn.reports.runs_page import render_runs_page
@@ -54,11 +56,13 @@ frame.src = "page.html";
 @pytest.fixture(scope="module")
 def pages(folders, make_run):
     run, contents = make_run(folders), read_contents(folders)
-    pair = name_runs([(run, contents), (make_run(folders, root="runs/other"), contents)])
+    first, second = name_runs([(run, contents), (make_run(folders, root="runs/other"), contents)])
+    gain = PairedMetric(metric="accuracy", difference=0.1, lower=0.05, upper=0.15, p_value=0.001, test="bootstrap")
+    pair = [first, dataclasses.replace(second, paired={"": PairedTask(num_common=4, metrics=(gain,))})]
     listed = [(run, contents.files, "task/run_1.html"), (make_run({}), {}, "")]
     return {
         "run": render_run_page(run, contents),
-        "comparison": render_comparison_page(pair),
+        "comparison": render_comparison_page(pair, compare_runs(pair)),
         "runs": render_runs_page(listed, folder="runs", num_left_out=1),
     }
 

@@ -9,8 +9,9 @@ import pytest
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from tfx_gnn.reports.outcome import outcome_of
+from tfx_gnn.reports.report_page import script_hash
 from tfx_gnn.reports.run_contents import read_contents
-from tfx_gnn.reports.run_page import not_started, render_run_page, script_hash
+from tfx_gnn.reports.run_page import not_started, render_run_page
 from tfx_gnn.reports.statistics_files import Distance, SplitDistances
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tfx_gnn.components.graph_evaluator.bootstrap_sample import Answers
-from tfx_gnn.components.graph_evaluator.confidence import NUM_BINS, ConfidenceCounts, as_probabilities, confidence_bins
-from tfx_gnn.components.graph_evaluator.intervals import GroupSums, WeightedMetrics
+from tfx_gnn.components.graph_evaluator.confidence import ConfidenceCounts, as_probabilities
+from tfx_gnn.components.graph_evaluator.intervals import WeightedMetrics
 from tfx_gnn.components.graph_evaluator.measures import (
     Array,
     ExampleSums,
@@ -27,7 +27,8 @@ from tfx_gnn.components.graph_evaluator.measures import (
     model_output,
 )
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import PairedTerms
-from tfx_gnn.components.graph_evaluator.score_counts import ScoreCounts, score_levels, weighted_areas
+from tfx_gnn.components.graph_evaluator.score_counts import ScoreCounts
+from tfx_gnn.components.graph_evaluator.weighted_metrics import weigh_classes
 from tfx_gnn.records.metric_names import CALIBRATION_ERROR, ROC_AUC
 from tfx_gnn.serving import model_interface
 
@@ -286,33 +287,7 @@ class ClassificationMeasure(Measure):
 
     def weighted_metrics(self, values: Mapping[str, Array], lengths: Array) -> WeightedMetrics:
         """Computes metrics from weighted confusion counts."""
-        truth, predicted = values["truth"], values["predicted"]
-        names, codes = np.unique(np.concatenate([truth, predicted]), return_inverse=True)
-        is_right = (truth == predicted).astype(np.float64)
-        of_true, of_predicted = (GroupSums(part, len(names)) for part in np.split(codes.reshape(-1), 2))
-        probability = values.get("probability")
-        of_bin = GroupSums(confidence_bins(probability), NUM_BINS) if probability is not None else None
-        area = _weighted_area(truth, values)
-
-        def metrics(weights: Array) -> dict[str, Array]:
-            total = _or_nan(weights.sum(axis=0))
-            support, guesses, right = of_true(weights), of_predicted(weights), of_true(weights, is_right)
-            occurs, is_true = support + guesses > 0.0, support > 0.0
-            f1 = np.where(occurs, 2.0 * right / np.where(occurs, support + guesses, 1.0), 0.0)
-            recall = np.where(is_true, right / np.where(is_true, support, 1.0), 0.0)
-            found = {
-                "accuracy": right.sum(axis=0) / total,
-                "macro_f1": f1.sum(axis=0) / _or_nan(occurs.sum(axis=0)),
-                "balanced_accuracy": recall.sum(axis=0) / _or_nan(is_true.sum(axis=0)),
-            }
-            if of_bin is not None:
-                gaps = of_bin(weights, is_right - probability)
-                found[CALIBRATION_ERROR] = np.abs(gaps).sum(axis=0) / total
-            if area is not None:
-                found[ROC_AUC] = area(weights)
-            return found
-
-        return metrics
+        return weigh_classes(values)
 
     def label_sums(self, truth: Array) -> ClassCounts:
         """Counts classes."""
@@ -346,27 +321,3 @@ class ClassificationMeasure(Measure):
             **sums.confidence.report(),
         }
         return Quality(metrics=values, baseline=of_majority, report=report)
-
-
-def _weighted_area(truth: Array, values: Mapping[str, Array]) -> Callable[[Array], Array] | None:
-    """Returns a function from weights to the area under the ROC curve; None if that is not defined."""
-    log_odds, predicted = values.get("log_odds"), values["predicted"]
-    names = np.unique(truth)
-    if log_odds is None or len(names) != 2 or not np.isin(predicted, names).all():
-        return None
-    # The odds are those of the class that is predicted where they are large.
-    surest = int(np.argmax(np.abs(log_odds)))
-    positive = (truth == predicted[surest]) == (log_odds[surest] > 0.0)
-    unique, levels = np.unique(score_levels(log_odds), return_inverse=True)
-    of_level = GroupSums(levels.reshape(-1), len(unique))
-
-    def area(weights: Array) -> Array:
-        positives = of_level(weights, positive.astype(np.float64))
-        return weighted_areas(positives, of_level(weights) - positives)[0]
-
-    return area
-
-
-def _or_nan(counts: Array) -> Array:
-    """Replaces 0 by NaN, so that what is divided by it is undefined."""
-    return np.where(counts > 0, counts, np.nan)

@@ -39,7 +39,7 @@ class GraphEvaluator(base_beam_component.BaseBeamComponent):
     | input | examples | Examples | raw graph tf.Examples with labels |
     | input | model | Model | the exported model |
     | input | blessed_model | Model | optional: the latest blessed model, which this one must not be worse than |
-    | output | evaluation | ModelEvaluation | `metrics.json`, and files that TensorFlow Model Analysis loads |
+    | output | evaluation | ModelEvaluation | `metrics.json`, kept predictions, and files of TensorFlow Model Analysis |
     | output | blessing | ModelBlessing | `BLESSED` or `NOT_BLESSED`, with the reasons |
     | parameter | label_feature | str | label feature of the `_readout` node set, for node classification |
     | parameter | task | JSON | what the model was trained for; replaces the label feature |

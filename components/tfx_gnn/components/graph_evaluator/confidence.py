@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tfx_gnn.components.graph_evaluator.measures import Array
+from tfx_gnn.components.graph_evaluator.bootstrap_sample import Array
 from tfx_gnn.components.graph_evaluator.worst_examples import keep_worst
 
 NUM_BINS = 10

@@ -18,6 +18,7 @@ from tfx_gnn.components.graph_evaluator.bootstrap_sample import BootstrapSample
 from tfx_gnn.components.graph_evaluator.change_report import refuse_other_model
 from tfx_gnn.components.graph_evaluator.column_pipeline import ColumnReader, sample_columns
 from tfx_gnn.components.graph_evaluator.column_sample import EVALUATED, TRAINING, ColumnSample
+from tfx_gnn.components.graph_evaluator.example_identity import ExampleIdentity
 from tfx_gnn.components.graph_evaluator.measures import (
     Array,
     EvaluationSums,
@@ -47,7 +48,7 @@ _READ_AT_ONCE = 1024
 _PENDING_SAMPLES = 256
 _Result = TypeVar("_Result")
 _BASELINE, _EVALUATED, _REPLICAS = "baseline", "evaluated", "replicas"
-_BLESSED, _SAMPLE = "blessed", "sample"
+_BLESSED, _SAMPLE, _KEPT = "blessed", "sample", "kept"
 _QUANTILES = "quantiles"
 _COLUMNS = "columns"
 
@@ -64,6 +65,7 @@ def gather_sums(
     known_links: KnownLinks | None,
     num_replicas: int,
     columns: ColumnReader | None = None,
+    identity: ExampleIdentity,
     scratch_file: str,
     beam_args: Sequence[str],
 ) -> EvaluationSums:
@@ -72,6 +74,7 @@ def gather_sums(
     The SavedModel in `blessed_model_dir`, if any, answers the same requests.
     `num_replicas` is the number of replicas in which the model is compared with the baseline; 0 for no comparison, and
     no sample for intervals. `columns` reads the seeds' own columns, of which both splits give a sample.
+    `identity` tells examples apart in the answers that are kept.
     The sums pass through `scratch_file`, whose folder must exist and be accessible to all workers and the caller.
     """
     measures = dict(measures)
@@ -106,6 +109,7 @@ def gather_sums(
             known_links,
             blessed_model_dir=blessed_model_dir,
             num_replicas=num_replicas,
+            identity=identity,
         )
         quantiles, seen = _gather_slice_knowledge(pipeline, evaluated_files, training_files, slices)
         parts = (
@@ -118,13 +122,19 @@ def gather_sums(
                 pvalue.AsDict(baselines),
                 pvalue.AsDict(quantiles),
                 pvalue.AsSingleton(seen),
-            ).with_outputs(_REPLICAS, _BLESSED, _SAMPLE, main=_EVALUATED)
+            ).with_outputs(_REPLICAS, _BLESSED, _SAMPLE, _KEPT, main=_EVALUATED)
         )
         # Steps without elements take as long as others where there are few examples.
-        purposes = [_EVALUATED, *[_BLESSED] * bool(blessed_model_dir), *[_REPLICAS, _SAMPLE] * bool(num_replicas)]
+        purposes = [
+            _EVALUATED,
+            _KEPT,
+            *[_BLESSED] * bool(blessed_model_dir),
+            *[_REPLICAS, _SAMPLE] * bool(num_replicas),
+        ]
         merged = [
             parts[purpose]
-            | f"Merge {purpose}" >> beam.CombinePerKey(BootstrapSample.merged if purpose == _SAMPLE else _merged)
+            | f"Merge {purpose}"
+            >> beam.CombinePerKey(BootstrapSample.merged if purpose in (_SAMPLE, _KEPT) else _merged)
             | f"Lines of {purpose}" >> beam.MapTuple(functools.partial(_line, purpose))
             for purpose in purposes
         ]
@@ -158,6 +168,8 @@ def _read_lines(lines: Iterable[list[Any]], measures: Mapping[str, Measure]) -> 
             found.replicas[task] = ReplicaSums.from_json(plain)
         elif purpose == _SAMPLE:
             found.samples[task] = BootstrapSample.from_json(plain)
+        elif purpose == _KEPT:
+            found.kept[task] = BootstrapSample.from_json(plain)
         elif purpose == _COLUMNS:
             found.columns[slicing] = ColumnSample.from_json(plain)
         elif purpose == _QUANTILES:
@@ -244,12 +256,16 @@ def _seen_hashes(file: RecordFile, slicing: Slicing, asked: Hashes) -> Iterator[
 
 @dataclasses.dataclass(frozen=True)
 class _Compared:
-    """Some examples, one row each: labels, outputs of the model and of the latest blessed one, hashes and slices."""
+    """Some examples, one row each: labels, outputs of the model and of the latest blessed one, hashes and slices.
+
+    `hashes` are of the serialized examples, `identities` of what they are about.
+    """
 
     truth: Array
     outputs: dict[str, Array]
     blessed: dict[str, Array]
     hashes: Array
+    identities: Array
     slices: dict[str, Array]
 
     def rows(self, rows: Array) -> _Compared:
@@ -257,7 +273,7 @@ class _Compared:
             {name: array[rows] for name, array in arrays.items()}
             for arrays in (self.outputs, self.blessed, self.slices)
         )
-        return _Compared(self.truth[rows], outputs, blessed, self.hashes[rows], slices)
+        return _Compared(self.truth[rows], outputs, blessed, self.hashes[rows], self.identities[rows], slices)
 
     @classmethod
     def concatenated(cls, parts: Sequence[_Compared]) -> _Compared:
@@ -265,30 +281,35 @@ class _Compared:
             {name: np.concatenate([arrays[name] for arrays in of_parts]) for name in of_parts[0]}
             for of_parts in zip(*((part.outputs, part.blessed, part.slices) for part in parts), strict=True)
         )
-        truth, hashes = (
-            np.concatenate(arrays) for arrays in zip(*((one.truth, one.hashes) for one in parts), strict=True)
+        truth, hashes, identities = (
+            np.concatenate(arrays)
+            for arrays in zip(*((one.truth, one.hashes, one.identities) for one in parts), strict=True)
         )
-        return cls(truth, outputs, blessed, hashes, slices)
+        return cls(truth, outputs, blessed, hashes, identities, slices)
 
 
 class _OfFile:
-    """What a file adds to the bootstraps, by task, in bounded memory."""
+    """What a file adds to the bootstraps and to the kept answers, by task, in bounded memory."""
 
     def __init__(self) -> None:
         self.replicas: dict[str, ReplicaSums] = {}
-        self._samples: dict[str, list[BootstrapSample]] = {}
+        self._samples: dict[tuple[str, str], list[BootstrapSample]] = {}
 
-    def add(self, task: str, replicas: ReplicaSums, sample: BootstrapSample) -> None:
+    def add_replicas(self, task: str, replicas: ReplicaSums) -> None:
         before = self.replicas.get(task)
         self.replicas[task] = before.merged_with(replicas) if before is not None else replicas
-        pending = self._samples.setdefault(task, [])
+
+    def add_sample(self, purpose: str, task: str, sample: BootstrapSample) -> None:
+        pending = self._samples.setdefault((purpose, task), [])
         pending.append(sample)
         if len(pending) > _PENDING_SAMPLES:
             pending[:] = [BootstrapSample.merged(pending)]
 
-    def samples(self) -> Iterator[tuple[str, BootstrapSample]]:
-        for task, pending in self._samples.items():
-            yield task, BootstrapSample.merged(pending)
+    def outputs(self) -> Iterator[Any]:
+        for task, sums in self.replicas.items():
+            yield pvalue.TaggedOutput(_REPLICAS, (task, sums))
+        for (purpose, task), pending in self._samples.items():
+            yield pvalue.TaggedOutput(purpose, (task, BootstrapSample.merged(pending)))
 
 
 class _Evaluate(beam.DoFn):
@@ -303,7 +324,9 @@ class _Evaluate(beam.DoFn):
         *,
         blessed_model_dir: str,
         num_replicas: int,
+        identity: ExampleIdentity,
     ) -> None:
+        self._identity = identity
         self._saved_model_dir = saved_model_dir
         self._blessed_model_dir = blessed_model_dir
         self._measures = measures
@@ -339,13 +362,13 @@ class _Evaluate(beam.DoFn):
                 for slicing in self._slices
             }
             groups = _groups(slices, len(examples))
-            hashes = hash_examples(records)
+            hashes, identities = hash_examples(records), self._identity.identify(records, examples)
             for task, measure in self._measures.items():
                 truth = measure.truth(examples, places)
                 if self._known_links is not None and isinstance(measure, RankingMeasure):
                     truth = self._known_links.without_false_negatives(truth, examples, outputs)
                 for (slicing, value), rows in groups.items():
-                    part = _Compared(truth, outputs, blessed, hashes, slices).rows(rows)
+                    part = _Compared(truth, outputs, blessed, hashes, identities, slices).rows(rows)
                     if measure.compares_examples and truth.shape[1] == 1:
                         held.setdefault((task, slicing, value), []).append(part)
                     else:
@@ -353,10 +376,7 @@ class _Evaluate(beam.DoFn):
         for key, parts in held.items():
             # Batches may end between examples that are compared, files may not.
             yield from self._sums(key, _Compared.concatenated(parts), baselines, of_file)
-        for task, sums in of_file.replicas.items():
-            yield pvalue.TaggedOutput(_REPLICAS, (task, sums))
-        for task, sample in of_file.samples():
-            yield pvalue.TaggedOutput(_SAMPLE, (task, sample))
+        yield from of_file.outputs()
 
     def _sums(
         self,
@@ -365,7 +385,7 @@ class _Evaluate(beam.DoFn):
         baselines: Mapping[str, ExampleSums],
         of_file: _OfFile,
     ) -> Iterator[Any]:
-        """Sums up some examples, and adds them to the bootstraps unless they are a slice."""
+        """Sums up some examples, and adds them to the bootstraps and the kept answers unless they are a slice."""
         task, slicing, _ = key
         measure, baseline = self._measures[task], baselines.get(task)
         # First, because these refuse answers that are not finite.
@@ -374,12 +394,16 @@ class _Evaluate(beam.DoFn):
             yield pvalue.TaggedOutput(
                 _BLESSED, (key, self._of_blessed(measure.sums, part.truth, part.blessed, baseline))
             )
-        if self._num_replicas and not slicing:
+        if slicing:
+            return
+        answers = measure.answers(part.truth, part.outputs)
+        of_file.add_sample(_KEPT, task, BootstrapSample.of(part.identities, {}, answers, None))
+        if self._num_replicas:
             terms = measure.paired_terms(part.truth, part.outputs, baseline, part.hashes)
-            answers = measure.answers(part.truth, part.outputs)
             blessed = self._of_blessed(measure.answers, part.truth, part.blessed) if part.blessed else None
             sample = self._of_blessed(BootstrapSample.of, part.hashes, part.slices, answers, blessed)
-            of_file.add(task, ReplicaSums.of(terms, self._num_replicas), sample)
+            of_file.add_replicas(task, ReplicaSums.of(terms, self._num_replicas))
+            of_file.add_sample(_SAMPLE, task, sample)
 
     def _of_blessed(self, function: Callable[..., _Result], *arguments: Any) -> _Result:
         """Calls a function of the latest blessed model's outputs, which may be those of another task."""

@@ -15,6 +15,7 @@ from tfx_gnn.components.graph_evaluator.change_report import (
     compare_with_blessed,
 )
 from tfx_gnn.components.graph_evaluator.intervals import Intervals, MeasuredMetrics, bootstrap_intervals
+from tfx_gnn.components.graph_evaluator.kept_predictions import KeptPredictions
 from tfx_gnn.components.graph_evaluator.measures import SINGLE_TASK, EvaluationSums, ExampleSums, Measure, Quality
 from tfx_gnn.components.graph_evaluator.slices import largest_and_smallest, quantile_ranges
 from tfx_gnn.components.graph_evaluator.trees_comparison import TreesComparison
@@ -66,6 +67,7 @@ class TaskEvaluation:
         intervals: intervals of the metrics and of their changes; None without.
         confidence: how often such intervals contain the true value.
         trees: the difference to trees on the seeds' own columns; None if that was not asked for.
+        predictions: the answers that are kept.
     """
 
     kind: str
@@ -80,6 +82,7 @@ class TaskEvaluation:
     intervals: Intervals | None = None
     confidence: float = 0.0
     trees: TreesComparison | None = None
+    predictions: KeptPredictions | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -139,6 +142,8 @@ def _task_report(task: TaskEvaluation) -> dict[str, Any]:
         report["baseline_comparison"] = task.comparison.report()
     if task.trees is not None:
         report["trees_baseline"] = task.trees.report()
+    if task.predictions is not None:
+        report["predictions"] = task.predictions.report()
     if task.intervals is not None:
         report["intervals"] = {"confidence": task.confidence, **task.intervals.report()}
     blessed: Mapping[tuple[str, str], Quality] = {}
@@ -300,11 +305,12 @@ def evaluate_task(
     confidence: float,
     num_replicas: int,
     trees: TreesComparison | None = None,
+    predictions: KeptPredictions | None = None,
 ) -> TaskEvaluation:
     """Assembles the results of one task, with the `num_slices` largest and smallest slices of each feature.
 
     With a `confidence` above 0 the model is compared with the baseline; `split` is the evaluated one. `trees` is what a
-    comparison with trees found.
+    comparison with trees found, `predictions` the answers that are kept.
     """
     of_all, baseline = sums.evaluated[task, "", ""], sums.baselines.get(task)
     kept: list[SliceEvaluation] = []
@@ -339,6 +345,7 @@ def evaluate_task(
         intervals=intervals,
         confidence=confidence,
         trees=trees,
+        predictions=predictions,
     )
 
 

@@ -25,7 +25,7 @@ WeightedMetrics = Callable[[Array], Mapping[str, Array]]
 
 _WEIGHTS_IN_MEMORY = 100_000_000
 _WEIGHTS_AT_ONCE = 2_000_000
-_LEAST_DEFINED = 0.5
+LEAST_DEFINED = 0.5
 """Share of the replicas in which a metric must be defined to have an interval."""
 
 
@@ -103,7 +103,7 @@ class MeasuredMetrics:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Part:
+class ResampledRows:
     """A slice: its rows, and a function for each model."""
 
     rows: Array
@@ -148,26 +148,26 @@ def bootstrap_intervals(
     Returns:
         By slice, the intervals, without slices of less than two rows.
     """
-    parts: dict[tuple[str, str], _Part] = {}
+    parts: dict[tuple[str, str], ResampledRows] = {}
     for feature, value in measured:
         rows = np.flatnonzero(sample.slices[feature] == value) if feature else np.arange(len(sample.hashes))
         if len(rows) > 1:
             of_slice = sample.rows(rows)
             models = [of_slice.model, *([of_slice.blessed] if of_slice.blessed else [])]
-            parts[feature, value] = _Part(
+            parts[feature, value] = ResampledRows(
                 rows=rows,
                 num_values=int(of_slice.lengths.sum()),
                 functions=[weighted_metrics(values, of_slice.lengths) for values in models],
                 replicas=[[] for _ in models],
             )
-    for weights in _weights(sample, num_replicas):
+    for weights in draw_weights(sample, num_replicas):
         for part in parts.values():
             part.add(weights)
     scale = math.sqrt(sample.share)
     return {key: _intervals(part, measured[key], scale=scale, confidence=confidence) for key, part in parts.items()}
 
 
-def _weights(sample: BootstrapSample, num_replicas: int) -> Iterator[Array]:
+def draw_weights(sample: BootstrapSample, num_replicas: int) -> Iterator[Array]:
     """Draws weights of all rows, a byte each, in as many replicas at a time as memory allows."""
     num_rows = max(1, len(sample.hashes))
     at_once, drawn_at_once = (max(1, limit // num_rows) for limit in (_WEIGHTS_IN_MEMORY, _WEIGHTS_AT_ONCE))
@@ -179,7 +179,7 @@ def _weights(sample: BootstrapSample, num_replicas: int) -> Iterator[Array]:
         yield weights
 
 
-def _intervals(part: _Part, measured: MeasuredMetrics, *, scale: float, confidence: float) -> Intervals:
+def _intervals(part: ResampledRows, measured: MeasuredMetrics, *, scale: float, confidence: float) -> Intervals:
     metrics, changes = {}, {}
     for name, value in measured.model.items():
         replicas, of_sample = part.of_metric(0, name)
@@ -209,6 +209,6 @@ def _interval(
     replicas: Array, of_sample: float, value: float, *, num_rows: int, scale: float, confidence: float
 ) -> tuple[float, float] | None:
     defined = replicas[~np.isnan(replicas)]
-    if math.isnan(of_sample) or len(defined) < _LEAST_DEFINED * len(replicas):
+    if math.isnan(of_sample) or len(defined) < LEAST_DEFINED * len(replicas):
         return None
     return interval_of(value + (defined - of_sample) * scale, num_rows, confidence)

@@ -65,6 +65,7 @@ class EvaluationSums:
         samples: by task name, the answers that intervals are computed from; empty without intervals.
         quantiles: numbers between the slices by quantiles, by the key of a feature.
         columns: samples of the seeds' own columns, "training" and "evaluated"; empty without trees.
+        kept: by task name, the answers that are kept; their hashes are of what examples are about.
     """
 
     baselines: dict[str, ExampleSums]
@@ -74,6 +75,7 @@ class EvaluationSums:
     samples: dict[str, BootstrapSample] = dataclasses.field(default_factory=dict)
     quantiles: dict[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)
     columns: dict[str, ColumnSample] = dataclasses.field(default_factory=dict)
+    kept: dict[str, BootstrapSample] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -146,6 +148,11 @@ class Measure(abc.ABC):
 
         Arguments are as for `sums`, and hashes of the examples, shape [n].
         """
+
+    @property
+    def setting(self) -> tuple[int, ...]:
+        """What `weighted_metrics` needs besides values and lengths."""
+        return ()
 
     @abc.abstractmethod
     def answers(self, truth: Array, outputs: Mapping[str, Array]) -> Answers:

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 _Floats = npt.NDArray[np.float64]
-_Hashes = npt.NDArray[np.uint64]
+Hashes = npt.NDArray[np.uint64]
 
 _GOLDEN_RATIO = np.uint64(0x9E3779B97F4A7C15)
 _LARGEST_WEIGHT = 17
@@ -46,7 +46,7 @@ class PairedTerms:
         terms: float64 array, shape [n, 3, num_targets]: counts, the model's terms and the baseline's.
     """
 
-    hashes: _Hashes
+    hashes: Hashes
     terms: _Floats
 
 
@@ -99,13 +99,13 @@ class ReplicaSums:
         return gains
 
 
-def hash_examples(records: Sequence[bytes]) -> _Hashes:
-    """Hashes serialized examples."""
+def hash_examples(records: Sequence[bytes]) -> Hashes:
+    """Hashes serialized examples, or other bytes, to 64 bits each."""
     digests = b"".join(hashlib.blake2b(record, digest_size=8).digest() for record in records)
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
-def poisson_weights(hashes: _Hashes, num_replicas: int, *, first: int = 0) -> _Floats:
+def poisson_weights(hashes: Hashes, num_replicas: int, *, first: int = 0) -> _Floats:
     """Draws the weights of examples in replicas from `first` on, Poisson variables of mean 1.
 
     Returns:
@@ -138,27 +138,51 @@ def interval_of(gains: _Floats, num_examples: int, confidence: float) -> tuple[f
     return float(lower), float(upper)
 
 
+def bootstrap_p_value(gains: _Floats, num_examples: int) -> float:
+    """Returns the two-sided p value of a difference: 1 minus the confidence at which `interval_of` begins to hold 0.
+
+    With n replicas it is at least what 1 / (n + 1) of them beyond 0 give; 1 for less than two examples.
+    """
+    if num_examples < 2:
+        return 1.0
+    num_beyond = min(int(np.sum(gains <= 0.0)), int(np.sum(gains >= 0.0)))
+    tail = (num_beyond + 1) / (len(gains) + 1)
+    if tail >= 0.5:
+        return 1.0
+    quantile = -statistics.NormalDist().inv_cdf(tail) * math.sqrt((num_examples - 1) / num_examples)
+    return 1.0 - student_confidence(num_examples - 1, quantile)
+
+
 @functools.cache
 def student_quantile(degrees_of_freedom: int, confidence: float) -> float:
     """Returns the t within whose distance of 0 Student's distribution has `confidence` of its mass."""
     if degrees_of_freedom >= _NORMAL_FROM:
         return statistics.NormalDist().inv_cdf(0.5 + confidence / 2.0)
-    # With t = sqrt(df) * tan(angle), the density is proportional to cos(angle) ** (df - 1).
-    points, weights = _LEGENDRE
-
-    def mass_within(angle: float) -> float:
-        angles = angle * (points + 1.0) / 2.0
-        return float(np.sum(weights * np.cos(angles) ** (degrees_of_freedom - 1)) * angle / 2.0)
-
-    whole = mass_within(math.pi / 2.0)
+    whole = _student_mass(degrees_of_freedom, math.pi / 2.0)
     low, high = 0.0, math.pi / 2.0
     for _ in range(60):
         middle = (low + high) / 2.0
-        low, high = (middle, high) if mass_within(middle) < confidence * whole else (low, middle)
+        is_within = _student_mass(degrees_of_freedom, middle) < confidence * whole
+        low, high = (middle, high) if is_within else (low, middle)
     return math.sqrt(degrees_of_freedom) * math.tan(low)
 
 
-def _mixed(values: _Hashes) -> _Hashes:
+def student_confidence(degrees_of_freedom: int, quantile: float) -> float:
+    """Returns the mass that Student's distribution has within a distance of 0, which is at least 0."""
+    if degrees_of_freedom >= _NORMAL_FROM:
+        return math.erf(quantile / math.sqrt(2.0))
+    angle = math.atan(quantile / math.sqrt(degrees_of_freedom))
+    return _student_mass(degrees_of_freedom, angle) / _student_mass(degrees_of_freedom, math.pi / 2.0)
+
+
+def _student_mass(degrees_of_freedom: int, angle: float) -> float:
+    """Integrates Student's density, but for a constant, from t = 0 on; t = sqrt(df) * tan(angle)."""
+    points, weights = _LEGENDRE
+    angles = angle * (points + 1.0) / 2.0
+    return float(np.sum(weights * np.cos(angles) ** (degrees_of_freedom - 1)) * angle / 2.0)
+
+
+def _mixed(values: Hashes) -> Hashes:
     """Scrambles 64 bits by the output function of SplitMix64."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

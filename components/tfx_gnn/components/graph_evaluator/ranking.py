@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfx_gnn.components.graph_evaluator.bootstrap_sample import Answers
-from tfx_gnn.components.graph_evaluator.intervals import GroupSums, WeightedMetrics
+from tfx_gnn.components.graph_evaluator.intervals import WeightedMetrics
 from tfx_gnn.components.graph_evaluator.measures import (
     Array,
     ExampleSums,
@@ -32,7 +32,8 @@ from tfx_gnn.components.graph_evaluator.measures import (
 )
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import PairedTerms
 from tfx_gnn.components.graph_evaluator.ranked_pairs import RankCounts, RankedPairs
-from tfx_gnn.components.graph_evaluator.score_counts import ScoreCounts, score_levels, weighted_areas
+from tfx_gnn.components.graph_evaluator.score_counts import ScoreCounts
+from tfx_gnn.components.graph_evaluator.weighted_metrics import ranking_metrics, weigh_ranks
 from tfx_gnn.graph.reserved_names import READOUT_NODE_SET
 from tfx_gnn.serving import model_interface
 from tfx_gnn.tables.row_rules import RowRules
@@ -49,11 +50,6 @@ LEFT_OUT = -1.0
 
 _ENDS = ("source", "target")
 _IDS = (model_interface.SOURCE_ID_OUTPUT, model_interface.TARGET_ID_OUTPUT)
-
-
-def ranking_metrics(hits_at: Sequence[int]) -> tuple[str, ...]:
-    """Names the metrics of a link predictor, such as "hits_at_10"."""
-    return ("mrr", *(f"hits_at_{k}" for k in hits_at), "roc_auc", "average_precision")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -211,6 +207,11 @@ class RankingMeasure(Measure):
         """Names of the metrics."""
         return ranking_metrics(self.hits_at)
 
+    @property
+    def setting(self) -> tuple[int, ...]:
+        """Ranks up to which a true pair counts as a hit."""
+        return self.hits_at
+
     def truth(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> Array:
         """Reads the labels of all pairs, float64 [n, largest number of pairs], padded with NaN."""
         rows = []
@@ -256,26 +257,7 @@ class RankingMeasure(Measure):
 
     def weighted_metrics(self, values: Mapping[str, Array], lengths: Array) -> WeightedMetrics:
         """Computes mean ranks from weighted sums over rows, and areas from weighted counts of scores."""
-        rows = np.repeat(np.arange(len(lengths)), lengths)
-        ranks, is_positive = values["rank"], values["label"] == 1
-        is_ranked = ranks > 0
-        reciprocals = np.where(is_ranked, 1.0 / np.where(is_ranked, ranks, 1.0), 0.0)
-        terms = np.zeros([2 + len(self.hits_at), len(lengths)])
-        for row, of_pairs in enumerate((is_ranked, reciprocals, *(is_ranked & (ranks <= k) for k in self.hits_at))):
-            np.add.at(terms[row], rows, of_pairs)
-        levels, codes = np.unique(score_levels(values["score"]), return_inverse=True)
-        codes = codes.reshape(-1)
-        of_positives, of_negatives = (
-            GroupSums(codes[chosen], len(levels), rows[chosen]) for chosen in (is_positive, ~is_positive)
-        )
-
-        def metrics(weights: Array) -> dict[str, Array]:
-            num_ranked, *sums = terms @ weights
-            means = [one / np.where(num_ranked > 0.0, num_ranked, np.nan) for one in sums]
-            areas = weighted_areas(of_positives(weights), of_negatives(weights))
-            return dict(zip(self.metrics, (*means, *areas), strict=True))
-
-        return metrics
+        return weigh_ranks(values, lengths, self.hits_at)
 
     def paired_terms(
         self, truth: Array, outputs: Mapping[str, Array], baseline: Any, hashes: npt.NDArray[np.uint64]

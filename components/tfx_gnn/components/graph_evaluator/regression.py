@@ -26,6 +26,7 @@ from tfx_gnn.components.graph_evaluator.measures import (
 )
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import PairedTerms
 from tfx_gnn.components.graph_evaluator.residuals import ResidualCounts
+from tfx_gnn.components.graph_evaluator.weighted_metrics import weigh_numbers
 from tfx_gnn.serving import model_interface
 
 _Floats = npt.NDArray[np.float64]
@@ -193,6 +194,11 @@ class RegressionMeasure(Measure):
         """Names of the metrics."""
         return ("rmse", "mae", "r2")
 
+    @property
+    def setting(self) -> tuple[int, ...]:
+        """Numbers per example."""
+        return (self.num_targets,)
+
     def truth(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> Array:
         """Reads the true values, float64 [n, num_targets]; missing values become NaN."""
         truth = np.full([len(examples), self.num_targets], np.nan)
@@ -245,28 +251,7 @@ class RegressionMeasure(Measure):
 
     def weighted_metrics(self, values: Mapping[str, Array], lengths: Array) -> WeightedMetrics:
         """Computes metrics from weighted sums over examples."""
-        truth, predicted = (values[name].reshape([-1, self.num_targets]) for name in ("truth", "predicted"))
-        is_known = np.isfinite(truth)
-        known = np.where(is_known, truth, 0.0)
-        # Values far from 0 would lose all digits of their spread.
-        centered = np.where(is_known, known - known.sum(axis=0) / np.maximum(is_known.sum(axis=0), 1), 0.0)
-        errors = np.where(is_known, predicted - known, 0.0)
-        terms = np.stack([is_known.astype(np.float64), errors**2, np.abs(errors), centered, centered**2])
-
-        def metrics(weights: Array) -> dict[str, Array]:
-            # By term, replica and target.
-            counts, squares, absolutes, sums, spreads = np.tensordot(terms, weights, axes=(1, 0)).swapaxes(1, 2)
-            occurs = counts > 0.0
-            divisors = np.where(occurs, counts, 1.0)
-            spreads = np.maximum(spreads - sums**2 / divisors, 0.0)
-            varies = spreads > 0.0
-            r2 = np.where(varies, 1.0 - squares / np.where(varies, spreads, 1.0), squares == 0.0)
-            found = {"rmse": np.sqrt(squares / divisors), "mae": absolutes / divisors, "r2": r2}
-            num_targets = occurs.sum(axis=1)
-            divisors = np.where(num_targets > 0, num_targets, np.nan)
-            return {name: np.where(occurs, value, 0.0).sum(axis=1) / divisors for name, value in found.items()}
-
-        return metrics
+        return weigh_numbers(values, self.num_targets)
 
     def label_sums(self, truth: Array) -> RegressionSums:
         """Averages labels."""

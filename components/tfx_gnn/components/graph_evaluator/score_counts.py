@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfx_gnn.components.graph_evaluator.measures import Array
+from tfx_gnn.components.graph_evaluator.bootstrap_sample import Array
 from tfx_gnn.components.graph_evaluator.paired_bootstrap import replicas_of_counts
 
 _DROPPED_BITS = 12

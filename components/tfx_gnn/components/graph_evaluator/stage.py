@@ -20,6 +20,8 @@ from tfx_gnn.components.graph_evaluator.evaluation_report import (
     evaluate_task,
     with_intervals,
 )
+from tfx_gnn.components.graph_evaluator.example_identity import ExampleIdentity
+from tfx_gnn.components.graph_evaluator.kept_predictions import KeptPredictions, predictions_file, write_predictions
 from tfx_gnn.components.graph_evaluator.measures import EvaluationSums, Measure
 from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 from tfx_gnn.components.graph_evaluator.ranking import KnownLinks
@@ -71,8 +73,8 @@ def evaluate_graph_model(
     Args:
         examples_dir: raw examples, with labels.
         model_dir: trained model, with `Format-Serving/`.
-        evaluation_dir: absent or empty folder for `metrics.json`, and for the files that TensorFlow Model Analysis
-            loads.
+        evaluation_dir: absent or empty folder for `metrics.json`, for the answers by example that are kept, and for the
+            files that TensorFlow Model Analysis loads.
         blessing_dir: absent or empty folder for `BLESSED` or `NOT_BLESSED`, and `reasons.json`.
         blessed_model_dir: the latest blessed model: output of LatestBlessedModelResolver, a trained model, a SavedModel
             or a push destination; empty: absolute bounds decide alone.
@@ -99,6 +101,7 @@ def evaluate_graph_model(
     slicings = make_slicings(options.slices, options.slice_edges, schema, options.slice_quantiles)
     measures = task_measures(options)
     trees = plan_trees(measures, schema, options)
+    identity = ExampleIdentity.of(schema, {measure.label_key for measure in measures.values()})
     with atomic_folders({"evaluation_dir": evaluation_dir, "blessing_dir": blessing_dir}) as (
         evaluation_partial,
         blessing_partial,
@@ -116,12 +119,17 @@ def evaluate_graph_model(
             else None,
             num_replicas=options.bootstrap_replicas if options.baseline_confidence else 0,
             columns=_column_reader(trees, measures),
+            identity=identity,
             scratch_file=os.path.join(evaluation_partial, _SUMS_FILE),
             beam_args=beam_args,
         )
-        evaluation, verdicts = _evaluate(sums, options, examples_dir, blessed, trees)
+        evaluation, verdicts = _evaluate(sums, options, examples_dir, blessed, trees, identified_by=identity.kind)
         with tf.io.gfile.GFile(os.path.join(evaluation_partial, METRICS_FILE), "w") as file:
             file.write(json.dumps(evaluation.report(), indent=2, allow_nan=False) + "\n")
+        for name, task in evaluation.tasks.items():
+            if task.predictions is not None:
+                with tf.io.gfile.GFile(os.path.join(evaluation_partial, predictions_file(name)), "wb") as file:
+                    file.write(write_predictions(task.predictions))
         write_tfma_files(
             evaluation_partial,
             evaluation,
@@ -147,6 +155,8 @@ def _evaluate(
     examples_dir: str,
     blessed: LatestBlessedModel | None,
     trees: TreesPlan | None,
+    *,
+    identified_by: str,
 ) -> tuple[GraphEvaluation, list[Verdict]]:
     tasks: dict[str, TaskEvaluation] = {}
     verdicts: list[Verdict] = []
@@ -168,6 +178,14 @@ def _evaluate(
             confidence=options.baseline_confidence,
             num_replicas=options.bootstrap_replicas,
             trees=compare_with_trees(trees, name, measure, sums, options) if trees is not None else None,
+            predictions=KeptPredictions(
+                kind=measure.kind,
+                split=options.split,
+                identified_by=identified_by,
+                num_examples=sums.evaluated[name, "", ""].num_examples,
+                setting=measure.setting,
+                sample=sums.kept[name],
+            ),
         )
         warnings += warn_of_trees(name, tasks[name], has_edges=trees is not None and trees.has_edges)
         warnings += check_thresholds_on_data(name, measure, tasks[name], options)

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tfx_gnn.components.graph_evaluator.measures import Array
+from tfx_gnn.components.graph_evaluator.bootstrap_sample import Array
 
 NUM_WORST = 20
 """Worst examples that are kept."""

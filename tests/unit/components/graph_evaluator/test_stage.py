@@ -78,6 +78,7 @@ def test_metrics_and_baseline_are_those_worked_out_by_hand(
         "eval_config.json",
         "metrics.json",
         "metrics.tfrecord",
+        "predictions.parquet",
         "validations.tfrecord",
     ]
 
