@@ -345,7 +345,9 @@ def training_remarks(
             remarks.append(
                 f"Overfitting after epoch {best}: the validation loss rose from {lowest:.4g} to {last:.4g} in epoch "
                 f"{last_epoch}, while the training loss fell from {before:.4g} to {after:.4g}. "
-                + _overfitting_remedy(best, last_epoch, exported_epoch, stopped_early)
+                + _overfitting_remedy(
+                    best=best, last=last_epoch, exported_epoch=exported_epoch, stopped_early=stopped_early
+                )
             )
         else:
             remarks.append(
@@ -363,12 +365,12 @@ def training_remarks(
     return remarks
 
 
-def _overfitting_remedy(best: int, last: int, exported_epoch: int, stopped_early: bool) -> str:
+def _overfitting_remedy(*, best: int, last: int, exported_epoch: int, stopped_early: bool) -> str:
     """Advises no early stopping to a training that stopped early or exported an epoch before its last."""
     if exported_epoch == best:
         return (
-            f"The weights of epoch {best} were exported, so the model does not suffer from it. Dropout, weight decay or "
-            "more data may give a better one."
+            f"The weights of epoch {best} were exported, so the model does not suffer from it. Dropout, weight decay "
+            "or more data may give a better one."
         )
     if exported_epoch == last and not stopped_early:
         return "Early stopping (early_stopping_patience) exports the best epoch; dropout or weight decay may help too."
