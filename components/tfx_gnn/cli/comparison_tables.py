@@ -68,7 +68,9 @@ def _cell(row: ValueRow, position: int) -> Text:
     cell = Text(f"{value:.4f}")
     if test is not None:
         cell.append(f"\n{test.verdict}", style=_STYLES[row.moods[position]])
-        cell.append(f"\n{as_signed(test.difference)}{test.interval_words}, {p_value_words(test.p_value)}", style="dim")
+        # Short lines, which narrow terminals do not break.
+        for line in (as_signed(test.difference), test.interval_words, p_value_words(test.p_value)):
+            cell.append(f"\n{line}" if line else "", style="dim")
     elif delta:
         cell.append(f"\n{as_signed(delta)}, not tested", style="dim")
     return cell

@@ -44,10 +44,10 @@ class PairedMetric:
 
     @property
     def interval_words(self) -> str:
-        """The interval, as in " [-0.0100, +0.0720]"; empty if there is none."""
+        """The interval, as in "[-0.0100, +0.0720]"; empty if there is none."""
         if self.lower is None or self.upper is None:
             return ""
-        return f" [{as_signed(self.lower)}, {as_signed(self.upper)}]"
+        return f"[{as_signed(self.lower)}, {as_signed(self.upper)}]"
 
     def _verdict(self) -> str:
         if self.lower is None or self.upper is None or self.p_value >= 1.0 - CONFIDENCE:
