@@ -13,6 +13,7 @@ from tfx_gnn.reports.run_record import RecordedRun, RecordedStep
 ABSENT = "\N{EN DASH}"
 """Stands for what a run does not have, such as a step."""
 NOT_SET = "not set"
+WHOLE_STEP = "whole step"
 
 _HYPERPARAMETERS = "hyperparameters"
 _MODEL_FN = "model_fn"
@@ -53,8 +54,12 @@ def differing_options(runs: Sequence[RecordedRun], read_defaults: Callable[[str]
     rows = []
     for component in dict.fromkeys(name for of_run in steps for name in of_run):
         of_step = [of_run.get(component) for of_run in steps]
+        if None in of_step:
+            states = tuple("did not run" if step is None else "ran" for step in of_step)
+            rows.append(TextRow(names=(component, WHOLE_STEP), values=states))
         given = [dict(flat_texts(step.options)) if step is not None else {} for step in of_step]
-        if all(texts == given[0] for texts in given):
+        known_texts = [texts for step, texts in zip(of_step, given, strict=True) if step is not None]
+        if all(texts == known_texts[0] for texts in known_texts):
             continue
         defaults = read_defaults(component)
         assumed = [_defaults(step, defaults) for step in of_step]
@@ -63,7 +68,7 @@ def differing_options(runs: Sequence[RecordedRun], read_defaults: Callable[[str]
                 ABSENT if step is None else texts.get(name, known.get(name, NOT_SET))
                 for step, texts, known in zip(of_step, given, assumed, strict=True)
             ]
-            if len(set(values)) > 1:
+            if len({value for step, value in zip(of_step, values, strict=True) if step is not None}) > 1:
                 are_defaults = (
                     step is not None and known.get(name) == value
                     for step, value, known in zip(of_step, values, assumed, strict=True)

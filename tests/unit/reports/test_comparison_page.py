@@ -156,7 +156,7 @@ def test_defaults_are_shown_where_a_run_has_them_or_does_not_set_the_option(fold
     )
 
     assert {row.names[1]: row.values for row in rows} == {
-        "model_fn": (*[sage["model_fn"]] * 3, "\u2013"),
+        "whole step": ("ran", "ran", "ran", "did not run"),
         "num_epochs": ("10 (default)", "5", "10 (default)", "\u2013"),
         "monitor": ("empty (default)", "val_loss", "empty (default)", "\u2013"),
         "hyperparameters.learning_rate": ("0.001 (default)", "0.01", "0.001 (default)", "\u2013"),
