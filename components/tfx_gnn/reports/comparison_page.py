@@ -353,7 +353,7 @@ def _notes(runs: Sequence[ComparedRun]) -> list[str]:
         )
         notes.append(
             f"{_counted(len(tests), 'difference was', 'differences were')} tested. The p values are not corrected for "
-            f"their number: 1 in {1 / (1 - CONFIDENCE):.0f} tests finds a difference where there is none."
+            f"their number: where there is no difference, 1 test in {1 / (1 - CONFIDENCE):.0f} finds one."
         )
     return notes
 

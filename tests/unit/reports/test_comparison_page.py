@@ -115,8 +115,8 @@ def test_marks_are_those_of_paired_tests_and_the_notes_say_what_was_tested(pair)
             "p < 0.05."
         ),
         (
-            "1 difference was tested. The p values are not corrected for their number: 1 in 20 tests finds a "
-            "difference where there is none."
+            "1 difference was tested. The p values are not corrected for their number: where there is no difference, "
+            "1 test in 20 finds one."
         ),
     ]
 

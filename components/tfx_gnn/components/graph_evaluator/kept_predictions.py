@@ -125,7 +125,8 @@ def read_predictions(folder: str, task: str) -> KeptPredictions | None:
     if not file_exists(path):
         return None
     try:
-        table = pq.read_table(pa.BufferReader(read_bytes(path)))
+        # Not `read_table`, which imports pandas.
+        table = pq.ParquetFile(pa.BufferReader(read_bytes(path))).read()
         about = json.loads((table.schema.metadata or {})[_ABOUT])
         if about["format_version"] == _FORMAT_VERSION:
             return _of_table(table, about)
