@@ -173,8 +173,8 @@ def _compared(runs: Sequence[ComparedRun]) -> tuple[list[ComparedRun], Compariso
     found = [first]
     for one in others:
         tasks = [task for task in first.contents.tasks() if task in one.contents.tasks()]
-        evaluations = [(run.title, run.evaluation_folder) for run in (first, one)]
-        found.append(dataclasses.replace(one, paired=compare_evaluations(*evaluations, tasks)))
+        of_first, of_other = ((run.title, run.evaluation_folder) for run in (first, one))
+        found.append(dataclasses.replace(one, paired=compare_evaluations(of_first, of_other, tasks)))
     return found, compare_runs(found, _defaults_of)
 
 

@@ -142,7 +142,8 @@ def read_predictions(folder: str, task: str) -> KeptPredictions | None:
 
 
 def _of_table(table: pa.Table, about: Mapping[str, Any]) -> KeptPredictions:
-    hashes = table[_HASHES].to_numpy().astype(np.uint64, casting="safe")
+    # Through lists, because `to_numpy` imports pandas.
+    hashes = np.array(table[_HASHES].to_pylist(), np.uint64)
     lengths = np.ones(len(hashes), np.int64)
     kind = about["kind"]
     missing = [name for name in _COLUMNS[kind] if name not in table.column_names]
@@ -154,12 +155,12 @@ def _of_table(table: pa.Table, about: Mapping[str, Any]) -> KeptPredictions:
             continue
         column = table[name].combine_chunks()
         if kind != CLASSIFICATION:
-            lengths = np.diff(column.offsets.to_numpy())
+            lengths = np.diff(np.array(column.offsets.to_pylist(), np.int64))
             column = column.flatten()
-        values = column.to_numpy(zero_copy_only=False)
-        if (values.dtype == object) != (kind == CLASSIFICATION and name in _COLUMNS[kind]) or column.null_count:
+        is_text = kind == CLASSIFICATION and name in _COLUMNS[kind]
+        if pa.types.is_floating(column.type) == is_text or column.null_count:
             raise ValueError(f"column {name!r} has values of another type")
-        model[name] = values
+        model[name] = np.array(column.to_pylist(), object if is_text else np.float64)
     sample = BootstrapSample(
         limit=int(about["limit"]), hashes=hashes, slices={}, lengths=lengths, model=model, blessed={}
     )
