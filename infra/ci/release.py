@@ -12,7 +12,7 @@ tag arrives. The checksums are signed with the key that git signs with (`user.si
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import gzip
 import hashlib
 import os
@@ -30,7 +30,7 @@ from release_files import (
     CHANGELOG,
     CITATION,
     VERSION_FILE,
-    CannotRelease,
+    CannotReleaseError,
     image_paths,
     next_release,
     release_notes,
@@ -48,17 +48,17 @@ def check_tree(repo: Path, branch: str, version: str) -> None:
     """Refuses to release anything but a commit of the branch, or a version twice."""
     current = _git(repo, "branch", "--show-current")
     if current != branch:
-        raise CannotRelease(
+        raise CannotReleaseError(
             f"A release must be made on the branch {branch!r}; got {current or 'no branch'!r}. Check that one out."
         )
     changed = _git(repo, "status", "--porcelain").splitlines()
     if changed:
-        raise CannotRelease(
+        raise CannotReleaseError(
             f"The work tree must have no changes that are not committed; got {len(changed)}, such as {changed[0]!r}. "
             "Commit or remove them."
         )
     if _git(repo, "tag", "--list", f"v{version}"):
-        raise CannotRelease(f"`__version__` must be a version without a tag; got {version} and a tag v{version}.")
+        raise CannotReleaseError(f"`__version__` must be a version without a tag; got {version} and a tag v{version}.")
 
 
 def write_release(tree: Path, version: str, date: str) -> None:
@@ -101,7 +101,7 @@ def make_release(repo: Path, *, branch: str, commits: bool) -> None:
     version = next_release((repo / VERSION_FILE).read_text(encoding="utf-8"))
     notes = release_notes((repo / CHANGELOG).read_text(encoding="utf-8"), version)
     check_tree(repo, branch, version)
-    date = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}"
+    date = f"{dt.datetime.now(dt.timezone.utc):%Y-%m-%d}"
     folder = repo / "build" / "release"
     with _work_tree(repo) as tree:
         write_release(tree, version, date)
@@ -168,8 +168,8 @@ def _write_signed_checksums(repo: Path, folder: Path) -> None:
         _say(f"signed {CHECKSUMS} with {key}: {signature.name}")
     else:
         _say(
-            f"{CHECKSUMS} is NOT SIGNED, since git has no signing key here. Name one by 'git config user.signingkey KEY', "
-            "with 'git config gpg.format ssh' if it is a file of ssh's; the tag is signed with it, too"
+            f"{CHECKSUMS} is NOT SIGNED, since git has no signing key here. Name one by 'git config "
+            "user.signingkey KEY', with 'git config gpg.format ssh' for a key file of ssh; it signs the tag, too"
         )
 
 
@@ -207,7 +207,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         make_release(ROOT, branch=arguments.branch, commits=arguments.commit)
-    except CannotRelease as error:
+    except CannotReleaseError as error:
         print(f"release: {error}", file=sys.stderr)
         return 1
     except subprocess.CalledProcessError as error:

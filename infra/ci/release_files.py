@@ -18,7 +18,7 @@ _ENTRY = re.compile(r"^- \S", re.MULTILINE)
 _UNRELEASED = "Unreleased"
 
 
-class CannotRelease(Exception):
+class CannotReleaseError(Exception):
     """A rule of releases is broken; the message has the remedy."""
 
 
@@ -28,7 +28,7 @@ def next_release(version_file: str) -> str:
     version = found["version"] if found else None
     release = _RELEASE.fullmatch(version or "")
     if release is None:
-        raise CannotRelease(
+        raise CannotReleaseError(
             f"`__version__` must be three numbers, with .dev0 between releases; got {version!r} in {VERSION_FILE}. "
             'Write "0.3.0.dev0", for example.'
         )
@@ -39,13 +39,13 @@ def release_notes(changelog: str, version: str) -> str:
     """Returns what the changelog says about the release of a version: the section "Unreleased" without its heading."""
     sections = _sections(changelog)
     if version in sections:
-        raise CannotRelease(
+        raise CannotReleaseError(
             f"`__version__` must be a version that is not in {CHANGELOG}; got {version}, which is. Set the next one in "
             f"{VERSION_FILE} and {CITATION}."
         )
     notes = sections.get(_UNRELEASED, "").strip("\n")
     if not _ENTRY.search(notes):
-        raise CannotRelease(
+        raise CannotReleaseError(
             f"{CHANGELOG} must have entries, lines that begin with '- ', under '## [{_UNRELEASED}]'; got none. Say "
             "there what changes for users."
         )
@@ -68,7 +68,7 @@ def released_citation(citation: str, version: str, date: str) -> str:
     lines = [line for line in citation.splitlines() if not line.startswith("date-released:")]
     place = next((number for number, line in enumerate(lines) if line.startswith("version:")), None)
     if place is None:
-        raise CannotRelease(f"{CITATION} must have a line 'version: ...'; got none. Add it.")
+        raise CannotReleaseError(f"{CITATION} must have a line 'version: ...'; got none. Add it.")
     lines[place : place + 1] = [f"version: {version}", f"date-released: {date}"]
     return "\n".join([*lines, ""])
 

@@ -84,7 +84,7 @@ def test_a_release_has_the_version_of_the_tree_without_dev(files, written):
 
 @pytest.mark.parametrize("text", ['__version__ = "0.3"\n', '__version__ = "0.3.0rc1"\n', ""])
 def test_other_versions_are_refused(files, text):
-    with pytest.raises(files.CannotRelease, match=r"`__version__` must be three numbers, with \.dev0 .*; got"):
+    with pytest.raises(files.CannotReleaseError, match=r"`__version__` must be three numbers, with \.dev0 .*; got"):
         files.next_release(text)
 
 
@@ -96,14 +96,16 @@ def test_changelog_gets_the_version_and_an_empty_section_above_it(files):
     released = files.released_changelog(CHANGELOG, "0.3.0", "2026-12-01")
 
     assert released == CHANGELOG.replace("## [Unreleased]\n", "## [Unreleased]\n\n## [0.3.0] - 2026-12-01\n")
-    with pytest.raises(files.CannotRelease, match=r"a version that is not in CHANGELOG\.md; got 0\.3\.0, which is"):
+    with pytest.raises(
+        files.CannotReleaseError, match=r"a version that is not in CHANGELOG\.md; got 0\.3\.0, which is"
+    ):
         files.released_changelog(released, "0.3.0", "2026-12-01")
-    with pytest.raises(files.CannotRelease, match=r"CHANGELOG\.md must have entries, .*; got none"):
+    with pytest.raises(files.CannotReleaseError, match=r"CHANGELOG\.md must have entries, .*; got none"):
         files.released_changelog(released, "0.4.0", "2026-12-01")
 
 
 def test_changelog_without_a_section_of_what_is_unreleased_is_refused(files):
-    with pytest.raises(files.CannotRelease, match="must have entries"):
+    with pytest.raises(files.CannotReleaseError, match="must have entries"):
         files.release_notes("# Changelog\n\n## [0.2.0] - 2026-11-23\n\n- Old.\n", "0.3.0")
 
 
@@ -112,7 +114,7 @@ def test_citation_names_the_version_and_its_date_once(files):
 
     assert cited == "title: t\nversion: 0.3.0\ndate-released: 2026-12-01\nlicense: x\n"
     assert files.released_citation(cited, "0.3.1", "2026-12-02").count("date-released") == 1
-    with pytest.raises(files.CannotRelease, match=r"must have a line 'version: \.\.\.'; got none"):
+    with pytest.raises(files.CannotReleaseError, match=r"must have a line 'version: \.\.\.'; got none"):
         files.released_citation("title: t\n", "0.3.0", "2026-12-01")
 
 
@@ -122,11 +124,11 @@ def test_a_clean_tree_of_the_branch_is_accepted(release, repo):
 
 def test_other_branches_are_refused(release, repo):
     git(repo, "switch", "--quiet", "--create", "topic")
-    with pytest.raises(release.CannotRelease, match="must be made on the branch 'main'; got 'topic'"):
+    with pytest.raises(release.CannotReleaseError, match="must be made on the branch 'main'; got 'topic'"):
         release.check_tree(repo, "main", "0.3.0")
 
     git(repo, "switch", "--quiet", "--detach")
-    with pytest.raises(release.CannotRelease, match="got 'no branch'"):
+    with pytest.raises(release.CannotReleaseError, match="got 'no branch'"):
         release.check_tree(repo, "main", "0.3.0")
 
 
@@ -134,14 +136,14 @@ def test_other_branches_are_refused(release, repo):
 def test_changes_that_are_not_committed_are_refused(release, repo, name, status):
     (repo / name).write_text("edited\n")
 
-    with pytest.raises(release.CannotRelease, match=f"must have no changes .*; got 1, such as '{status}'"):
+    with pytest.raises(release.CannotReleaseError, match=f"must have no changes .*; got 1, such as '{status}'"):
         release.check_tree(repo, "main", "0.3.0")
 
 
 def test_a_version_with_a_tag_is_refused(release, repo):
     git(repo, "tag", "v0.3.0")
 
-    with pytest.raises(release.CannotRelease, match=r"a version without a tag; got 0\.3\.0 and a tag v0\.3\.0"):
+    with pytest.raises(release.CannotReleaseError, match=r"a version without a tag; got 0\.3\.0 and a tag v0\.3\.0"):
         release.check_tree(repo, "main", "0.3.0")
 
 
@@ -226,9 +228,7 @@ def test_image_context_has_what_the_dockerfile_copies_and_the_same_bytes_each_ti
 def test_all_that_the_dockerfile_of_this_project_copies_is_in_the_context(files):
     dockerfile = (ROOT / "infra/docker/Dockerfile").read_text()
     copied = {
-        word
-        for words in re.findall(r"^COPY (?!--from)(.+) \S+$", dockerfile, re.MULTILINE)
-        for word in words.split()
+        word for words in re.findall(r"^COPY (?!--from)(.+) \S+$", dockerfile, re.MULTILINE) for word in words.split()
     }
 
     assert copied - set(files.image_paths((ROOT / ".dockerignore").read_text())) == set()

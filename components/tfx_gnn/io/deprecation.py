@@ -57,7 +57,7 @@ def deprecated(
             message = f"`{argument}` of `{decorated.__qualname__}` is {period}"
             note = f"`{argument}` is {period}"
         decorated.__doc__ = "\n\n".join(filter(None, [note, inspect.cleandoc(decorated.__doc__ or "")]))
-        is_used = _passes(decorated, argument)
+        is_used = _always if argument is None else _passes(decorated, argument)
         if inspect.isclass(decorated):
             cls = cast("Any", decorated)
             if cls.__init__ is object.__init__:
@@ -84,10 +84,12 @@ def _warning_call(
     return call
 
 
-def _passes(decorated: Callable[..., Any], argument: str | None) -> Callable[[tuple[Any, ...], dict[str, Any]], bool]:
-    """Returns what tells whether a call passes the argument; every call does if none is named."""
-    if argument is None:
-        return lambda args, kwargs: True
+def _always(_args: tuple[Any, ...], _kwargs: dict[str, Any]) -> bool:
+    return True
+
+
+def _passes(decorated: Callable[..., Any], argument: str) -> Callable[[tuple[Any, ...], dict[str, Any]], bool]:
+    """Returns what tells whether a call passes the argument."""
     parameters = inspect.signature(decorated).parameters
     takes_others = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     if argument not in parameters and not takes_others:
