@@ -42,7 +42,9 @@ def run(cells):
 
 
 # In the order in which they build on each other.
-@pytest.mark.parametrize("name", ["first_model", "graphs_and_batches", "asking_a_model"])
+@pytest.mark.parametrize(
+    "name", ["first_model", "graphs_and_batches", "asking_a_model", "serving_by_id", "custom_convolution"]
+)
 def test_notebook_prints_what_is_stored_in_it(folder, name):
     path = NOTEBOOKS / f"{name}.ipynb"
     notebook = json.loads(path.read_text())
@@ -61,7 +63,10 @@ def test_notebook_prints_what_is_stored_in_it(folder, name):
 def test_every_notebook_is_run():
     assert sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb")) == [
         "asking_a_model",
+        "custom_convolution",
         "first_model",
         "from_data_frames",  # by tests/e2e, since it takes minutes
         "graphs_and_batches",
+        "reading_a_run",  # the same
+        "serving_by_id",
     ]
