@@ -66,7 +66,7 @@ def deprecated(
                     "deprecate the function that makes its objects."
                 )
             cls.__init__ = _warning_call(cls.__init__, message, lambda args, kwargs: is_used(args[1:], kwargs))
-            return decorated
+            return cls
         return cast("_Decorated", _warning_call(decorated, message, is_used))
 
     return decorate
