@@ -61,6 +61,7 @@ def serve(
         overlay=overlay,
         embeddings_dir=embeddings_dir,
         started=lambda url: typer.echo(f"serving model '{options.model_name}' at {url}; see {url}/docs"),
+        suggested=lambda line: typer.echo(f"ask it:\n{line}"),
     )
     # All requests are answered. The interpreter would now wait for the thread that loads a version, to the end of the
     # load, and for TensorFlow to free its models: many seconds, in which nothing is written.

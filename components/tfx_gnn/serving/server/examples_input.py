@@ -6,16 +6,19 @@ of one, around which a subgraph is sampled together with those of other requests
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tfx_gnn.serving.server.graph_json import bytes_of, example_of_graph
+from tfx_gnn.serving.server.graph_json import GRAPH_PARTS, bytes_of, example_of_graph
 from tfx_gnn.serving.server.ids_input import Item
 from tfx_gnn.serving.server.json_values import read_json
 from tfx_gnn.serving.server.refusals import malformed, shown
 from tfx_gnn.serving.server.served_version import ServedVersion
 
 EXAMPLES, GRAPHS, IDS = "examples", "graphs", "ids"
+ID, PAIR = "id", ("source", "target")
+"""Keys of items that are asked about by id."""
 
 
 def _serialized_examples(values: Sequence[Any], places: Sequence[str], _: ServedVersion) -> list[Item]:
@@ -37,6 +40,8 @@ def _bytes_in_json(value: Any, place: str) -> bytes:
 
 def _graphs(values: Sequence[Any], places: Sequence[str], version: ServedVersion) -> list[Item]:
     """Takes objects, or their JSON text."""
+    for value, place in zip(values, places, strict=True):
+        _check_says_what_it_is(value, place, version)
     schema = version.graph_schema
     if schema is None:
         raise malformed(
@@ -47,6 +52,28 @@ def _graphs(values: Sequence[Any], places: Sequence[str], version: ServedVersion
         example_of_graph(_parsed(value, place, "a graph"), schema, version.roots, place)
         for value, place in zip(values, places, strict=True)
     ]
+
+
+def _check_says_what_it_is(item: Any, place: str, version: ServedVersion) -> None:
+    """Refuses an object of plain values under names of its own, such as {"user": "u1"}, which is most likely an id."""
+    if not isinstance(item, Mapping) or not item or any(name in (*GRAPH_PARTS, "b64") for name in item):
+        return
+    value = next(iter(item.values()))
+    if isinstance(value, (Mapping, list)):
+        return  # A part of a graph with a misspelt name, about which the reader of graphs says more.
+    ways = ["`b64` for a serialized example"]
+    if version.graph_schema is not None:
+        ways.append(f"parts of a graph, {', '.join(GRAPH_PARTS)}")
+    remedy = "This server finds no ids: to ask by the id of a node, start it with `--graph-index-dir`."
+    if version.seeds is not None:
+        fields = list(PAIR if version.seeds.are_pairs else (ID,))
+        ways.insert(0, "`source` and `target` for a pair of nodes" if version.seeds.are_pairs else "`id` for a node")
+        given = json.dumps(value)[:60] if isinstance(value, (str, int)) else '"u1"'
+        written = ", ".join(f'"{name}": {given if name == fields[0] else "..."}' for name in fields)
+        remedy = f"To ask by {'ids' if version.seeds.are_pairs else 'the id of a node'}, write {{{written}}}."
+    raise malformed(
+        f"`{place}` must have {', or '.join(ways)}; got the keys {shown(sorted(map(str, item))[:10])}. {remedy}"
+    )
 
 
 def _ids(values: Sequence[Any], places: Sequence[str], version: ServedVersion) -> list[Item]:

@@ -340,6 +340,16 @@ class SeedInput:
             f"Correct it, or {remedy}.",
         )
 
+    def example(self) -> dict[str, Any] | None:
+        """Writes the first seed as a request has it; None if there is none."""
+        for seed in self.warmup_items():
+            if isinstance(seed, AskedSeed):
+                ids = {root if self.are_pairs else _ID: value for root, value in seed.ids.items()}
+                # The time of the request need not be sent.
+                context = {name: value for name, value in seed.context.items() if name != self._sampler.now_input}
+                return {**ids, **({CONTEXT_PART: context} if context else {})}
+        return None
+
     def warmup_items(self) -> list[Item]:
         """Lists the first seed, if there is one: the model must answer what is sampled around it."""
         tables = {root: self._graph.snapshot.node_tables[name] for root, name in self._sets.items()}

@@ -27,6 +27,7 @@ from tfx_gnn.sampling.overlay.graph_overlay import GraphOverlay, open_graph_over
 from tfx_gnn.sampling.overlay.overlay_position import check_overlay_fits
 from tfx_gnn.serving.server.app import ModelServer
 from tfx_gnn.serving.server.connections import BoundedConnection, ConnectionLimits
+from tfx_gnn.serving.server.example_request import curl_line, example_instance
 from tfx_gnn.serving.server.ids_input import SeedInput
 from tfx_gnn.serving.server.metrics import ServerMetrics
 from tfx_gnn.serving.server.open_connections import OpenConnections
@@ -54,6 +55,7 @@ def serve_model(
     overlay: str = "",
     embeddings_dir: str = "",
     started: Callable[[str], None] = print,
+    suggested: Callable[[str], None] | None = None,
 ) -> None:
     """Serves a model over HTTP until SIGTERM or Ctrl-C.
 
@@ -68,6 +70,7 @@ def serve_model(
         embeddings_dir: stored embeddings of one of its versions, the output of `write_embeddings` or a folder of
             numbered ones, the newest of which answers. Empty: none.
         started: called with the server's URL once it accepts requests.
+        suggested: called after it with a command line that asks for a prediction by `curl`, if one is known.
 
     Raises:
         FileNotFoundError: if there is no model that loads.
@@ -90,7 +93,7 @@ def serve_model(
             graph_index_dir=graph_index_dir,
             embeddings_dir=embeddings_dir,
         )
-        _serve(server, model_dir, options, started)
+        _serve(server, model_dir, options, started, suggested)
 
 
 def newest_index(path: str, overlay: str = "", model_dir: str = "") -> GraphIndex:
@@ -157,7 +160,13 @@ def _open_overlay(index: GraphIndex | None, path: str) -> Iterator[GraphOverlay 
         yield overlay
 
 
-def _serve(server: ModelServer, model_dir: str, options: ServerOptions, started: Callable[[str], None]) -> None:
+def _serve(
+    server: ModelServer,
+    model_dir: str,
+    options: ServerOptions,
+    started: Callable[[str], None],
+    suggested: Callable[[str], None] | None,
+) -> None:
     # What was imported stays. Without these 400,000 objects, a full collection, which stops all threads, takes some
     # milliseconds instead of a quarter of a second.
     gc.collect()
@@ -169,7 +178,15 @@ def _serve(server: ModelServer, model_dir: str, options: ServerOptions, started:
             f"`model_dir` must hold a model that loads; got {model_dir!r} without one. Push a model first, or name "
             f"another folder.{failures}"
         )
-    process = ServerProcess(server, options, started)
+    # Before requests come, which the model answers as well.
+    instance = None if suggested is None else example_instance(server.versions.served[0])
+
+    def say_started(url: str) -> None:
+        started(url)
+        if suggested is not None and instance is not None:
+            suggested(curl_line(instance, options, url))
+
+    process = ServerProcess(server, options, say_started)
     with contextlib.closing(server):
         _run(process.serve())
 

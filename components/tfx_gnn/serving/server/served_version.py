@@ -152,6 +152,7 @@ class ServedVersion:
         examples: what answers with the examples themselves.
         seeds: what samples examples around ids; None if it is asked by examples alone.
         graph_schema: schema of the graphs in requests; None if the model was exported without one.
+        recorded_example: the first serialized example that was recorded with the model; None if none was.
         roots: what each prediction is about, as in `tfx_gnn.serving.model_interface.ServedTask`.
         graph: weak reference to the TensorFlow graph of its predictions, which takes a full collection to be freed.
     """
@@ -179,6 +180,7 @@ class ServedVersion:
         self.graph_schema = read_schema(schema_file) if tf.io.gfile.exists(schema_file) else None
         served = model_interface.read_served_task(saved_model_dir)
         self.roots: tuple[str, ...] = () if served is None else served.roots
+        self.recorded_example: bytes | None = None
         self._warm_up()
 
     @functools.cached_property
@@ -211,6 +213,8 @@ class ServedVersion:
                     f"{name!r} in {self._saved_model_dir!r}. Push the model again."
                 )
             self._check_warmup(self.signatures[name], records)
+            if name == model_interface.SERVING_SIGNATURE and self.recorded_example is None:
+                self.recorded_example = records[0]
         asked = [] if self.seeds is None else self.seeds.warmup_items()
         if asked or not requests:
             self._check_warmup(self.signatures[model_interface.SERVING_SIGNATURE], asked)

@@ -13,12 +13,10 @@ from __future__ import annotations
 import base64
 import dataclasses
 import itertools
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfx_gnn.serving.server.examples_input import EXAMPLES, GRAPHS, IDS, INPUTS
-from tfx_gnn.serving.server.graph_json import GRAPH_PARTS
+from tfx_gnn.serving.server.examples_input import EXAMPLES, GRAPHS, ID, IDS, INPUTS, PAIR
 from tfx_gnn.serving.server.ids_input import Item
 from tfx_gnn.serving.server.inference import InputValues, check_not_too_many, items_of
 from tfx_gnn.serving.server.json_values import plain_rows, read_object, write_json
@@ -26,7 +24,6 @@ from tfx_gnn.serving.server.refusals import malformed, shown
 from tfx_gnn.serving.server.served_version import Outputs, ServedVersion
 
 _FIELDS = ("signature_name", "instances", "inputs")
-_ID, _PAIR = "id", ("source", "target")
 _DTYPES = {"string": "DT_STRING", "float32": "DT_FLOAT", "float64": "DT_DOUBLE", "bool": "DT_BOOL"}
 
 
@@ -144,29 +141,12 @@ def _row(item: Any, place: str) -> tuple[str, Any, str]:
     if isinstance(item, Mapping) and len(item) == 1 and next(iter(item)) in INPUTS:
         ((kind, value),) = item.items()
         return kind, value, f"{place}.{kind}"
-    if isinstance(item, Mapping) and list(item) == [_ID]:
-        return IDS, item[_ID], f"{place}.{_ID}"
-    if isinstance(item, Mapping) and any(name in item for name in (_ID, *_PAIR)):
+    if isinstance(item, Mapping) and list(item) == [ID]:
+        return IDS, item[ID], f"{place}.{ID}"
+    if isinstance(item, Mapping) and any(name in item for name in (ID, *PAIR)):
         return IDS, item, place
-    _check_says_what_it_is(item, place)
     is_graph = isinstance(item, Mapping) and "b64" not in item
     return (GRAPHS if is_graph else EXAMPLES), item, place
-
-
-def _check_says_what_it_is(item: Any, place: str) -> None:
-    """Refuses an object of plain values under names of its own, such as {"user": "u1"}, which is most likely an id."""
-    known = (*GRAPH_PARTS, "b64")
-    if not isinstance(item, Mapping) or not item or any(name in known for name in item):
-        return
-    value = next(iter(item.values()))
-    if isinstance(value, (Mapping, list)):
-        return  # A part of a graph with a misspelt name, about which the reader of graphs says more.
-    example = json.dumps(value) if isinstance(value, (str, int)) else '"u1"'
-    raise malformed(
-        f"`{place}` must have `{_ID}`, or `{'` and `'.join(_PAIR)}` for a pair of nodes, or `b64` for a serialized "
-        f"example, or parts of a graph, {', '.join(GRAPH_PARTS)}; got the keys {shown(sorted(map(str, item))[:10])}. "
-        f'To ask by the id of a node, write {{"{_ID}": {example[:60]}}}.'
-    )
 
 
 def _list(values: Any, place: str, max_examples: int) -> list[Any]:

@@ -56,7 +56,7 @@ POSTS = {
         PREDICT,
         {"instances": [{"user": "u1"}]},
         400,
-        r'must have `id`.*user.*, write \{"id": "u1"\}',
+        r"must have `b64`.* parts of a graph, node_sets, .*user.* finds no ids: .* with `--graph-index-dir`",
     ),
     "what is not base64": (PREDICT, {"instances": [{"b64": "?*"}]}, 400, r"`instances\[0\]\.b64` must be base64"),
     "base64 of padding alone": (PREDICT, {"instances": [{"b64": "="}]}, 400, r"got '=' \(1 characters, no multiple"),
