@@ -86,7 +86,11 @@ def _silence() -> Iterator[None]:
 def _doubts_of_check(config: PipelineConfig, check_files: Sequence[str] | None) -> list[str]:
     """Reads what the check beside the run warned of."""
     passed = None if check_files is None else read_passed(config)
-    return [f"{finding.step}: {finding.message}" for finding in passed.findings] if passed else []
+    return (
+        [f"{finding.step}: {finding.message}" for finding in passed.findings if finding.severity == "warning"]
+        if passed
+        else []
+    )
 
 
 @contextlib.contextmanager

@@ -20,15 +20,17 @@ def print_check(console: Console, found: PipelineCheck) -> None:
 
 def print_finding(console: Console, finding: Finding) -> None:
     """Prints one finding as a line."""
-    style = "red" if finding.severity == "error" else "yellow"
+    style = {"error": "red", "warning": "yellow", "note": "dim"}[finding.severity]
     _print_line(console, f"{finding.severity:<8} {finding.step}: {finding.message}", style=style)
 
 
 def print_verdict(console: Console, found: PipelineCheck, *, late: bool = False) -> None:
     """Prints in a line whether a run can start; `late` says that its training had begun before that was known."""
-    numbers = {"error": len(found.errors), "warning": len(found.findings) - len(found.errors)}
+    kinds = ("error", "warning", "note")
+    numbers = {kind: sum(finding.severity == kind for finding in found.findings) for kind in kinds}
     counts = [f"{number} {word}{'' if number == 1 else 's'}" for word, number in numbers.items() if number]
-    verdict = " and ".join(counts) or "nothing wrong"
+    *most, last = counts or ["nothing wrong"]
+    verdict = f"{', '.join(most)} and {last}" if most else last
     when = ", known after training had begun" if late else ""
     _print_line(
         console,

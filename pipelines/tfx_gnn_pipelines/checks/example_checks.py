@@ -41,6 +41,7 @@ from tfx_gnn_pipelines.checks.seed_checks import (
     predicted_labels,
     untrained_classes,
 )
+from tfx_gnn_pipelines.checks.unread_columns import find_unread_columns
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
 
 MAX_TABLE_BYTES = 256 * 2**20
@@ -81,6 +82,9 @@ def check_examples(config: PipelineConfig, folder: str, found: FindingsCollector
     if schema is None:
         return None
     reads = _reads_tables(config, found)
+    if not is_uri(config.tables_dir):
+        for line in find_unread_columns(schema, config.tables_dir, options.access, found.files):
+            found.add(_STEP, line, severity="note")
     if reads and options.plan is not None:
         # Rows of many graphs follow other rules, which the conversion below checks.
         _check_rows(config, found)

@@ -25,7 +25,7 @@ from tfx_gnn_pipelines.checks.places import (
     place_of_message,
 )
 
-Severity = Literal["error", "warning"]
+Severity = Literal["error", "warning", "note"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,8 @@ class Finding:
     """One mistake, or one doubt.
 
     Attributes:
-        severity: "error" if a run would fail, or its verdict could not be trusted; else "warning".
+        severity: "error" if a run would fail, or its verdict could not be trusted; "note" if nothing need be done; else
+            "warning".
         step: component that would stop, as in "GraphTransform", or "project".
         message: the rule, what is there instead, where, and what to do.
         file: file of the user's code; empty if there is none.

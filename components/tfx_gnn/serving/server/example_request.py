@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
 import tensorflow as tf
 
 from tfx_gnn.graph.graph_constants import CONTEXT, EDGES, NODES, SOURCE_NAME, TARGET_NAME
@@ -22,7 +23,7 @@ from tfx_gnn.serving.server.served_version import ServedVersion
 
 _HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Where a server that listens on all addresses is reached from this machine."""
-_MOST_CHARACTERS = 4000
+_MOST_CHARACTERS = 1500
 """Longest body that is worth while to paste."""
 
 
@@ -119,6 +120,12 @@ def _blank_graph(schema: graph_schema_pb2.GraphSchema, roots: Sequence[str]) -> 
     )
 
 
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(str(np.float32(value)))  # 9.9, not 9.899999618530273
+    return value.decode() if isinstance(value, bytes) else value
+
+
 class _GraphJson:
     """A recorded example in the layout of `tfx_gnn.serving.server.graph_json`, features of fixed shapes only."""
 
@@ -184,10 +191,7 @@ class _GraphJson:
             if key not in self._values:
                 continue
             field = self._values[key]
-            values: list[Any] = [
-                value.decode() if isinstance(value, bytes) else value
-                for value in getattr(field, field.WhichOneof("kind") or "int64_list").value
-            ]
+            values = [_plain(value) for value in getattr(field, field.WhichOneof("kind") or "int64_list").value]
             for dim in reversed([dim.size for dim in feature.shape.dim]):
                 values = [values[first : first + dim] for first in range(0, len(values), dim)]
             found[name] = values if size is None else values[:size]
