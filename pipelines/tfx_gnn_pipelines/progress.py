@@ -112,7 +112,7 @@ def component_progress(
     """
     logger = absl_logging.get_absl_logger()
     handler = ComponentProgress(components, console, show_warnings=show_warnings, tell=tell, before=before)
-    before = absl_logging.get_verbosity(), logger.handlers[:], logger.propagate
+    previous = absl_logging.get_verbosity(), logger.handlers[:], logger.propagate
     # Use absl's own function: TensorFlow reads this level, raises it temporarily, and restores it.
     absl_logging.set_verbosity(absl_logging.INFO)
     logger.handlers[:] = [handler]
@@ -121,9 +121,9 @@ def component_progress(
         with show_progress(console):
             yield handler
     finally:
-        absl_logging.set_verbosity(before[0])
-        logger.handlers[:] = before[1]
-        logger.propagate = before[2]
+        absl_logging.set_verbosity(previous[0])
+        logger.handlers[:] = previous[1]
+        logger.propagate = previous[2]
 
 
 def _argument(record: logging.LogRecord) -> str:

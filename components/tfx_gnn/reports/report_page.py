@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 import markupsafe
 
+from tfx_gnn.io.page_style import PAGE_STYLE
 from tfx_gnn.io.whole_files import write_whole
 from tfx_gnn.records.metric_names import metric_meaning, shown_metric
 from tfx_gnn.records.warning_kinds import KINDS_BY_NAME, split_mark
@@ -178,6 +179,7 @@ def render_page(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals["page_style"] = markupsafe.Markup(PAGE_STYLE.strip())
     environment.filters |= {
         "amount": number_texts.as_amount,
         "bytes": number_texts.as_bytes,

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 import tfx_gnn
+from tfx_gnn.io.page_style import PAGE_STYLE
 from tfx_gnn.serving.server.examples_input import INPUTS
 from tfx_gnn.serving.server.graph_rows import ROW_PARTS
 from tfx_gnn.serving.server.options import ServerOptions
@@ -259,32 +260,70 @@ def _error(status: str) -> dict[str, Any]:
     return {"description": _ERRORS[status], "content": {"application/json": {"schema": schema}}}
 
 
+_STYLE = """\
+pre {
+  background: var(--raised); border-radius: .375rem; padding: .625rem .75rem; margin: .25rem 0 .75rem;
+  overflow-x: auto; font: .8125rem/1.45 ui-monospace, monospace;
+}
+details { border-top: 1px solid var(--line); padding: .125rem 0; }
+details:last-of-type { border-bottom: 1px solid var(--line); }
+summary {
+  display: grid; grid-template-columns: 4.25rem minmax(0, 24rem) 1fr; gap: .125rem .75rem; align-items: baseline;
+}
+summary .method::before { content: "\\25b8\\00a0"; font-weight: 400; }
+details[open] > summary .method::before { content: "\\25be\\00a0"; }
+summary:hover, details[open] > summary { background: var(--raised); }
+summary .method { font-size: .8125rem; font-weight: 600; color: var(--muted); padding-left: .375rem; }
+.body { padding: .25rem .375rem .5rem 5rem; }
+.body h3 { font-size: .875rem; color: var(--muted); margin: 0; }
+@media (max-width: 46rem) {
+  summary { grid-template-columns: 4.25rem 1fr; } summary .what { grid-column: 2; } .body { padding-left: .375rem; }
+}
+"""
 _PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'">
+<title>{title}</title>
 <style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
-code, pre {{ font: 14px/1.4 ui-monospace, monospace; }}
-pre {{ background: #8882; padding: .7rem; overflow-x: auto; }}
-summary {{ cursor: pointer; }}
-</style></head>
-<body><h1>{title}</h1>
-<p>The same for programs: <a href="/openapi.json">/openapi.json</a>.</p>
+{style}</style>
+</head>
+<body>
+<header>
+<h1>{title}</h1>
+<p class="muted">tfx-gnn {version}. The same for programs: <a href="/openapi.json">/openapi.json</a>.</p>
+</header>
+<main>
+<h2>Routes</h2>
 {operations}
-<h2>Errors</h2><dl>{errors}</dl>
-</body></html>
+<h2>Errors</h2>
+<dl>{errors}</dl>
+</main>
+</body>
+</html>
 """
 
 
 def openapi_page(document: dict[str, Any]) -> str:
-    """Writes a description as HTML that loads nothing else."""
+    """Writes a description as HTML that loads nothing else, in the style of the reports."""
     operations = [
-        f"<details><summary><code>{method.upper()} {html.escape(path)}</code> {html.escape(operation['summary'])}"
-        f"</summary>{_examples(operation)}</details>"
+        f'<details><summary><span class="method">{method.upper()}</span> <code>{html.escape(path)}</code> '
+        f'<span class="what">{html.escape(operation["summary"])}</span></summary>'
+        f'<div class="body">{_examples(operation)}</div></details>'
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
     ]
     errors = "".join(f"<dt>{status}</dt><dd>{html.escape(meaning)}</dd>" for status, meaning in _ERRORS.items())
-    return _PAGE.format(title=html.escape(document["info"]["title"]), operations="\n".join(operations), errors=errors)
+    return _PAGE.format(
+        title=html.escape(document["info"]["title"]),
+        version=html.escape(document["info"]["version"]),
+        style=PAGE_STYLE + _STYLE,
+        operations="\n".join(operations),
+        errors=errors,
+    )
 
 
 def _examples(operation: dict[str, Any]) -> str:
@@ -292,6 +331,7 @@ def _examples(operation: dict[str, Any]) -> str:
     if body is None:
         return "<p>No body.</p>"
     shown = [
-        json.dumps(example["value"], indent=1) for example in body["content"]["application/json"]["examples"].values()
+        f"<h3>{html.escape(title)}</h3><pre>{html.escape(json.dumps(example['value'], indent=1))}</pre>"
+        for title, example in body["content"]["application/json"]["examples"].items()
     ]
-    return "".join(f"<pre>{html.escape(text)}</pre>" for text in shown)
+    return "".join(shown)
