@@ -291,7 +291,7 @@ def test_a_run_with_a_latest_blessed_model_measures_no_evaluation_without_one(co
 def test_the_command_plans_from_a_run_in_its_root(make_run, tmp_path):
     make_run()
 
-    command = ["plan", "tiny_project.task:TASK", "--root", str(tmp_path), "--json"]
+    command = ["plan", "tiny_project.task:TASK", "--measure", "--root", str(tmp_path), "--json"]
     # The one option of the tiny pipeline that is not in its task.
     result = CliRunner().invoke(app, [*command, "--set", "graph_evaluator.baseline_confidence=0.0"])
 

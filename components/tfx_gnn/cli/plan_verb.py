@@ -10,6 +10,7 @@ import typer
 from tfx_gnn.cli import arguments
 
 _DEFAULT_SECONDS = 30.0
+_NEED_MEASUREMENTS = "--seconds, --resources, --prices, --against and --ignore-runs"
 
 
 def plan(
@@ -18,10 +19,21 @@ def plan(
     tables: arguments.ProjectTables = "",
     options: arguments.ProjectOptions = "",
     set_: arguments.ProjectSettings = None,
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure",
+            help="Take each step's cost from a run that executed the same step, or try it on a sample, which takes as "
+            f"long as a small run; {_NEED_MEASUREMENTS} do so, too.",
+        ),
+    ] = False,
     seconds: Annotated[
-        float,
-        typer.Option(help="Time to measure steps at other sizes in, after each has run once on a sample."),
-    ] = _DEFAULT_SECONDS,
+        float | None,
+        typer.Option(
+            help="Time to measure steps at other sizes in, after each has run once on a sample.",
+            show_default=f"{_DEFAULT_SECONDS:g}",
+        ),
+    ] = None,
     resources: Annotated[
         str,
         typer.Option(
@@ -56,10 +68,13 @@ def plan(
 ) -> None:
     """Tell what a pipeline costs before it is paid: examples, disk, steps, memory, time, machines and money.
 
-    Counts the examples in the tables, and extrapolates the cost of each step from the newest run in the root that
-    executed the same step, or else from running it on a sample. Nothing is kept. Exits with 1 if a step needs more
-    memory than its machine has.
+    Estimates examples and subgraphs from the statistics of the tables, and the cost of each step from earlier runs on
+    this machine, with 80 % intervals that later runs are counted against; nothing is run. Exits with 1 if a step needs
+    more memory than its machine has.
     """
+    if not (measure or seconds is not None or resources or prices or against or ignore_runs):
+        _estimate(project, tables=tables, options=options, set_=set_, root=root, as_json=as_json)
+        return
     arguments.say_begun(f"Planning {project or 'the project in this folder'}", as_json=as_json)
     import dataclasses
 
@@ -85,7 +100,7 @@ def plan(
     with Console(stderr=True).status("reading earlier runs") as status:
         found = plan_pipeline(
             config,
-            seconds=seconds,
+            seconds=_DEFAULT_SECONDS if seconds is None else seconds,
             resources=machines,
             prices=their_prices,
             uses_runs=not ignore_runs and not against,
@@ -97,5 +112,43 @@ def plan(
         if actual:
             print_comparison(found, actual, against, arguments.console)
         print_plan(found, arguments.console)
+    if found.objections:
+        raise typer.Exit(arguments.REFUSED_EXIT_CODE)
+
+
+def _estimate(project: str, *, tables: str, options: str, set_: list[str] | None, root: str, as_json: bool) -> None:
+    """Plans from statistics, and keeps the prediction."""
+    import dataclasses
+    import os
+
+    from tfx_gnn_pipelines.config import is_uri
+    from tfx_gnn_pipelines.planning.plan_table import print_estimate
+    from tfx_gnn_pipelines.planning.predictions import count_hits, describe_hits, keep_prediction, read_predictions
+    from tfx_gnn_pipelines.planning.statistical_plan import plan_from_statistics
+    from tfx_gnn_pipelines.project import read_config
+
+    config = read_config(
+        project,
+        is_remote=False,
+        options_file=options,
+        assignments=set_ or [],
+        shortcuts={name: value for name, value in {"tables_dir": tables, "root": root}.items() if value},
+    )
+    found, statistics, runs = plan_from_statistics(config)
+    hits = {}
+    if config.root and not is_uri(config.root):
+        own_root = os.path.abspath(config.root)
+        own = [(one.run, one.num_examples) for one in runs if os.path.abspath(one.run.root) == own_root]
+        hits = count_hits(read_predictions(config.root), own)
+        keep_prediction(config.root, found)
+    if as_json:
+        more = {
+            "statistics": dataclasses.asdict(statistics),
+            "hits": {step: dataclasses.asdict(one) for step, one in hits.items()},
+            "actual": [],
+        }
+        typer.echo(json.dumps({**found.to_json(), **more}, indent=2))
+    else:
+        print_estimate(found, statistics, describe_hits(hits), arguments.console)
     if found.objections:
         raise typer.Exit(arguments.REFUSED_EXIT_CODE)

@@ -94,7 +94,7 @@ def read_actual_steps(place: str) -> tuple[ActualStep, ...]:
             step=step.component,
             state=step.state,
             seconds=step.seconds,
-            disk=sum(map(folder_bytes, _folders(step))),
+            disk=folder_bytes_of(step),
             memory=step.peak_bytes,
         )
         for step in read_run(place).steps
@@ -168,7 +168,7 @@ def _measured_run(
                     seconds=step.seconds,
                     peak_bytes=step.peak_bytes,
                     growth_bytes=0,
-                    output_bytes=sum(map(folder_bytes, _folders(step))),
+                    output_bytes=folder_bytes_of(step),
                 )
                 for step in usable
             ),
@@ -217,6 +217,11 @@ def _can_be_used(step: RecordedStep) -> bool:
     is_whole = bool(step.peak_bytes and folders) and all(map(os.path.isdir, folders))
     # A push that was refused costs next to nothing.
     return is_whole and (step.component != "GraphPusher" or bool(_pushed(step)))
+
+
+def folder_bytes_of(step: RecordedStep) -> int:
+    """Adds up the bytes of a step's outputs that are still there, pushed versions included."""
+    return sum(map(folder_bytes, _folders(step)))
 
 
 def _folders(step: RecordedStep) -> list[str]:

@@ -24,7 +24,8 @@ class StepPlan:
         disk: bytes of its outputs; None for `START`.
         memory: largest resident memory in bytes; None for `START`.
         machines: what runs it.
-        source: what measured it: "a sample", or a run such as "runs/shop@2".
+        source: what measured it: "a sample" or a run such as "runs/shop@2"; what it is estimated by: "3 runs" or
+            "built-in rates".
     """
 
     step: str
@@ -64,7 +65,7 @@ class TrainingPlan:
         num_steps: steps of all epochs.
         seconds_per_step: duration of a step.
         batch_bytes: size of a padded batch in memory; 0 for batching "ego".
-        num_parameters: numbers in the model's variables.
+        num_parameters: numbers in the model's variables; 0 in a plan from statistics, which makes no model.
     """
 
     num_epochs: Quantity
@@ -82,7 +83,7 @@ class PipelinePlan:
     Attributes:
         name: name of the pipeline.
         num_examples: by split, counted in the tables.
-        sample: by split, how many of them were tried; empty if runs measured every step.
+        sample: by split, how many of them were tried; empty if runs measured every step, or none was tried.
         steps: the steps in their order.
         training: the training.
         currency: unit of money; empty without prices.

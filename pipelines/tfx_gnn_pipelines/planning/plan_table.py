@@ -10,6 +10,7 @@ from rich.table import Table
 
 from tfx_gnn.reports.number_texts import as_bytes, as_duration
 from tfx_gnn_pipelines.planning.earlier_runs import ActualStep
+from tfx_gnn_pipelines.planning.graph_statistics import GraphStatistics
 from tfx_gnn_pipelines.planning.measurements import SAMPLE
 from tfx_gnn_pipelines.planning.pipeline_plan import START, PipelinePlan, TrainingPlan
 from tfx_gnn_pipelines.planning.quantities import Quantity
@@ -20,8 +21,7 @@ _EXTRAPOLATED = "~"
 
 def print_plan(plan: PipelinePlan, console: Console) -> None:
     """Prints the steps, what measured them, the training, totals, notes and, as the last line, the verdict."""
-    counts = ", ".join(f"{count:,} {split}" for split, count in plan.num_examples.items())
-    console.print(f"{plan.name}: {sum(plan.num_examples.values()):,} examples ({counts}), counted", soft_wrap=True)
+    console.print(f"{_examples(plan)}, counted", soft_wrap=True)
     for line in _sources(plan):
         console.print(line, style="dim", soft_wrap=True)
     console.print(_table(plan), width=_WIDTH)
@@ -33,6 +33,58 @@ def print_plan(plan: PipelinePlan, console: Console) -> None:
         console.print(line, soft_wrap=True)
     for note in plan.notes:
         console.print(note, style="yellow", width=_WIDTH)
+    _print_verdict(plan, console)
+
+
+def _examples(plan: PipelinePlan) -> str:
+    counts = ", ".join(f"{count:,} {split}" for split, count in plan.num_examples.items())
+    return f"{plan.name}: {sum(plan.num_examples.values()):,} examples ({counts})"
+
+
+def print_estimate(plan: PipelinePlan, statistics: GraphStatistics, hits: str, console: Console) -> None:
+    """Prints a plan from statistics: the subgraphs, the steps with their intervals, and how earlier ones came true."""
+    console.print(f"{_examples(plan)}, from the tables", soft_wrap=True)
+    by_hop = ", ".join(f"{hop} {edges:,.1f}" for hop, edges in statistics.edges_by_hop.items())
+    console.print(
+        f"a subgraph has about {statistics.nodes:,.1f} nodes and {statistics.edges:,.1f} edges; by hop: {by_hop}",
+        soft_wrap=True,
+    )
+    by_source: dict[str, list[str]] = {}
+    for step in plan.steps:
+        by_source.setdefault(step.source, []).append(step.step)
+    for source, names in by_source.items():
+        steps = "" if len(by_source) == 1 else f": {', '.join(names)}"
+        console.print(f"costs by {source}{steps}", style="dim", soft_wrap=True)
+    console.print(_estimate_table(plan), width=_WIDTH)
+    console.print("nothing was run; in brackets, 80 % intervals", style="dim", soft_wrap=True)
+    for line in [_training(plan.training)[0], *_totals(plan)]:
+        console.print(line, soft_wrap=True)
+    for note in plan.notes:
+        console.print(note, style="yellow", width=_WIDTH)
+    if hits:
+        console.print(hits, soft_wrap=True)
+    _print_verdict(plan, console)
+
+
+def _estimate_table(plan: PipelinePlan) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    for title in ("step", "examples", "time", "80 % interval", "disk", "memory"):
+        is_name = title == "step"
+        table.add_column(title, justify="left" if is_name else "right", no_wrap=not is_name, overflow="fold")
+    for step in plan.steps:
+        low, high = (as_duration(end) for end in (step.seconds.low, step.seconds.high))
+        table.add_row(
+            step.step,
+            "" if step.num_examples is None else f"{step.num_examples.value:,.0f}",
+            as_duration(step.seconds.value),
+            _range(low, high),
+            *("" if one is None else _bytes(one.value) for one in (step.disk, step.memory)),
+            style="red" if step.lacks_memory else "",
+        )
+    return table
+
+
+def _print_verdict(plan: PipelinePlan, console: Console) -> None:
     for objection in plan.objections:
         console.print(objection, style="red", soft_wrap=True)
     verdict = "NOT enough memory" if plan.objections else "enough memory"
@@ -112,10 +164,11 @@ def _training(training: TrainingPlan) -> list[str]:
     batch = f", {as_bytes(training.batch_bytes)} a padded batch" if training.batch_bytes else ""
     steps = _with_range(training.num_steps, _count)
     each = f"{training.num_epochs.value:.0f} epochs of {_with_range(training.steps_per_epoch, _count)}"
+    parameters = f", {training.num_parameters:,} parameters" if training.num_parameters else ""
     milliseconds = 1000 * training.seconds_per_step.value
     return [
         f"training     {steps} steps: {each}",
-        f"             {milliseconds:,.1f} ms a step, {training.num_parameters:,} parameters{batch}",
+        f"             {milliseconds:,.1f} ms a step{parameters}{batch}",
     ]
 
 
