@@ -1,4 +1,4 @@
-"""Plans from statistics: subgraphs by hop, worked out by hand, rates, and predictions against which runs are counted."""
+"""Plans from statistics: subgraphs by hop, worked out by hand, rates, and predictions that runs are held against."""
 
 from __future__ import annotations
 
@@ -135,6 +135,7 @@ def test_runs_correct_a_rate_and_narrow_its_interval():
 
     assert (guess.factor, one.factor, many.factor) == (2.0, pytest.approx(3.0), pytest.approx(3.0))
     assert guess.deviation > one.deviation > many.deviation > 0
+    assert learn_rate("seconds", [3.0], distance=1.0).deviation > one.deviation
     found = guess.quantity(10.0)
     # A factor of exp(1.2816 * .8) either way.
     assert (found.value, found.high / found.value) == (20.0, pytest.approx(math.exp(1.02528)))

@@ -137,7 +137,10 @@ def _planned(
     slowness: float,
     statistics: GraphStatistics,
 ) -> StepPlan:
-    rates = {cost: learn_rate(cost, _ratios(step, cost, runs), slowness=slowness) for cost in COSTS}
+    rates: dict[Cost, Rate] = {}
+    for cost in COSTS:
+        ratios, distance = _ratios(step, cost, _own(runs, config) or runs, built_in_cost(step, cost, sizes))
+        rates[cost] = learn_rate(cost, ratios, distance=distance, slowness=slowness)
     costs = {cost: rate.quantity(built_in_cost(step, cost, sizes)) for cost, rate in rates.items()}
     count = examples_of_step(step, config, statistics.num_examples) if step != START else 0
     seconds = costs["seconds"]
@@ -158,16 +161,24 @@ def _source(rate: Rate) -> str:
     return f"{rate.num_runs} {'run' if rate.num_runs == 1 else 'runs'}" if rate.num_runs else BUILT_IN
 
 
-def _ratios(step: str, cost: Cost, runs: Sequence[CountedRun]) -> list[float]:
-    """What runs paid for a step, over what the built-in rates say of their sizes."""
-    found = []
+def _own(runs: Sequence[CountedRun], config: PipelineConfig) -> list[CountedRun]:
+    return [one for one in runs if os.path.abspath(one.run.root) == os.path.abspath(config.root)]
+
+
+def _ratios(step: str, cost: Cost, runs: Sequence[CountedRun], planned: float) -> tuple[list[float], float]:
+    """What runs paid for a step over what built-in rates say of their sizes, and how far these are from a plan's."""
+    found: list[float] = []
+    sizes: list[float] = []
     for one in runs:
         for done in one.run.steps:
             if done.component == step and done.state == "complete":
                 paid = {"seconds": done.seconds, "disk": folder_bytes_of(done), "memory": done.peak_bytes}[cost]
                 if paid > 0:
-                    found.append(paid / built_in_cost(step, cost, one.sizes))
-    return found[:_MOST_RUNS]
+                    sizes.append(math.log(built_in_cost(step, cost, one.sizes)))
+                    found.append(math.log(paid) - sizes[-1])
+    found, sizes = found[:_MOST_RUNS], sizes[:_MOST_RUNS]
+    distance = abs(sum(sizes) / len(sizes) - math.log(planned)) if sizes else 0.0
+    return [math.exp(one) for one in found], distance
 
 
 def _of_steps(config: PipelineConfig, num_examples: Mapping[str, int]) -> dict[str, int]:

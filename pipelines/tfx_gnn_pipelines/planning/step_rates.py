@@ -27,6 +27,9 @@ _DOUBT: Mapping[Cost, float] = {"seconds": 0.8, "disk": 0.8, "memory": 0.3}
 _RUN_DOUBT: Mapping[Cost, float] = {"seconds": 0.3, "disk": 0.2, "memory": 0.1}
 """The same between runs on one machine, before runs tell it."""
 
+_SIZE_DOUBT = 0.5
+"""What is added to it where sizes differ by a factor of e: the built-in rates part badly what happens once."""
+
 # Seconds that a step takes in any case, and those of an example, measured on two idle processors in November 2026 with
 # the starter project (400 examples) and `debian_sections` (3,013 examples); see docs/plan.md.
 _SECONDS: Mapping[str, tuple[float, float]] = {
@@ -114,12 +117,13 @@ class Rate:
         return Quantity(value=value, low=value / spread, high=value * spread, origin="extrapolated")
 
 
-def learn_rate(cost: Cost, ratios: Sequence[float], *, slowness: float = 1.0) -> Rate:
+def learn_rate(cost: Cost, ratios: Sequence[float], *, distance: float = 0.0, slowness: float = 1.0) -> Rate:
     """Learns a rate from what runs cost.
 
     Args:
         cost: what is paid.
         ratios: what runs cost over what the built-in rate says, each above 0.
+        distance: of the runs' sizes from the planned ones: the absolute logarithm of the ratio of the built-in costs.
         slowness: factor of the built-in seconds on this machine now; used without runs alone.
 
     Returns:
@@ -132,4 +136,5 @@ def learn_rate(cost: Cost, ratios: Sequence[float], *, slowness: float = 1.0) ->
     # One observation's worth of the usual difference between runs keeps a few equal runs from seeming certain.
     variance = (_RUN_DOUBT[cost] ** 2 + sum((one - mean) ** 2 for one in logs)) / count
     variance = max(variance, (_RUN_DOUBT[cost] / 2.0) ** 2)
-    return Rate(factor=math.exp(mean), deviation=math.sqrt(variance * (1.0 + 1.0 / count)), num_runs=count)
+    variance = variance * (1.0 + 1.0 / count) + (_SIZE_DOUBT * distance) ** 2
+    return Rate(factor=math.exp(mean), deviation=math.sqrt(variance), num_runs=count)
