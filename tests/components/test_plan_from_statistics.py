@@ -135,7 +135,8 @@ def test_runs_correct_a_rate_and_narrow_its_interval():
 
     assert (guess.factor, one.factor, many.factor) == (2.0, pytest.approx(3.0), pytest.approx(3.0))
     assert guess.deviation > one.deviation > many.deviation > 0
-    assert learn_rate("seconds", [3.0], distance=1.0).deviation > one.deviation
+    assert learn_rate("seconds", [3.0], slowness=2.0, distance=1.0).deviation > one.deviation
+    assert learn_rate("seconds", [3.0], slowness=4.0).deviation > one.deviation
     found = guess.quantity(10.0)
     # A factor of exp(1.2816 * .8) either way.
     assert (found.value, found.high / found.value) == (20.0, pytest.approx(math.exp(1.02528)))
@@ -183,6 +184,9 @@ def test_runs_are_counted_against_the_newest_earlier_prediction():
     assert describe_hits(hits) == (
         "of 2 earlier predictions, 2 lay inside their 80 % interval in total, and 3 of 4 by step "
         "(GraphTransform 1 of 2)"
+    )
+    assert describe_hits({"GraphTrainer": Hits(num_runs=1, num_inside=1)}) == (
+        "of earlier predictions, 1 of 1 steps lay inside their 80 % interval; no whole run can be counted yet"
     )
     assert describe_hits({}) == ""
 

@@ -137,6 +137,10 @@ def describe_hits(hits: Mapping[str, Hits]) -> str:
     num_steps, num_inside = sum(one.num_runs for one in steps), sum(one.num_inside for one in steps)
     missed = [f"{step} {one.num_inside} of {one.num_runs}" for step, one in hits.items()
               if step != TOTAL and one.num_inside < one.num_runs]  # fmt: skip
+    by_step = f"{num_inside} of {num_steps} steps"
+    if not whole.num_runs:
+        words = f"of earlier predictions, {by_step} lay inside their 80 % interval; no whole run can be counted yet"
+        return f"{words} ({', '.join(missed)})" if missed else words
     words = (
         f"of {whole.num_runs} earlier {'prediction' if whole.num_runs == 1 else 'predictions'}, {whole.num_inside} lay "
         f"inside their 80 % interval in total, and {num_inside} of {num_steps} by step"

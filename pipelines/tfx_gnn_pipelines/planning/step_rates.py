@@ -30,6 +30,9 @@ _RUN_DOUBT: Mapping[Cost, float] = {"seconds": 0.3, "disk": 0.2, "memory": 0.1}
 _SIZE_DOUBT = 0.5
 """What is added to it where sizes differ by a factor of e: the built-in rates part badly what happens once."""
 
+_LOAD_DOUBT = 0.4
+"""What is added where other processes make the machine slower by a factor of e."""
+
 # Seconds that a step takes in any case, and those of an example, measured on two idle processors in November 2026 with
 # the starter project (400 examples) and `debian_sections` (3,013 examples); see docs/plan.md.
 _SECONDS: Mapping[str, tuple[float, float]] = {
@@ -124,7 +127,8 @@ def learn_rate(cost: Cost, ratios: Sequence[float], *, distance: float = 0.0, sl
         cost: what is paid.
         ratios: what runs cost over what the built-in rate says, each above 0.
         distance: of the runs' sizes from the planned ones: the absolute logarithm of the ratio of the built-in costs.
-        slowness: factor of the built-in seconds on this machine now; used without runs alone.
+        slowness: factor of the built-in seconds on this machine now, at least 1: used as such without runs alone; with
+            runs, whose load nobody wrote down, it makes the interval wider.
 
     Returns:
         The rate: the geometric mean of the ratios. With one run, it is as uncertain as two runs differ.
@@ -137,4 +141,6 @@ def learn_rate(cost: Cost, ratios: Sequence[float], *, distance: float = 0.0, sl
     variance = (_RUN_DOUBT[cost] ** 2 + sum((one - mean) ** 2 for one in logs)) / count
     variance = max(variance, (_RUN_DOUBT[cost] / 2.0) ** 2)
     variance = variance * (1.0 + 1.0 / count) + (_SIZE_DOUBT * distance) ** 2
+    if cost == "seconds":
+        variance += (_LOAD_DOUBT * math.log(slowness)) ** 2
     return Rate(factor=math.exp(mean), deviation=math.sqrt(variance), num_runs=count)
