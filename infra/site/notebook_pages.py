@@ -31,5 +31,5 @@ def _page(path: Path) -> str:
         if printed:
             parts.append(f"```text\n{printed.rstrip()}\n```")
     # After the title, since a page begins with it.
-    parts[0] += f'\n\n<a href="{path.name}" download>Download the notebook</a> to run it.'
+    parts[0] += f'\n\n<a href="{path.name}" download>Download the notebook</a> to run it in Jupyter.'
     return "\n\n".join(parts) + "\n"

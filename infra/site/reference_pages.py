@@ -31,11 +31,12 @@ def _pages(root: Path) -> dict[str, str]:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Fills the section of the navigation."""
+    """Adds the pages to the section of the navigation, whose first page is the index."""
     root = Path(config.config_file_path).parent
     for entry in config.nav or []:
         if _SECTION in entry:
-            entry[_SECTION] = list(_pages(root))
+            index, *made = _pages(root)
+            entry[_SECTION] = [index, *entry[_SECTION], *made]
     return config
 
 

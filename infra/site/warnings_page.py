@@ -19,8 +19,8 @@ _ABOUT = """# What a run's warnings mean
 
 A warning is something that a step found wrong and did not refuse. A run prints all of them at its end, and its
 [page](pages.md) shows them at the top, the most severe first. Each ends with a name in brackets, such as
-`[no_gain_over_trees]`, which is an entry here. Lines of a step's log, which `--debug` shows, are not among them, nor are
-the remarks of `tfx-gnn explain`.
+`[no_gain_over_trees]`, which is an entry here. Lines of a step's log, which `--debug` shows, are not among them, and
+neither are the remarks of `tfx-gnn explain`.
 
 This page is made of the code: `python infra/site/warnings_page.py > docs/warnings.md`.
 """

@@ -137,10 +137,11 @@ def test_few_examples_do_not_show_that_a_model_is_better(
     assert "The split is too small to tell: evaluate " in compared["meaning"]
     assert (compared["gain"], compared["num_examples"], compared["is_better"]) == (0.5, 4, False)
     assert -1.0 <= compared["lower"] <= 0.0 < compared["upper"] <= 1.0
-    assert report["warnings"] == [
+    (warning,) = report["warnings"]
+    assert warning == (
         "accuracy at least 0.2 is met by the majority class, which reaches 0.2500: choose a stricter bound. "
         "[loose_bound]"
-    ]
+    )
 
 
 def test_one_threshold_that_is_missed_is_enough(tmp_path: Path, toy_model_dir: str, toy_examples_dir: str) -> None:
