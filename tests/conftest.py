@@ -116,7 +116,7 @@ def of_another_user(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
 @pytest.fixture(scope="session")
 def python_of_document() -> Callable[[str], str]:
     """Gives the Python blocks of a document, named from the project's top, as one program."""
-    block = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+    block = re.compile(r"^```python(?: title=[^\n]*)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
     root = Path(__file__).resolve().parents[1]
     return lambda name: "\n".join(block.findall((root / name).read_text()))
 

@@ -15,8 +15,7 @@ import os
 import re
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -138,58 +137,57 @@ _HAS, _NODE_SETS, _COLUMNS = (
     "among ['user_id', ",
 )
 _UNKNOWN_VALUES = "Values are not known yet"
-RATED = {
-    "typo in a feature, in `preprocessing_fn`": (87, 2, _HAS),
-    "typo in a node set, in `preprocessing_fn`": (53, 2, _NODE_SETS),
-    "typo in the label, in the plan": (35, 3, "one of ['age', 'interest', 'newsletter']"),
-    "typo in the label, in the task": (29, 3, "among ['interest']"),
-    "typo in the class vocabulary": (33, 2, "among ['category', 'interest']"),
-    "typo in the split column": (44, 4, _COLUMNS),
-    "unknown edge set of a hop": (45, 3, "one of ['purchase']"),
-    "node set in place of an edge set": (9, 4, "before which there are ['product', 'seed']"),
-    "unknown direction of a hop": (8, 4, "one of ['forward', 'backward']"),
-    "wrong direction of a hop": (21, 3, "which ends in 'product'"),
-    "name of a hop removed": (8, 4, "before which there are ['purchase', 'purchase_reverse', 'seed']"),
-    "unknown input of a hop": (14, 4, "before which there are ['purchase', 'seed']"),
-    "column missing in a table": (8, 4, _COLUMNS),
-    "wrong type in the schema": (8, 4, "a finite number (float); got 'clothing'"),
-    "float in an integer column": (8, 4, "int64; got '62.5'"),
-    "text in a numeric column": (8, 4, "a finite number (float); got 'cheap'"),
-    "edge to a node that does not exist": (8, 4, "got 'p99'"),
-    "id twice": (8, 4, "got 'u003' again"),
-    "table missing": (8, 4, "got 'products.csv' for node set 'product'"),
-    "empty label": (8, 4, "got an empty cell"),
-    "label not transformed": (13, 3, "int64 with one value per readout; got string"),
-    "label as a string": (13, 3, "int64 with one value per readout; got string"),
-    "label of another type": (13, 3, "int64 with one value per readout; got float32"),
-    "no row in a split": (18, 3, "there are {'train': 340, 'test': 60}"),
-    "syntax error": (8, 3, "got SyntaxError: invalid syntax"),
-    "wrong module of `preprocessing_fn`": (8, 3, "Did you mean 'preprocessing'"),
-    "wrong attribute of `model_fn`": (18, 2, "Did you mean 'model_fn'"),
-    "`preprocessing_fn` returns a dict": (9, 2, "a GraphView; got dict"),
-    "`KeyError` of one's own dict": (10, 1, "`columns` has ['age']"),
-    "NumPy on a symbolic tensor": (10, 1, _UNKNOWN_VALUES),
-    "`.numpy()` of a symbolic tensor": (10, 1, _UNKNOWN_VALUES),
-    "minus infinity from a logarithm": (18, 3, "232 -inf of 11285 values"),
-    "string feature into the network": (69, 2, "got strings in ['nodes/product.category']"),
-    "logits of another number of classes": (103, 3, "[rows, 4] for this batch; got shape [33, 2]"),
-    "loss of a regression, for classes": (187, 0, "got MeanSquaredError"),
-    "loss for probabilities, on logits": (171, 0, "got SparseCategoricalCrossentropy(from_logits=False)"),
-    "NaN in the network": (114, 2, "first from layer 'tf.math.pow'"),
-    "`Concatenate` of unequal shapes": (78, 1, "input_shape=[(None,), (None, 32)]"),
-    "typo in a feature, in `model_fn`": (183, 1, "`node_set` has ['category', 'numbers']"),
-    "typo in a vocabulary, in `model_fn`": (None, None, "among ['category', 'interest']"),
-    "batch larger than the training split": (163, 3, "280; got 100000"),
-    "too little data for a threshold": (None, None, "one error gives 0.9833"),
-    "threshold that no model meets": (None, None, "the metric is at least 0 and at most 1"),
-    "typo in a key of the project": (22, 2, "Did you mean 'batch_size'"),
-    "text in place of a number": (15, 1, "an integer; got 'twenty'"),
+TOLD = {
+    "typo in a feature, in `preprocessing_fn`": _HAS,
+    "typo in a node set, in `preprocessing_fn`": _NODE_SETS,
+    "typo in the label, in the plan": "one of ['age', 'interest', 'newsletter']",
+    "typo in the label, in the task": "among ['interest']",
+    "typo in the class vocabulary": "among ['category', 'interest']",
+    "typo in the split column": _COLUMNS,
+    "unknown edge set of a hop": "one of ['purchase']",
+    "node set in place of an edge set": "before which there are ['product', 'seed']",
+    "unknown direction of a hop": "one of ['forward', 'backward']",
+    "wrong direction of a hop": "which ends in 'product'",
+    "name of a hop removed": "before which there are ['purchase', 'purchase_reverse', 'seed']",
+    "unknown input of a hop": "before which there are ['purchase', 'seed']",
+    "column missing in a table": _COLUMNS,
+    "wrong type in the schema": "a finite number (float); got 'clothing'",
+    "float in an integer column": "int64; got '62.5'",
+    "text in a numeric column": "a finite number (float); got 'cheap'",
+    "edge to a node that does not exist": "got 'p99'",
+    "id twice": "got 'u003' again",
+    "table missing": "got 'products.csv' for node set 'product'",
+    "empty label": "got an empty cell",
+    "label not transformed": "int64 with one value per readout; got string",
+    "label as a string": "int64 with one value per readout; got string",
+    "label of another type": "int64 with one value per readout; got float32",
+    "no row in a split": "there are {'train': 340, 'test': 60}",
+    "syntax error": "got SyntaxError: invalid syntax",
+    "wrong module of `preprocessing_fn`": "Did you mean 'preprocessing'",
+    "wrong attribute of `model_fn`": "Did you mean 'model_fn'",
+    "`preprocessing_fn` returns a dict": "a GraphView; got dict",
+    "`KeyError` of one's own dict": "`columns` has ['age']",
+    "NumPy on a symbolic tensor": _UNKNOWN_VALUES,
+    "`.numpy()` of a symbolic tensor": _UNKNOWN_VALUES,
+    "minus infinity from a logarithm": "232 -inf of 11285 values",
+    "string feature into the network": "got strings in ['nodes/product.category']",
+    "logits of another number of classes": "[rows, 4] for this batch; got shape [33, 2]",
+    "loss of a regression, for classes": "got MeanSquaredError",
+    "loss for probabilities, on logits": "got SparseCategoricalCrossentropy(from_logits=False)",
+    "NaN in the network": "first from layer 'tf.math.pow'",
+    "`Concatenate` of unequal shapes": "input_shape=[(None,), (None, 32)]",
+    "typo in a feature, in `model_fn`": "`node_set` has ['category', 'numbers']",
+    "typo in a vocabulary, in `model_fn`": "among ['category', 'interest']",
+    "batch larger than the training split": "280; got 100000",
+    "too little data for a threshold": "one error gives 0.9833",
+    "threshold that no model meets": "the metric is at least 0 and at most 1",
+    "typo in a key of the project": "Did you mean 'batch_size'",
+    "text in place of a number": "an integer; got 'twenty'",
 }
-"""By mistake: seconds until a message and its rating, before there was a check; and what a message must say there is.
+"""What a message must say is there, by mistake."""
 
-The messages of before were made once, by `tfx-gnn run` as it was then, and rated by eye. None: it was not tried, or
-could not be, as a threshold.
-"""
+NAMELESS = frozenset({"`Concatenate` of unequal shapes"})
+"""Mistakes of which a message names a line that the change breaks, rather than the line that was changed."""
 
 PLACES = {
     "wrong type in the schema": "clothing",
@@ -280,7 +278,7 @@ def rating(mistake: Mistake, found: PipelineCheck, folder: Path, changed: set[tu
     points = (
         re.match("`.+` must .", rule),
         is_named and is_right,
-        rest and RATED[mistake.what][2] in error.message,
+        rest and TOLD[mistake.what] in error.message,
         _ADVICE.search(rest),
         not (folder / "runs").exists(),
     )
@@ -301,44 +299,41 @@ def samples_dir(tmp_path_factory):
 
 
 def rows():
-    lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[1:]]
+    """Message, cause and remedy of each row of the page's tables."""
+    lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
-def before(what: str) -> tuple[str, ...]:
-    """Shows seconds and rating of the message before there was a check."""
-    return tuple("-" if value is None else str(value) for value in RATED[what][:2])
-
-
-def means(rows: Sequence[Sequence[str]]) -> str:
-    """Shows the mean ratings of rows."""
-    now = [int(row[3]) for row in rows]
-    then = [int(row[5]) for row in rows if row[5] != "-"]
-    return f"{sum(now) / len(now):.2f} on average, {sum(then) / len(then):.1f} before"
+def cells(message: str) -> tuple[str, str]:
+    """Parts a message into what is seen and what to do, without the place, which it ends with."""
+    seen, _, rest = message.partition("; got ")
+    found, _, remedy = rest.partition(". ")
+    return f"{seen}; got {found}.", re.sub(r" ?See [\w./]+:\d+ \(`.*$", "", remedy)
 
 
 def test_the_page_has_each_mistake_once():
-    assert [row[0] for row in rows()] == [mistake.what for mistake in MISTAKES]
+    assert sorted(cause for _, cause, _ in rows()) == sorted(mistake.what for mistake in MISTAKES)
     assert len(MISTAKES) >= 34
 
 
-def test_the_page_has_the_ratings_of_before_and_both_means():
-    assert [tuple(row[4:]) for row in rows()] == [before(mistake.what) for mistake in MISTAKES]
-    assert means(rows()) in " ".join(PAGE.read_text(encoding="utf-8").split())
+def assert_is_told(expected: str, message: str) -> None:
+    """Parts between ellipses must follow one another."""
+    assert re.search(".*".join(re.escape(part.strip()) for part in expected.split("…")), message), message
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.what)
 def test_check_says_what_where_and_what_to_do(mistake, samples_dir, tmp_path):
-    _, expected, _, expected_rating, *_ = next(row for row in rows() if row[0] == mistake.what)
+    seen, _, remedy = next(row for row in rows() if row[1] == mistake.what)
     changed = make_project(tmp_path / NAME, mistake)
 
     found = check(tmp_path / NAME, samples_dir=samples_dir)
 
     assert not found.passed
     message = shown(found, tmp_path / NAME)
-    assert re.search(".*".join(re.escape(part.strip()) for part in expected.split("…")), message), message
+    assert_is_told(seen, message)
+    assert_is_told(remedy, message)
     assert re.match(r"`.+` must .+; got .+\. .+", message), "rule, finding, advice"
-    assert rating(mistake, found, tmp_path / NAME, changed) == int(expected_rating)
+    assert rating(mistake, found, tmp_path / NAME, changed) == 5 - (mistake.what in NAMELESS)
     assert Path(found.errors[0].file).is_file()
     assert found.errors[0].line > 0
 
@@ -372,24 +367,17 @@ def test_messages_of_a_project_without_python_speak_of_what_it_has(tmp_path, fea
 
 
 def write_page() -> None:
-    """Writes docs/mistakes.md anew, with the seconds that each message takes on this machine."""
+    """Writes the rows of docs/mistakes.md anew, each where it is."""
+    page = PAGE.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as name:
-        samples = Path(name) / "samples"
-        made = []
-        for number, mistake in enumerate((None, *MISTAKES)):
+        for number, mistake in enumerate(MISTAKES):
             folder = Path(name) / str(number)
-            changed = make_project(folder, mistake)
-            started = time.monotonic()
-            found = check(folder, samples_dir=samples)
-            seconds = time.monotonic() - started
-            if mistake is not None:
-                points = rating(mistake, found, folder, changed)
-                cells = (mistake.what, shown(found, folder), f"{seconds:.1f}", str(points), *before(mistake.what))
-                made.append(cells)
-    head = PAGE.read_text(encoding="utf-8").partition("|---|---|---|---|---|---|\n")
-    text = re.sub(r"\d\.\d+\s+on\s+average,\s+\d\.\d\s+before", means(made), head[0])
-    table = "".join(f"| {' | '.join(cells)} |\n" for cells in made)
-    PAGE.write_text(f"{text}{head[1]}{table}", encoding="utf-8")
+            make_project(folder, mistake)
+            seen, remedy = cells(shown(check(folder, samples_dir=Path(name) / "samples"), folder))
+            row = re.compile(rf"^\| `.* \| {re.escape(mistake.what)} \| .* \|$", re.MULTILINE)
+            page, num_rows = row.subn(lambda _, row=(seen, mistake.what, remedy): f"| {' | '.join(row)} |", page)
+            assert num_rows == 1, f"{mistake.what} has {num_rows} rows"
+    PAGE.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

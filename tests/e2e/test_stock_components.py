@@ -53,7 +53,7 @@ def build_components(folder: Path) -> list[Any]:
         "task": TASK.prediction,
         "least_accuracy": 0.0,
     }
-    exec("\n".join(re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)), names)  # noqa: S102
+    exec("\n".join(re.findall(r"```python.*?\n(.*?)```", GUIDE.read_text(), re.DOTALL)), names)  # noqa: S102
     return [names[name] for name in COMPONENTS]
 
 
