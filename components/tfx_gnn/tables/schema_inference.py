@@ -115,11 +115,6 @@ class ColumnEvidence:
         return None
 
     @property
-    def are_times(self) -> bool:
-        """Whether all values are time stamps or dates."""
-        return bool(self.dtypes) and all(map(_is_time, self.dtypes))
-
-    @property
     def shape(self) -> tuple[int, ...] | None:
         """`()` for single values, sizes for a fixed shape, `(-1,)` for any number of values; otherwise None."""
         if all(least == greatest > 0 for least, greatest in self.lengths):
@@ -159,21 +154,16 @@ def _is_text(array: pa.Array) -> bool:
     return True
 
 
-def _is_time(dtype: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(dtype) or pa.types.is_date(dtype))
-
-
 def _declarable(dtype: pa.DataType) -> pa.DataType | None:
     if pa.types.is_boolean(dtype) or pa.types.is_integer(dtype):
         return dtype
     if pa.types.is_floating(dtype):
         return pa.float32()
-    if _is_time(dtype):
+    if pa.types.is_timestamp(dtype) or pa.types.is_date(dtype):
         return pa.int64()
     if pa.types.is_decimal(dtype):
         return pa.int64() if dtype.scale == 0 else pa.float32()
-    texts = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
-    return pa.large_string() if dtype in texts else None
+    return pa.large_string() if dtype in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()) else None
 
 
 def _all_match(texts: pa.Array, pattern: str) -> bool:
@@ -226,13 +216,11 @@ def infer_schema(
     Every column except ids becomes a feature. Parquet columns and tf.Example features
     have types; in a CSV file all cells are inspected. Digits become integers where
     nothing is lost ("007" stays text). Floats of any width become DT_FLOAT, dates and
-    times DT_INT64: seconds since 1970, which `metadata.extra` says under the key
-    "unit.<feature>". Lists that all have the same length get a fixed shape, other lists
-    the shape [-1].
+    times DT_INT64: seconds since 1970, which `metadata.extra` declares as "unit.<feature>".
+    Lists that all have the same length get a fixed shape, other lists the shape [-1].
 
-    A `description` tells the reviewer how many rows of a feature have no value and so
-    need `metadata { extra { key: "default.<feature>" } }`, and which columns were left
-    out because no feature can hold them.
+    A `description` tells the reviewer how many rows of a feature have no value and so need
+    `metadata { extra { key: "default.<feature>" } }`, and which columns no feature can hold.
 
     Tables are read once, in bounded memory. The same tables give the same schema.
 
@@ -449,7 +437,7 @@ def _describe(declared: NodeSet | EdgeSet | Context, evidence: _Evidence, filena
             notes.append(f"Column {name!r} is left out: {reason}.")
         else:
             _declare(declared.features[name], name, column)
-            if column.are_times:
+            if column.dtypes and all(map(pa.types.is_temporal, column.dtypes)):
                 declare_time(declared, name)
     if notes:
         if isinstance(declared, Context):
