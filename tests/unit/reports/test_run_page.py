@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
+from tfx_gnn.records.warning_kinds import LOOSE_BOUND
 from tfx_gnn.reports.outcome import outcome_of
 from tfx_gnn.reports.report_page import script_hash
 from tfx_gnn.reports.run_contents import read_contents
@@ -211,6 +212,19 @@ def test_ranks_are_drawn_and_the_lowest_are_listed(evaluation_page, hostile):
     assert f"source true target rank candidates score best score {hostile} t 2.5 1,200 -0.500 1.250 " in text
     assert page.count("True pairs by rank</title>") == 1
     assert "img" not in reader.tags
+
+
+def test_names_of_warnings_show_what_they_mean(evaluation_page, hostile):
+    warnings = [LOOSE_BOUND.mark(hostile), f"{hostile} [of_another_version]", hostile]
+
+    page = evaluation_page(kind="regression", warnings=warnings)
+
+    text = " ".join(" ".join(_Reader(page).texts).split())
+    mark = f'<abbr title="{LOOSE_BOUND.meaning} {LOOSE_BOUND.remedy}">[loose_bound]</abbr>'.replace("`", "")
+    # At the top, and beside the evaluation.
+    assert page.count(mark) == 2
+    assert text.count(f"{hostile} [of_another_version]") == 2
+    assert "img" not in _Reader(page).tags
 
 
 def test_a_single_target_has_no_number(evaluation_page):
