@@ -197,7 +197,7 @@ def cost_sentence(explanations: Sequence[Explanation]) -> str:
         return ""
     num_predictions = sum(check.num_predictions for check in checks)
     num_kept = sum(check.num_kept for check in checks)
-    kept = f" {num_kept:,} weighed features have no column that could be changed, and stayed." if num_kept else ""
+    kept = f" {num_kept:,} weighed edges and features could not be removed, and stayed." if num_kept else ""
     return (
         f"The checks took {num_predictions:,} predictions: {checks[0].num_orders} random orders of each example, of "
         "which brackets hold 90%. A removed edge is left out of the example; a removed feature takes the typical value "

@@ -56,7 +56,8 @@ class DeletionCheck:
             positive in the direction that is expected.
         start: the prediction of the whole example.
         num_parts: edges and features of items that could be removed, of which random orders are drawn.
-        num_kept: features of items that have a weight but no column that could be changed.
+        num_kept: edges and features of items that have a weight and could not be removed: edges with ragged features,
+            features without a column that could be changed.
         num_removed: how many parts were removed at each point of the curves, from 0.
         explained: movement at each point, removing what the explanation names first.
         random: mean movement at each point over random orders.

@@ -53,7 +53,7 @@ def check_explanation(
         for edge in explanation.edges
         if edge.edge_set not in ragged
     ]
-    num_kept = 0
+    num_kept = sum(edge.edge_set in ragged and edge.weight != 0 for edge in explanation.edges)
     for item_set, index, weights in _weighed_items(explanation):
         for features, names in feature_groups(item_set, list(weights), explanation.columns):
             keys = tuple(key for key in (_key(item_set, name) for name in names) if key in columns.typical)
