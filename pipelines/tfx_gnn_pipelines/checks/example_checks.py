@@ -84,7 +84,7 @@ def check_examples(config: PipelineConfig, folder: str, found: FindingsCollector
     reads = _reads_tables(config, found)
     if not is_uri(config.tables_dir):
         for line in find_unread_columns(schema, config.tables_dir, options.access, found.files):
-            found.add(_STEP, line, severity="note")
+            found.add(_STEP, line, is_note=True)
     if reads and options.plan is not None:
         # Rows of many graphs follow other rules, which the conversion below checks.
         _check_rows(config, found)

@@ -120,11 +120,12 @@ class FindingsCollector:
         message: str,
         *,
         warning: WarningKind | None = None,
+        is_note: bool = False,
         place: UserPlace | None = None,
         argument: str = "",
         function: Callable[..., Any] | None = None,
     ) -> None:
-        """Adds an error, or a warning of the given kind, unless it is there already.
+        """Adds an error, a warning of the given kind, or a note, unless it is there already.
 
         Without a place, it looks for the wrong name in the user's files, for what the message says of the user's
         `function`, and for where the option that the message begins with, or else `argument`, is set.
@@ -138,7 +139,7 @@ class FindingsCollector:
         )
         message = hide_passwords_of_urls(with_place(" ".join(message.split()), place))
         finding = Finding(
-            severity="warning" if warning else "error",
+            severity="warning" if warning else "note" if is_note else "error",
             step=step,
             message=warning.mark(message) if warning else message,
             file=place.path if place else "",

@@ -447,9 +447,8 @@ def check_thresholds_on_data(
                 f"`thresholds` must bound metrics that differ between models; got {full_name!r}, which is 1 for every "
                 f"model, because {reason}. Bound 'mrr', or hits up to a smaller rank."
             )
-        warnings.append(
-            warning_kinds.ALWAYS_ONE.mark(f"{full_name} is 1 for every model, because {reason}: it says nothing here.")
-        )
+        says_nothing = f"{full_name} is 1 for every model, because {reason}: it says nothing here."
+        warnings.append(warning_kinds.ALWAYS_ONE.mark(says_nothing))
     if isinstance(measure, ClassificationMeasure) and quality.baseline["accuracy"] == 1.0:
         warnings.append(
             warning_kinds.ONE_CLASS.mark(
