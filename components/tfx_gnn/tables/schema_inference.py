@@ -26,7 +26,7 @@ from tfx_gnn.tables.tfrecord_table import read_examples
 
 # "007" and "+1" are names rather than integers: as numbers they would be indistinguishable from "7" and "1".
 _INTEGER = r"^(0|-?[1-9][0-9]*)$"
-# So are numbers with more digits than int64 holds. A column with any of these names is text, not floats.
+# So are numbers with more digits than int64 holds. A column with any of them is text, not floats.
 _NAME_OF_DIGITS = r"^([+-]?(0[0-9]+|[0-9]{19,})|\+[0-9]+)$"
 _BYTES = pa.binary(1)
 """Stands for bytes that are no text, which no feature holds."""
@@ -301,10 +301,8 @@ def _check_names(
     ):
         for name in given:
             if name not in known:
-                raise ValueError(
-                    f"`{field}` must name sets that have a table, {sorted(known)}; got {name!r}. "
-                    f"{did_you_mean(name, known)}"
-                )
+                advice = did_you_mean(name, known)
+                raise ValueError(f"`{field}` must name sets that have a table, {sorted(known)}; got {name!r}. {advice}")
 
 
 def _read(kind: TableKind, name: str, tables_dir: str, filename: str, access: TableAccess) -> _Evidence:

@@ -83,7 +83,7 @@ def check_examples(config: PipelineConfig, folder: str, found: FindingsCollector
         return None
     reads = _reads_tables(config, found)
     if not is_uri(config.tables_dir):
-        for line in find_unread_columns(schema, config.tables_dir, options.access, found.files):
+        for line in find_unread_columns(schema, config.tables_dir, options.access, found.files, options):
             found.add(_STEP, line, is_note=True)
     if reads and options.plan is not None:
         # Rows of many graphs follow other rules, which the conversion below checks.

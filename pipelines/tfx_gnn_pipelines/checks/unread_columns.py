@@ -19,20 +19,23 @@ _WORD = re.compile(r"\w+")
 
 
 def find_unread_columns(
-    schema: GraphSchema, tables_dir: str, access: TableAccess, files: Sequence[str]
+    schema: GraphSchema, tables_dir: str, access: TableAccess, files: Sequence[str], options: object = None
 ) -> Iterator[str]:
     """Yields a line for each local table with columns that nothing reads.
 
     A column is read if the graph schema declares it, and is taken for known if its name is a word of the schema's file,
-    where a comment may list what is left out, or of the user's files, such as a time in a prediction task.
+    where a comment may list what is left out, of the user's files, such as a time in a prediction task, or of the
+    options of the examples, such as the column of splits.
 
     Args:
         schema: graph schema of the tables.
         tables_dir: folder of the tables.
         access: how they are read.
         files: the user's files, such as `project.yaml`.
+        options: of the examples; its names and values are looked for in its text.
     """
     known = {word for path in (access.schema_path(tables_dir), *files) for word in _words_of(path)}
+    known.update(_WORD.findall(repr(options)))
     layouts: dict[tuple[str, ...], list[TableLayout]] = {}
     for _, layout in try_layouts(schema, tables_dir, access):
         # A table that cannot be found is an error of another check.
