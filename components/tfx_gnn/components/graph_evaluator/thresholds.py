@@ -79,11 +79,7 @@ def normalize_thresholds(
     """
     checked = {}
     for name, bound in thresholds.items():
-        if name not in metrics:
-            raise ValueError(
-                f"`{option}` must name metrics of the task; got {name!r}. Choose among {sorted(metrics)}. "
-                f"{did_you_mean(name, metrics)}"
-            )
+        _check_is_metric(option, name, metrics)
         if not isinstance(bound, Mapping):
             bound = {"max" if metric_of_full_name(name) in ERRORS else "min": bound}
         if not bound or not all(kind in _KINDS and _is_number(value) for kind, value in bound.items()):
@@ -108,11 +104,7 @@ def normalize_change_thresholds(
     """Checks the least improvements over the latest blessed model, by metric."""
     checked = {}
     for name, least in thresholds.items():
-        if name not in metrics:
-            raise ValueError(
-                f"`{option}` must name metrics of the task; got {name!r}. Choose among {sorted(metrics)}. "
-                f"{did_you_mean(name, metrics)}"
-            )
+        _check_is_metric(option, name, metrics)
         if not _is_number(least):
             raise ValueError(
                 f"`{option}` must give a number for each metric, by how much it must be better; got {least!r} for "
@@ -126,17 +118,21 @@ def normalize_change_thresholds(
 def normalize_interval_limits(limits: Mapping[str, Any], metrics: Collection[str]) -> dict[str, float]:
     """Checks the largest widths of intervals on slices, by metric."""
     for name, limit in limits.items():
-        if name not in metrics:
-            raise ValueError(
-                f"`max_slice_intervals` must name metrics of the task; got {name!r}. Choose among {sorted(metrics)}. "
-                f"{did_you_mean(name, metrics)}"
-            )
+        _check_is_metric("max_slice_intervals", name, metrics)
         if not _is_number(limit) or limit <= 0.0:
             raise ValueError(
                 f"`max_slice_intervals` must give a width above 0 for each metric; got {limit!r} for {name!r}. Write "
                 "for example {'accuracy': 0.1}."
             )
     return {name: float(limit) for name, limit in limits.items()}
+
+
+def _check_is_metric(option: str, name: str, metrics: Collection[str]) -> None:
+    if name not in metrics:
+        raise ValueError(
+            f"`{option}` must name metrics of the task; got {name!r}. Choose among {sorted(metrics)}. "
+            f"{did_you_mean(name, metrics)}"
+        )
 
 
 def _check_decides(option: str, name: str, kind: str, bound: float) -> None:
@@ -384,11 +380,7 @@ def check_task_thresholds(
     main = measure.main_metric_of(quality)
     bounds = _task_thresholds(task, measure, main, options)
     found = check_thresholds(
-        bounds,
-        quality.metrics,
-        quality.baseline,
-        baseline_name=evaluation.baseline_name,
-        task=task,
+        bounds, quality.metrics, quality.baseline, baseline_name=evaluation.baseline_name, task=task
     )
     comparison = evaluation.comparison
     # A negative gain allows a model to be worse. If the metric is not even better, the sentence above says enough.
