@@ -13,6 +13,7 @@ from rich.text import Text
 
 from tfx_gnn.io.plain_console import escape_controls
 from tfx_gnn.records.metric_names import ROC_AUC, shown_metric
+from tfx_gnn.records.warning_kinds import split_mark
 from tfx_gnn.reports.run_warnings import tasks_of
 from tfx_gnn_pipelines.run_outcome import CACHED, RunOutcome, StepOutcome
 
@@ -169,8 +170,9 @@ def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
     if not warnings:
         return
     counted = "1 warning" if len(warnings) == 1 else f"{len(warnings)} warnings, the most severe first"
-    where = "docs/warnings.md explains each name in brackets"
-    console.print(f"\n{counted}; {where}:", style="bold yellow", highlight=False, soft_wrap=True)
+    # Warnings of artifacts that an earlier version made have no names.
+    where = "; docs/warnings.md explains each name in brackets" if any(split_mark(one)[1] for one in warnings) else ""
+    console.print(f"\n{counted}{where}:", style="bold yellow", highlight=False, soft_wrap=True)
     for warning in warnings:
         console.print(f"  {escape_controls(warning)}", markup=False, highlight=False, soft_wrap=True)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfx_gnn.records.metric_names import shown_metric
+from tfx_gnn.records.warning_kinds import split_mark
 from tfx_gnn.reports import number_texts
 from tfx_gnn.reports.data_figures import set_rows
 from tfx_gnn.reports.data_summary import make_data_figures
@@ -111,6 +112,7 @@ def render_run_page(run: RecordedRun, contents: RunContents) -> str:
     script = page_script("page.js", "subgraph.js")
     schema, sizes = contents.schema, split_sizes(contents)
     sampling = contents.file("sampling")
+    warnings = run_warnings(contents.files)
     return render_page(
         "run.html.j2",
         run=run,
@@ -118,7 +120,8 @@ def render_run_page(run: RecordedRun, contents: RunContents) -> str:
         problems=contents.problems,
         reports=contents.reports,
         outcome=outcome_of(run, contents.files),
-        warnings=run_warnings(contents.files),
+        warnings=warnings,
+        names_warnings=any(split_mark(one)[1] for one in warnings),
         next_steps=next_steps(run, contents.files),
         key_figures=_key_figures(run, contents),
         spans=_spans(run.steps),

@@ -225,6 +225,8 @@ def test_names_of_warnings_show_what_they_mean(evaluation_page, hostile):
     assert page.count(mark) == 2
     assert text.count(f"{hostile} [of_another_version]") == 2
     assert "img" not in _Reader(page).tags
+    assert "explains each name" in text
+    assert "explains each name" not in evaluation_page(kind="regression", warnings=[hostile])
 
 
 def test_a_single_target_has_no_number(evaluation_page):
